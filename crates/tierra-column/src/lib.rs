@@ -1,1 +1,3 @@
-//! placeholder
+//! Columns: types, encodings, dictionaries, and SIMD kernels on packed data.
+
+pub mod bits;

@@ -1,0 +1,61 @@
+//! All that depends on the CPU, and the only unsafe code of this crate: the kernels, generic over
+//! [`Vector`](super::vector::Vector) (`generic`), and the vectors of each instruction set.
+//!
+//! The functions here choose the level. They are safe: [`Available`] proves that the CPU has the
+//! level, and [`Block`] or a slice that the codes are where the kernel reads.
+
+mod generic;
+mod scalar;
+
+pub(super) use generic::{Kernel, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackSelected};
+
+use super::{
+    level::{Available, Level},
+    packing::Block,
+};
+
+/// Runs a kernel on packed codes.
+#[inline]
+pub(super) fn on_codes<K: Kernel>(level: Available, block: Block<'_>, kernel: K) -> K::Output {
+    debug_assert_eq!(level.level(), Level::Scalar);
+    scalar::on_codes(block, kernel)
+}
+
+/// Runs a kernel on unpacked 32-bit values.
+#[inline]
+pub(super) fn on_u32s<K: Kernel>(level: Available, values: &[u32], kernel: K) -> K::Output {
+    debug_assert_eq!(level.level(), Level::Scalar);
+    scalar::on_u32s(values, kernel)
+}
+
+/// Runs a kernel on unpacked 64-bit values.
+#[inline]
+pub(super) fn on_u64s<K: Kernel>(level: Available, values: &[u64], kernel: K) -> K::Output {
+    debug_assert_eq!(level.level(), Level::Scalar);
+    scalar::on_u64s(values, kernel)
+}
+
+/// The same values read as unsigned: the kernels count modulo 2^64.
+#[inline]
+pub(super) fn as_u64s(values: &[i64]) -> &[u64] {
+    // SAFETY: both types have the same size and alignment, and any bits are a value of either.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
+}
+
+/// `out[i] = dictionary[codes[i]]`; `Err` with the largest code, and `out` untouched, if the
+/// dictionary does not have it.
+pub(super) fn gather<T: Copy>(
+    level: Available,
+    dictionary: &[T],
+    codes: &[u32],
+    out: &mut [T],
+) -> Result<(), u32> {
+    if let Some((_, largest)) = on_u32s(level, codes, MinMax { mask: None })
+        && largest >= dictionary.len() as u64
+    {
+        return Err(largest as u32);
+    }
+    // SAFETY: every code is at most the largest, which the dictionary has.
+    unsafe { generic::gather_unchecked(dictionary, codes, out) };
+    Ok(())
+}

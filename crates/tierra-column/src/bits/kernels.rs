@@ -1,0 +1,283 @@
+//! The kernels as the rest of the project calls them: arguments checked once, then one dispatch
+//! to the level.
+
+use super::{
+    BLOCK_LEN, Level, Mask,
+    arch::{self, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackSelected},
+    level::Available,
+    packing::{self, Block, max_code},
+};
+
+/// A code that its dictionary does not have: the codes were read from damaged bytes, or belong
+/// to another dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("code {code} is beyond its dictionary of {len} values: verify the chunk it was read from")]
+pub struct CodeOutOfRange {
+    /// The largest code.
+    pub code: u32,
+    /// Values in the dictionary.
+    pub len: usize,
+}
+
+/// The kernels of one level that this CPU has.
+///
+/// In all methods on packed codes, `width` is the size of a code in bits (at most 64), `n` the
+/// number of codes in the block, and `packed` the block with at least
+/// [`PAD_BYTES`](super::PAD_BYTES) bytes after the last code. They panic if `packed` is shorter
+/// than that, or if there are more codes than a [`Mask`] that goes with them has rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernels(Available);
+
+impl Kernels {
+    /// The fastest kernels this CPU can run.
+    #[inline]
+    pub fn best() -> Self {
+        Self(Available::fastest())
+    }
+
+    /// The kernels of a level, or `None` if this CPU lacks it.
+    pub fn at(level: Level) -> Option<Self> {
+        Available::new(level).map(Self)
+    }
+
+    /// The level these kernels are written for.
+    pub fn level(&self) -> Level {
+        self.0.level()
+    }
+
+    /// Packs the low `width` bits of each value. Writes
+    /// [`packed_bytes`](super::packed_bytes)`(values.len(), width)` bytes, no pad.
+    pub fn pack(&self, values: &[u64], width: u8, out: &mut [u8]) {
+        packing::pack(values, width, out);
+    }
+
+    /// As [`Kernels::pack`], from 32-bit values.
+    pub fn pack_u32(&self, values: &[u32], width: u8, out: &mut [u8]) {
+        packing::pack(values, width, out);
+    }
+
+    /// Code `index` of a block: one cache line, rarely two.
+    #[inline]
+    pub fn get(packed: &[u8], width: u8, index: usize) -> u64 {
+        packing::get(packed, width, index)
+    }
+
+    /// Unpacks `out.len()` codes of at most 32 bits.
+    pub fn unpack_u32(&self, packed: &[u8], width: u8, out: &mut [u32]) {
+        assert!(width <= 32, "codes of {width} bits do not fit in 32");
+        arch::on_codes(
+            self.0,
+            Block::new(packed, width, out.len()),
+            UnpackAll { out },
+        );
+    }
+
+    /// Unpacks `out.len()` codes.
+    pub fn unpack_u64(&self, packed: &[u8], width: u8, out: &mut [u64]) {
+        arch::on_codes(
+            self.0,
+            Block::new(packed, width, out.len()),
+            UnpackAll { out },
+        );
+    }
+
+    /// Unpacks the selected codes, of at most 32 bits, in order; returns how many there are.
+    /// Panics if `out` is shorter than that; what follows them in `out` is undefined.
+    pub fn unpack_selected_u32(
+        &self,
+        packed: &[u8],
+        width: u8,
+        n: usize,
+        mask: &Mask,
+        out: &mut [u32],
+    ) -> usize {
+        assert!(width <= 32, "codes of {width} bits do not fit in 32");
+        arch::on_codes(
+            self.0,
+            masked_block(packed, width, n),
+            UnpackSelected { mask, out },
+        )
+    }
+
+    /// As [`Kernels::unpack_selected_u32`] for codes of any width.
+    pub fn unpack_selected_u64(
+        &self,
+        packed: &[u8],
+        width: u8,
+        n: usize,
+        mask: &Mask,
+        out: &mut [u64],
+    ) -> usize {
+        arch::on_codes(
+            self.0,
+            masked_block(packed, width, n),
+            UnpackSelected { mask, out },
+        )
+    }
+
+    /// Keeps the rows with `low <= code <= high`; rows from `n` on are dropped. Runs of 64 rows
+    /// of which none is selected are not read.
+    pub fn select_between(
+        &self,
+        packed: &[u8],
+        width: u8,
+        n: usize,
+        low: u64,
+        high: u64,
+        mask: &mut Mask,
+    ) {
+        let block = masked_block(packed, width, n);
+        let high = high.min(max_code(width));
+        if low > high {
+            *mask = Mask::none();
+        } else if high - low == max_code(width) {
+            mask.and(&Mask::first(n));
+        } else {
+            arch::on_codes(
+                self.0,
+                block,
+                SelectBetween {
+                    low,
+                    span: high - low,
+                    mask,
+                },
+            );
+        }
+    }
+
+    /// Keeps the rows whose code's bit is set: code `c` is bit `c % 64` of `bitmap[c / 64]`, and
+    /// codes beyond the bitmap are not in it. Rows from `n` on are dropped.
+    pub fn select_in(&self, packed: &[u8], width: u8, n: usize, bitmap: &[u64], mask: &mut Mask) {
+        let block = masked_block(packed, width, n);
+        let code_limit = max_code(width).saturating_add(1);
+        arch::on_codes(
+            self.0,
+            block,
+            SelectIn {
+                bitmap,
+                code_limit,
+                mask,
+            },
+        );
+    }
+
+    /// The sum of the selected codes; of all without a mask.
+    pub fn sum(&self, packed: &[u8], width: u8, n: usize, mask: Option<&Mask>) -> u128 {
+        arch::on_codes(self.0, masked_block(packed, width, n), Sum { mask })
+    }
+
+    /// The smallest and the largest selected code, of all without a mask; `None` if there is none.
+    pub fn min_max(
+        &self,
+        packed: &[u8],
+        width: u8,
+        n: usize,
+        mask: Option<&Mask>,
+    ) -> Option<(u64, u64)> {
+        arch::on_codes(self.0, masked_block(packed, width, n), MinMax { mask })
+    }
+
+    /// `out[i] = dictionary[codes[i]]`.
+    ///
+    /// # Errors
+    /// [`CodeOutOfRange`] if any code is not below `dictionary.len()`; `out` is then untouched.
+    ///
+    /// # Panics
+    /// If there are not as many places as codes.
+    pub fn gather<T: Copy>(
+        &self,
+        dictionary: &[T],
+        codes: &[u32],
+        out: &mut [T],
+    ) -> Result<(), CodeOutOfRange> {
+        assert_eq!(codes.len(), out.len(), "as many places as codes");
+        arch::gather(self.0, dictionary, codes, out).map_err(|code| CodeOutOfRange {
+            code,
+            len: dictionary.len(),
+        })
+    }
+
+    /// Copies the selected values to the front of `out` in order; returns how many there are.
+    /// Panics if `out` is shorter than that; what follows them in `out` is undefined.
+    pub fn compress_u32(&self, values: &[u32], mask: &Mask, out: &mut [u32]) -> usize {
+        arch::on_u32s(self.0, masked(values), UnpackSelected { mask, out })
+    }
+
+    /// As [`Kernels::compress_u32`].
+    pub fn compress_u64(&self, values: &[u64], mask: &Mask, out: &mut [u64]) -> usize {
+        arch::on_u64s(self.0, masked(values), UnpackSelected { mask, out })
+    }
+
+    /// The smallest and the largest of any number of values; `None` if there is none.
+    pub fn min_max_u64(&self, values: &[u64]) -> Option<(u64, u64)> {
+        arch::on_u64s(self.0, values, MinMax { mask: None })
+    }
+
+    /// Keeps the rows with `low <= value <= high`; rows beyond the values are dropped.
+    pub fn select_between_u32(&self, values: &[u32], low: u32, high: u32, mask: &mut Mask) {
+        match high.checked_sub(low) {
+            Some(span) => {
+                let (low, span) = (u64::from(low), u64::from(span));
+                arch::on_u32s(self.0, masked(values), SelectBetween { low, span, mask });
+            }
+            None => *mask = Mask::none(),
+        }
+    }
+
+    /// As [`Kernels::select_between_u32`].
+    pub fn select_between_u64(&self, values: &[u64], low: u64, high: u64, mask: &mut Mask) {
+        match high.checked_sub(low) {
+            Some(span) => {
+                arch::on_u64s(self.0, masked(values), SelectBetween { low, span, mask });
+            }
+            None => *mask = Mask::none(),
+        }
+    }
+
+    /// As [`Kernels::select_between_u32`].
+    pub fn select_between_i64(&self, values: &[i64], low: i64, high: i64, mask: &mut Mask) {
+        if low > high {
+            *mask = Mask::none();
+            return;
+        }
+        // Modulo 2^64 a signed range is as long as the unsigned one of the same bits.
+        let (low, span) = (low as u64, high.wrapping_sub(low) as u64);
+        let values = arch::as_u64s(masked(values));
+        arch::on_u64s(self.0, values, SelectBetween { low, span, mask });
+    }
+
+    /// Keeps the rows whose value's bit is set, as [`Kernels::select_in`].
+    pub fn select_in_u32(&self, values: &[u32], bitmap: &[u64], mask: &mut Mask) {
+        let code_limit = 1 << 32;
+        arch::on_u32s(
+            self.0,
+            masked(values),
+            SelectIn {
+                bitmap,
+                code_limit,
+                mask,
+            },
+        );
+    }
+}
+
+/// A block whose rows a mask can select.
+#[inline]
+fn masked_block(packed: &[u8], width: u8, n: usize) -> Block<'_> {
+    assert!(
+        n <= BLOCK_LEN,
+        "a block has at most {BLOCK_LEN} codes, not {n}"
+    );
+    Block::new(packed, width, n)
+}
+
+/// Values whose rows a mask can select.
+#[inline]
+fn masked<T>(values: &[T]) -> &[T] {
+    assert!(
+        values.len() <= BLOCK_LEN,
+        "a mask has {BLOCK_LEN} rows, not {}",
+        values.len()
+    );
+    values
+}

@@ -1,0 +1,382 @@
+//! Every level against an oracle that shares nothing with it: 128-bit arithmetic, one bit range
+//! at a time. All widths, row counts around the register and word boundaries, and pad bytes full
+//! of ones, which no kernel may let through.
+
+use super::*;
+use proptest::{collection::vec, prelude::*, sample::select};
+
+const LENGTHS: [usize; 10] = [0, 1, 7, 63, 64, 65, 127, 1000, 1023, 1024];
+
+fn levels() -> impl Iterator<Item = Kernels> {
+    Level::available().filter_map(Kernels::at)
+}
+
+/// A small generator with a good spread, so that sweeps are reproducible and quick.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    }
+
+    /// Codes of a width, the extreme ones often among them.
+    fn codes(&mut self, width: u8, n: usize) -> Vec<u64> {
+        (0..n)
+            .map(|_| match self.next() % 8 {
+                0 => 0,
+                1 => max_code(width),
+                _ => self.next() & max_code(width),
+            })
+            .collect()
+    }
+
+    fn mask(&mut self) -> Mask {
+        Mask(std::array::from_fn(|_| match self.next() % 4 {
+            0 => 0,
+            1 => !0,
+            2 => self.next() & self.next() & self.next(),
+            _ => self.next(),
+        }))
+    }
+}
+
+/// Packs bit by bit; the pad and the unused bits of the last byte are ones.
+fn pack_naively(codes: &[u64], width: u8) -> Vec<u8> {
+    let len_bytes = packed_bytes(codes.len(), width);
+    let mut bytes = vec![0xFF; len_bytes + PAD_BYTES];
+    for (index, code) in codes.iter().enumerate() {
+        for bit in 0..usize::from(width) {
+            let at = index * usize::from(width) + bit;
+            let is_set = u128::from(*code) >> bit & 1 == 1;
+            bytes[at / 8] = bytes[at / 8] & !(1 << (at % 8)) | u8::from(is_set) << (at % 8);
+        }
+    }
+    bytes
+}
+
+fn filtered(mask: &Mask, n: usize, keep: impl Fn(usize) -> bool) -> Mask {
+    let mut result = Mask::none();
+    for row in 0..n {
+        result.set(row, mask.get(row) && keep(row));
+    }
+    result
+}
+
+fn in_bitmap(bitmap: &[u64], code: u64) -> bool {
+    let code = u128::from(code);
+    code < bitmap.len() as u128 * 64 && bitmap[(code / 64) as usize] >> (code % 64) & 1 == 1
+}
+
+/// All kernels on one block of packed codes, at every level.
+fn check_packed(codes: &[u64], width: u8, random: &mut Random) {
+    let n = codes.len();
+    let packed = pack_naively(codes, width);
+    let context = format!("width {width}, {n} codes");
+    for (index, code) in codes.iter().enumerate() {
+        assert_eq!(
+            Kernels::get(&packed, width, index),
+            *code,
+            "{context}, code {index}"
+        );
+    }
+    let mask = random.mask();
+    let selected: Vec<u64> = (0..n)
+        .filter(|&row| mask.get(row))
+        .map(|row| codes[row])
+        .collect();
+    let (one, other) = (
+        random.next() & max_code(width),
+        random.next() & max_code(width),
+    );
+    let some = codes.get(n / 2).copied().unwrap_or(0);
+    let ranges = [
+        (one.min(other), one.max(other)),
+        (one, !0),
+        (0, other),
+        (some, some),
+        (0, 0),
+        (max_code(width), max_code(width)),
+        (0, max_code(width)),
+        (1, 0),
+        (max_code(width).saturating_add(1), !0),
+    ];
+    let limit_words = (max_code(width) / 64 + 1).min(80) as usize;
+    let bitmaps: Vec<Vec<u64>> = [0, 1, limit_words / 2, limit_words, limit_words + 3]
+        .map(|words| (0..words).map(|_| random.next()).collect())
+        .into();
+
+    for kernels in levels() {
+        let context = format!("{context}, {}", kernels.level());
+
+        let mut repacked = vec![0xFF; packed.len()];
+        kernels.pack(codes, width, &mut repacked);
+        let len_bytes = packed_bytes(n, width);
+        let unused = (len_bytes * 8 - n * usize::from(width)) as u32;
+        let mut expected = packed.clone();
+        if unused > 0 {
+            expected[len_bytes - 1] &= 0xFF >> unused;
+        }
+        assert_eq!(repacked, expected, "{context}: pack");
+
+        let mut out = vec![!0; n];
+        kernels.unpack_u64(&packed, width, &mut out);
+        assert_eq!(out, codes, "{context}: unpack_u64");
+        let mut out = vec![0; selected.len()];
+        assert_eq!(
+            kernels.unpack_selected_u64(&packed, width, n, &mask, &mut out),
+            out.len()
+        );
+        assert_eq!(out, selected, "{context}: unpack_selected_u64");
+        if width <= 32 {
+            let codes: Vec<u32> = codes.iter().map(|&code| code as u32).collect();
+            let mut out = vec![!0; n];
+            kernels.unpack_u32(&packed, width, &mut out);
+            assert_eq!(out, codes, "{context}: unpack_u32");
+            let mut out = vec![!0; n + 100];
+            let len = kernels.unpack_selected_u32(&packed, width, n, &mask, &mut out);
+            assert!(
+                out[..len]
+                    .iter()
+                    .map(|&c| u64::from(c))
+                    .eq(selected.iter().copied())
+            );
+            kernels.pack_u32(&codes, width, &mut repacked);
+            assert_eq!(repacked, expected, "{context}: pack_u32");
+        }
+
+        for (low, high) in ranges {
+            let mut result = mask;
+            kernels.select_between(&packed, width, n, low, high, &mut result);
+            let expected = filtered(&mask, n, |row| (low..=high).contains(&codes[row]));
+            assert_eq!(result, expected, "{context}: select_between {low}..={high}");
+        }
+        for bitmap in &bitmaps {
+            let mut result = mask;
+            kernels.select_in(&packed, width, n, bitmap, &mut result);
+            let expected = filtered(&mask, n, |row| in_bitmap(bitmap, codes[row]));
+            assert_eq!(
+                result,
+                expected,
+                "{context}: select_in {} words",
+                bitmap.len()
+            );
+        }
+
+        let sum = |codes: &[u64]| codes.iter().map(|&code| u128::from(code)).sum::<u128>();
+        assert_eq!(
+            kernels.sum(&packed, width, n, None),
+            sum(codes),
+            "{context}: sum"
+        );
+        let masked = kernels.sum(&packed, width, n, Some(&mask));
+        assert_eq!(masked, sum(&selected), "{context}: masked sum");
+
+        let extremes = |codes: &[u64]| Some((*codes.iter().min()?, *codes.iter().max()?));
+        assert_eq!(
+            kernels.min_max(&packed, width, n, None),
+            extremes(codes),
+            "{context}"
+        );
+        let masked = kernels.min_max(&packed, width, n, Some(&mask));
+        assert_eq!(masked, extremes(&selected), "{context}: masked min_max");
+    }
+}
+
+/// All kernels on slices, at every level.
+fn check_slices(values: &[u64], random: &mut Random) {
+    let n = values.len();
+    let mask = random.mask();
+    let short: Vec<u32> = values.iter().map(|&value| value as u32).collect();
+    let signed: Vec<i64> = values.iter().map(|&value| value as i64).collect();
+    let (a, b) = (random.next(), values.get(n / 3).copied().unwrap_or(5));
+    let dictionary: Vec<u128> = (0..997)
+        .map(|i| u128::from(random.next()) << 64 | i)
+        .collect();
+    let codes: Vec<u32> = short.iter().map(|value| value % 997).collect();
+    let bitmap: Vec<u64> = (0..10).map(|_| random.next()).collect();
+
+    for kernels in levels() {
+        let context = format!("{n} values, {}", kernels.level());
+        for (low, high) in [(a, b), (b, a), (b, b), (0, !0), (0, 0)] {
+            let mut result = mask;
+            kernels.select_between_u64(values, low, high, &mut result);
+            assert_eq!(
+                result,
+                filtered(&mask, n, |row| (low..=high).contains(&values[row])),
+                "{context}"
+            );
+
+            let (low, high) = (low as u32, high as u32);
+            let mut result = mask;
+            kernels.select_between_u32(&short, low, high, &mut result);
+            assert_eq!(
+                result,
+                filtered(&mask, n, |row| (low..=high).contains(&short[row])),
+                "{context}"
+            );
+        }
+        for (low, high) in [
+            (a, b),
+            (b, a),
+            (1 << 63, i64::MAX as u64),
+            (1 << 63, 0),
+            (!0, 1),
+        ] {
+            let (low, high) = (low as i64, high as i64);
+            let mut result = mask;
+            kernels.select_between_i64(&signed, low, high, &mut result);
+            assert_eq!(
+                result,
+                filtered(&mask, n, |row| (low..=high).contains(&signed[row])),
+                "{context}"
+            );
+        }
+        let mut result = mask;
+        kernels.select_in_u32(&codes, &bitmap, &mut result);
+        let expected = filtered(&mask, n, |row| in_bitmap(&bitmap, u64::from(codes[row])));
+        assert_eq!(result, expected, "{context}: select_in_u32");
+
+        let mut out = vec![0; n];
+        let len = kernels.compress_u64(values, &mask, &mut out);
+        let rows = || (0..n).filter(|&row| mask.get(row));
+        assert!(
+            out[..len].iter().copied().eq(rows().map(|row| values[row])),
+            "{context}"
+        );
+        let mut out = vec![0; rows().count()];
+        assert_eq!(
+            kernels.compress_u32(&short, &mask, &mut out),
+            out.len(),
+            "{context}"
+        );
+        assert!(
+            out.iter().copied().eq(rows().map(|row| short[row])),
+            "{context}"
+        );
+
+        let extremes = values
+            .iter()
+            .min()
+            .copied()
+            .zip(values.iter().max().copied());
+        assert_eq!(kernels.min_max_u64(values), extremes, "{context}");
+
+        check_gather(kernels, &dictionary, &codes);
+        let words: Vec<u64> = dictionary
+            .iter()
+            .map(|&value| (value >> 64) as u64)
+            .collect();
+        check_gather(kernels, &words, &codes);
+        let halves: Vec<u32> = words.iter().map(|&value| value as u32).collect();
+        check_gather(kernels, &halves, &codes);
+    }
+}
+
+fn check_gather<T: Copy + Default + PartialEq + std::fmt::Debug>(
+    kernels: Kernels,
+    dictionary: &[T],
+    codes: &[u32],
+) {
+    let mut out = vec![T::default(); codes.len()];
+    assert_eq!(kernels.gather(dictionary, codes, &mut out), Ok(()));
+    assert!(
+        out.iter()
+            .zip(codes)
+            .all(|(value, &code)| *value == dictionary[code as usize])
+    );
+    if let Some(&largest) = codes.iter().max() {
+        let short = &dictionary[..largest as usize];
+        let error = CodeOutOfRange {
+            code: largest,
+            len: short.len(),
+        };
+        assert_eq!(kernels.gather(short, codes, &mut out), Err(error));
+    }
+}
+
+#[test]
+fn all_levels_agree_with_the_oracle_at_all_widths_and_lengths() {
+    let mut random = Random(1);
+    for width in 0..=MAX_WIDTH {
+        for n in LENGTHS {
+            let codes = random.codes(width, n);
+            check_packed(&codes, width, &mut random);
+        }
+    }
+}
+
+#[test]
+fn all_levels_agree_with_the_oracle_on_slices() {
+    let mut random = Random(2);
+    for n in LENGTHS {
+        for width in [1, 8, 32, 63, 64] {
+            let values = random.codes(width, n);
+            check_slices(&values, &mut random);
+        }
+    }
+}
+
+#[test]
+fn packing_agrees_with_the_bitpacking_crate() {
+    use bitpacking::BitPacker;
+    // A packer of one 32-bit lane would have this layout; its four lanes interleave, so compare
+    // sizes and round trips, not bytes.
+    let mut random = Random(3);
+    let packer = bitpacking::BitPacker4x::new();
+    for width in 1..=32u8 {
+        let codes: Vec<u32> = random
+            .codes(width, 128)
+            .iter()
+            .map(|&code| code as u32)
+            .collect();
+        let mut theirs = [0; 512];
+        let len_bytes = packer.compress(&codes, &mut theirs, width);
+        assert_eq!(len_bytes, packed_bytes(128, width));
+        let mut decoded = [0; 128];
+        packer.decompress(&theirs, &mut decoded, width);
+        let mut ours = vec![0xFF; len_bytes + PAD_BYTES];
+        for kernels in levels() {
+            kernels.pack_u32(&codes, width, &mut ours);
+            let mut unpacked = [0; 128];
+            kernels.unpack_u32(&ours, width, &mut unpacked);
+            assert_eq!(unpacked, decoded);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "do not fit")]
+fn a_block_without_its_pad_is_refused() {
+    let packed = vec![0; packed_bytes(1024, 5) + PAD_BYTES - 1];
+    Kernels::best().sum(&packed, 5, 1024, None);
+}
+
+#[test]
+fn sums_do_not_overflow() {
+    for width in [8, 16, 32, 33, 54, 55, 64] {
+        let packed = vec![0xFF; packed_bytes(1024, width) + PAD_BYTES];
+        for kernels in levels() {
+            let sum = kernels.sum(&packed, width, 1024, None);
+            assert_eq!(sum, u128::from(max_code(width)) * 1024, "width {width}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn all_levels_agree_with_the_oracle_on_any_block(
+        width in 0..=MAX_WIDTH,
+        codes in vec(any::<u64>(), 0..=BLOCK_LEN),
+        skew in select(vec![0u32, 1, 8, 40, 63]),
+        seed: u64,
+    ) {
+        // Shifting right makes small codes likely, which random bits hardly ever are.
+        let codes: Vec<u64> = codes.iter().map(|code| code >> skew & max_code(width)).collect();
+        let mut random = Random(seed);
+        check_packed(&codes, width, &mut random);
+        check_slices(&codes, &mut random);
+    }
+}
