@@ -10,11 +10,11 @@
 //! group thins until the last lookup has ended.
 //!
 //! Invariants:
-//! - A bit of `busy` is set exactly while its lane holds a lookup. It is set after the lookup has
-//!   been written and cleared before the lookup is dropped, so that whatever panics (the inputs, a
-//!   lookup, `done`, a destructor), each lookup is dropped once and no lane is read while empty.
-//! - A lookup stays where it was written until it is dropped there: the group is pinned in the frame
-//!   of [`for_each`] and hands out lanes only as pinned references.
+//! - A lane's `input` is `Some` exactly while it holds a lookup. It is set after the lookup has been
+//!   written and cleared before the lookup is dropped, so that whatever panics (the inputs, a lookup,
+//!   `done`, a destructor), each lookup is dropped once and no vacant lane is read.
+//! - A lookup stays where it was written until it is dropped there: the lanes are pinned in the frame
+//!   of [`for_each`] and give access to a lookup only as a pinned reference.
 
 use core::marker::PhantomPinned;
 use core::mem::MaybeUninit;
@@ -56,31 +56,29 @@ where
 
     let mut task = Context::from_waker(Waker::noop());
     let mut lanes = pin!(Lanes::<Fut>::new());
-    for lane in 0..group.get() {
-        let Some((index, input)) = inputs.next() else {
-            break;
-        };
+    for (index, input) in inputs.by_ref().take(group.get()) {
         let started = lookup(Cx::new(), input);
-        // SAFETY: `lane` < MAX_LANES by GroupSize's invariant, and every lane starts vacant.
-        unsafe { lanes.as_mut().start(lane, index, started) };
+        lanes.as_mut().open(index, started);
     }
-    while lanes.busy != 0 {
-        let mut round = lanes.busy;
-        while round != 0 {
-            let lane = round.trailing_zeros() as usize;
-            round &= round - 1;
-            // SAFETY: the lane's bit was set when the round began, only this loop clears it, and it
-            // is left when it has not set it again.
-            while let Poll::Ready(output) = unsafe { lanes.as_mut().lookup(lane) }.poll(&mut task) {
-                // SAFETY: the lane was busy in the condition above.
-                let index = unsafe { lanes.as_mut().end(lane) };
+    let mut busy = lanes.opened;
+    while busy != 0 {
+        for mut lane in lanes.as_mut().opened() {
+            if lane.input.is_none() {
+                continue;
+            }
+            // SAFETY: `input` is `Some`: it was above, and the loop is left unless a lookup has been
+            // started again.
+            while let Poll::Ready(output) = unsafe { lane.as_mut().lookup() }.poll(&mut task) {
+                // SAFETY: the lookup that has just been polled is still there.
+                let index = unsafe { lane.as_mut().end() };
                 done(index, output);
-                let Some((next, input)) = inputs.next() else {
+                let Some((index, input)) = inputs.next() else {
+                    busy -= 1;
                     break;
                 };
                 let started = lookup(Cx::new(), input);
-                // SAFETY: `end` has just made the lane vacant.
-                unsafe { lanes.as_mut().start(lane, next, started) };
+                // SAFETY: `end` has made the lane vacant, and nothing since could reach it.
+                unsafe { lane.as_mut().start(index, started) };
             }
         }
     }
@@ -135,104 +133,117 @@ fn run_alone<Fut: Future>(lookup: Fut) -> Fut::Output {
     }
 }
 
-/// A lookup under way and the index of its input.
+/// A place for one lookup.
 struct Lane<Fut> {
-    lookup: Fut,
-    index: usize,
+    /// The index of the input being looked up; `None` while the lane is vacant.
+    input: Option<usize>,
+    lookup: MaybeUninit<Fut>,
 }
 
-/// The lanes of a group and which of them hold a lookup.
+impl<Fut> Lane<Fut> {
+    /// Puts a lookup into this lane.
+    ///
+    /// # Safety
+    ///
+    /// `input` is `None`: a lookup that is overwritten is never dropped, which pinning forbids.
+    #[inline(always)]
+    unsafe fn start(self: Pin<&mut Self>, index: usize, lookup: Fut) {
+        debug_assert!(self.input.is_none());
+        // SAFETY: nothing is moved out of the lane; a vacant one is written.
+        let lane = unsafe { self.get_unchecked_mut() };
+        lane.lookup.write(lookup);
+        lane.input = Some(index);
+    }
+
+    /// The lookup, ready to be polled.
+    ///
+    /// # Safety
+    ///
+    /// `input` is `Some`.
+    #[inline(always)]
+    unsafe fn lookup(self: Pin<&mut Self>) -> Pin<&mut Fut> {
+        debug_assert!(self.input.is_some());
+        // SAFETY: the lane holds a lookup, as the caller has made sure. It is pinned structurally:
+        // lanes do not move, only this function gives mutable access to a lookup, and `end` drops it
+        // in place before the lane is written again.
+        unsafe { self.map_unchecked_mut(|lane| lane.lookup.assume_init_mut()) }
+    }
+
+    /// Drops the lookup and returns the index of its input.
+    ///
+    /// # Safety
+    ///
+    /// `input` is `Some`.
+    #[inline(always)]
+    unsafe fn end(self: Pin<&mut Self>) -> usize {
+        // SAFETY: nothing is moved out of the lane; the lookup is dropped in place.
+        let lane = unsafe { self.get_unchecked_mut() };
+        // Vacant from here on, so that a destructor that panics is not run again by `Lanes::drop`.
+        // SAFETY: the caller has made sure that `input` is `Some`.
+        let index = unsafe { lane.input.take().unwrap_unchecked() };
+        // SAFETY: the lane held a lookup, and nobody reads or drops it after this.
+        unsafe { lane.lookup.assume_init_drop() };
+        index
+    }
+}
+
+/// The lanes of a group. The first `opened` of them are initialised.
 struct Lanes<Fut> {
-    busy: u64,
+    opened: usize,
     lanes: [MaybeUninit<Lane<Fut>>; MAX_LANES],
-    // Lookups are pinned inside, so the whole must not move once it is pinned, whatever `Fut` is.
+    // Lookups are pinned inside, so the whole must not move once pinned, whatever `Fut` is.
     _pinned: PhantomPinned,
 }
-
-const _: () = assert!(
-    MAX_LANES == u64::BITS as usize,
-    "`busy` has one bit per lane"
-);
 
 impl<Fut> Lanes<Fut> {
     #[inline(always)]
     fn new() -> Self {
+        let lanes = [const { MaybeUninit::uninit() }; MAX_LANES];
         Lanes {
-            busy: 0,
-            lanes: [const { MaybeUninit::uninit() }; MAX_LANES],
+            opened: 0,
+            lanes,
             _pinned: PhantomPinned,
         }
     }
 
-    /// Puts a lookup into a lane.
-    ///
-    /// # Safety
-    ///
-    /// `lane` is below [`MAX_LANES`]. A lane that is busy would leak its lookup without running its
-    /// destructor, which pinning forbids.
+    /// Starts a lookup in a lane that has not been used before.
     #[inline(always)]
-    unsafe fn start(self: Pin<&mut Self>, lane: usize, index: usize, lookup: Fut) {
-        debug_assert!(self.busy >> lane & 1 == 0);
-        // SAFETY: nothing is moved out of the pinned lanes: a vacant one is written.
+    fn open(self: Pin<&mut Self>, index: usize, lookup: Fut) {
+        // SAFETY: nothing is moved out: a lane that holds nothing yet is written.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: the caller keeps `lane` in range.
-        unsafe { this.lanes.get_unchecked_mut(lane) }.write(Lane { lookup, index });
-        this.busy |= 1 << lane;
+        let lookup = MaybeUninit::new(lookup);
+        this.lanes[this.opened].write(Lane {
+            input: Some(index),
+            lookup,
+        });
+        this.opened += 1;
     }
 
-    /// The lookup in a lane, ready to be polled.
-    ///
-    /// # Safety
-    ///
-    /// The lane is busy.
+    /// Every lane that has been opened, busy or vacant.
     #[inline(always)]
-    unsafe fn lookup(self: Pin<&mut Self>, lane: usize) -> Pin<&mut Fut> {
-        debug_assert!(self.busy >> lane & 1 == 1);
-        // SAFETY: a busy lane is in range and holds a lookup. Lookups are pinned structurally: the
-        // lanes never move while `Lanes` is pinned, nothing else gives mutable access to a lookup,
-        // and each is dropped where it lies, by `end` or `drop`, before its lane is written again.
-        unsafe {
-            let lane = self
-                .get_unchecked_mut()
-                .lanes
-                .get_unchecked_mut(lane)
-                .assume_init_mut();
-            Pin::new_unchecked(&mut lane.lookup)
-        }
-    }
-
-    /// Drops the lookup in a lane and returns the index of its input.
-    ///
-    /// # Safety
-    ///
-    /// The lane is busy.
-    #[inline(always)]
-    unsafe fn end(self: Pin<&mut Self>, lane: usize) -> usize {
-        debug_assert!(self.busy >> lane & 1 == 1);
-        // SAFETY: nothing is moved out of the pinned lanes: the lookup is dropped in place.
+    fn opened(self: Pin<&mut Self>) -> impl Iterator<Item = Pin<&mut Lane<Fut>>> {
+        // SAFETY: lanes are handed out pinned only, so nothing is moved.
         let this = unsafe { self.get_unchecked_mut() };
-        // First, so that a destructor that panics is not run again by `drop`.
-        this.busy &= !(1 << lane);
-        // SAFETY: the lane was busy, so it is in range and holds a lookup; its bit is clear now, so
-        // nobody drops or reads it again.
-        unsafe {
-            let lane = this.lanes.get_unchecked_mut(lane);
-            let index = lane.assume_init_ref().index;
-            lane.assume_init_drop();
-            index
-        }
+        let opened = &mut this.lanes[..this.opened];
+        opened.iter_mut().map(|lane| {
+            // SAFETY: the first `opened` lanes are initialised, and lanes are pinned structurally:
+            // they stay where they are as long as `Lanes`, which is pinned.
+            unsafe { Pin::new_unchecked(lane.assume_init_mut()) }
+        })
     }
 }
 
 impl<Fut> Drop for Lanes<Fut> {
     /// Only a panic leaves lookups under way.
     fn drop(&mut self) {
-        // SAFETY: `self` is never used again, and it was pinned if any lookup was ever started.
-        let mut this = unsafe { Pin::new_unchecked(self) };
-        while this.busy != 0 {
-            let lane = this.busy.trailing_zeros() as usize;
-            // SAFETY: the lane's bit is set.
-            unsafe { this.as_mut().end(lane) };
+        // SAFETY: `self` is not used again but through this, and was pinned before any lookup
+        // started.
+        let this = unsafe { Pin::new_unchecked(self) };
+        for lane in this.opened() {
+            if lane.input.is_some() {
+                // SAFETY: just checked.
+                unsafe { lane.end() };
+            }
         }
     }
 }

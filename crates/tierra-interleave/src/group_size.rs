@@ -10,7 +10,7 @@ use core::str::FromStr;
 /// The most lookups that can take turns.
 ///
 /// Processors keep 10 to 64 misses of one core in flight; more lanes only spread the lookups' state
-/// over more of the nearest cache. It is also the width of the mask that says which lanes are busy.
+/// over more of the nearest cache.
 pub const MAX_LANES: usize = 64;
 
 /// How many lookups of a group are under way at a time.
