@@ -1,1 +1,54 @@
-//! placeholder
+//! Bytes in two speeds: what memory a machine has, how to hold it, and how to make it last.
+//!
+//! * [`topology`]: the tiers of this machine, read from sysfs and the mount table.
+//! * [`region`]: volatile memory on large pages, bound to a NUMA node on request. A node without
+//!   CPUs (a CXL expander, persistent memory in system-RAM mode) is volatile far memory.
+//! * [`pool`]: one durable file, mapped where pointers never move, filled with self-describing
+//!   extents and published by one 8-byte store.
+//! * [`persist`]: flush, fence and bulk copies, the steps of which durability is made.
+//! * [`budget`]: how much near memory may still be taken.
+//!
+//! ```
+//! use tierra_memory::{Pool, PoolOptions};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let path = dir.path().join("far.pool");
+//! let pool = Pool::create(&path, &PoolOptions::default())?;
+//! let mut writer = pool.allocate(5, /* owner */ 7)?;
+//! writer.copy_from_slice(b"hello");
+//! let extent = writer.finish()?; // durable, but nobody knows of it yet
+//! pool.publish(extent)?; // now it is what the pool holds
+//! drop(pool);
+//!
+//! let pool = Pool::open(&path, &PoolOptions::default())?;
+//! let root = pool.root().expect("published above");
+//! assert_eq!(pool.check_extent(root)?, 7);
+//! pool.retain(&[root])?; // everything else is free space
+//! assert_eq!(pool.bytes(root), b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Unlike a buffer manager, nothing here copies pages in and out: far memory is byte-addressable and
+//! is read in place. Unlike an arena over a mapped file, space is allocated before it is mapped, so
+//! a full disk is an error and never a signal, and free space is not recorded anywhere: it is what
+//! no live manifest names.
+
+mod address;
+mod arch;
+pub mod budget;
+pub mod persist;
+pub mod pool;
+pub mod region;
+mod smaps;
+pub mod topology;
+
+pub use budget::{Budget, Reservation};
+pub use pool::{Durability, Extent, ExtentWriter, MediumKind, Pool, PoolError, PoolOptions};
+pub use region::{Region, RegionError};
+pub use topology::{NodeId, SocketId, Speed, Topology, TopologyError};
+
+/// Bytes of a cache line, the unit of a flush and the alignment of every payload.
+pub const LINE_BYTES: usize = 64;
+
+/// Bytes of a large page: what regions and pools ask the kernel for.
+pub const LARGE_PAGE_BYTES: usize = 2 << 20;

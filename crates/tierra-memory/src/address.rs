@@ -1,0 +1,188 @@
+//! Reserved address ranges: where a region or a pool lives for its whole life.
+//!
+//! Invariant: a range is reserved without access (`PROT_NONE`) and stays reserved until it is
+//! dropped, so memory mapped into it later lies where it was promised and nothing else can take the
+//! place. That is why a pool's pointers never move while it grows.
+
+use std::io;
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::topology::NodeId;
+
+/// A range of addresses that this process owns; access comes with what is mapped into it.
+#[derive(Debug)]
+pub(crate) struct AddressRange {
+    start: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: the range is owned by this value alone and is plain memory, tied to no thread.
+unsafe impl Send for AddressRange {}
+// SAFETY: shared access hands out only the address and the length.
+unsafe impl Sync for AddressRange {}
+
+impl AddressRange {
+    /// Reserves `len_bytes` (a multiple of the page size) at an address aligned to `align_bytes`, a
+    /// power of two.
+    pub(crate) fn reserve(len_bytes: usize, align_bytes: usize) -> io::Result<AddressRange> {
+        debug_assert!(align_bytes.is_power_of_two() && len_bytes > 0);
+        let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let padded = len_bytes.checked_add(align_bytes).ok_or_else(too_large)?;
+        // SAFETY: a new anonymous mapping at an address the kernel chooses touches no memory in use.
+        let base = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                padded,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }?
+        .cast::<u8>();
+        let lead = base.align_offset(align_bytes);
+        let tail = padded - lead - len_bytes;
+        // SAFETY: both trimmed parts lie inside the mapping just made, which nobody else knows of.
+        unsafe {
+            if lead > 0 {
+                munmap(base.cast(), lead)?;
+            }
+            if tail > 0 {
+                munmap(base.add(lead + len_bytes).cast(), tail)?;
+            }
+        }
+        // SAFETY: `lead` is inside the mapping.
+        let start = NonNull::new(unsafe { base.add(lead) }).ok_or_else(too_large)?;
+        Ok(AddressRange { start, len_bytes })
+    }
+
+    /// Reserves as much of `len_bytes` as the process may have, not less than `least_bytes`. An
+    /// address space limit (`ulimit -v`) is the only thing that makes it less.
+    pub(crate) fn reserve_at_most(
+        len_bytes: usize,
+        least_bytes: usize,
+        align_bytes: usize,
+    ) -> io::Result<AddressRange> {
+        let mut wanted = len_bytes;
+        loop {
+            match AddressRange::reserve(wanted, align_bytes) {
+                Err(_) if wanted / 2 >= least_bytes.max(align_bytes) => {
+                    wanted = (wanted / 2).next_multiple_of(align_bytes);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// First byte of the range.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Bytes of the range.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+}
+
+impl Drop for AddressRange {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours, and its owner drops it only when no pointer into it is left.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len_bytes) };
+        debug_assert!(unmapped.is_ok(), "a reserved range can always be unmapped");
+    }
+}
+
+/// Binds the pages of a mapped range to one NUMA node, those not yet touched included.
+///
+/// # Safety
+/// `[start, start + len_bytes)` must be mapped and owned by the caller.
+pub(crate) unsafe fn bind(start: *mut u8, len_bytes: usize, node: NodeId) -> io::Result<()> {
+    /// Moves pages already touched, as <linux/mempolicy.h> numbers it.
+    const MPOL_MF_MOVE: libc::c_uint = 2;
+    const WORD_BITS: usize = u64::BITS as usize;
+    const MASK_WORDS: usize = 1024 / WORD_BITS;
+    let mut mask = [0u64; MASK_WORDS];
+    let Some(word) = mask.get_mut(usize::from(node.0) / WORD_BITS) else {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    };
+    *word |= 1 << (usize::from(node.0) % WORD_BITS);
+    // The kernel reads one bit less than it is told.
+    let mask_bits = MASK_WORDS * WORD_BITS + 1;
+    // SAFETY: mbind changes the placement of the caller's pages, not their content; the mask outlives
+    // the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            start,
+            len_bytes,
+            libc::MPOL_BIND,
+            mask.as_ptr(),
+            mask_bits,
+            MPOL_MF_MOVE,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Asks for large pages; a kernel or file system without them ignores it.
+///
+/// # Safety
+/// `[start, start + len_bytes)` must be mapped and owned by the caller.
+pub(crate) unsafe fn advise_large_pages(start: *mut u8, len_bytes: usize) {
+    // SAFETY: advice about the page size changes no content.
+    if let Err(error) = unsafe { madvise(start.cast(), len_bytes, Advice::LinuxHugepage) } {
+        tracing::debug!(%error, "large pages not available for this mapping");
+    }
+}
+
+/// Makes every page of the range present and writable now, in one call instead of one fault per
+/// page. A page that cannot be had is an error here, where a later store would be a signal.
+///
+/// # Safety
+/// `[start, start + len_bytes)` must be mapped readable and writable and owned by the caller.
+pub(crate) unsafe fn populate(start: *mut u8, len_bytes: usize) -> io::Result<()> {
+    let page_bytes = rustix::param::page_size();
+    let lead = start.addr() % page_bytes;
+    // SAFETY: rounding down to the page stays inside the mapping, which consists of whole pages;
+    // populating changes no content.
+    let result = unsafe {
+        madvise(
+            start.sub(lead).cast(),
+            len_bytes + lead,
+            Advice::LinuxPopulateWrite,
+        )
+    };
+    match result {
+        // Kernels before 5.14: the pages come by faults.
+        Err(rustix::io::Errno::INVAL) => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LARGE_PAGE_BYTES;
+
+    #[test]
+    fn a_range_is_aligned_and_as_long_as_asked() {
+        for len_bytes in [4096, LARGE_PAGE_BYTES, 3 * LARGE_PAGE_BYTES + 4096, 1 << 40] {
+            let range = AddressRange::reserve(len_bytes, LARGE_PAGE_BYTES).unwrap();
+            assert_eq!(range.start().as_ptr().addr() % LARGE_PAGE_BYTES, 0);
+            assert_eq!(range.len_bytes(), len_bytes);
+        }
+    }
+
+    #[test]
+    fn an_impossible_length_shrinks_or_fails() {
+        assert!(AddressRange::reserve(usize::MAX - 4095, LARGE_PAGE_BYTES).is_err());
+        assert!(AddressRange::reserve(1 << 50, LARGE_PAGE_BYTES).is_err());
+        let range = AddressRange::reserve_at_most(1 << 50, 1 << 20, LARGE_PAGE_BYTES).unwrap();
+        assert!(range.len_bytes() >= 1 << 40);
+    }
+}

@@ -1,0 +1,24 @@
+//! Where no flush instruction is known: detection says so, and pools stay durable by page.
+
+use crate::persist::Flush;
+
+/// No instruction: [`flush`] is never reached.
+pub(crate) fn detect() -> Option<Flush> {
+    None
+}
+
+/// Nothing to do, as [`detect`] offers nothing.
+///
+/// # Safety
+/// None needed.
+pub(crate) unsafe fn flush(_: Flush, _: *const u8, _: usize) {}
+
+/// Orders stores among threads.
+pub(crate) fn fence() {
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
+/// A plain copy.
+pub(crate) fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
+    to.copy_from_slice(from);
+}

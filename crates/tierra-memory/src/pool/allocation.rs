@@ -1,0 +1,256 @@
+//! Space of a pool: allocated, given back, and rebuilt from what is live.
+//!
+//! Invariant: every grain below the pool's length is in the header, in one live run, in one free run,
+//! or (between open and retain) not yet known and left alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::backing;
+use super::layout::{self, EXTENT_HEADER_BYTES, FIRST_EXTENT};
+use super::space::FreeSpace;
+use super::{ExtentWriter, MediumKind, Pool, PoolError, lock};
+use crate::pool::Extent;
+use crate::{LARGE_PAGE_BYTES, address};
+
+/// A pool doubles until its steps reach this many bytes: large enough that growing costs a load
+/// nothing, small enough that a pool on a full disk is not far from what it needs.
+const GROWTH_MOST_BYTES: u64 = 256 << 20;
+const GROWTH_UNIT_BYTES: u64 = LARGE_PAGE_BYTES as u64;
+
+/// What is known of a pool's grains.
+#[derive(Debug)]
+pub(super) struct Space {
+    free: FreeSpace,
+    /// Runs in use, offset to length: finished extents and open writers.
+    live: BTreeMap<u64, u64>,
+    live_bytes: u64,
+    /// Bytes that are neither live nor free before the live extents are told.
+    unknown_bytes: u64,
+    /// Whether an allocation has been made since the pool was opened.
+    allocated: bool,
+    /// Whether the file is known to have no holes.
+    backed: bool,
+}
+
+impl Space {
+    /// Of a new pool: all free.
+    pub(super) fn new(len_bytes: u64) -> Space {
+        Space {
+            free: FreeSpace::around(FIRST_EXTENT, len_bytes, std::iter::empty()),
+            live: BTreeMap::new(),
+            live_bytes: 0,
+            unknown_bytes: 0,
+            allocated: false,
+            backed: true,
+        }
+    }
+
+    /// Of a pool just opened: nothing is known to be free.
+    pub(super) fn unknown(len_bytes: u64) -> Space {
+        Space {
+            free: FreeSpace::none(len_bytes),
+            unknown_bytes: len_bytes - FIRST_EXTENT,
+            backed: false,
+            ..Space::new(FIRST_EXTENT)
+        }
+    }
+
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.live_bytes + self.unknown_bytes
+    }
+
+    fn take(&mut self, span: u64) -> Option<u64> {
+        let start = self.free.take(span)?;
+        self.live.insert(start, span);
+        self.live_bytes += span;
+        self.allocated = true;
+        Some(start)
+    }
+}
+
+impl Pool {
+    /// Tells what is live after an open; everything else, the published root aside, becomes free.
+    ///
+    /// # Errors
+    /// [`PoolError::BadExtent`], [`PoolError::Overlap`], [`PoolError::RetainTooLate`]; then nothing
+    /// becomes free.
+    pub fn retain(&self, live: &[Extent]) -> Result<(), PoolError> {
+        let root = self.root().filter(|root| !live.contains(root));
+        let mut runs = Vec::with_capacity(live.len() + 1);
+        for &extent in live.iter().chain(&root) {
+            self.check_extent(extent)?;
+            let span = layout::span_bytes(extent.len_bytes).expect("checked just before");
+            runs.push((extent.offset - EXTENT_HEADER_BYTES, span));
+        }
+        runs.sort_unstable();
+        if let Some(pair) = runs
+            .windows(2)
+            .find(|pair| pair[0].0 + pair[0].1 > pair[1].0)
+        {
+            return Err(PoolError::Overlap {
+                path: self.path.clone(),
+                first: pair[0].0 + EXTENT_HEADER_BYTES,
+                second: pair[1].0 + EXTENT_HEADER_BYTES,
+            });
+        }
+        let mut space = lock(&self.space);
+        if space.allocated {
+            return Err(PoolError::RetainTooLate {
+                path: self.path.clone(),
+            });
+        }
+        *space = Space {
+            free: FreeSpace::around(FIRST_EXTENT, self.len_bytes(), runs.iter().copied()),
+            live_bytes: runs.iter().map(|run| run.1).sum(),
+            live: runs.into_iter().collect(),
+            unknown_bytes: 0,
+            allocated: false,
+            backed: space.backed,
+        };
+        Ok(())
+    }
+
+    /// Takes space for a payload of `len_bytes`, backed by the file system and ready to be written.
+    /// `owner` is stored in the extent's header and means what the caller says.
+    ///
+    /// # Errors
+    /// [`PoolError::Full`], [`PoolError::Io`]. The pool is as it was.
+    pub fn allocate(
+        self: &Arc<Self>,
+        len_bytes: u64,
+        owner: u64,
+    ) -> Result<ExtentWriter, PoolError> {
+        let span = layout::span_bytes(len_bytes)
+            .ok_or_else(|| self.full(len_bytes, 0, self.limit_bytes))?;
+        let start = {
+            let mut space = lock(&self.space);
+            if !space.backed {
+                self.fill_holes()?;
+                space.backed = true;
+            }
+            if span > space.free.longest_bytes() {
+                self.grow(&mut space, span)?;
+            }
+            space
+                .take(span)
+                .expect("a run of this length is free: it was, or the pool grew by it")
+        };
+        let writer = ExtentWriter::new(
+            Arc::clone(self),
+            start + EXTENT_HEADER_BYTES,
+            len_bytes,
+            owner,
+        );
+        // SAFETY: the span is mapped, and it is this writer's alone.
+        unsafe { address::populate(self.address(start), span as usize) }
+            .map_err(|source| self.io("bring pages in", source))?;
+        Ok(writer)
+    }
+
+    /// Gives an extent's space back; it may be reused at once. Called when neither the published root
+    /// nor a reader names it any more. An extent that is not live is left alone.
+    pub fn free(&self, extent: Extent) {
+        let start = extent.offset.saturating_sub(EXTENT_HEADER_BYTES);
+        let mut space = lock(&self.space);
+        let Some(span) = space.live.remove(&start) else {
+            tracing::error!(pool = %self.path.display(), ?extent, "freed what is not live");
+            debug_assert!(false, "freed what is not live: {extent:?}");
+            return;
+        };
+        space.live_bytes -= span;
+        space.free.give(start, span);
+    }
+
+    /// Gives back the end of a writer's run that its payload did not need.
+    pub(super) fn shrink(&self, payload_offset: u64, payload_bytes: u64) {
+        let start = payload_offset - EXTENT_HEADER_BYTES;
+        let span = layout::span_bytes(payload_bytes).expect("shorter than what was allocated");
+        let mut space = lock(&self.space);
+        let was = space
+            .live
+            .insert(start, span)
+            .expect("an open writer's run is live");
+        if was > span {
+            space.live_bytes -= was - span;
+            space.free.give(start + span, was - span);
+        }
+    }
+
+    /// Maps the file up to `len_bytes`, behind what is mapped. Pointers into the pool stay.
+    pub(super) fn map_up_to(&self, len_bytes: u64) -> Result<(), PoolError> {
+        let from = self.len_bytes();
+        let (at, more_bytes) = (self.address(from), (len_bytes - from) as usize);
+        // SAFETY: the reservation beyond the mapped part is ours and holds nothing yet.
+        unsafe { self.medium.map(&self.file, at, from, more_bytes) }
+            .map_err(|source| self.io("map", source))?;
+        if let Some(node) = self.node
+            && self.medium() == MediumKind::Tmpfs
+        {
+            // SAFETY: just mapped.
+            unsafe { address::bind(at, more_bytes, node) }.map_err(|source| PoolError::Node {
+                path: self.path.clone(),
+                node,
+                source,
+            })?;
+        }
+        self.mapped_bytes.store(len_bytes, Ordering::Release);
+        Ok(())
+    }
+
+    /// A file that was copied may have holes, and a store into one could meet a full disk.
+    fn fill_holes(&self) -> Result<(), PoolError> {
+        let len_bytes = self.len_bytes();
+        backing::allocate(&self.file, 0, len_bytes).map_err(|source| {
+            if backing::means_full(&source) {
+                self.full(len_bytes, 0, len_bytes)
+            } else {
+                self.io("allocate space", source)
+            }
+        })
+    }
+
+    /// Grows the pool so that a run of `span` bytes is free at its end.
+    fn grow(&self, space: &mut Space, span: u64) -> Result<(), PoolError> {
+        let len_bytes = self.len_bytes();
+        let least = len_bytes.checked_add(span - space.free.tail_bytes());
+        let Some(least) = least.filter(|least| *least <= self.limit_bytes) else {
+            return Err(self.full(span, space.used_bytes(), self.limit_bytes));
+        };
+        let step = len_bytes.clamp(GROWTH_UNIT_BYTES, GROWTH_MOST_BYTES);
+        let wanted = |bytes: u64| {
+            bytes
+                .next_multiple_of(GROWTH_UNIT_BYTES)
+                .min(self.limit_bytes)
+        };
+        let generous = wanted(least.max(len_bytes + step));
+        let frugal = wanted(least);
+        let mut grown = backing::allocate(&self.file, len_bytes, generous).map(|()| generous);
+        if grown.as_ref().is_err_and(backing::means_full) && frugal < generous {
+            grown = backing::allocate(&self.file, len_bytes, frugal).map(|()| frugal);
+        }
+        let to = grown.map_err(|source| {
+            if backing::means_full(&source) {
+                self.full(span, space.used_bytes(), len_bytes)
+            } else {
+                self.io("allocate space", source)
+            }
+        })?;
+        self.medium
+            .grown(&self.file)
+            .map_err(|source| self.io("make its length durable", source))?;
+        self.map_up_to(to)?;
+        space.free.extend(to);
+        Ok(())
+    }
+
+    fn full(&self, wanted_bytes: u64, used_bytes: u64, capacity_bytes: u64) -> PoolError {
+        PoolError::Full {
+            path: self.path.clone(),
+            wanted_bytes,
+            used_bytes,
+            capacity_bytes,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What can go wrong with a pool: what, where, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::pool::Extent;
+use crate::topology::NodeId;
+
+/// An operation on a pool failed. The pool is as it was before, unless said otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// The operating system refused.
+    #[error("{}: cannot {doing}: {source}", path.display())]
+    Io {
+        /// The pool's file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A new pool was asked for where there is a file.
+    #[error("{}: exists already; open it, or choose another path", path.display())]
+    Exists {
+        /// The file in the way.
+        path: PathBuf,
+    },
+    /// There is no such file.
+    #[error("{}: no such pool; check the path, or create it", path.display())]
+    Missing {
+        /// The path looked at.
+        path: PathBuf,
+    },
+    /// Another process, or this one, has the pool open.
+    #[error("{}: open elsewhere; close the other database first", path.display())]
+    InUse {
+        /// The pool's file.
+        path: PathBuf,
+    },
+    /// The file does not begin as a pool does.
+    #[error("{}: not a Tierra pool ({what}); check the path", path.display())]
+    NotAPool {
+        /// The file.
+        path: PathBuf,
+        /// What gave it away.
+        what: &'static str,
+    },
+    /// A later Tierra wrote the file.
+    #[error(
+        "{}: pool format {found}, this program reads up to {supported}; use a newer Tierra",
+        path.display()
+    )]
+    NewerFormat {
+        /// The pool's file.
+        path: PathBuf,
+        /// The version found.
+        found: u8,
+        /// The latest version known here.
+        supported: u8,
+    },
+    /// The header or both superblock slots fail their checksum.
+    #[error("{}: damaged: {what}; restore it from a copy", path.display())]
+    Damaged {
+        /// The pool's file.
+        path: PathBuf,
+        /// Which part.
+        what: &'static str,
+    },
+    /// The file lost its end.
+    #[error(
+        "{}: truncated: {len_bytes} bytes where its superblock says {expected_bytes}; \
+         restore it from a copy",
+        path.display()
+    )]
+    Truncated {
+        /// The pool's file.
+        path: PathBuf,
+        /// Bytes it has.
+        len_bytes: u64,
+        /// Bytes it must have.
+        expected_bytes: u64,
+    },
+    /// An extent is not what its user believes.
+    #[error(
+        "{}: extent of {} bytes at {}: {what}",
+        path.display(), extent.len_bytes, extent.offset
+    )]
+    BadExtent {
+        /// The pool's file.
+        path: PathBuf,
+        /// The extent as it was named.
+        extent: Extent,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Two live extents share bytes.
+    #[error(
+        "{}: extents at {first} and {second} overlap; the manifest is damaged", path.display()
+    )]
+    Overlap {
+        /// The pool's file.
+        path: PathBuf,
+        /// Payload offset of the lower extent.
+        first: u64,
+        /// Payload offset of the higher extent.
+        second: u64,
+    },
+    /// [`Pool::retain`](crate::Pool::retain) came after the first allocation, when it is too late to
+    /// say what is free.
+    #[error("{}: live extents must be named before the first allocation", path.display())]
+    RetainTooLate {
+        /// The pool's file.
+        path: PathBuf,
+    },
+    /// No space: neither in the pool nor in the file system below.
+    #[error(
+        "{}: full: {wanted_bytes} bytes wanted, {used_bytes} of {capacity_bytes} in use; \
+         drop tables, raise the pool's capacity, or free the disk",
+        path.display()
+    )]
+    Full {
+        /// The pool's file.
+        path: PathBuf,
+        /// Bytes asked for.
+        wanted_bytes: u64,
+        /// Bytes in live extents.
+        used_bytes: u64,
+        /// The most the pool could have held: its limit, or what the file system had left.
+        capacity_bytes: u64,
+    },
+    /// A write to a log would leave its extent.
+    #[error(
+        "{}: {len_bytes} bytes at {at} do not fit into a log of {} bytes",
+        path.display(), extent.len_bytes
+    )]
+    OutsideLog {
+        /// The pool's file.
+        path: PathBuf,
+        /// The log.
+        extent: Extent,
+        /// Where in it the write was to begin.
+        at: u64,
+        /// How long it was to be.
+        len_bytes: u64,
+    },
+    /// The pages could not be bound to the node asked for.
+    #[error("{}: cannot bind to NUMA {node}: {source}; see `tierra tiers`", path.display())]
+    Node {
+        /// The pool's file.
+        path: PathBuf,
+        /// The node.
+        node: NodeId,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// An earlier write to the device failed, so what it holds is unknown until it is read again.
+    #[error(
+        "{}: an earlier write did not reach the device; check it and reopen the database",
+        path.display()
+    )]
+    Poisoned {
+        /// The pool's file.
+        path: PathBuf,
+    },
+}

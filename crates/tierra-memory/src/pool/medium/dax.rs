@@ -1,0 +1,86 @@
+//! A DAX file system: the mapping is the persistent memory.
+//!
+//! Invariant: `MAP_SYNC` keeps the file's block map durable before a page becomes writable, so flush
+//! and fence are all that a store needs.
+
+use std::fs::File;
+use std::io;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::{Medium, MediumKind, map_fixed};
+use crate::persist::{self, Flush};
+use crate::pool::Durability;
+
+const FLAGS: MapFlags = MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC);
+
+#[derive(Debug)]
+pub(super) struct Dax;
+
+impl Dax {
+    /// Whether the kernel maps this file with `MAP_SYNC` and this processor can flush a line.
+    pub(super) fn supports(file: &File) -> bool {
+        let page_bytes = rustix::param::page_size();
+        // SAFETY: a new mapping at an address the kernel chooses, never accessed and unmapped below.
+        let mapped = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                page_bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                FLAGS,
+                file,
+                0,
+            )
+        };
+        let Ok(start) = mapped else { return false };
+        // SAFETY: the mapping just made; no pointer into it exists.
+        let unmapped = unsafe { munmap(start, page_bytes) };
+        debug_assert!(unmapped.is_ok(), "a mapping just made can be unmapped");
+        Flush::best().is_some()
+    }
+}
+
+impl Medium for Dax {
+    fn kind(&self) -> MediumKind {
+        MediumKind::Dax
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::CacheLine
+    }
+
+    unsafe fn map(
+        &self,
+        file: &File,
+        at: *mut u8,
+        offset: u64,
+        len_bytes: usize,
+    ) -> io::Result<()> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { map_fixed(file, at, offset, len_bytes, FLAGS) }
+    }
+
+    fn grown(&self, file: &File) -> io::Result<()> {
+        // The file's length is not part of what MAP_SYNC keeps.
+        file.sync_data()
+    }
+
+    unsafe fn stage(&self, _: &File, start: *const u8, _: u64, len_bytes: u64) -> io::Result<()> {
+        // A fence orders only the flushes of its own thread, and the one that settles may be
+        // another: so each stage ends with its own.
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.persist(start, len_bytes) }
+    }
+
+    fn settle(&self, _: &File) -> io::Result<()> {
+        persist::fence();
+        Ok(())
+    }
+
+    unsafe fn persist(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
+        // SAFETY: mapped by the caller's promise; a mapped length fits usize.
+        unsafe { persist::flush_raw(start, len_bytes as usize) };
+        persist::fence();
+        Ok(())
+    }
+}

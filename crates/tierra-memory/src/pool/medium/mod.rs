@@ -1,0 +1,113 @@
+//! What a pool's bytes lie on, as one small trait with a file per kind.
+//!
+//! The kinds differ in how a store becomes durable and in nothing else. Words: `stage` begins to
+//! make bytes durable, `settle` waits for everything staged by any thread before, `persist` does both
+//! for one range at once.
+
+mod dax;
+mod file;
+mod tmpfs;
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+use crate::pool::Durability;
+
+/// The kind of a pool's medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MediumKind {
+    /// A file system on persistent memory, mapped with `MAP_SYNC`: stores go to the medium itself.
+    Dax,
+    /// A file in memory.
+    Tmpfs,
+    /// Any other file system: stores go to the page cache.
+    File,
+}
+
+impl fmt::Display for MediumKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MediumKind::Dax => "dax",
+            MediumKind::Tmpfs => "tmpfs",
+            MediumKind::File => "file",
+        })
+    }
+}
+
+/// How bytes of a pool are mapped and made durable.
+pub(crate) trait Medium: fmt::Debug + Send + Sync {
+    fn kind(&self) -> MediumKind;
+
+    fn durability(&self) -> Durability;
+
+    /// Maps `len_bytes` of the file from `offset` over the reservation at `at`.
+    ///
+    /// # Safety
+    /// `[at, at + len_bytes)` must be reserved by the caller and hold nothing in use.
+    unsafe fn map(&self, file: &File, at: *mut u8, offset: u64, len_bytes: usize)
+    -> io::Result<()>;
+
+    /// Called after the file grew and before the new part is used.
+    fn grown(&self, file: &File) -> io::Result<()>;
+
+    /// Begins to make a range durable.
+    ///
+    /// # Safety
+    /// `[start, start + len_bytes)` must be mapped from `file`, where `offset` is.
+    unsafe fn stage(
+        &self,
+        file: &File,
+        start: *const u8,
+        offset: u64,
+        len_bytes: u64,
+    ) -> io::Result<()>;
+
+    /// Returns when all that was staged before, by any thread, is durable.
+    fn settle(&self, file: &File) -> io::Result<()>;
+
+    /// Returns when the range is durable.
+    ///
+    /// # Safety
+    /// `[start, start + len_bytes)` must be mapped from this medium's file.
+    unsafe fn persist(&self, start: *const u8, len_bytes: u64) -> io::Result<()>;
+}
+
+/// Finds out what a file lies on. DAX first: the kernel grants `MAP_SYNC` only where it is true.
+pub(crate) fn detect(file: &File) -> io::Result<Box<dyn Medium>> {
+    if dax::Dax::supports(file) {
+        Ok(Box::new(dax::Dax))
+    } else if tmpfs::Tmpfs::holds(file)? {
+        Ok(Box::new(tmpfs::Tmpfs))
+    } else {
+        Ok(Box::new(file::PageCache))
+    }
+}
+
+/// Maps a part of a file, readable and writable, at a fixed address.
+///
+/// # Safety
+/// `[at, at + len_bytes)` must be reserved by the caller and hold nothing in use.
+unsafe fn map_fixed(
+    file: &File,
+    at: *mut u8,
+    offset: u64,
+    len_bytes: usize,
+    flags: MapFlags,
+) -> io::Result<()> {
+    // SAFETY: replaces a reservation that the caller owns and that holds nothing in use.
+    unsafe {
+        mmap(
+            at.cast(),
+            len_bytes,
+            ProtFlags::READ | ProtFlags::WRITE,
+            flags | MapFlags::FIXED,
+            file,
+            offset,
+        )
+    }?;
+    Ok(())
+}

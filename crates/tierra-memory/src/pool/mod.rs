@@ -1,0 +1,316 @@
+//! A pool: the one durable file of a tier, read in place and published by one 8-byte store.
+//!
+//! The protocol, which the borrow checker cannot see because it spans processes and restarts:
+//! 1. [`Pool::allocate`] hands out space that nothing else names; its [`ExtentWriter`] is the only
+//!    one who touches it, and dropping it unfinished gives the space back.
+//! 2. [`ExtentWriter::finish`] seals the extent: from now on it is immutable (a log: only
+//!    [`Pool::write`] changes it) and may be shared.
+//! 3. [`Pool::publish`] makes an extent the root. Root and all that it names, by whatever means the
+//!    owner has, are *live*; they survive a crash at any moment.
+//! 4. [`Pool::free`] is called for what neither the published root nor a reader names any more. After
+//!    a reopen, [`Pool::retain`] is told what is live, and everything else is free.
+//!
+//! Invariant: bytes in live extents are never overwritten but in logs; everything below
+//! [`Pool::len_bytes`] is allocated by the file system and mapped. `docs/file-format.md`, chapter
+//! "Pool", draws the layout.
+
+mod allocation;
+mod backing;
+mod error;
+mod layout;
+mod medium;
+mod open;
+mod publication;
+mod space;
+mod writer;
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use error::PoolError;
+pub use medium::MediumKind;
+pub use writer::ExtentWriter;
+
+use crate::LINE_BYTES;
+use crate::address::AddressRange;
+use crate::smaps;
+use crate::topology::{NodeId, Speed};
+use allocation::Space;
+use layout::{EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind, FIRST_EXTENT, GRAIN_BYTES};
+use medium::Medium;
+use publication::Publication;
+
+/// What a pool's content survives once it is persisted, and at what grain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// A power cut; line by line, by flush and fence.
+    CacheLine,
+    /// A power cut; page by page, by the kernel's write-back.
+    Page,
+    /// The end of the process, by a kill as well, but no power cut.
+    ProcessOnly,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Durability::CacheLine => "cache line",
+            Durability::Page => "page",
+            Durability::ProcessOnly => "process only",
+        })
+    }
+}
+
+/// How to create or open a pool.
+#[derive(Clone, Debug)]
+pub struct PoolOptions {
+    /// The most bytes the pool's file may have; `None`: as many as the file system.
+    pub capacity_bytes: Option<u64>,
+    /// The speed of the memory below, as the caller knows it: a pool is far unless told otherwise.
+    pub speed: Speed,
+    /// Binds the pages of a pool on tmpfs to a NUMA node, for instance one without CPUs. Media of
+    /// their own place ignore it.
+    pub node: Option<NodeId>,
+    /// The number that ties extents to their pool; `None`: drawn at random. Only for creation.
+    pub id: Option<u64>,
+}
+
+impl Default for PoolOptions {
+    fn default() -> PoolOptions {
+        PoolOptions {
+            capacity_bytes: None,
+            speed: Speed::Far,
+            node: None,
+            id: None,
+        }
+    }
+}
+
+/// A payload's place in its pool. A 64-byte header that describes it precedes it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub struct Extent {
+    /// Bytes from the pool's beginning to the payload's, a multiple of 64.
+    pub offset: u64,
+    /// Bytes of the payload.
+    pub len_bytes: u64,
+}
+
+/// A durable file, mapped into a reserved address range. Shared as `Arc<Pool>`.
+#[derive(Debug)]
+pub struct Pool {
+    path: PathBuf,
+    file: File,
+    medium: Box<dyn Medium>,
+    range: AddressRange,
+    /// Bytes of the file that are allocated and mapped; only grows.
+    mapped_bytes: AtomicU64,
+    limit_bytes: u64,
+    id: u64,
+    speed: Speed,
+    node: Option<NodeId>,
+    space: Mutex<Space>,
+    publication: Mutex<Publication>,
+    /// A write to the device failed: what it holds is unknown, so nothing is published any more.
+    poisoned: AtomicBool,
+}
+
+impl Pool {
+    /// The payload of a sealed extent, in place, line-aligned.
+    ///
+    /// The caller keeps the protocol above: the extent stays live as long as the slice is used, and
+    /// while a log is written no slice of it is held.
+    ///
+    /// # Panics
+    /// If the extent does not lie in the pool. Extents that come from outside, such as a manifest's,
+    /// are believed only after [`Pool::check_extent`].
+    #[inline]
+    pub fn bytes(&self, extent: Extent) -> &[u8] {
+        let end = extent.offset.checked_add(extent.len_bytes);
+        assert!(
+            end.is_some_and(|end| end <= self.mapped_bytes.load(Ordering::Acquire)),
+            "an extent is checked before it is read: {extent:?}"
+        );
+        // SAFETY: the range is mapped readable as long as the pool lives and, by the protocol, not
+        // written while the slice is used. Any byte is a valid u8.
+        unsafe {
+            std::slice::from_raw_parts(self.address(extent.offset), extent.len_bytes as usize)
+        }
+    }
+
+    /// Whether an extent is what it says: its place can hold one and its header is whole, names this
+    /// pool, this place and this length. Returns its owner. Costs one line, reads no payload.
+    ///
+    /// # Errors
+    /// [`PoolError::BadExtent`].
+    pub fn check_extent(&self, extent: Extent) -> Result<u64, PoolError> {
+        self.header(extent).map(|header| header.owner)
+    }
+
+    /// [`Pool::check_extent`], and a sealed extent's payload against its CRC32C. Returns the owner.
+    ///
+    /// # Errors
+    /// [`PoolError::BadExtent`].
+    pub fn verify_extent(&self, extent: Extent) -> Result<u64, PoolError> {
+        let header = self.header(extent)?;
+        if header.kind == ExtentKind::Sealed
+            && crc32c::crc32c(self.bytes(extent)) != header.payload_crc
+        {
+            return Err(self.bad(
+                extent,
+                "its payload fails its checksum; restore it from a copy",
+            ));
+        }
+        Ok(header.owner)
+    }
+
+    /// Overwrites a part of a log, durably on return. One writer at a time per log.
+    ///
+    /// # Errors
+    /// [`PoolError::OutsideLog`], [`PoolError::BadExtent`] if the extent is no log (see
+    /// [`ExtentWriter::finish_log`]), [`PoolError::Io`] or [`PoolError::Poisoned`].
+    pub fn write(&self, extent: Extent, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
+        let len_bytes = bytes.len() as u64;
+        if at
+            .checked_add(len_bytes)
+            .is_none_or(|end| end > extent.len_bytes)
+        {
+            return Err(PoolError::OutsideLog {
+                path: self.path.clone(),
+                extent,
+                at,
+                len_bytes,
+            });
+        }
+        if self.header(extent)?.kind != ExtentKind::Log {
+            return Err(self.bad(extent, "sealed, and no log to write to"));
+        }
+        self.refuse_if_poisoned()?;
+        let to = self.address(extent.offset + at);
+        // SAFETY: the range lies in a live extent, checked above, hence mapped and writable; by the
+        // protocol nobody else reads or writes it now.
+        let persisted = unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            self.medium.persist(to, len_bytes)
+        };
+        persisted.map_err(|source| self.poison("write to the log", source))
+    }
+
+    /// What the content survives.
+    pub fn durability(&self) -> Durability {
+        self.medium.durability()
+    }
+
+    /// What the pool lies on.
+    pub fn medium(&self) -> MediumKind {
+        self.medium.kind()
+    }
+
+    /// The speed of the memory below, as told when it was opened.
+    pub fn speed(&self) -> Speed {
+        self.speed
+    }
+
+    /// Bytes of the pages that back most of what was touched so far, as the kernel says.
+    pub fn page_size_bytes(&self) -> usize {
+        smaps::page_size_bytes(self.address(0).addr(), self.len_bytes() as usize)
+    }
+
+    /// Bytes of the file, free space included.
+    pub fn len_bytes(&self) -> u64 {
+        self.mapped_bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes in extents, their headers and rounding included. Before [`Pool::retain`], the space
+    /// not yet known to be free counts as well.
+    pub fn used_bytes(&self) -> u64 {
+        lock(&self.space).used_bytes()
+    }
+
+    /// The most bytes the file may have.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The header of an extent, checked.
+    fn header(&self, extent: Extent) -> Result<ExtentHeader, PoolError> {
+        let start = extent
+            .offset
+            .checked_sub(EXTENT_HEADER_BYTES)
+            .filter(|start| *start >= FIRST_EXTENT && start % GRAIN_BYTES == 0)
+            .ok_or_else(|| self.bad(extent, "no extent can lie there"))?;
+        layout::span_bytes(extent.len_bytes)
+            .and_then(|span| start.checked_add(span))
+            .filter(|end| *end <= self.len_bytes())
+            .ok_or_else(|| self.bad(extent, "it reaches beyond the end of the pool"))?;
+        let mut line = [0; LINE_BYTES];
+        // SAFETY: the header precedes the payload, inside the mapping as just checked.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.address(start), line.as_mut_ptr(), LINE_BYTES);
+        }
+        let header = ExtentHeader::decode(&line).map_err(|what| self.bad(extent, what))?;
+        if header.pool_id != self.id {
+            Err(self.bad(extent, "its header belongs to another pool"))
+        } else if header.payload_offset != extent.offset {
+            Err(self.bad(extent, "its header belongs to another place"))
+        } else if header.payload_bytes != extent.len_bytes {
+            Err(self.bad(extent, "its header says another length"))
+        } else {
+            Ok(header)
+        }
+    }
+
+    /// Where a byte of the pool lies in memory.
+    #[inline]
+    fn address(&self, offset: u64) -> *mut u8 {
+        debug_assert!(offset <= self.range.len_bytes() as u64);
+        self.range.start().as_ptr().wrapping_add(offset as usize)
+    }
+
+    fn bad(&self, extent: Extent, what: &'static str) -> PoolError {
+        PoolError::BadExtent {
+            path: self.path.clone(),
+            extent,
+            what,
+        }
+    }
+
+    fn io(&self, doing: &'static str, source: io::Error) -> PoolError {
+        PoolError::Io {
+            path: self.path.clone(),
+            doing,
+            source,
+        }
+    }
+
+    /// After a failed write-back the kernel may call the lost pages clean, so trying again would
+    /// succeed and lie.
+    fn poison(&self, doing: &'static str, source: io::Error) -> PoolError {
+        self.poisoned.store(true, Ordering::Release);
+        self.io(doing, source)
+    }
+
+    fn refuse_if_poisoned(&self) -> Result<(), PoolError> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(PoolError::Poisoned {
+                path: self.path.clone(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Locks past a panic elsewhere: what these locks guard is changed only in steps that cannot panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,312 @@
+//! Creating and opening a pool.
+//!
+//! Invariant: opening believes nothing of a file before it is checked, and changes nothing.
+
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{FlockOperation, flock, fstatvfs};
+use rustix::io::Errno;
+
+use super::allocation::Space;
+use super::backing;
+use super::layout::{
+    FIRST_EXTENT, GRAIN_BYTES, HeaderFault, Line, PoolHeader, SLOT_OFFSETS, Slot, VERSION,
+};
+use super::medium;
+use super::publication::Publication;
+use super::{Pool, PoolError, PoolOptions};
+use crate::address::AddressRange;
+use crate::{LARGE_PAGE_BYTES, LINE_BYTES};
+
+/// Bytes of a new pool, less where its capacity is less.
+const INITIAL_BYTES: u64 = LARGE_PAGE_BYTES as u64;
+
+impl Pool {
+    /// Makes a new, empty pool.
+    ///
+    /// # Errors
+    /// [`PoolError::Exists`], [`PoolError::Full`], [`PoolError::Io`]. No file is left behind.
+    pub fn create(path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
+        let at = Place(path);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::AlreadyExists => PoolError::Exists {
+                    path: path.to_owned(),
+                },
+                _ => at.io("create the pool", source),
+            })?;
+        let created = Self::format(file, path, options);
+        if created.is_err() {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(path);
+        }
+        created
+    }
+
+    fn format(file: File, path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
+        let at = Place(path);
+        at.lock(&file)?;
+        let limit_bytes = limit_bytes(&file, options, 0).map_err(|e| at.io("ask for space", e))?;
+        let len_bytes = INITIAL_BYTES.min(limit_bytes);
+        let full = || PoolError::Full {
+            path: path.to_owned(),
+            wanted_bytes: FIRST_EXTENT + GRAIN_BYTES,
+            used_bytes: 0,
+            capacity_bytes: limit_bytes,
+        };
+        if len_bytes < FIRST_EXTENT + GRAIN_BYTES {
+            return Err(full());
+        }
+        backing::allocate(&file, 0, len_bytes).map_err(|source| {
+            if backing::means_full(&source) {
+                full()
+            } else {
+                at.io("allocate space", source)
+            }
+        })?;
+        let id = options
+            .id
+            .unwrap_or_else(|| RandomState::new().hash_one(path));
+        file.write_all_at(&PoolHeader { pool_id: id }.encode(), 0)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| sync_directory(path))
+            .map_err(|source| at.io("write the pool's header", source))?;
+        let space = Space::new(len_bytes);
+        Self::assemble(
+            file,
+            path,
+            options,
+            len_bytes,
+            limit_bytes,
+            id,
+            space,
+            Publication::none(),
+        )
+    }
+
+    /// Opens a pool and touches nothing. What is live is told by [`Pool::retain`]; until then nothing
+    /// is free, and an allocation grows the file.
+    ///
+    /// # Errors
+    /// [`PoolError::Missing`], [`PoolError::InUse`], [`PoolError::NotAPool`],
+    /// [`PoolError::NewerFormat`], [`PoolError::Damaged`], [`PoolError::Truncated`],
+    /// [`PoolError::Io`].
+    pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
+        let at = Place(path);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => PoolError::Missing {
+                    path: path.to_owned(),
+                },
+                _ => at.io("open the pool", source),
+            })?;
+        let metadata = file
+            .metadata()
+            .map_err(|source| at.io("read the file's length", source))?;
+        if !metadata.is_file() {
+            return Err(at.not_a_pool("no regular file"));
+        }
+        at.lock(&file)?;
+        // Only whole grains count: a file's ragged end cannot be an extent's.
+        let len_bytes = metadata.len() - metadata.len() % GRAIN_BYTES;
+        let id = at.read_header(&file, metadata.len())?;
+        if len_bytes < FIRST_EXTENT {
+            return Err(PoolError::Truncated {
+                path: path.to_owned(),
+                len_bytes: metadata.len(),
+                expected_bytes: FIRST_EXTENT,
+            });
+        }
+        let publication = at.read_slots(&file, id, len_bytes)?;
+        let limit_bytes =
+            limit_bytes(&file, options, len_bytes).map_err(|e| at.io("ask for space", e))?;
+        let space = Space::unknown(len_bytes);
+        Self::assemble(
+            file,
+            path,
+            options,
+            len_bytes,
+            limit_bytes,
+            id,
+            space,
+            publication,
+        )
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the two ways into a pool meet here only"
+    )]
+    fn assemble(
+        file: File,
+        path: &Path,
+        options: &PoolOptions,
+        len_bytes: u64,
+        limit_bytes: u64,
+        id: u64,
+        space: Space,
+        publication: Publication,
+    ) -> Result<Arc<Pool>, PoolError> {
+        let at = Place(path);
+        let medium = medium::detect(&file).map_err(|e| at.io("find out its file system", e))?;
+        let range = AddressRange::reserve_at_most(
+            (limit_bytes as usize).next_multiple_of(LARGE_PAGE_BYTES),
+            len_bytes as usize,
+            LARGE_PAGE_BYTES,
+        )
+        .map_err(|source| at.io("reserve addresses for", source))?;
+        let pool = Pool {
+            path: path.to_owned(),
+            file,
+            medium,
+            limit_bytes: limit_bytes.min(range.len_bytes() as u64),
+            range,
+            mapped_bytes: AtomicU64::new(0),
+            id,
+            speed: options.speed,
+            node: options.node,
+            space: Mutex::new(space),
+            publication: Mutex::new(publication),
+            poisoned: AtomicBool::new(false),
+        };
+        pool.map_up_to(len_bytes)?;
+        Ok(Arc::new(pool))
+    }
+}
+
+/// A path, to say where something went wrong while there is no pool yet.
+struct Place<'a>(&'a Path);
+
+impl Place<'_> {
+    fn io(&self, doing: &'static str, source: io::Error) -> PoolError {
+        PoolError::Io {
+            path: self.0.to_owned(),
+            doing,
+            source,
+        }
+    }
+
+    fn not_a_pool(&self, what: &'static str) -> PoolError {
+        PoolError::NotAPool {
+            path: self.0.to_owned(),
+            what,
+        }
+    }
+
+    fn damaged(&self, what: &'static str) -> PoolError {
+        PoolError::Damaged {
+            path: self.0.to_owned(),
+            what,
+        }
+    }
+
+    /// One pool, one user. The lock goes with the file descriptor, hence with the process.
+    fn lock(&self, file: &File) -> Result<(), PoolError> {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(()),
+            Err(Errno::WOULDBLOCK) => Err(PoolError::InUse {
+                path: self.0.to_owned(),
+            }),
+            Err(error) => Err(self.io("lock the pool", error.into())),
+        }
+    }
+
+    fn read_line(&self, file: &File, offset: u64) -> Result<Line, PoolError> {
+        let mut line = [0; LINE_BYTES];
+        file.read_exact_at(&mut line, offset)
+            .map_err(|source| self.io("read the pool's header", source))?;
+        Ok(line)
+    }
+
+    /// The pool's id.
+    fn read_header(&self, file: &File, file_bytes: u64) -> Result<u64, PoolError> {
+        if file_bytes < LINE_BYTES as u64 {
+            return Err(self.not_a_pool("too short for a header"));
+        }
+        match PoolHeader::decode(&self.read_line(file, 0)?) {
+            Ok(header) => Ok(header.pool_id),
+            Err(HeaderFault::Magic) => Err(self.not_a_pool("it begins with other bytes")),
+            Err(HeaderFault::Newer(found)) => Err(PoolError::NewerFormat {
+                path: self.0.to_owned(),
+                found,
+                supported: VERSION,
+            }),
+            Err(HeaderFault::Checksum) => Err(self.damaged("its header fails its checksum")),
+        }
+    }
+
+    /// The current publication: the whole slot with the higher sequence.
+    fn read_slots(&self, file: &File, id: u64, len_bytes: u64) -> Result<Publication, PoolError> {
+        let lines = [
+            self.read_line(file, SLOT_OFFSETS[0])?,
+            self.read_line(file, SLOT_OFFSETS[1])?,
+        ];
+        let slots = [
+            Slot::decode(&lines[0], 0, id),
+            Slot::decode(&lines[1], 1, id),
+        ];
+        let torn = |index: usize| slots[index].is_none() && lines[index] != [0; LINE_BYTES];
+        if torn(0) && torn(1) {
+            return Err(self.damaged("both superblock slots fail their checksums"));
+        }
+        if let Some(index) = (0..2).find(|&index| torn(index)) {
+            tracing::warn!(
+                pool = %self.0.display(), slot = index,
+                "a publication was cut short; the one before it is current"
+            );
+        }
+        let Some(slot) = slots.into_iter().flatten().max_by_key(|slot| slot.sequence) else {
+            return Ok(Publication::none());
+        };
+        if slot.pool_bytes > len_bytes {
+            return Err(PoolError::Truncated {
+                path: self.0.to_owned(),
+                len_bytes,
+                expected_bytes: slot.pool_bytes,
+            });
+        }
+        Ok(Publication::of(&slot))
+    }
+}
+
+/// The most bytes the file may have, and so the addresses to reserve.
+fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result<u64> {
+    // Pages of the machine and grains of the pool: what is mapped must be whole in both.
+    let unit = GRAIN_BYTES.max(rustix::param::page_size() as u64);
+    /// An address space of 47 bits holds this many times over.
+    const MOST_BYTES: u64 = 16 << 40;
+    /// For a file system that does not say how large it is.
+    const UNTOLD_BYTES: u64 = 1 << 40;
+    let wanted = match options.capacity_bytes {
+        Some(capacity) => capacity,
+        None => {
+            let system = fstatvfs(file)?;
+            match system.f_blocks.saturating_mul(system.f_frsize) {
+                0 => UNTOLD_BYTES,
+                bytes => bytes,
+            }
+        }
+    };
+    Ok((wanted.min(MOST_BYTES) / unit * unit).max(len_bytes))
+}
+
+/// Makes a new file's name durable.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}

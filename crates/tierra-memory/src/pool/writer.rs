@@ -1,0 +1,136 @@
+//! Writing an extent: from allocated space to an immutable, self-describing run of bytes.
+//!
+//! Invariant: until `finish` returns, the space is this writer's alone; a writer dropped before gives
+//! it back, which is how a failed load is undone.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::layout::{EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind};
+use super::{Extent, Pool, PoolError};
+use crate::LINE_BYTES;
+
+/// The payload of an extent that nobody else knows of yet: writable, line-aligned, its content
+/// undefined until written.
+pub struct ExtentWriter {
+    pool: Arc<Pool>,
+    extent: Extent,
+    owner: u64,
+    finished: bool,
+}
+
+impl ExtentWriter {
+    pub(super) fn new(pool: Arc<Pool>, offset: u64, len_bytes: u64, owner: u64) -> ExtentWriter {
+        ExtentWriter {
+            pool,
+            extent: Extent { offset, len_bytes },
+            owner,
+            finished: false,
+        }
+    }
+
+    /// Where the extent will be: its place, and its length unless it is finished shorter.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Seals the extent. Its bytes are durable once the next [`Pool::publish`] returns, which is
+    /// the earliest moment at which anything durable can name it.
+    ///
+    /// # Errors
+    /// [`PoolError::Io`]; the space is given back.
+    pub fn finish(self) -> Result<Extent, PoolError> {
+        self.seal(ExtentKind::Sealed)
+    }
+
+    /// [`ExtentWriter::finish`] with the first `used_bytes` as payload; the rest of the space is
+    /// given back.
+    ///
+    /// # Errors
+    /// As [`ExtentWriter::finish`].
+    ///
+    /// # Panics
+    /// If `used_bytes` is more than was allocated.
+    pub fn finish_at(mut self, used_bytes: u64) -> Result<Extent, PoolError> {
+        assert!(
+            used_bytes <= self.extent.len_bytes,
+            "an extent can only be finished shorter"
+        );
+        self.pool.shrink(self.extent.offset, used_bytes);
+        self.extent.len_bytes = used_bytes;
+        self.finish()
+    }
+
+    /// Finishes the extent as a log: all zero, whatever was written so far, and from now on written
+    /// by [`Pool::write`] only. Nothing of the space's former content can be taken for a record.
+    ///
+    /// # Errors
+    /// As [`ExtentWriter::finish`].
+    pub fn finish_log(mut self) -> Result<Extent, PoolError> {
+        self.fill(0);
+        self.seal(ExtentKind::Log)
+    }
+
+    fn seal(mut self, kind: ExtentKind) -> Result<Extent, PoolError> {
+        let pool = &self.pool;
+        let header = ExtentHeader {
+            owner: self.owner,
+            payload_offset: self.extent.offset,
+            payload_bytes: self.extent.len_bytes,
+            pool_id: pool.id,
+            payload_crc: match kind {
+                ExtentKind::Sealed => crc32c::crc32c(&self),
+                ExtentKind::Log => 0,
+            },
+            kind,
+        };
+        let start = self.extent.offset - EXTENT_HEADER_BYTES;
+        let to = pool.address(start);
+        // SAFETY: the header's line belongs to this writer's run, is mapped and writable, and no
+        // reference to it exists.
+        unsafe { std::ptr::copy_nonoverlapping(header.encode().as_ptr(), to, LINE_BYTES) };
+        // SAFETY: header and payload are mapped.
+        unsafe {
+            let len_bytes = EXTENT_HEADER_BYTES + self.extent.len_bytes;
+            pool.medium.stage(&pool.file, to, start, len_bytes)
+        }
+        .map_err(|source| pool.io("make an extent durable", source))?;
+        self.finished = true;
+        Ok(self.extent)
+    }
+}
+
+impl Deref for ExtentWriter {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.pool.bytes(self.extent)
+    }
+}
+
+impl DerefMut for ExtentWriter {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let Extent { offset, len_bytes } = self.extent;
+        // SAFETY: the run is mapped, writable and, until finished, this writer's alone; the borrow
+        // of the writer makes the slice unique. Any byte is a valid u8.
+        unsafe { std::slice::from_raw_parts_mut(self.pool.address(offset), len_bytes as usize) }
+    }
+}
+
+impl Drop for ExtentWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.pool.free(self.extent);
+        }
+    }
+}
+
+impl fmt::Debug for ExtentWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExtentWriter")
+            .field("extent", &self.extent)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}

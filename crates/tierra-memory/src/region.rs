@@ -1,0 +1,231 @@
+//! Volatile memory on large pages, on a node of choice.
+//!
+//! Invariant: a region never moves and never shrinks; its bytes are zero until written. Large pages
+//! are asked for (reserved ones first, transparent ones else) and what came is read back from the
+//! kernel, never assumed: [`Region::page_size_bytes`].
+
+use std::io;
+use std::ops::{Deref, DerefMut};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+use crate::address::{self, AddressRange};
+use crate::topology::NodeId;
+use crate::{LARGE_PAGE_BYTES, smaps};
+
+/// A region could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// The machine or a limit does not allow as much memory.
+    #[error("cannot map {len_bytes} bytes of memory: {source}; lower `near-memory`")]
+    Map {
+        /// Bytes asked for.
+        len_bytes: usize,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The node does not exist or may not be used.
+    #[error("cannot bind memory to NUMA {node}: {source}; see `tierra tiers`")]
+    Node {
+        /// The node asked for.
+        node: NodeId,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The pages could not be had, though the mapping could.
+    #[error("cannot bring in {len_bytes} bytes of memory: {source}; lower `near-memory`")]
+    Populate {
+        /// Bytes of the region.
+        len_bytes: usize,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// A run of volatile memory, line-aligned, zero at first.
+#[derive(Debug)]
+pub struct Region {
+    range: AddressRange,
+    len_bytes: usize,
+    node: Option<NodeId>,
+}
+
+impl Region {
+    /// Near memory, wherever the kernel's policy for this thread puts it.
+    ///
+    /// # Errors
+    /// [`RegionError::Map`].
+    pub fn near(len_bytes: usize) -> Result<Region, RegionError> {
+        Region::map(len_bytes, true)
+    }
+
+    /// Memory of one node. A node without CPUs makes it volatile far memory.
+    ///
+    /// # Errors
+    /// [`RegionError::Node`], [`RegionError::Map`].
+    pub fn on_node(node: NodeId, len_bytes: usize) -> Result<Region, RegionError> {
+        // Reserved large pages belong to nodes: binding could leave a page that exists nowhere,
+        // found out by a signal. Transparent ones fall back to small pages of the node.
+        let mut region = Region::map(len_bytes, false)?;
+        // SAFETY: the range is the region's own, just mapped.
+        unsafe {
+            address::bind(
+                region.range.start().as_ptr(),
+                region.range.len_bytes(),
+                node,
+            )
+        }
+        .map_err(|source| RegionError::Node { node, source })?;
+        region.node = Some(node);
+        Ok(region)
+    }
+
+    fn map(len_bytes: usize, reserved_pages: bool) -> Result<Region, RegionError> {
+        let failed = |source| RegionError::Map { len_bytes, source };
+        // Small regions would waste most of a large page.
+        let unit = if len_bytes >= LARGE_PAGE_BYTES / 2 {
+            LARGE_PAGE_BYTES
+        } else {
+            rustix::param::page_size()
+        };
+        let mapped_bytes = len_bytes
+            .max(1)
+            .checked_next_multiple_of(unit)
+            .ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
+        let range = AddressRange::reserve(mapped_bytes, unit).map_err(failed)?;
+        let start = range.start().as_ptr();
+        let map = |extra: MapFlags| {
+            // SAFETY: replaces our own reservation, which holds nothing.
+            unsafe {
+                mmap_anonymous(
+                    start.cast(),
+                    mapped_bytes,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::PRIVATE | MapFlags::FIXED | extra,
+                )
+            }
+        };
+        let large = unit == LARGE_PAGE_BYTES;
+        let reserved =
+            large && reserved_pages && map(MapFlags::HUGETLB | MapFlags::HUGE_2MB).is_ok();
+        if !reserved {
+            map(MapFlags::empty()).map_err(|errno| failed(errno.into()))?;
+            if large {
+                // SAFETY: just mapped, and ours.
+                unsafe { address::advise_large_pages(start, mapped_bytes) };
+            }
+        }
+        Ok(Region {
+            range,
+            len_bytes,
+            node: None,
+        })
+    }
+
+    /// Brings every page in now, so that none is missing later and page sizes are settled.
+    ///
+    /// # Errors
+    /// [`RegionError::Populate`] where memory, or the node's memory, does not suffice.
+    pub fn populate(&mut self) -> Result<(), RegionError> {
+        // SAFETY: the whole range is mapped and ours.
+        unsafe { address::populate(self.range.start().as_ptr(), self.range.len_bytes()) }.map_err(
+            |source| RegionError::Populate {
+                len_bytes: self.len_bytes,
+                source,
+            },
+        )
+    }
+
+    /// Bytes of the pages that back most of what was touched so far, as the kernel says.
+    pub fn page_size_bytes(&self) -> usize {
+        smaps::page_size_bytes(self.range.start().as_ptr().addr(), self.range.len_bytes())
+    }
+
+    /// The node this region is bound to, if any.
+    pub fn node(&self) -> Option<NodeId> {
+        self.node
+    }
+}
+
+impl Deref for Region {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped readable for the region's life and written through `&mut` only.
+        unsafe { std::slice::from_raw_parts(self.range.start().as_ptr(), self.len_bytes) }
+    }
+}
+
+impl DerefMut for Region {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: mapped writable for the region's life; the borrow makes the slice unique.
+        unsafe { std::slice::from_raw_parts_mut(self.range.start().as_ptr(), self.len_bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_zero_writable_and_as_long_as_asked() {
+        for len in [
+            0,
+            1,
+            4096,
+            LARGE_PAGE_BYTES - 1,
+            LARGE_PAGE_BYTES,
+            LARGE_PAGE_BYTES + 1,
+        ] {
+            let mut region = Region::near(len).unwrap();
+            assert_eq!(region.len(), len);
+            assert!(region.iter().all(|&byte| byte == 0));
+            region.fill(0xEE);
+            assert!(region.iter().all(|&byte| byte == 0xEE));
+        }
+    }
+
+    #[test]
+    fn the_page_size_is_one_the_kernel_knows() {
+        let mut region = Region::near(8 * LARGE_PAGE_BYTES).unwrap();
+        region.populate().unwrap();
+        let page_bytes = region.page_size_bytes();
+        assert!(page_bytes == rustix::param::page_size() || page_bytes == LARGE_PAGE_BYTES);
+    }
+
+    #[test]
+    fn a_node_is_bound_or_refused() {
+        assert!(matches!(
+            Region::on_node(NodeId(1023), 4096),
+            Err(RegionError::Node {
+                node: NodeId(1023),
+                ..
+            })
+        ));
+        assert!(matches!(
+            Region::on_node(NodeId(u16::MAX), 4096),
+            Err(RegionError::Node { .. })
+        ));
+        match Region::on_node(NodeId(0), LARGE_PAGE_BYTES) {
+            Ok(mut region) => {
+                region.populate().unwrap();
+                assert_eq!(region.node(), Some(NodeId(0)));
+            }
+            // A kernel without NUMA, or a sandbox that forbids the call.
+            Err(error) => assert!(matches!(error, RegionError::Node { .. })),
+        }
+    }
+
+    #[test]
+    fn an_impossible_length_is_an_error() {
+        assert!(matches!(
+            Region::near(usize::MAX),
+            Err(RegionError::Map { .. })
+        ));
+        assert!(matches!(
+            Region::near(1 << 50),
+            Err(RegionError::Map { .. })
+        ));
+    }
+}
