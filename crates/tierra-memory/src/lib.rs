@@ -7,6 +7,7 @@
 //!   extents and published by one 8-byte store.
 //! * [`persist`]: flush, fence and bulk copies, the steps of which durability is made.
 //! * [`budget`]: how much near memory may still be taken.
+//! * [`measure`]: what a tier's latency and bandwidth really are.
 //!
 //! ```
 //! use tierra_memory::{Pool, PoolOptions};
@@ -36,6 +37,7 @@
 mod address;
 mod arch;
 pub mod budget;
+pub mod measure;
 pub mod persist;
 pub mod pool;
 pub mod region;
