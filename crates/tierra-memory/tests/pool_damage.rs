@@ -90,6 +90,38 @@ fn a_torn_slot_falls_back_to_the_other() {
     }
 }
 
+/// A publication clears the commit word, stores the other seven words in order, then the commit word.
+/// A crash keeps some first part of these stores; only all of them publish.
+#[test]
+fn a_publication_cut_short_at_any_store_changes_nothing() {
+    let fixture = fixture();
+    let slot = |index: usize| {
+        let mut line = [0; 64];
+        let file = OpenOptions::new().read(true).open(&fixture.path).unwrap();
+        file.read_exact_at(&mut line, SLOTS[index]).unwrap();
+        line
+    };
+    let before = slot(1);
+    let pool = open(&fixture.path).unwrap();
+    pool.retain(&fixture.roots).unwrap();
+    let third = store(&pool, b"third");
+    pool.publish(third).unwrap();
+    drop(pool);
+    let after = slot(1);
+    for words in 0..=8 {
+        let mut line = before;
+        line[56..].fill(0);
+        line[..words * 8].copy_from_slice(&after[..words * 8]);
+        overwrite(&fixture.path, SLOTS[1], &line);
+        let root = if words == 8 { third } else { fixture.roots[1] };
+        assert_eq!(
+            open(&fixture.path).unwrap().root(),
+            Some(root),
+            "{words} words"
+        );
+    }
+}
+
 #[test]
 fn a_first_publication_cut_short_leaves_an_empty_pool() {
     let dir = tempfile::tempdir().unwrap();

@@ -66,6 +66,7 @@ fn large() -> TempDir {
         "proc/self/mountinfo",
         "22 27 0:21 / /proc rw,relatime - proc proc rw
 25 24 0:23 / /dev/shm rw,relatime - tmpfs tmpfs rw,size=24684092k
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
 26 24 0:24 / /read/only ro,relatime - tmpfs tmpfs rw
 36 35 98:0 / /mnt/pmem\\0400 rw,noatime shared:1 - ext4 /dev/pmem0 rw,dax=always
 37 35 98:1 / /mnt/disk rw - ext4 /dev/sda1 rw",
@@ -130,7 +131,7 @@ fn two_sockets_a_memory_node_and_dax_are_found() {
     assert_eq!(
         machine.tmpfs_mounts.len(),
         1,
-        "one that is read-only cannot hold a pool"
+        "neither read-only nor the kernel's own"
     );
     assert_eq!(machine.tmpfs_mounts[0].path, Path::new("/dev/shm"));
     assert!(machine.tmpfs_mounts[0].bytes.is_some());

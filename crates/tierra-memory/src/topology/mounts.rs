@@ -4,8 +4,8 @@
 //! 36 35 98:0 / /mnt/pmem0 rw,noatime shared:1 - ext4 /dev/pmem0 rw,dax=always
 //!              mount point           optional ..| type source    super options
 //! ```
-//! Invariant: only writable mounts are listed, each mount point once (the last mounted hides the
-//! others).
+//! Invariant: only writable mounts are listed, none of the kernel's own below `/sys` and `/proc`, and
+//! each mount point once (the last mounted hides the others).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -38,10 +38,10 @@ pub(super) fn read(root: &Path) -> Result<(Vec<Mount>, Vec<Mount>), TopologyErro
             _ if line.has_dax() => &mut dax,
             _ => continue,
         };
-        if !line.is_writable() {
+        let path = unescape(line.path);
+        if !line.is_writable() || path.starts_with("/sys") || path.starts_with("/proc") {
             continue;
         }
-        let path = unescape(line.path);
         let below_root = root.join(path.strip_prefix("/").unwrap_or(&path));
         let bytes = rustix::fs::statvfs(&below_root).ok().map(|system| {
             let blocks = |count: u64| count.saturating_mul(system.f_frsize);
