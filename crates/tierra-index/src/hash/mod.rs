@@ -88,6 +88,11 @@ impl HashIndex {
             + self.directory.capacity() * size_of::<u32>()
     }
 
+    /// Every entry, `(key, row)`, in no particular order: for merging indexes.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.segments.iter().flat_map(Segment::entries)
+    }
+
     /// Adds `row` to the rows of `key`. An entry that is there already is there twice.
     ///
     /// # Panics
@@ -336,6 +341,7 @@ mod tests {
             let pairs: Vec<_> = (0..entries as u64).map(|key| (key << 20, key)).collect();
             index.insert_all(&pairs);
             assert_eq!(index.len(), entries);
+            assert_eq!(index.iter().map(|(_, row)| row).max(), (entries as u64).checked_sub(1));
             assert_eq!(index.bytes(), bytes, "{entries} entries");
         }
     }

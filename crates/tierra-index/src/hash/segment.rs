@@ -73,7 +73,7 @@ impl Segment {
         self.len += 1;
     }
 
-    fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
         self.buckets.iter().flat_map(Bucket::entries)
     }
 
