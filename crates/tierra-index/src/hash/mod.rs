@@ -19,11 +19,12 @@
 //! - Entries are never removed.
 
 mod bucket;
+mod buckets;
 mod segment;
 
 use tierra_interleave::{Cx, GroupSize, Interleaved, Load, Mode, for_each};
 
-use bucket::{Bucket, VACANT};
+use bucket::{Bucket, NO_ROW};
 use segment::{SPLIT_BUCKETS, Segment};
 
 /// A multimap from 64-bit keys to rows. See the [crate] for an example.
@@ -45,7 +46,8 @@ impl HashIndex {
         Self::with_capacity(0)
     }
 
-    /// An empty index with room for about `entries` entries.
+    /// An empty index with room for about `entries` entries. Building is several times faster when the
+    /// number is known, because a growing index moves its entries at each split.
     pub fn with_capacity(entries: usize) -> Self {
         let mut buckets = 1;
         while buckets < SPLIT_BUCKETS && Segment::capacity(buckets) < entries {
@@ -97,9 +99,9 @@ impl HashIndex {
     ///
     /// # Panics
     ///
-    /// If `row` is `u64::MAX`, which stands for a vacant slot.
+    /// If `row` is `u64::MAX`, which is no row.
     pub fn insert(&mut self, key: u64, row: u64) {
-        assert_ne!(row, VACANT, "the greatest u64 is no row");
+        assert_ne!(row, NO_ROW, "the greatest u64 is no row");
         let hash = hash_of(key);
         let mut number = self.segment_number(hash);
         while self.segments[number].is_at_capacity() {
