@@ -343,7 +343,10 @@ mod tests {
             let pairs: Vec<_> = (0..entries as u64).map(|key| (key << 20, key)).collect();
             index.insert_all(&pairs);
             assert_eq!(index.len(), entries);
-            assert_eq!(index.iter().map(|(_, row)| row).max(), (entries as u64).checked_sub(1));
+            assert_eq!(
+                index.iter().map(|(_, row)| row).max(),
+                (entries as u64).checked_sub(1)
+            );
             assert_eq!(index.bytes(), bytes, "{entries} entries");
         }
     }
