@@ -284,12 +284,12 @@ impl Place<'_> {
 
 /// The most bytes the file may have, and so the addresses to reserve.
 fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result<u64> {
-    // Pages of the machine and grains of the pool: what is mapped must be whole in both.
-    let unit = GRAIN_BYTES.max(rustix::param::page_size() as u64);
     /// An address space of 47 bits holds this many times over.
     const MOST_BYTES: u64 = 16 << 40;
     /// For a file system that does not say how large it is.
     const UNTOLD_BYTES: u64 = 1 << 40;
+    // Pages of the machine and grains of the pool: what is mapped must be whole in both.
+    let unit = GRAIN_BYTES.max(rustix::param::page_size() as u64);
     let wanted = match options.capacity_bytes {
         Some(capacity) => capacity,
         None => {
