@@ -54,7 +54,9 @@ impl HashIndex {
             buckets *= 2;
         }
         // Hashes spread unevenly: a little more room spares most segments a split.
-        let wanted = (entries + entries / 16).div_ceil(Segment::capacity(SPLIT_BUCKETS));
+        let wanted = entries
+            .saturating_add(entries / 16)
+            .div_ceil(Segment::capacity(SPLIT_BUCKETS));
         let segments = if buckets < SPLIT_BUCKETS {
             1
         } else {
