@@ -16,8 +16,6 @@
 
 mod allocation;
 mod backing;
-#[cfg(test)]
-mod crash;
 mod error;
 mod layout;
 mod medium;

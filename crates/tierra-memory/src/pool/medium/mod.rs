@@ -91,7 +91,7 @@ pub(crate) fn detect(file: &File) -> io::Result<Box<dyn Medium>> {
 ///
 /// # Safety
 /// `[at, at + len_bytes)` must be reserved by the caller and hold nothing in use.
-pub(super) unsafe fn map_fixed(
+unsafe fn map_fixed(
     file: &File,
     at: *mut u8,
     offset: u64,

@@ -1,4 +1,0 @@
-//! The x86-64 levels.
-
-pub(super) mod avx2;
-pub(super) mod avx512;

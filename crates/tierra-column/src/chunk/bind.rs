@@ -1,0 +1,283 @@
+//! Filters in a chunk's own domain, and what the directory alone says about a block.
+//!
+//! Binding costs work once per chunk so that blocks need none: bounds become ordinals (or codes of
+//! the dictionary), predicates on dictionary values become a bitmap over stored codes or, where
+//! the bits form few stretches, intervals of codes again, which are cheaper to test.
+
+use std::sync::Arc;
+
+use crate::chunk::Chunk;
+use crate::chunk::layout::Entry;
+use crate::dictionary::{Dictionary, clear_beyond};
+use crate::encoding::Encoding;
+use crate::error::{FilterError, FormatError};
+use crate::filter::{Filter, OrdinalSet, Resolved, ValueSet};
+use crate::ordinal;
+
+/// What a block's minima, maxima and NULL count say about a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// No row passes.
+    Skip,
+    /// Every row passes.
+    All,
+    /// The values decide.
+    Test,
+}
+
+/// A filter bound to one chunk. Made by [`Chunk::bind`], of no use with another.
+#[derive(Debug, Clone)]
+pub struct BoundFilter {
+    pub(crate) test: Test,
+    pub(crate) matches_null: bool,
+}
+
+/// Which values pass, in the terms of the chunk.
+#[derive(Debug, Clone)]
+pub(crate) enum Test {
+    Nothing,
+    Everything,
+    /// Of ordinals or dictionary codes: inclusive, sorted, disjoint.
+    Ranges(Vec<(u64, u64)>),
+    Set {
+        values: Arc<ValueSet>,
+        negated: bool,
+    },
+    /// A bit per stored dictionary code, NULL's included.
+    Codes(Vec<u64>),
+    /// Strings and wide DECIMALs, value by value.
+    Values(Resolved),
+}
+
+/// With more stretches than this, one pass over a bitmap beats a pass per stretch.
+const RANGES_MAX: usize = 3;
+
+impl Chunk<'_> {
+    /// Translates `filter` into the chunk's domain. `dictionary` is the column's; only dictionary
+    /// chunks look at it.
+    ///
+    /// # Errors
+    /// [`FilterError`] where the filter is on values of another type, on codes but the chunk is
+    /// not (or of another generation), or the chunk's dictionary is missing or another one.
+    pub fn bind(
+        &self,
+        filter: &Filter,
+        dictionary: Option<&Dictionary>,
+    ) -> Result<BoundFilter, FilterError> {
+        let resolved = Resolved::new(filter, self.logical_type())?;
+        let is_dictionary = self.encoding() == Encoding::Dictionary;
+        let test = match resolved {
+            Resolved::Nothing => Test::Nothing,
+            Resolved::Everything => Test::Everything,
+            resolved if is_dictionary => {
+                self.bind_codes(&resolved, filter.matches_null, self.dictionary(dictionary)?)?
+            }
+            Resolved::Codes { generation, .. } => {
+                return Err(FilterError::Codes {
+                    filter: generation,
+                    column: format!("a chunk with encoding {}", self.encoding()),
+                });
+            }
+            Resolved::Ordinals(ranges) => of_ranges(ranges),
+            Resolved::Set { values, negated } if matches!(*values, ValueSet::Ordinals(_)) => {
+                Test::Set { values, negated }
+            }
+            resolved => Test::Values(resolved),
+        };
+        Ok(BoundFilter {
+            test,
+            matches_null: filter.matches_null,
+        })
+    }
+
+    /// The dictionary the chunk's codes belong to.
+    pub(crate) fn dictionary<'d>(
+        &self,
+        dictionary: Option<&'d Dictionary>,
+    ) -> Result<&'d Dictionary, FormatError> {
+        let needed = self.descriptor.generation;
+        dictionary
+            .filter(|dictionary| dictionary.generation() == needed)
+            .ok_or(FormatError::Generation {
+                needed,
+                given: dictionary.map(Dictionary::generation),
+            })
+    }
+
+    fn bind_codes(
+        &self,
+        resolved: &Resolved,
+        matches_null: bool,
+        dictionary: &Dictionary,
+    ) -> Result<Test, FilterError> {
+        let codes = match resolved {
+            Resolved::Codes { generation, bitmap } => {
+                if *generation != dictionary.generation() {
+                    return Err(FilterError::Codes {
+                        filter: *generation,
+                        column: format!("dictionary generation {}", dictionary.generation()),
+                    });
+                }
+                // Codes beyond the bitmap do not pass, codes beyond the dictionary do not exist.
+                let mut codes = vec![0; dictionary.len().div_ceil(64)];
+                for (word, bits) in codes.iter_mut().zip(bitmap.iter()) {
+                    *word = *bits;
+                }
+                clear_beyond(&mut codes, dictionary.len());
+                codes
+            }
+            resolved => dictionary.matching_codes(resolved),
+        };
+        let stretches = stretches(&codes, dictionary.len());
+        if let Some(stretches) = stretches {
+            return Ok(of_ranges(stretches));
+        }
+        let mut stored = codes;
+        if self.descriptor.null_codes() > 0 {
+            // Make room for NULL's own bit.
+            let mut carried = u64::from(matches_null);
+            for word in &mut stored {
+                (*word, carried) = (*word << 1 | carried, *word >> 63);
+            }
+            stored.push(carried);
+        }
+        Ok(Test::Codes(stored))
+    }
+
+    /// What the directory says about a block: nothing of the block itself is read.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn verdict(&self, bound: &BoundFilter, block: usize) -> Verdict {
+        let entry = self.entry(block);
+        let nulls = usize::from(entry.null_count);
+        let all_null = nulls == self.block_rows(block);
+        let (none, all) = if all_null {
+            (true, true)
+        } else {
+            self.judge(&bound.test, &entry)
+        };
+        if none && (nulls == 0 || !bound.matches_null) {
+            Verdict::Skip
+        } else if all && (nulls == 0 || bound.matches_null) {
+            Verdict::All
+        } else {
+            Verdict::Test
+        }
+    }
+
+    /// Whether certainly no value, and whether certainly every value, of a block passes.
+    fn judge(&self, test: &Test, &Entry { min, max, .. }: &Entry) -> (bool, bool) {
+        match test {
+            Test::Nothing => (true, false),
+            Test::Everything => (false, true),
+            Test::Ranges(ranges) => (
+                ranges.iter().all(|&(low, high)| high < min || max < low),
+                ranges.iter().any(|&(low, high)| low <= min && max <= high),
+            ),
+            Test::Set { values, negated } => {
+                let ValueSet::Ordinals(set) = &**values else {
+                    return (false, false);
+                };
+                let within = set.within(min, max).len() as u64;
+                let (none, all) = (within == 0, within > max - min);
+                if *negated { (all, none) } else { (none, all) }
+            }
+            Test::Codes(bitmap) => {
+                let null_codes = self.descriptor.null_codes();
+                count_bits(bitmap, min + null_codes, max + null_codes)
+            }
+            Test::Values(resolved) => (no_image_passes(resolved, min, max), false),
+        }
+    }
+}
+
+fn of_ranges(ranges: Vec<(u64, u64)>) -> Test {
+    match ranges[..] {
+        [] => Test::Nothing,
+        [(u64::MIN, u64::MAX)] => Test::Everything,
+        _ => Test::Ranges(ranges),
+    }
+}
+
+/// The bitmap's stretches of ones as code intervals, unless there are many.
+fn stretches(codes: &[u64], len: usize) -> Option<Vec<(u64, u64)>> {
+    let mut found: Vec<(u64, u64)> = Vec::with_capacity(RANGES_MAX);
+    for (index, &word) in codes.iter().enumerate() {
+        let mut rest = word;
+        while rest != 0 {
+            let start = rest.trailing_zeros();
+            let ones = (rest >> start).trailing_ones();
+            let low = index as u64 * 64 + u64::from(start);
+            let high = low + u64::from(ones) - 1;
+            let count = found.len();
+            match found.last_mut() {
+                Some((_, last)) if *last + 1 == low => *last = high,
+                _ if count == RANGES_MAX => return None,
+                _ => found.push((low, high)),
+            }
+            rest &= u64::MAX.checked_shl(start + ones).unwrap_or(0);
+        }
+    }
+    debug_assert!(found.last().is_none_or(|&(_, high)| high < len as u64));
+    Some(found)
+}
+
+/// Whether none, and whether all, of the bits `low..=high` are set.
+fn count_bits(bitmap: &[u64], low: u64, high: u64) -> (bool, bool) {
+    let (mut none, mut all) = (true, true);
+    for index in low / 64..=high / 64 {
+        let mut considered = u64::MAX;
+        if index == low / 64 {
+            considered &= u64::MAX << (low % 64);
+        }
+        if index == high / 64 {
+            considered &= u64::MAX >> (63 - high % 64);
+        }
+        let word = bitmap.get(index as usize).copied().unwrap_or(0) & considered;
+        none &= word == 0;
+        all &= word == considered;
+    }
+    (none, all)
+}
+
+/// Whether no value whose image lies in `min..=max` can pass. Images never decrease, so a value
+/// between two others has an image between theirs.
+fn no_image_passes(resolved: &Resolved, min: u64, max: u64) -> bool {
+    use std::ops::Bound;
+    let apart = |low: u64, high: u64| high < min || max < low;
+    match resolved {
+        Resolved::Wide(ranges) => ranges.iter().all(|&(low, high)| {
+            apart(
+                ordinal::of_i128_saturating(low),
+                ordinal::of_i128_saturating(high),
+            )
+        }),
+        Resolved::Bytes(ranges) => ranges.iter().all(|(low, high)| {
+            let image = |bound: &Bound<Box<[u8]>>, unbounded| match bound {
+                Bound::Unbounded => unbounded,
+                Bound::Included(value) | Bound::Excluded(value) => ordinal::of_prefix(value),
+            };
+            apart(image(low, u64::MIN), image(high, u64::MAX))
+        }),
+        Resolved::Set {
+            values,
+            negated: false,
+        } => match &**values {
+            ValueSet::Wide(sorted) => {
+                no_member(sorted, min, max, |&v| ordinal::of_i128_saturating(v))
+            }
+            ValueSet::Bytes { sorted, .. } => {
+                no_member(sorted, min, max, |v| ordinal::of_prefix(v))
+            }
+            ValueSet::Ordinals(set) => OrdinalSet::within(set, min, max).is_empty(),
+        },
+        _ => false,
+    }
+}
+
+/// Whether no member of a sorted set has its image in `min..=max`.
+fn no_member<T>(sorted: &[T], min: u64, max: u64, image: impl Fn(&T) -> u64) -> bool {
+    let first = sorted.partition_point(|value| image(value) < min);
+    sorted.get(first).is_none_or(|value| image(value) > max)
+}

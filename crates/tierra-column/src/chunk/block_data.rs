@@ -1,0 +1,168 @@
+//! What a block holds, taken apart but not decoded.
+
+use crate::bits::{BLOCK_LEN, Kernels, Mask};
+use crate::chunk::Chunk;
+use crate::chunk::layout::Entry;
+use crate::encoding::Encoding;
+use crate::encoding::delta::{self, Frame};
+use crate::encoding::dynamic::{MiniBlocks, Run};
+use crate::encoding::plain::{self, BITMAP_BYTES, WIDE_BYTES};
+use crate::encoding::plain_strings::Strings;
+use crate::error::FormatError;
+use crate::logical_type::Physical;
+
+/// A block ready to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockData<'a> {
+    pub(crate) entry: Entry,
+    pub(crate) rows: usize,
+    /// `code = ordinal - base` for codes of one base.
+    pub(crate) base: u64,
+    /// 1 where code 0 is NULL.
+    pub(crate) null_codes: u64,
+    /// Plain chunks with NULLs.
+    pub(crate) validity: Option<&'a [u8; BITMAP_BYTES]>,
+    pub(crate) payload: Payload<'a>,
+}
+
+/// A block's values in their format.
+#[derive(Clone, Copy)]
+pub(crate) enum Payload<'a> {
+    /// Codes of one width.
+    Packed(Run<'a>),
+    /// Codes with a width per mini-block.
+    MiniBlocks(MiniBlocks<'a>),
+    /// Differences.
+    Delta(Frame, Run<'a>),
+    /// 16 bytes each.
+    Wide(&'a [u8]),
+    Strings(Strings<'a>),
+}
+
+impl<'a> Chunk<'a> {
+    pub(crate) fn block(&self, block: usize) -> Result<BlockData<'a>, FormatError> {
+        let entry = self.entry(block);
+        let rows = self.block_rows(block);
+        let descriptor = &self.descriptor;
+        let bytes = self.block_and_beyond(&entry);
+        let len = entry.len_bytes as usize;
+        let (validity, bytes, len) = match descriptor.bitmap_bytes() {
+            0 => (None, bytes, len),
+            // The directory was checked: the block is at least as long as its bitmap.
+            _ => (
+                bytes.first_chunk(),
+                &bytes[BITMAP_BYTES..],
+                len - BITMAP_BYTES,
+            ),
+        };
+        let run = |packed| Run {
+            first_row: 0,
+            rows,
+            width: entry.width,
+            packed,
+        };
+        let payload = match (descriptor.encoding, descriptor.ty.physical()) {
+            (Encoding::Plain, Physical::Wide) => Payload::Wide(&bytes[..rows * WIDE_BYTES]),
+            (Encoding::Plain, Physical::Bytes) => {
+                Payload::Strings(Strings::new(bytes, len, rows, entry.width))
+            }
+            (Encoding::Dynamic, _) => Payload::MiniBlocks(MiniBlocks::new(bytes, len, rows)?),
+            (Encoding::Delta, _) => {
+                Payload::Delta(Frame::read(bytes), run(&bytes[delta::HEADER_BYTES..]))
+            }
+            _ => Payload::Packed(run(bytes)),
+        };
+        Ok(BlockData {
+            base: descriptor.block_base(&entry),
+            null_codes: descriptor.null_codes(),
+            entry,
+            rows,
+            validity,
+            payload,
+        })
+    }
+}
+
+impl BlockData<'_> {
+    /// The rows of `among` that are NULL.
+    pub(crate) fn nulls(&self, kernels: Kernels, among: &Mask) -> Mask {
+        let mut nulls = Mask::none();
+        if self.entry.null_count == 0 {
+            return nulls;
+        }
+        nulls = *among;
+        match (self.validity, self.payload) {
+            (Some(validity), _) => nulls.and_not(&plain::read_validity(validity)),
+            (None, Payload::Delta(_, run)) => {
+                kernels.select_between(run.packed, run.width, run.rows, 0, 0, &mut nulls);
+            }
+            (None, _) => self.codes_between(kernels, 0, 0, &mut nulls),
+        }
+        nulls
+    }
+
+    /// Keeps the rows of `mask` whose code lies between two codes, both included.
+    pub(crate) fn codes_between(&self, kernels: Kernels, low: u64, high: u64, mask: &mut Mask) {
+        self.on_runs(mask, |run, mask| {
+            kernels.select_between(run.packed, run.width, run.rows, low, high, mask);
+        });
+    }
+
+    /// Keeps the rows of `mask` whose code's bit is set.
+    pub(crate) fn codes_in(&self, kernels: Kernels, bitmap: &[u64], mask: &mut Mask) {
+        self.on_runs(mask, |run, mask| {
+            kernels.select_in(run.packed, run.width, run.rows, bitmap, mask);
+        });
+    }
+
+    /// Narrows `mask` run by run; `narrow` sees each run's rows from 0 on.
+    fn on_runs(&self, mask: &mut Mask, mut narrow: impl FnMut(&Run<'_>, &mut Mask)) {
+        match self.payload {
+            Payload::Packed(run) => narrow(&run, mask),
+            Payload::MiniBlocks(minis) => {
+                for run in minis.runs() {
+                    // Runs begin on mini-blocks, which are words of a mask.
+                    let (word, words) = (run.first_row / 64, run.rows.div_ceil(64));
+                    let mut part = Mask::none();
+                    part.0[..words].copy_from_slice(&mask.0[word..word + words]);
+                    if part.any() {
+                        narrow(&run, &mut part);
+                        mask.0[word..word + words].copy_from_slice(&part.0[..words]);
+                    }
+                }
+            }
+            Payload::Delta(..) | Payload::Wide(_) | Payload::Strings(_) => {
+                debug_assert!(false, "only codes are filtered as codes");
+                *mask = Mask::none();
+            }
+        }
+    }
+
+    /// Unpacks every code (differences: every ordinal) and returns the slice filled. NULL rows
+    /// hold code 0; with differences or a bitmap anything.
+    pub(crate) fn unpack<'o>(
+        &self,
+        kernels: Kernels,
+        out: &'o mut [u64; BLOCK_LEN],
+    ) -> &'o mut [u64] {
+        let out = &mut out[..self.rows];
+        match self.payload {
+            Payload::Packed(run) => kernels.unpack_u64(run.packed, run.width, out),
+            Payload::MiniBlocks(minis) => {
+                for run in minis.runs() {
+                    let rows = run.first_row..run.first_row + run.rows;
+                    kernels.unpack_u64(run.packed, run.width, &mut out[rows]);
+                }
+            }
+            Payload::Delta(frame, run) => {
+                kernels.unpack_u64(run.packed, run.width, out);
+                frame.decode(self.null_codes, out);
+            }
+            Payload::Wide(_) | Payload::Strings(_) => {
+                debug_assert!(false, "only codes are unpacked");
+                out.fill(0);
+            }
+        }
+        out
+    }
+}

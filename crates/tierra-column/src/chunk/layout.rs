@@ -1,0 +1,406 @@
+//! A chunk's bytes: descriptor, block directory, blocks. All integers are little-endian.
+//!
+//! ```text
+//! 0                                    128                                    data_offset
+//! ┌────────────────────────────────────┬──────────────────┬──────────────────┬─────────┬───┬─────┐
+//! │ descriptor                         │ entry of block 0 │ entry of block 1 │ block 0 │...│ pad │
+//! │ 128 bytes                          │ 32 bytes         │ ...              │         │   │ 64  │
+//! └────────────────────────────────────┴──────────────────┴──────────────────┴─────────┴───┴─────┘
+//!
+//! descriptor   0  magic "TCHK"                 entry   0  least ordinal
+//!              4  format version                       8  greatest ordinal
+//!              5  type, precision, scale              16  CRC32C of the block's bytes
+//!              8  encoding                            20  where the block begins, in lines
+//!              9  width in bits                           of 64 bytes from data_offset
+//!             10  1 if the chunk holds a NULL         24  its length in bytes
+//!             11  0                                   28  NULLs
+//!             12  rows                                30  width in bits
+//!             16  NULLs                               31  0
+//!             20  blocks
+//!             24  base
+//!             32  dictionary generation
+//!             40  data_offset
+//!             48  length of the chunk in bytes
+//!             56  least ordinal of all values
+//!             64  greatest ordinal of all values
+//!             72  0 ...
+//!            120  CRC32C of the directory
+//!            124  CRC32C of bytes 0 to 124
+//! ```
+//!
+//! A chunk, its blocks and therefore its codes begin on a 64-byte line (the directory is padded to
+//! one); entries never straddle a line. 64 bytes of zeros end the chunk, so that a kernel may load
+//! a whole register at any code. Least and greatest are crossed (`u64::MAX`, 0) where there is no
+//! value. In dictionary chunks an entry's are codes; of strings and wide DECIMALs they are the
+//! non-decreasing images of [`crate::ordinal`], good for skipping only. What a block holds is drawn
+//! in the file of its encoding.
+//!
+//! Invariant: after [`Descriptor::read`] every entry's bytes lie inside the chunk and are as many
+//! as its encoding needs for its rows and width. Nothing else about a block's content is believed.
+
+use crate::CHUNK_ROWS;
+use crate::bits::{BLOCK_LEN, MAX_WIDTH, PAD_BYTES, max_code, packed_bytes};
+use crate::block::Summary;
+use crate::encoding::{Encoding, delta, dynamic, plain};
+use crate::error::FormatError;
+use crate::logical_type::{LogicalType, Physical};
+
+/// Bytes before the block directory.
+pub(crate) const DESCRIPTOR_BYTES: usize = 128;
+/// Bytes of a directory entry.
+pub(crate) const ENTRY_BYTES: usize = 32;
+/// Blocks begin on a multiple of this many bytes.
+pub(crate) const LINE_BYTES: usize = 64;
+
+const MAGIC: [u8; 4] = *b"TCHK";
+const VERSION: u8 = 1;
+
+/// What a chunk says about itself, checked. A few words: copy it and keep it to reopen the same
+/// immutable bytes without checking again ([`Chunk::reopen`](crate::Chunk::reopen)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptor {
+    pub(crate) ty: LogicalType,
+    pub(crate) encoding: Encoding,
+    pub(crate) width: u8,
+    pub(crate) has_nulls: bool,
+    pub(crate) rows: u32,
+    pub(crate) null_count: u32,
+    pub(crate) base: u64,
+    pub(crate) generation: u64,
+    pub(crate) data_offset: u64,
+    pub(crate) len_bytes: u64,
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+}
+
+/// One block's line in the directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+    pub(crate) crc: u32,
+    pub(crate) offset_lines: u32,
+    pub(crate) len_bytes: u32,
+    pub(crate) null_count: u16,
+    pub(crate) width: u8,
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("a slice of N bytes")
+}
+
+pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(array(bytes, at))
+}
+
+pub(crate) fn read_u64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array(bytes, at))
+}
+
+/// `len_bytes` rounded up to whole lines.
+pub(crate) fn lines(len_bytes: usize) -> usize {
+    len_bytes.div_ceil(LINE_BYTES) * LINE_BYTES
+}
+
+impl Entry {
+    pub(crate) fn new(summary: Summary, width: u8) -> Entry {
+        Entry {
+            min: summary.min,
+            max: summary.max,
+            crc: 0,
+            offset_lines: 0,
+            len_bytes: 0,
+            null_count: summary.null_count,
+            width,
+        }
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        Summary {
+            min: self.min,
+            max: self.max,
+            null_count: self.null_count,
+        }
+    }
+
+    pub(crate) fn write(&self, out: &mut [u8]) {
+        out[0..8].copy_from_slice(&self.min.to_le_bytes());
+        out[8..16].copy_from_slice(&self.max.to_le_bytes());
+        out[16..20].copy_from_slice(&self.crc.to_le_bytes());
+        out[20..24].copy_from_slice(&self.offset_lines.to_le_bytes());
+        out[24..28].copy_from_slice(&self.len_bytes.to_le_bytes());
+        out[28..30].copy_from_slice(&self.null_count.to_le_bytes());
+        out[30] = self.width;
+        out[31] = 0;
+    }
+
+    /// # Panics
+    /// If fewer than [`ENTRY_BYTES`] are given.
+    #[inline]
+    pub(crate) fn read(bytes: &[u8]) -> Entry {
+        let bytes: &[u8; ENTRY_BYTES] = bytes[..ENTRY_BYTES].try_into().expect("sliced to size");
+        Entry {
+            min: read_u64(bytes, 0),
+            max: read_u64(bytes, 8),
+            crc: read_u32(bytes, 16),
+            offset_lines: read_u32(bytes, 20),
+            len_bytes: read_u32(bytes, 24),
+            null_count: u16::from_le_bytes(array(bytes, 28)),
+            width: bytes[30],
+        }
+    }
+}
+
+impl Descriptor {
+    pub(crate) fn blocks(&self) -> usize {
+        (self.rows as usize).div_ceil(BLOCK_LEN)
+    }
+
+    /// Rows of block `block`.
+    pub(crate) fn block_rows(&self, block: usize) -> usize {
+        (self.rows as usize - block * BLOCK_LEN).min(BLOCK_LEN)
+    }
+
+    /// 1 where code 0 is NULL.
+    pub(crate) fn null_codes(&self) -> u64 {
+        u64::from(self.has_nulls && self.encoding != Encoding::Plain)
+    }
+
+    /// Bytes of the validity bitmap at the head of each block.
+    pub(crate) fn bitmap_bytes(&self) -> usize {
+        if self.has_nulls && self.encoding == Encoding::Plain {
+            plain::BITMAP_BYTES
+        } else {
+            0
+        }
+    }
+
+    /// Bytes from one block to the next where all are alike, so that a lookup need not read the
+    /// directory.
+    pub(crate) fn stride_bytes(&self) -> Option<usize> {
+        match (self.encoding, self.ty.physical()) {
+            (Encoding::Plain, Physical::Bytes) => None,
+            (Encoding::Plain, Physical::Wide) => {
+                Some(self.bitmap_bytes() + plain::WIDE_BYTES * BLOCK_LEN)
+            }
+            (Encoding::Plain | Encoding::Static | Encoding::Dictionary, _) => {
+                Some(self.bitmap_bytes() + packed_bytes(BLOCK_LEN, self.width))
+            }
+            (Encoding::Dynamic | Encoding::FrameOfReference | Encoding::Delta, _) => None,
+        }
+    }
+
+    /// The least bytes a block of `rows` rows and this width has, and whether it may have more.
+    fn block_bytes(&self, rows: usize, width: u8) -> (usize, bool) {
+        let packed = packed_bytes(rows, width);
+        match (self.encoding, self.ty.physical()) {
+            (Encoding::Plain, Physical::Bytes) => (self.bitmap_bytes() + lines(packed), true),
+            (Encoding::Plain, Physical::Wide) => {
+                (self.bitmap_bytes() + plain::WIDE_BYTES * rows, false)
+            }
+            (Encoding::Plain, Physical::Ordinal) => (self.bitmap_bytes() + packed, false),
+            (Encoding::Dynamic, _) => (dynamic::HEADER_BYTES, true),
+            (Encoding::Delta, _) => (delta::HEADER_BYTES + packed, false),
+            _ => (packed, false),
+        }
+    }
+
+    /// The base of a block's codes.
+    #[inline]
+    pub(crate) fn block_base(&self, entry: &Entry) -> u64 {
+        match self.encoding {
+            Encoding::Dynamic | Encoding::FrameOfReference => {
+                block_base(entry.summary(), self.null_codes())
+            }
+            _ => self.base,
+        }
+    }
+
+    pub(crate) fn write(&self, directory: &[u8], out: &mut [u8]) {
+        out.fill(0);
+        out[0..4].copy_from_slice(&MAGIC);
+        out[4] = VERSION;
+        out[5..8].copy_from_slice(&self.ty.tag());
+        out[8] = self.encoding.tag();
+        out[9] = self.width;
+        out[10] = u8::from(self.has_nulls);
+        out[12..16].copy_from_slice(&self.rows.to_le_bytes());
+        out[16..20].copy_from_slice(&self.null_count.to_le_bytes());
+        out[20..24].copy_from_slice(&(self.blocks() as u32).to_le_bytes());
+        out[24..32].copy_from_slice(&self.base.to_le_bytes());
+        out[32..40].copy_from_slice(&self.generation.to_le_bytes());
+        out[40..48].copy_from_slice(&self.data_offset.to_le_bytes());
+        out[48..56].copy_from_slice(&self.len_bytes.to_le_bytes());
+        out[56..64].copy_from_slice(&self.min.to_le_bytes());
+        out[64..72].copy_from_slice(&self.max.to_le_bytes());
+        out[120..124].copy_from_slice(&crc32c::crc32c(directory).to_le_bytes());
+        let crc = crc32c::crc32c(&out[..124]);
+        out[124..128].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads and checks the descriptor and the directory of the chunk at the start of `bytes`.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Descriptor, FormatError> {
+        let truncated = |needed: u64| FormatError::Truncated {
+            what: "a chunk",
+            needed,
+            found: bytes.len() as u64,
+        };
+        if bytes.len() < DESCRIPTOR_BYTES {
+            return Err(truncated(DESCRIPTOR_BYTES as u64));
+        }
+        if bytes[..4] != MAGIC {
+            return Err(FormatError::Magic {
+                what: "chunk",
+                found: array(bytes, 0),
+            });
+        }
+        if bytes[4] != VERSION {
+            return Err(FormatError::Version {
+                what: "a chunk",
+                found: bytes[4],
+                supported: VERSION,
+            });
+        }
+        check_crc(
+            "the descriptor of chunk",
+            &bytes[..124],
+            read_u32(bytes, 124),
+        )?;
+        let corrupt = |why: &str| FormatError::corrupt("a chunk's descriptor", why);
+        let descriptor = Descriptor {
+            ty: LogicalType::of_tag(array(bytes, 5)).ok_or_else(|| corrupt("unknown type"))?,
+            encoding: Encoding::of_tag(bytes[8]).ok_or_else(|| corrupt("unknown encoding"))?,
+            width: bytes[9],
+            has_nulls: match bytes[10] {
+                0 => false,
+                1 => true,
+                _ => return Err(corrupt("the NULL flag is neither 0 nor 1")),
+            },
+            rows: read_u32(bytes, 12),
+            null_count: read_u32(bytes, 16),
+            base: read_u64(bytes, 24),
+            generation: read_u64(bytes, 32),
+            data_offset: read_u64(bytes, 40),
+            len_bytes: read_u64(bytes, 48),
+            min: read_u64(bytes, 56),
+            max: read_u64(bytes, 64),
+        };
+        let blocks = descriptor.blocks();
+        let directory_end = DESCRIPTOR_BYTES + blocks * ENTRY_BYTES;
+        if !descriptor.encoding.supports(descriptor.ty) {
+            return Err(corrupt("the encoding does not exist for the type"));
+        }
+        if descriptor.rows as usize > CHUNK_ROWS || read_u32(bytes, 20) as usize != blocks {
+            return Err(corrupt("rows and blocks disagree"));
+        }
+        if descriptor.width > MAX_WIDTH {
+            return Err(corrupt("codes are wider than 64 bits"));
+        }
+        if descriptor.len_bytes > bytes.len() as u64 {
+            return Err(truncated(descriptor.len_bytes));
+        }
+        if descriptor.data_offset != lines(directory_end) as u64
+            || descriptor.len_bytes < descriptor.data_offset + PAD_BYTES as u64
+        {
+            return Err(corrupt("the data lies outside the chunk"));
+        }
+        let directory = &bytes[DESCRIPTOR_BYTES..directory_end];
+        check_crc("the directory of chunk", directory, read_u32(bytes, 120))?;
+        descriptor.check_entries(directory)?;
+        Ok(descriptor)
+    }
+
+    /// Checks every directory entry against the descriptor.
+    fn check_entries(&self, directory: &[u8]) -> Result<(), FormatError> {
+        let room = (self.len_bytes - self.data_offset) as usize - PAD_BYTES;
+        let mut null_count = 0_u64;
+        for (block, entry) in directory.chunks_exact(ENTRY_BYTES).enumerate() {
+            let entry = Entry::read(entry);
+            let corrupt = |why: &str| {
+                FormatError::corrupt("a chunk's directory", format!("block {block}: {why}"))
+            };
+            let rows = self.block_rows(block);
+            let offset = entry.offset_lines as usize * LINE_BYTES;
+            let len = entry.len_bytes as usize;
+            if offset > room || len > room - offset {
+                return Err(corrupt("it lies outside the chunk"));
+            }
+            if self
+                .stride_bytes()
+                .is_some_and(|stride| offset != stride * block || entry.width != self.width)
+            {
+                return Err(corrupt(
+                    "it is not where, or not as wide as, its encoding says",
+                ));
+            }
+            if entry.width > MAX_WIDTH {
+                return Err(corrupt("its codes are wider than 64 bits"));
+            }
+            let (least, more) = self.block_bytes(rows, entry.width);
+            if len < least || (len > least && !more) {
+                return Err(corrupt("its length does not fit its rows and width"));
+            }
+            if usize::from(entry.null_count) > rows || (entry.null_count > 0 && !self.has_nulls) {
+                return Err(corrupt("it cannot hold that many NULLs"));
+            }
+            let all_null = usize::from(entry.null_count) == rows;
+            if all_null != (entry.min > entry.max) {
+                return Err(corrupt("its least value exceeds its greatest"));
+            }
+            // Filters are clamped to [min, max], so these must be codes of the block.
+            if !all_null && self.has_codes() {
+                let base = self.block_base(&entry);
+                let (low, high) = (entry.min.wrapping_sub(base), entry.max.wrapping_sub(base));
+                if low < self.null_codes() || low > high || high > self.code_limit(&entry) {
+                    return Err(corrupt("its values lie outside its codes"));
+                }
+            }
+            null_count += u64::from(entry.null_count);
+        }
+        if null_count != u64::from(self.null_count) || self.has_nulls != (null_count > 0) {
+            return Err(FormatError::corrupt(
+                "a chunk's descriptor",
+                "its NULLs are not those of its blocks",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether filters are evaluated on codes of one base per block.
+    pub(crate) fn has_codes(&self) -> bool {
+        self.ty.physical() == Physical::Ordinal && self.encoding != Encoding::Delta
+            || self.encoding == Encoding::Dictionary
+    }
+
+    fn code_limit(&self, entry: &Entry) -> u64 {
+        // Mini-blocks have widths of their own.
+        if self.encoding == Encoding::Dynamic {
+            u64::MAX
+        } else {
+            max_code(entry.width)
+        }
+    }
+}
+
+/// The base of a block that has its own: its least value, one lower where code 0 is NULL.
+#[inline]
+pub(crate) fn block_base(summary: Summary, null_codes: u64) -> u64 {
+    if summary.min > summary.max {
+        0
+    } else {
+        summary.min.wrapping_sub(null_codes)
+    }
+}
+
+fn check_crc(what: &'static str, bytes: &[u8], stored: u32) -> Result<(), FormatError> {
+    let computed = crc32c::crc32c(bytes);
+    if computed == stored {
+        return Ok(());
+    }
+    Err(FormatError::Checksum {
+        what,
+        index: 0,
+        stored,
+        computed,
+    })
+}

@@ -1,0 +1,190 @@
+//! Chunks: up to 2^20 rows of one column, sealed and immutable, read in place.
+//!
+//! A [`Chunk`] is a view of bytes somebody else owns, near or far. It is opened by checking its
+//! descriptor and directory ([`layout`]); blocks are checked only as far as memory safety and
+//! honest errors need, unless [`Chunk::verify_block`] is asked for their checksum. Filters are
+//! bound once per chunk ([`Chunk::bind`]), judged block by block from the directory alone
+//! ([`Chunk::verdict`]), and evaluated on packed codes ([`Chunk::select`]).
+
+pub(crate) mod bind;
+pub(crate) mod block_data;
+pub(crate) mod layout;
+mod lookup;
+pub(crate) mod plan;
+mod select;
+
+pub use bind::{BoundFilter, Verdict};
+pub use layout::Descriptor;
+pub use plan::ChunkPlan;
+pub use select::{Scratch, Touched};
+
+use crate::encoding::Encoding;
+use crate::error::FormatError;
+use crate::logical_type::{LogicalType, Physical};
+use crate::value::Value;
+use layout::{DESCRIPTOR_BYTES, ENTRY_BYTES, Entry};
+
+/// A sealed chunk, read where it lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk<'a> {
+    /// Exactly the chunk, pad included.
+    bytes: &'a [u8],
+    descriptor: Descriptor,
+}
+
+impl<'a> Chunk<'a> {
+    /// Opens the chunk at the start of `bytes`, which may go on behind it. Checks the descriptor
+    /// and the directory, checksums included: a few microseconds for a full chunk.
+    ///
+    /// # Errors
+    /// [`FormatError`] where these are damaged, or the chunk is not of type `ty`.
+    pub fn open(bytes: &'a [u8], ty: LogicalType) -> Result<Chunk<'a>, FormatError> {
+        let descriptor = Descriptor::read(bytes)?;
+        if descriptor.ty != ty {
+            return Err(FormatError::Type {
+                expected: ty,
+                found: descriptor.ty,
+            });
+        }
+        Ok(Chunk {
+            bytes: &bytes[..descriptor.len_bytes as usize],
+            descriptor,
+        })
+    }
+
+    /// Opens a chunk again, whose descriptor was kept from the first time, without reading any of
+    /// it.
+    ///
+    /// # Errors
+    /// [`FormatError::Truncated`] where `bytes` are fewer than the chunk had.
+    ///
+    /// Bytes that have changed since lead to wrong answers or errors, possibly to a panic, never
+    /// to undefined behaviour.
+    pub fn reopen(bytes: &'a [u8], descriptor: &Descriptor) -> Result<Chunk<'a>, FormatError> {
+        let bytes = bytes
+            .get(..descriptor.len_bytes as usize)
+            .ok_or(FormatError::Truncated {
+                what: "a chunk",
+                needed: descriptor.len_bytes,
+                found: bytes.len() as u64,
+            })?;
+        Ok(Chunk {
+            bytes,
+            descriptor: *descriptor,
+        })
+    }
+
+    /// What [`Chunk::reopen`] needs.
+    pub fn descriptor(&self) -> Descriptor {
+        self.descriptor
+    }
+
+    /// The column's type.
+    pub fn logical_type(&self) -> LogicalType {
+        self.descriptor.ty
+    }
+
+    /// Rows in the chunk.
+    pub fn rows(&self) -> usize {
+        self.descriptor.rows as usize
+    }
+
+    /// Blocks in the chunk.
+    pub fn blocks(&self) -> usize {
+        self.descriptor.blocks()
+    }
+
+    /// Rows of block `block`: 1,024 in all but the last.
+    ///
+    /// # Panics
+    /// If there is no such block (as every method that takes a block).
+    pub fn block_rows(&self, block: usize) -> usize {
+        assert!(block < self.blocks(), "block {block} of {}", self.blocks());
+        self.descriptor.block_rows(block)
+    }
+
+    /// The chunk's encoding.
+    pub fn encoding(&self) -> Encoding {
+        self.descriptor.encoding
+    }
+
+    /// NULLs in the chunk.
+    pub fn null_count(&self) -> usize {
+        self.descriptor.null_count as usize
+    }
+
+    /// Bytes of the whole chunk.
+    pub fn len_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Least and greatest value; `None` where there is none, and for strings and wide DECIMALs, of
+    /// which only images are stored.
+    pub fn min_max(&self) -> Option<(Value, Value)> {
+        let Descriptor { ty, min, max, .. } = self.descriptor;
+        (ty.physical() == Physical::Ordinal && min <= max)
+            .then_some((Value::Ordinal(min), Value::Ordinal(max)))
+    }
+
+    /// The dictionary generation that the chunk's codes belong to.
+    pub fn dictionary_generation(&self) -> Option<u64> {
+        (self.encoding() == Encoding::Dictionary).then_some(self.descriptor.generation)
+    }
+
+    /// Bytes of block `block`, without the padding to whole lines.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn block_bytes(&self, block: usize) -> usize {
+        self.entry(block).len_bytes as usize
+    }
+
+    /// NULLs in block `block`.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn block_null_count(&self, block: usize) -> usize {
+        self.entry(block).null_count.into()
+    }
+
+    /// Checks the block's checksum.
+    ///
+    /// # Errors
+    /// [`FormatError::Checksum`] where it does not match.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn verify_block(&self, block: usize) -> Result<(), FormatError> {
+        let entry = self.entry(block);
+        let bytes = &self.block_and_beyond(&entry)[..entry.len_bytes as usize];
+        let computed = crc32c::crc32c(bytes);
+        if computed == entry.crc {
+            return Ok(());
+        }
+        Err(FormatError::Checksum {
+            what: "block",
+            index: block as u64,
+            stored: entry.crc,
+            computed,
+        })
+    }
+
+    #[inline]
+    fn entry_bytes(&self, block: usize) -> &'a [u8] {
+        assert!(block < self.blocks(), "block {block} of {}", self.blocks());
+        &self.bytes[DESCRIPTOR_BYTES + block * ENTRY_BYTES..][..ENTRY_BYTES]
+    }
+
+    #[inline]
+    fn entry(&self, block: usize) -> Entry {
+        Entry::read(self.entry_bytes(block))
+    }
+
+    /// The block's bytes and everything behind them: at least the pad.
+    #[inline]
+    fn block_and_beyond(&self, entry: &Entry) -> &'a [u8] {
+        let at =
+            self.descriptor.data_offset as usize + entry.offset_lines as usize * layout::LINE_BYTES;
+        &self.bytes[at..]
+    }
+}

@@ -1,0 +1,258 @@
+//! Filters on packed blocks: a mask of rows goes in, the rows that pass come out, and no value is
+//! decoded on the way except where the encoding is delta or a set is too sparse for a bitmap.
+
+use crate::bits::{BLOCK_LEN, Kernels, Mask};
+use crate::chunk::Chunk;
+use crate::chunk::bind::{BoundFilter, Test};
+use crate::chunk::block_data::{BlockData, Payload};
+use crate::encoding::plain;
+use crate::error::FormatError;
+use crate::filter::{OrdinalSet, Resolved, ValueSet};
+
+/// Buffers for working on one block at a time: make one per thread and keep it.
+#[derive(Debug)]
+pub struct Scratch {
+    pub(crate) kernels: Kernels,
+    pub(crate) codes: Box<[u64; BLOCK_LEN]>,
+    pub(crate) selected: Box<[u64; BLOCK_LEN]>,
+    pub(crate) narrow: Box<[u32; BLOCK_LEN]>,
+    window: Vec<u64>,
+}
+
+impl Scratch {
+    /// Fresh buffers, 20 KiB.
+    pub fn new() -> Scratch {
+        Scratch {
+            kernels: Kernels::best(),
+            codes: Box::new([0; BLOCK_LEN]),
+            selected: Box::new([0; BLOCK_LEN]),
+            narrow: Box::new([0; BLOCK_LEN]),
+            window: Vec::new(),
+        }
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Scratch::new()
+    }
+}
+
+/// What evaluating a filter on a block took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touched {
+    /// Whether values had to be unpacked.
+    pub decoded: bool,
+    /// Bytes of the block.
+    pub bytes: usize,
+}
+
+/// Up to this many members a set is tested one by one, a comparison of packed codes each.
+const MEMBERS_COMPARED: usize = 4;
+/// Blocks whose values span at most this get a bitmap of the set; 32 KiB stay in a core's cache.
+const WINDOW_BITS: u64 = 1 << 18;
+
+impl Chunk<'_> {
+    /// Keeps those rows of `mask` that pass the filter; rows beyond the block are dropped.
+    ///
+    /// # Errors
+    /// [`FormatError`] where the block cannot be what was written.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn select(
+        &self,
+        bound: &BoundFilter,
+        block: usize,
+        mask: &mut Mask,
+        scratch: &mut Scratch,
+    ) -> Result<Touched, FormatError> {
+        let data = self.block(block)?;
+        let kernels = scratch.kernels;
+        let mut touched = Touched {
+            decoded: false,
+            bytes: data.entry.len_bytes as usize,
+        };
+        mask.and(&Mask::first(data.rows));
+        match &bound.test {
+            // NULL has a bit of its own.
+            Test::Codes(bitmap) => {
+                data.codes_in(kernels, bitmap, mask);
+                return Ok(touched);
+            }
+            // Ranges are clamped to the block's values, so NULL's code is never inside.
+            Test::Ranges(ranges)
+                if data.null_codes > 0 && !bound.matches_null && self.descriptor.has_codes() =>
+            {
+                code_ranges(&data, ranges, kernels, mask);
+                return Ok(touched);
+            }
+            _ => {}
+        }
+        let nulls = data.nulls(kernels, mask);
+        mask.and_not(&nulls);
+        if mask.any() {
+            match &bound.test {
+                Test::Nothing => *mask = Mask::none(),
+                Test::Everything => {}
+                Test::Values(resolved) => values(&data, resolved, mask)?,
+                test if self.descriptor.has_codes() => {
+                    touched.decoded = codes(&data, test, mask, scratch);
+                }
+                test => {
+                    touched.decoded = true;
+                    ordinals(&data, test, mask, scratch);
+                }
+            }
+        }
+        if bound.matches_null {
+            mask.or(&nulls);
+        }
+        Ok(touched)
+    }
+}
+
+/// On codes; returns whether they had to be unpacked after all.
+fn codes(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Scratch) -> bool {
+    match test {
+        Test::Ranges(ranges) => {
+            code_ranges(data, ranges, scratch.kernels, mask);
+            false
+        }
+        Test::Set { values, negated } => {
+            let ValueSet::Ordinals(set) = &**values else {
+                debug_assert!(false, "binding keeps other sets out");
+                return false;
+            };
+            let mut members = *mask;
+            let decoded = code_set(data, set, &mut members, scratch);
+            if *negated {
+                mask.and_not(&members);
+            } else {
+                *mask = members;
+            }
+            decoded
+        }
+        _ => false,
+    }
+}
+
+fn code_ranges(data: &BlockData<'_>, ranges: &[(u64, u64)], kernels: Kernels, mask: &mut Mask) {
+    let mut inside = ranges
+        .iter()
+        .map(|&(low, high)| (low.max(data.entry.min), high.min(data.entry.max)))
+        .filter(|(low, high)| low <= high)
+        .map(|(low, high)| (low.wrapping_sub(data.base), high.wrapping_sub(data.base)))
+        .peekable();
+    let Some((low, high)) = inside.next() else {
+        *mask = Mask::none();
+        return;
+    };
+    if inside.peek().is_none() {
+        data.codes_between(kernels, low, high, mask);
+        return;
+    }
+    let among = *mask;
+    data.codes_between(kernels, low, high, mask);
+    for (low, high) in inside {
+        let mut more = among;
+        data.codes_between(kernels, low, high, &mut more);
+        mask.or(&more);
+    }
+}
+
+fn code_set(
+    data: &BlockData<'_>,
+    set: &OrdinalSet,
+    mask: &mut Mask,
+    scratch: &mut Scratch,
+) -> bool {
+    let kernels = scratch.kernels;
+    let (min, max) = (data.entry.min, data.entry.max);
+    let within = set.within(min, max);
+    if within.len() <= MEMBERS_COMPARED {
+        let among = *mask;
+        *mask = Mask::none();
+        for value in within {
+            let code = value.wrapping_sub(data.base);
+            let mut equal = among;
+            data.codes_between(kernels, code, code, &mut equal);
+            mask.or(&equal);
+        }
+        return false;
+    }
+    // With NULLs and a least value of 0 the base wraps around; such a block is unpacked.
+    if data.base <= min && max - data.base < WINDOW_BITS {
+        let bits = (max - data.base) as usize + 1;
+        set.window(data.base, bits, &mut scratch.window);
+        data.codes_in(kernels, &scratch.window, mask);
+        return false;
+    }
+    let codes = data.unpack(kernels, &mut scratch.codes);
+    retain(mask, |row| set.contains(codes[row].wrapping_add(data.base)));
+    true
+}
+
+/// On decoded ordinals.
+fn ordinals(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Scratch) {
+    let kernels = scratch.kernels;
+    let values = data.unpack(kernels, &mut scratch.codes);
+    match test {
+        Test::Ranges(ranges) => {
+            let among = *mask;
+            *mask = Mask::none();
+            for &(low, high) in ranges {
+                let mut inside = among;
+                kernels.select_between_u64(values, low, high, &mut inside);
+                mask.or(&inside);
+            }
+        }
+        Test::Set {
+            values: set,
+            negated,
+        } => {
+            if let ValueSet::Ordinals(set) = &**set {
+                retain(mask, |row| set.contains(values[row]) != *negated);
+            }
+        }
+        _ => debug_assert!(false, "decoded ordinals meet ranges and sets only"),
+    }
+}
+
+/// Strings and wide DECIMALs, compared where they lie.
+fn values(data: &BlockData<'_>, resolved: &Resolved, mask: &mut Mask) -> Result<(), FormatError> {
+    match data.payload {
+        Payload::Wide(values) => {
+            retain(mask, |row| {
+                resolved.wide_passes(plain::read_wide(values, row))
+            });
+        }
+        Payload::Strings(strings) => {
+            let mut outcome = Ok(());
+            retain(mask, |row| match strings.get(row) {
+                Ok(bytes) => resolved.bytes_pass(bytes),
+                Err(error) => {
+                    outcome = Err(error);
+                    false
+                }
+            });
+            outcome?;
+        }
+        _ => debug_assert!(false, "binding turns everything else into codes"),
+    }
+    Ok(())
+}
+
+/// Keeps the rows of `mask` that `keep` accepts.
+fn retain(mask: &mut Mask, mut keep: impl FnMut(usize) -> bool) {
+    for (index, word) in mask.0.iter_mut().enumerate() {
+        let mut rest = *word;
+        while rest != 0 {
+            let bit = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            if !keep(index * 64 + bit) {
+                *word &= !(1 << bit);
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! A column's dictionary: one immutable generation, and the delta that grew behind it.
+//!
+//! ```text
+//! code      0 ......... main_len | main_len ......... len
+//! values    main: in order       | delta: as they arrived
+//! ```
+//!
+//! In the main part a code is a rank, so a range of values is a range of codes. Values that appear
+//! later join the delta, whose codes say nothing about order; an order of its own is kept beside
+//! it. When the delta has grown past a tenth a merge makes the next generation ([`merge`]) and
+//! re-encodes the chunks. Codes never change within a generation: a chunk names its own.
+//!
+//! Invariant: main is strictly ascending, and no value has two codes.
+
+mod builder;
+mod image;
+mod merge;
+mod search;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, StringViewArray};
+use arrow::datatypes::{
+    Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
+};
+use tierra_interleave::{Cx, Execution, GroupSize, Mode, for_each, in_mode};
+
+pub use builder::DictionaryBuilder;
+pub use merge::Remapping;
+
+use crate::error::FormatError;
+use crate::filter::{Filter, Resolved, ValueSet};
+use crate::logical_type::{LogicalType, Physical};
+use crate::ordinal::{self, OrdinalType};
+use crate::value::{Cell, Value};
+use search::Order;
+
+/// A generation of a column's dictionary: near memory, shared by all readers, never changed.
+#[derive(Debug, Clone)]
+pub struct Dictionary {
+    ty: LogicalType,
+    generation: u64,
+    values: Values,
+    main: Order,
+    delta: Order,
+}
+
+/// The values, indexed by code.
+#[derive(Debug, Clone)]
+pub(crate) enum Values {
+    Ordinals(Arc<Vec<u64>>),
+    Strings(StringViewArray),
+}
+
+impl Values {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Values::Ordinals(values) => values.len(),
+            Values::Strings(values) => values.len(),
+        }
+    }
+
+    /// The value's image in a search: its ordinal, or its first eight bytes.
+    fn key(&self, code: u32) -> u64 {
+        match self {
+            Values::Ordinals(values) => values[code as usize],
+            Values::Strings(values) => ordinal::of_prefix(values.value(code as usize).as_bytes()),
+        }
+    }
+}
+
+/// A merge is due when more than one value in this many is in the delta.
+const VALUES_PER_DELTA: usize = 10;
+
+impl Dictionary {
+    /// An empty dictionary for a column of type `ty`.
+    ///
+    /// # Panics
+    /// If the type cannot have a dictionary (DECIMAL beyond 18 digits).
+    pub fn empty(ty: LogicalType, generation: u64) -> Dictionary {
+        DictionaryBuilder::new(ty, generation).finish()
+    }
+
+    /// `values` of which the first `main_len` ascend strictly, and all differ.
+    fn new(ty: LogicalType, generation: u64, values: Values, main_len: usize) -> Dictionary {
+        let len = values.len() as u32;
+        let main_len = main_len as u32;
+        Dictionary {
+            ty,
+            generation,
+            main: Order::ascending(&values, 0..main_len),
+            delta: Order::sorting(&values, main_len..len),
+            values,
+        }
+    }
+
+    /// The column's type.
+    pub fn logical_type(&self) -> LogicalType {
+        self.ty
+    }
+
+    /// The generation its codes belong to.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Values, and so the first code that is none.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Values whose code is their rank.
+    pub fn main_len(&self) -> usize {
+        self.main.len()
+    }
+
+    /// Values that were added since.
+    pub fn delta_len(&self) -> usize {
+        self.delta.len()
+    }
+
+    /// Whether the delta has grown so much that [`Dictionary::merge`] pays.
+    pub fn wants_merge(&self) -> bool {
+        self.delta_len() * VALUES_PER_DELTA > self.len()
+    }
+
+    /// Bytes of near memory it takes.
+    pub fn len_bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::Ordinals(values) => values.len() * size_of::<u64>(),
+            Values::Strings(values) => values.get_buffer_memory_size(),
+        };
+        values + self.main.len_bytes() + self.delta.len_bytes()
+    }
+
+    pub(crate) fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// The value with code `code`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn value(&self, code: u32) -> Value {
+        match &self.values {
+            Values::Ordinals(values) => Value::Ordinal(values[code as usize]),
+            Values::Strings(values) => Value::Bytes(values.value(code as usize).as_bytes().into()),
+        }
+    }
+
+    /// All values as an array of the column's arrow type; the index is the code. Strings are
+    /// shared.
+    pub fn values_array(&self) -> ArrayRef {
+        fn array<T: OrdinalType>(values: &[u64]) -> arrow::array::PrimitiveArray<T> {
+            values
+                .iter()
+                .map(|&value| Some(T::from_ordinal(value)))
+                .collect()
+        }
+        match (&self.values, self.ty) {
+            (Values::Strings(values), _) => Arc::new(values.clone()),
+            (Values::Ordinals(values), ty) => match ty {
+                LogicalType::Boolean => Arc::new(
+                    values
+                        .iter()
+                        .map(|&value| Some(value == 1))
+                        .collect::<arrow::array::BooleanArray>(),
+                ),
+                LogicalType::Integer => Arc::new(array::<Int32Type>(values)),
+                LogicalType::Date => Arc::new(array::<Date32Type>(values)),
+                LogicalType::Timestamp => Arc::new(array::<TimestampMicrosecondType>(values)),
+                LogicalType::Double => Arc::new(array::<Float64Type>(values)),
+                LogicalType::Decimal { .. } => {
+                    Arc::new(array::<Decimal128Type>(values).with_data_type(ty.arrow()))
+                }
+                LogicalType::BigInt | LogicalType::Varchar => Arc::new(array::<Int64Type>(values)),
+            },
+        }
+    }
+
+    /// Looks up a cell's value by its code.
+    ///
+    /// # Errors
+    /// [`FormatError::Corrupt`] where there is no such code.
+    pub async fn cell<M: Mode>(&self, cx: Cx<M>, code: u32) -> Result<Cell<'_>, FormatError> {
+        let index = code as usize;
+        if index >= self.len() {
+            let why = format!("code {code} in a dictionary of {} values", self.len());
+            return Err(FormatError::corrupt("a dictionary chunk", why));
+        }
+        match &self.values {
+            Values::Ordinals(values) => Ok(Cell::Ordinal(*cx.load(&values[index]).await)),
+            Values::Strings(values) => {
+                // The view has the length, and short strings whole.
+                cx.load(&values.views()[index]).await;
+                let bytes = values.value(index).as_bytes();
+                if bytes.len() > crate::reader::INLINE_BYTES {
+                    cx.load_bytes(bytes).await;
+                }
+                Ok(Cell::Bytes(bytes))
+            }
+        }
+    }
+
+    /// The code of `value`, if it has one: one lookup of a group.
+    pub async fn code_of<M: Mode>(&self, cx: Cx<M>, value: &Value) -> Option<u32> {
+        match self.main.find(cx, &self.values, value).await {
+            None if self.delta.len() > 0 => self.delta.find(cx, &self.values, value).await,
+            found => found,
+        }
+    }
+
+    /// The codes of many values, in their order; `None` for a value that has none.
+    pub fn code_of_many(&self, values: &[Value], execution: Execution) -> Vec<Option<u32>> {
+        let mut codes = vec![None; values.len()];
+        in_mode!(execution, M => for_each(
+            GroupSize::DEFAULT,
+            values,
+            |cx: Cx<M>, value| self.code_of(cx, value),
+            |index, code| codes[index] = code,
+        ));
+        codes
+    }
+
+    /// The filter on codes that `predicate` makes: evaluated once per value instead of once per
+    /// row. `predicate` gets [`Dictionary::values_array`] and returns a bit for each value.
+    ///
+    /// # Errors
+    /// Those of `predicate`.
+    pub fn filter_codes<E>(
+        &self,
+        matches_null: bool,
+        predicate: impl FnOnce(&ArrayRef) -> Result<arrow::buffer::BooleanBuffer, E>,
+    ) -> Result<Filter, E> {
+        let passes = predicate(&self.values_array())?;
+        let mut bitmap = vec![0_u64; self.len().div_ceil(64)];
+        for code in passes.set_indices().take_while(|&code| code < self.len()) {
+            bitmap[code / 64] |= 1 << (code % 64);
+        }
+        Ok(Filter::codes(self.generation, bitmap.into(), matches_null))
+    }
+
+    /// A bit for each value that passes.
+    pub(crate) fn matching_codes(&self, resolved: &Resolved) -> Vec<u64> {
+        let mut codes = vec![0_u64; self.len().div_ceil(64)];
+        let mut set = |code: u32| codes[code as usize / 64] |= 1 << (code % 64);
+        match resolved {
+            Resolved::Nothing | Resolved::Wide(_) | Resolved::Codes { .. } => {}
+            Resolved::Everything => (0..self.len() as u32).for_each(set),
+            Resolved::Ordinals(ranges) => {
+                for &(low, high) in ranges {
+                    for order in [&self.main, &self.delta] {
+                        order.between(low, high).for_each(&mut set);
+                    }
+                }
+            }
+            Resolved::Bytes(ranges) => {
+                for range in ranges {
+                    for order in [&self.main, &self.delta] {
+                        order.within(&self.values, range).for_each(&mut set);
+                    }
+                }
+            }
+            Resolved::Set { values, negated } => {
+                // A set larger than the dictionary is probed by each value, a smaller one looks
+                // its members up.
+                if values.len() > self.len() / 4 {
+                    (0..self.len() as u32)
+                        .filter(|&code| self.is_member(values, code))
+                        .for_each(set);
+                } else {
+                    self.code_of_many(&values.values(), Execution::default())
+                        .into_iter()
+                        .flatten()
+                        .for_each(set);
+                }
+                if *negated {
+                    for word in &mut codes {
+                        *word = !*word;
+                    }
+                    clear_beyond(&mut codes, self.len());
+                }
+            }
+        }
+        codes
+    }
+
+    fn is_member(&self, set: &ValueSet, code: u32) -> bool {
+        match (&self.values, set) {
+            (Values::Ordinals(values), ValueSet::Ordinals(set)) => {
+                set.contains(values[code as usize])
+            }
+            (Values::Strings(values), ValueSet::Bytes { hashed, .. }) => {
+                hashed.contains(values.value(code as usize).as_bytes())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether columns of `ty` can have a dictionary.
+    pub(crate) fn supports(ty: LogicalType) -> bool {
+        ty.physical() != Physical::Wide
+    }
+}
+
+/// Clears the bits from `len` on.
+pub(crate) fn clear_beyond(bitmap: &mut [u64], len: usize) {
+    if let Some(word) = bitmap.get_mut(len / 64) {
+        *word &= (1 << (len % 64)) - 1;
+    }
+}

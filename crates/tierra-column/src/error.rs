@@ -1,0 +1,168 @@
+//! What can go wrong with columns: one error per operation family, each saying what, where, and
+//! what to do about it.
+
+use arrow::datatypes::DataType;
+
+use crate::logical_type::LogicalType;
+
+/// Stored bytes are not what this version of Tierra writes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// The bytes do not begin as the thing they should be.
+    #[error("this is no {what}: it begins with {found:02x?}")]
+    Magic {
+        /// What was expected here: a chunk, a dictionary.
+        what: &'static str,
+        /// The four bytes found instead of the magic.
+        found: [u8; 4],
+    },
+    /// Written by another version of the format.
+    #[error(
+        "{what} has format version {found}, this build reads {supported}: use the build that wrote it"
+    )]
+    Version {
+        /// What has that version.
+        what: &'static str,
+        /// The version found.
+        found: u8,
+        /// The version this build reads.
+        supported: u8,
+    },
+    /// Bytes are missing.
+    #[error("{what} needs {needed} bytes but only {found} are there: restore it from another copy")]
+    Truncated {
+        /// What is too short.
+        what: &'static str,
+        /// Bytes that should be there.
+        needed: u64,
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// A checksum does not match its bytes.
+    #[error(
+        "{what} {index} fails its checksum (stored {stored:08x}, computed {computed:08x}): restore it from another copy"
+    )]
+    Checksum {
+        /// What was checked.
+        what: &'static str,
+        /// Which one of them (block number; 0 where there is only one).
+        index: u64,
+        /// The checksum stored with the bytes.
+        stored: u32,
+        /// The checksum of the bytes as they are.
+        computed: u32,
+    },
+    /// A field holds what no writer of this version writes.
+    #[error("{what} is corrupt: {why}")]
+    Corrupt {
+        /// Where: a chunk's descriptor, a block, a dictionary.
+        what: &'static str,
+        /// Which rule is broken.
+        why: String,
+    },
+    /// The chunk holds another type than its column.
+    #[error("the chunk holds {found} but its column is {expected}")]
+    Type {
+        /// The column's type.
+        expected: LogicalType,
+        /// The type the chunk says it has.
+        found: LogicalType,
+    },
+    /// A dictionary chunk was read without its dictionary, or with another generation of it.
+    #[error("the chunk's codes belong to dictionary generation {needed}, given was {given:?}")]
+    Generation {
+        /// The generation the chunk's codes belong to.
+        needed: u64,
+        /// The generation at hand, if any.
+        given: Option<u64>,
+    },
+}
+
+impl FormatError {
+    pub(crate) fn corrupt(what: &'static str, why: impl Into<String>) -> Self {
+        FormatError::Corrupt {
+            what,
+            why: why.into(),
+        }
+    }
+}
+
+/// Values cannot be encoded as asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// The arrays hold another type than the column.
+    #[error("a {expected} column takes {} arrays, not {found}: cast them first", expected.arrow())]
+    Type {
+        /// The column's type.
+        expected: LogicalType,
+        /// The array's type.
+        found: DataType,
+    },
+    /// The encoding does not exist for this type.
+    #[error("{ty} cannot be stored with encoding {encoding}: {remedy}")]
+    Unsupported {
+        /// The column's type.
+        ty: LogicalType,
+        /// The encoding asked for.
+        encoding: crate::Encoding,
+        /// What would work.
+        remedy: &'static str,
+    },
+    /// More rows than a chunk holds.
+    #[error(
+        "{rows} rows do not fit a chunk of at most {}: split them",
+        crate::CHUNK_ROWS
+    )]
+    TooManyRows {
+        /// Rows given.
+        rows: usize,
+    },
+    /// 1,024 strings of a block together pass the format's limit.
+    #[error(
+        "the strings of rows {first_row}.. hold {bytes} bytes, a block at most {}",
+        u32::MAX
+    )]
+    StringsTooLong {
+        /// First row of the block, within the chunk.
+        first_row: usize,
+        /// Bytes of its strings.
+        bytes: u64,
+    },
+    /// The dictionary has no codes left.
+    #[error("the dictionary is full at {0} values: store the column with encoding plain")]
+    DictionaryFull(usize),
+    /// A DECIMAL value has more digits than its type.
+    #[error("{value} does not fit {ty}")]
+    DecimalOverflow {
+        /// The unscaled value.
+        value: i128,
+        /// The column's type.
+        ty: LogicalType,
+    },
+}
+
+/// A filter cannot be evaluated where it was asked to be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    /// The filter's values are of another kind than the column's.
+    #[error("a filter on {filter} values cannot be evaluated on {column}")]
+    Type {
+        /// What the filter compares with.
+        filter: &'static str,
+        /// What the column holds.
+        column: String,
+    },
+    /// A filter on dictionary codes met values, or codes of another generation.
+    #[error(
+        "a filter on codes of dictionary generation {filter} cannot be evaluated on {column}: evaluate the predicate itself"
+    )]
+    Codes {
+        /// The generation the filter's codes belong to.
+        filter: u64,
+        /// What was given instead.
+        column: String,
+    },
+    /// The chunk's dictionary is not at hand.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+}

@@ -1,0 +1,424 @@
+//! From chunks to arrow arrays: selected rows of one column, appended block by block.
+//!
+//! Codes are unpacked into a buffer that stays in the first-level cache and turned into values in
+//! one pass over it, straight into the array's own buffer. Strings are 16-byte views: from a
+//! dictionary they are gathered, and its string buffers are shared, not copied.
+
+mod strings;
+
+use std::mem;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, NullBufferBuilder, PrimitiveArray,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    ArrowPrimitiveType, Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type,
+    TimestampMicrosecondType,
+};
+
+use crate::bits::{Kernels, Mask};
+use crate::chunk::block_data::{BlockData, Payload};
+use crate::chunk::{Chunk, Scratch};
+use crate::dictionary::{Dictionary, Values};
+use crate::encoding::{Encoding, plain};
+use crate::error::{EncodeError, FormatError};
+use crate::logical_type::{LogicalType, Physical};
+use crate::ordinal::OrdinalType;
+use crate::value::Cell;
+use strings::StringColumn;
+
+/// Collects rows of one column into an arrow array.
+#[derive(Debug)]
+pub struct ColumnReader {
+    ty: LogicalType,
+    column: Column,
+    nulls: NullBufferBuilder,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+enum Column {
+    Boolean(BooleanBufferBuilder),
+    Integer(Vec<i32>),
+    BigInt(Vec<i64>),
+    Double(Vec<f64>),
+    Decimal(Vec<i128>),
+    Strings(StringColumn),
+}
+
+/// Selected codes, in order; `ordinal = code + base` (modulo 2^64).
+enum Codes<'s> {
+    Narrow(&'s [u32]),
+    Wide(&'s [u64]),
+}
+
+/// Strings of up to this many bytes live in their view.
+pub(crate) const INLINE_BYTES: usize = 12;
+
+/// Below one selected row in this many, rows are read one by one.
+const ROWS_PER_LOOKUP: usize = 24;
+
+impl ColumnReader {
+    /// A reader of a column of type `ty` with room for `capacity` rows.
+    pub fn new(ty: LogicalType, capacity: usize) -> ColumnReader {
+        ColumnReader {
+            ty,
+            column: Column::new(ty, capacity),
+            nulls: NullBufferBuilder::new(capacity),
+            capacity,
+        }
+    }
+
+    /// Rows collected.
+    pub fn len(&self) -> usize {
+        self.nulls.len()
+    }
+
+    /// Whether no row has been collected since the last array.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends the rows of a block that `mask` selects.
+    ///
+    /// # Errors
+    /// [`FormatError`] where the block cannot be what was written, or its dictionary is missing or
+    /// another generation. What was collected before is then of no use.
+    ///
+    /// # Panics
+    /// If the chunk is of another type, or there is no such block.
+    pub fn append(
+        &mut self,
+        chunk: &Chunk<'_>,
+        block: usize,
+        mask: &Mask,
+        dictionary: Option<&Dictionary>,
+        scratch: &mut Scratch,
+    ) -> Result<(), FormatError> {
+        assert_eq!(chunk.logical_type(), self.ty, "a reader reads one column");
+        let data = chunk.block(block)?;
+        let mut mask = *mask;
+        mask.and(&Mask::first(data.rows));
+        let count = mask.count();
+        if count == 0 {
+            return Ok(());
+        }
+        match (&mut self.column, data.payload) {
+            (Column::Strings(strings), Payload::Strings(block)) => {
+                strings.append_block(&block, data.rows, &mask, count, scratch)?;
+            }
+            (Column::Decimal(values), Payload::Wide(block)) => {
+                values.extend(mask.iter().map(|row| plain::read_wide(block, row)));
+            }
+            (column, _) if chunk.encoding() == Encoding::Dictionary => {
+                let dictionary = chunk.dictionary(dictionary)?;
+                let kernels = scratch.kernels;
+                let codes = dictionary_codes(&data, &mask, count, dictionary.len(), scratch)?;
+                match (column, dictionary.values()) {
+                    (Column::Strings(strings), Values::Strings(values)) => {
+                        strings.append_codes(values, codes, kernels)?;
+                    }
+                    (column, Values::Ordinals(values)) => {
+                        let ordinals: Vec<u64> = codes
+                            .iter()
+                            .map(|&code| values.get(code as usize).copied().unwrap_or(0))
+                            .collect();
+                        column.extend(self.ty, Codes::Wide(&ordinals), 0);
+                    }
+                    _ => {
+                        return Err(FormatError::corrupt(
+                            "a dictionary",
+                            "it is of another type",
+                        ));
+                    }
+                }
+            }
+            (column, _) => {
+                let codes = selected_codes(&data, &mask, count, scratch);
+                column.extend(self.ty, codes, data.base);
+            }
+        }
+        self.append_validity(&data, &mask, count, scratch.kernels);
+        Ok(())
+    }
+
+    fn append_validity(
+        &mut self,
+        data: &BlockData<'_>,
+        mask: &Mask,
+        count: usize,
+        kernels: Kernels,
+    ) {
+        if data.entry.null_count == 0 {
+            self.nulls.append_n_non_nulls(count);
+            return;
+        }
+        let nulls = data.nulls(kernels, mask);
+        if !nulls.any() {
+            self.nulls.append_n_non_nulls(count);
+        } else if count == data.rows {
+            let words = Buffer::from_vec(nulls.not().0.to_vec());
+            let valid = BooleanBuffer::new(words, 0, count);
+            self.nulls.append_buffer(&NullBuffer::new(valid));
+        } else {
+            for row in mask {
+                self.nulls.append(!nulls.get(row));
+            }
+        }
+    }
+
+    /// Appends one cell of a column of this type.
+    ///
+    /// # Errors
+    /// [`FormatError::Corrupt`] where a string is not UTF-8: its chunk is damaged.
+    ///
+    /// # Panics
+    /// If the cell is of another type.
+    pub fn append_cell(&mut self, cell: Cell<'_>) -> Result<(), FormatError> {
+        match (&mut self.column, cell) {
+            (column, Cell::Null) => {
+                match column {
+                    Column::Strings(strings) => strings.append_empty(),
+                    Column::Decimal(values) => values.push(0),
+                    column => column.extend(self.ty, Codes::Wide(&[0]), 0),
+                }
+                self.nulls.append_null();
+                return Ok(());
+            }
+            (Column::Strings(strings), Cell::Bytes(bytes)) => strings.append_bytes(bytes)?,
+            (Column::Decimal(values), Cell::Wide(value)) => values.push(value),
+            (column, Cell::Ordinal(ordinal)) => column.extend(self.ty, Codes::Wide(&[ordinal]), 0),
+            (_, cell) => panic!("a cell {cell:?} for a reader of {}", self.ty),
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    /// Appends all rows of an array; string buffers are shared, not copied.
+    ///
+    /// # Errors
+    /// [`EncodeError::Type`] where the array is of another type.
+    pub fn append_array(&mut self, array: &dyn Array) -> Result<(), EncodeError> {
+        if *array.data_type() != self.ty.arrow() {
+            return Err(EncodeError::Type {
+                expected: self.ty,
+                found: array.data_type().clone(),
+            });
+        }
+        match &mut self.column {
+            Column::Boolean(values) => values.append_buffer(array.as_boolean().values()),
+            Column::Integer(values) if self.ty == LogicalType::Date => {
+                values.extend_from_slice(array.as_primitive::<Date32Type>().values());
+            }
+            Column::Integer(values) => {
+                values.extend_from_slice(array.as_primitive::<Int32Type>().values());
+            }
+            Column::BigInt(values) if self.ty == LogicalType::Timestamp => {
+                values.extend_from_slice(array.as_primitive::<TimestampMicrosecondType>().values());
+            }
+            Column::BigInt(values) => {
+                values.extend_from_slice(array.as_primitive::<Int64Type>().values());
+            }
+            Column::Double(values) => {
+                values.extend_from_slice(array.as_primitive::<Float64Type>().values());
+            }
+            Column::Decimal(values) => {
+                values.extend_from_slice(array.as_primitive::<Decimal128Type>().values());
+            }
+            Column::Strings(strings) => strings.append_array(array.as_string_view()),
+        }
+        match array.nulls() {
+            Some(nulls) => self.nulls.append_buffer(nulls),
+            None => self.nulls.append_n_non_nulls(array.len()),
+        }
+        Ok(())
+    }
+
+    /// The rows collected, as an array of [`LogicalType::arrow`]'s type; the reader is empty again.
+    pub fn finish(&mut self) -> ArrayRef {
+        let column = mem::replace(&mut self.column, Column::new(self.ty, self.capacity));
+        let nulls = mem::replace(&mut self.nulls, NullBufferBuilder::new(self.capacity)).finish();
+        match column {
+            Column::Boolean(mut values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
+            Column::Integer(values) if self.ty == LogicalType::Date => {
+                primitive::<Date32Type>(values, nulls)
+            }
+            Column::Integer(values) => primitive::<Int32Type>(values, nulls),
+            Column::BigInt(values) if self.ty == LogicalType::Timestamp => {
+                primitive::<TimestampMicrosecondType>(values, nulls)
+            }
+            Column::BigInt(values) => primitive::<Int64Type>(values, nulls),
+            Column::Double(values) => primitive::<Float64Type>(values, nulls),
+            Column::Decimal(values) => {
+                let array =
+                    PrimitiveArray::<Decimal128Type>::new(ScalarBuffer::from(values), nulls);
+                Arc::new(array.with_data_type(self.ty.arrow()))
+            }
+            Column::Strings(strings) => Arc::new(strings.finish(nulls)),
+        }
+    }
+}
+
+fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBuffer>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls))
+}
+
+impl Column {
+    fn new(ty: LogicalType, capacity: usize) -> Column {
+        match (ty, ty.physical()) {
+            (LogicalType::Boolean, _) => Column::Boolean(BooleanBufferBuilder::new(capacity)),
+            (LogicalType::Integer | LogicalType::Date, _) => {
+                Column::Integer(Vec::with_capacity(capacity))
+            }
+            (LogicalType::Double, _) => Column::Double(Vec::with_capacity(capacity)),
+            (LogicalType::Decimal { .. }, _) | (_, Physical::Wide) => {
+                Column::Decimal(Vec::with_capacity(capacity))
+            }
+            (LogicalType::BigInt | LogicalType::Timestamp, _) => {
+                Column::BigInt(Vec::with_capacity(capacity))
+            }
+            (LogicalType::Varchar, _) => Column::Strings(StringColumn::new(capacity)),
+        }
+    }
+
+    /// Appends `code + base` for every code.
+    fn extend(&mut self, ty: LogicalType, codes: Codes<'_>, base: u64) {
+        match self {
+            Column::Boolean(values) => match codes {
+                Codes::Narrow(codes) => {
+                    codes
+                        .iter()
+                        .for_each(|&c| values.append(base.wrapping_add(c.into()) & 1 == 1));
+                }
+                Codes::Wide(codes) => {
+                    codes
+                        .iter()
+                        .for_each(|&c| values.append(base.wrapping_add(c) & 1 == 1));
+                }
+            },
+            Column::Integer(values) => extend::<Int32Type>(values, codes, base),
+            Column::BigInt(values) => extend::<Int64Type>(values, codes, base),
+            Column::Double(values) => extend::<Float64Type>(values, codes, base),
+            Column::Decimal(values) => extend::<Decimal128Type>(values, codes, base),
+            Column::Strings(strings) => {
+                debug_assert!(false, "{ty} has no ordinals");
+                strings.append_empty();
+            }
+        }
+    }
+}
+
+fn extend<T: OrdinalType>(values: &mut Vec<T::Native>, codes: Codes<'_>, base: u64) {
+    match codes {
+        Codes::Narrow(codes) => values.extend(
+            codes
+                .iter()
+                .map(|&code| T::from_ordinal(base.wrapping_add(u64::from(code)))),
+        ),
+        Codes::Wide(codes) => {
+            values.extend(
+                codes
+                    .iter()
+                    .map(|&code| T::from_ordinal(base.wrapping_add(code))),
+            );
+        }
+    }
+}
+
+/// The selected codes of a block (of differences: its ordinals).
+fn selected_codes<'s>(
+    data: &BlockData<'_>,
+    mask: &Mask,
+    count: usize,
+    scratch: &'s mut Scratch,
+) -> Codes<'s> {
+    let kernels = scratch.kernels;
+    let all = count == data.rows;
+    let few = count * ROWS_PER_LOOKUP < data.rows;
+    match data.payload {
+        Payload::Packed(run) if few => {
+            let out = &mut scratch.selected[..count];
+            for (code, row) in out.iter_mut().zip(mask) {
+                *code = Kernels::get(run.packed, run.width, row);
+            }
+            Codes::Wide(out)
+        }
+        Payload::Packed(run) if run.width <= 32 => {
+            let out = &mut scratch.narrow[..];
+            if all {
+                kernels.unpack_u32(run.packed, run.width, &mut out[..count]);
+            } else {
+                kernels.unpack_selected_u32(run.packed, run.width, run.rows, mask, out);
+            }
+            Codes::Narrow(&out[..count])
+        }
+        Payload::MiniBlocks(minis) if few => {
+            let out = &mut scratch.selected[..count];
+            for (code, row) in out.iter_mut().zip(mask) {
+                let run = minis.place(row);
+                *code = Kernels::get(run.packed, run.width, row - run.first_row);
+            }
+            Codes::Wide(out)
+        }
+        _ => {
+            let codes = data.unpack(kernels, &mut scratch.codes);
+            if all {
+                return Codes::Wide(codes);
+            }
+            kernels.compress_u64(codes, mask, &mut scratch.selected[..]);
+            Codes::Wide(&scratch.selected[..count])
+        }
+    }
+}
+
+/// The selected dictionary codes of a block, 0 in place of NULL, each checked to be below `len`.
+fn dictionary_codes<'s>(
+    data: &BlockData<'_>,
+    mask: &Mask,
+    count: usize,
+    len: usize,
+    scratch: &'s mut Scratch,
+) -> Result<&'s [u32], FormatError> {
+    let null_codes = data.null_codes;
+    let Payload::Packed(run) = data.payload else {
+        return Err(FormatError::corrupt(
+            "a dictionary chunk",
+            "it is not packed",
+        ));
+    };
+    if count * ROWS_PER_LOOKUP < data.rows || run.width > 32 {
+        for (out, row) in scratch.narrow.iter_mut().zip(mask) {
+            let code = Kernels::get(run.packed, run.width, row);
+            *out = u32::try_from(code).map_err(|_| beyond(code, len))?;
+        }
+    } else {
+        let out = &mut scratch.narrow[..];
+        if count == data.rows {
+            let out = &mut out[..count];
+            scratch.kernels.unpack_u32(run.packed, run.width, out);
+        } else {
+            let kernels = scratch.kernels;
+            kernels.unpack_selected_u32(run.packed, run.width, run.rows, mask, out);
+        }
+    }
+    let codes = &mut scratch.narrow[..count];
+    let mut greatest = 0;
+    for code in codes.iter_mut() {
+        *code = code.saturating_sub(null_codes as u32);
+        greatest = greatest.max(*code);
+    }
+    // An empty dictionary has nothing for NULL rows either: their code 0 is never looked up.
+    if greatest as usize >= len.max(1) || (len == 0 && null_codes == 0) {
+        return Err(beyond(greatest.into(), len));
+    }
+    Ok(codes)
+}
+
+fn beyond(code: u64, len: usize) -> FormatError {
+    FormatError::corrupt(
+        "a dictionary chunk",
+        format!("code {code} in a dictionary of {len} values"),
+    )
+}

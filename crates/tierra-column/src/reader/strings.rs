@@ -1,0 +1,218 @@
+//! A string column under construction: 16-byte views and the buffers they point into.
+//!
+//! Invariant: every view is of text that was checked to be UTF-8, lies inside the buffer it names,
+//! and repeats its first bytes as arrow wants. Views come from three places: a dictionary (checked
+//! when it was opened), another array, and `make_view` on bytes checked here. The array is
+//! therefore built without checking every string once more.
+
+use arrow::array::{Array, StringViewArray, make_view};
+use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+
+use crate::bits::{Kernels, Mask};
+use crate::chunk::Scratch;
+use crate::encoding::plain_strings::Strings;
+use crate::error::FormatError;
+use crate::reader::INLINE_BYTES;
+
+/// A buffer is closed at this size: views hold 32-bit offsets.
+const HEAP_BYTES_MAX: usize = 1 << 30;
+
+#[derive(Debug)]
+pub(super) struct StringColumn {
+    views: Vec<u128>,
+    buffers: Vec<Buffer>,
+    /// Where the open buffer will stand among the buffers, and its bytes so far.
+    heap_index: Option<u32>,
+    heap: Vec<u8>,
+    /// The first of the buffers that were shared last.
+    shared: Option<u32>,
+}
+
+impl StringColumn {
+    pub(super) fn new(capacity: usize) -> StringColumn {
+        StringColumn {
+            views: Vec::with_capacity(capacity),
+            buffers: Vec::new(),
+            heap_index: None,
+            heap: Vec::new(),
+            shared: None,
+        }
+    }
+
+    /// A place for NULL.
+    pub(super) fn append_empty(&mut self) {
+        self.views.push(0);
+    }
+
+    /// Copies one string.
+    pub(super) fn append_bytes(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| not_text())?;
+        self.append_text(text)
+    }
+
+    fn append_text(&mut self, text: &str) -> Result<(), FormatError> {
+        if text.len() <= INLINE_BYTES {
+            self.views.push(make_view(text.as_bytes(), 0, 0));
+            return Ok(());
+        }
+        let (index, offset) = self.heap_room(text.len())?;
+        self.views.push(make_view(text.as_bytes(), index, offset));
+        self.heap.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    /// The open buffer's index and length, with room for `len` more bytes.
+    fn heap_room(&mut self, len: usize) -> Result<(u32, u32), FormatError> {
+        if u32::try_from(len).is_err() {
+            return Err(FormatError::corrupt(
+                "a block of strings",
+                "a string passes 4 GiB",
+            ));
+        }
+        if self.heap.len() + len > HEAP_BYTES_MAX {
+            self.close_heap();
+        }
+        let index = *self.heap_index.get_or_insert_with(|| {
+            // An empty buffer keeps the place.
+            self.buffers.push(Buffer::from_vec(Vec::<u8>::new()));
+            (self.buffers.len() - 1) as u32
+        });
+        Ok((index, self.heap.len() as u32))
+    }
+
+    fn close_heap(&mut self) {
+        if let Some(index) = self.heap_index.take() {
+            self.buffers[index as usize] = Buffer::from_vec(std::mem::take(&mut self.heap));
+        }
+    }
+
+    /// Appends the selected strings of a plain block.
+    pub(super) fn append_block(
+        &mut self,
+        block: &Strings<'_>,
+        rows: usize,
+        mask: &Mask,
+        count: usize,
+        scratch: &mut Scratch,
+    ) -> Result<(), FormatError> {
+        // For many rows the block's bytes are checked in one go, for few the strings are.
+        if count * 2 < rows {
+            for row in mask {
+                self.append_bytes(block.get(row)?)?;
+            }
+            return Ok(());
+        }
+        let text = std::str::from_utf8(block.bytes).map_err(|_| not_text())?;
+        let ends = &mut scratch.codes[..rows];
+        scratch.kernels.unpack_u64(block.ends, block.width, ends);
+        let out_of_order =
+            || FormatError::corrupt("a block of strings", "a string lies outside it");
+        let slice = |row: usize| {
+            let start = if row == 0 { 0 } else { ends[row - 1] };
+            let start = usize::try_from(start).ok()?;
+            let end = usize::try_from(ends[row]).ok()?;
+            // `None` too where a string would begin or end inside a character.
+            Some((start, text.get(start..end)?))
+        };
+        if count < rows {
+            for row in mask {
+                let (_, text) = slice(row).ok_or_else(out_of_order)?;
+                self.append_text(text)?;
+            }
+            return Ok(());
+        }
+        let (index, offset) = self.heap_room(text.len())?;
+        // First the bytes, then the views: an error in between leaves no view without them.
+        self.heap.extend_from_slice(text.as_bytes());
+        for row in 0..rows {
+            let (start, text) = slice(row).ok_or_else(out_of_order)?;
+            // The block is smaller than 4 GiB, and so is what the open buffer holds with it.
+            self.views
+                .push(make_view(text.as_bytes(), index, offset + start as u32));
+        }
+        Ok(())
+    }
+
+    /// Appends dictionary values: views are gathered, buffers shared.
+    pub(super) fn append_codes(
+        &mut self,
+        values: &StringViewArray,
+        codes: &[u32],
+        kernels: Kernels,
+    ) -> Result<(), FormatError> {
+        let start = self.views.len();
+        self.views.resize(start + codes.len(), 0);
+        if values.is_empty() {
+            // Only NULL rows have no value to gather.
+            return Ok(());
+        }
+        let first = self.share(values.data_buffers());
+        let out = &mut self.views[start..];
+        if let Err(error) = kernels.gather(values.views(), codes, out) {
+            self.views.truncate(start);
+            return Err(FormatError::corrupt(
+                "a dictionary chunk",
+                error.to_string(),
+            ));
+        }
+        if first > 0 {
+            rebase(out, first);
+        }
+        Ok(())
+    }
+
+    /// Appends all strings of an array.
+    pub(super) fn append_array(&mut self, array: &StringViewArray) {
+        let start = self.views.len();
+        self.views.extend_from_slice(array.views());
+        let first = self.share(array.data_buffers());
+        if first > 0 {
+            rebase(&mut self.views[start..], first);
+        }
+        // What a NULL row's view holds is anybody's guess.
+        if let Some(nulls) = array.nulls() {
+            for (row, view) in self.views[start..].iter_mut().enumerate() {
+                if nulls.is_null(row) {
+                    *view = 0;
+                }
+            }
+        }
+    }
+
+    /// Takes part in `buffers` and returns the index of the first one here.
+    fn share(&mut self, buffers: &[Buffer]) -> u32 {
+        if let Some(index) = self.shared
+            && let Some(known) = self.buffers.get(index as usize..index as usize + buffers.len())
+            // Buffers held here are not freed, so nothing else can have come to their address.
+            && known.iter().zip(buffers).all(|(a, b)| a.as_ptr() == b.as_ptr() && a.len() == b.len())
+        {
+            return index;
+        }
+        let index = self.buffers.len() as u32;
+        self.buffers.extend_from_slice(buffers);
+        self.shared = Some(index);
+        index
+    }
+
+    pub(super) fn finish(mut self, nulls: Option<NullBuffer>) -> StringViewArray {
+        self.close_heap();
+        let views = ScalarBuffer::from(self.views);
+        // SAFETY: by this type's invariant every view is of valid UTF-8 inside the buffer it
+        // names (buffers are only ever added, so indices stay true), inlined up to 12 bytes and
+        // with its prefix else; NULL rows hold the view of an empty string.
+        unsafe { StringViewArray::new_unchecked(views, self.buffers, nulls) }
+    }
+}
+
+/// Moves views of long strings on by `first` buffers.
+fn rebase(views: &mut [u128], first: u32) {
+    for view in views {
+        if *view as u32 as usize > INLINE_BYTES {
+            *view += u128::from(first) << 64;
+        }
+    }
+}
+
+fn not_text() -> FormatError {
+    FormatError::corrupt("a block of strings", "its bytes are not UTF-8")
+}
