@@ -7,7 +7,7 @@ use std::{fmt, sync::LazyLock};
 pub enum Level {
     /// Plain Rust for any CPU; the oracle of the others.
     Scalar,
-    /// x86-64 with AVX2 and BMI2 (2013 and later).
+    /// x86-64 with AVX2, BMI, LZCNT and POPCNT (Haswell, Zen and later).
     Avx2,
     /// x86-64 with AVX-512 F, BW, VL, VBMI and VBMI2 (Ice Lake, Zen 4 and later).
     Avx512,
@@ -35,6 +35,30 @@ impl Level {
             .filter(|level| *level <= Level::detect())
     }
 
+    #[cfg(target_arch = "x86_64")]
+    fn is_supported(self) -> bool {
+        let avx2 = || {
+            is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt")
+                && is_x86_feature_detected!("popcnt")
+        };
+        match self {
+            Level::Scalar => true,
+            Level::Avx2 => avx2(),
+            Level::Avx512 => {
+                avx2()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512vbmi")
+                    && is_x86_feature_detected!("avx512vbmi2")
+            }
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
     fn is_supported(self) -> bool {
         self == Level::Scalar
     }

@@ -13,10 +13,11 @@ pub(super) trait Vector: Copy {
     /// Codes in a register; divides 64.
     const LANES: usize;
 
-    /// Largest number of bitmap bits that [`Vector::in_small`] can hold in registers.
+    /// Largest number of bitmap bits that [`Vector::in_small`] can hold in registers; zero if the
+    /// lanes are never narrow enough to try.
     const SMALL_SET_BITS: usize;
 
-    /// Running sums, wide enough for 2^16 registers of the largest codes.
+    /// Running sums, wide enough for the largest codes of a block.
     type Sum: Copy;
 
     /// A bitmap held in registers.

@@ -6,6 +6,8 @@
 
 mod generic;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
 pub(super) use generic::{Kernel, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackSelected};
 
@@ -17,22 +19,43 @@ use super::{
 /// Runs a kernel on packed codes.
 #[inline]
 pub(super) fn on_codes<K: Kernel>(level: Available, block: Block<'_>, kernel: K) -> K::Output {
-    debug_assert_eq!(level.level(), Level::Scalar);
-    scalar::on_codes(block, kernel)
+    match level.level() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `level` proves that the CPU has the level's features.
+        Level::Avx512 => unsafe { x86_64::avx512::on_codes(block, kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { x86_64::avx2::on_codes(block, kernel) },
+        _ => scalar::on_codes(block, kernel),
+    }
 }
 
 /// Runs a kernel on unpacked 32-bit values.
 #[inline]
 pub(super) fn on_u32s<K: Kernel>(level: Available, values: &[u32], kernel: K) -> K::Output {
-    debug_assert_eq!(level.level(), Level::Scalar);
-    scalar::on_u32s(values, kernel)
+    match level.level() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `level` proves that the CPU has the level's features.
+        Level::Avx512 => unsafe { x86_64::avx512::on_u32s(values, kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { x86_64::avx2::on_u32s(values, kernel) },
+        _ => scalar::on_u32s(values, kernel),
+    }
 }
 
 /// Runs a kernel on unpacked 64-bit values.
 #[inline]
 pub(super) fn on_u64s<K: Kernel>(level: Available, values: &[u64], kernel: K) -> K::Output {
-    debug_assert_eq!(level.level(), Level::Scalar);
-    scalar::on_u64s(values, kernel)
+    match level.level() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `level` proves that the CPU has the level's features.
+        Level::Avx512 => unsafe { x86_64::avx512::on_u64s(values, kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { x86_64::avx2::on_u64s(values, kernel) },
+        _ => scalar::on_u64s(values, kernel),
+    }
 }
 
 /// The same values read as unsigned: the kernels count modulo 2^64.

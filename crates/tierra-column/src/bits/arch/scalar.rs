@@ -165,20 +165,29 @@ impl<const NINTH_BYTE: bool> Unpack for Windows<NINTH_BYTE> {
 
     #[inline(always)]
     unsafe fn group(&self, packed: *const u8, group: usize) -> One<u64> {
-        let bit = group * self.width;
-        let (byte, phase) = (bit / 8, bit % 8);
         // SAFETY: the code begins in the block, and 64 readable bytes follow its first one.
-        let window = unsafe {
-            let at = packed.add(byte);
-            let low = u64::from_le(at.cast::<u64>().read_unaligned()) >> phase;
-            // Shifting in two steps keeps each shift below 64 when the phase is zero.
-            if NINTH_BYTE {
-                low | u64::from(*at.add(8)) << 1 << (63 - phase)
-            } else {
-                low
-            }
-        };
+        let window = unsafe { window::<NINTH_BYTE>(packed, group * self.width) };
         One(window & self.max_code)
+    }
+}
+
+/// The 57 bits (64 with the ninth byte) from `bit` on, and more above them.
+///
+/// # Safety
+/// Nine bytes are readable from the bit's byte on.
+#[inline(always)]
+pub(super) unsafe fn window<const NINTH_BYTE: bool>(packed: *const u8, bit: usize) -> u64 {
+    let (byte, phase) = (bit / 8, bit % 8);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let at = packed.add(byte);
+        let low = u64::from_le(at.cast::<u64>().read_unaligned()) >> phase;
+        // Shifting in two steps keeps each shift below 64 when the phase is zero.
+        if NINTH_BYTE {
+            low | u64::from(*at.add(8)) << 1 << (63 - phase)
+        } else {
+            low
+        }
     }
 }
 

@@ -30,11 +30,10 @@ unsafe fn fold<U: Unpack, F: Fold<U::Vector>>(
     fold: &mut F,
 ) -> bool {
     let lanes = Codes::<U>::LANES;
+    let selection = |word: usize| mask.map_or(!0, |mask| mask.0[word]);
     let mut seen = 0;
-    for word in 0..codes.words() {
-        let exist = codes.rows_in(word);
-        let existing = !0 >> (64 - exist);
-        let selected = mask.map_or(!0, |mask| mask.0[word]) & existing;
+    for word in 0..codes.full_words() {
+        let selected = selection(word);
         seen |= selected;
         let first_group = word * Codes::<U>::GROUPS_PER_WORD;
         if selected == !0 {
@@ -43,14 +42,19 @@ unsafe fn fold<U: Unpack, F: Fold<U::Vector>>(
                 unsafe { fold.add(codes.group(first_group + i)) };
             }
         } else if selected != 0 {
-            for i in 0..exist.div_ceil(lanes) {
-                let here = (exist - i * lanes).min(lanes);
-                // SAFETY: as above; `here` rows of the group exist.
-                unsafe {
-                    let codes = codes.first_of_group(first_group + i, here);
-                    fold.add_selected(codes, selected >> (i * lanes));
-                }
+            for i in 0..Codes::<U>::GROUPS_PER_WORD {
+                // SAFETY: as above.
+                unsafe { fold.add_selected(codes.group(first_group + i), selected >> (i * lanes)) };
             }
+        }
+    }
+    let existing = codes.rows_after_full_words();
+    if existing != 0 {
+        let selected = selection(codes.full_words()) & existing;
+        seen |= selected;
+        for i in 0..codes.groups_after_full_words() {
+            // SAFETY: as above; these are the groups that some rows of the last word lie in.
+            unsafe { fold.add_selected(codes.group_after_full_words(i), selected >> (i * lanes)) };
         }
     }
     seen != 0

@@ -17,6 +17,7 @@ pub(in crate::bits) use {
 };
 
 use crate::bits::{
+    mask::first_bits,
     packing::Block,
     vector::{Unpack, Unpacked, Vector},
 };
@@ -73,16 +74,22 @@ impl<U: Unpack> Codes<'_, U> {
     const LANES: usize = U::Vector::LANES;
     const GROUPS_PER_WORD: usize = 64 / U::Vector::LANES;
 
-    /// Words of 64 rows, the last one perhaps not full.
+    /// Words of 64 rows that all exist.
     #[inline(always)]
-    fn words(&self) -> usize {
-        self.n.div_ceil(64)
+    fn full_words(&self) -> usize {
+        self.n / 64
     }
 
-    /// How many rows of a word exist.
+    /// The rows after those words, as bits of a word: fewer than 64, perhaps none.
     #[inline(always)]
-    fn rows_in(&self, word: usize) -> usize {
-        (self.n - word * 64).min(64)
+    fn rows_after_full_words(&self) -> u64 {
+        first_bits(self.n % 64)
+    }
+
+    /// How many groups those rows lie in, the last one perhaps not full.
+    #[inline(always)]
+    fn groups_after_full_words(&self) -> usize {
+        (self.n % 64).div_ceil(Self::LANES)
     }
 
     /// # Safety
@@ -94,14 +101,16 @@ impl<U: Unpack> Codes<'_, U> {
         unsafe { self.unpack.group(self.packed, group) }
     }
 
-    /// As [`Codes::group`], where only the first `lanes` codes need exist.
+    /// Group `i` of those after the full words; lanes whose code does not exist are undefined.
     ///
     /// # Safety
-    /// The CPU has the features of `U`, and 0 < `lanes` <= `LANES` codes of the group exist.
+    /// The CPU has the features of `U`, and `i` < [`Codes::groups_after_full_words`].
     #[inline(always)]
-    unsafe fn first_of_group(&self, group: usize, lanes: usize) -> U::Vector {
-        debug_assert!(lanes > 0 && group * Self::LANES + lanes <= self.n);
-        // SAFETY: as above.
-        unsafe { self.unpack.first_of_group(self.packed, group, lanes) }
+    unsafe fn group_after_full_words(&self, i: usize) -> U::Vector {
+        let group = self.full_words() * Self::GROUPS_PER_WORD + i;
+        debug_assert!(group * Self::LANES < self.n);
+        let exist = (self.n - group * Self::LANES).min(Self::LANES);
+        // SAFETY: as above; the first code of the group exists.
+        unsafe { self.unpack.first_of_group(self.packed, group, exist) }
     }
 }

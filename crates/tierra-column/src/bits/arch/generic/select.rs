@@ -26,34 +26,33 @@ unsafe fn select<U: Unpack, P: Predicate<U::Vector>>(
     predicate: P,
 ) {
     let lanes = Codes::<U>::LANES;
-    for (word, rows) in mask.0.iter_mut().enumerate() {
-        if word >= codes.words() {
-            *rows = 0;
-            continue;
-        }
-        if *rows == 0 {
-            continue;
-        }
+    let (full, rest) = mask.0.split_at_mut(codes.full_words());
+    for (word, rows) in full.iter_mut().enumerate().filter(|(_, rows)| **rows != 0) {
         let first_group = word * Codes::<U>::GROUPS_PER_WORD;
-        let exist = codes.rows_in(word);
         let mut passed = 0;
-        if exist == 64 {
-            for i in 0..Codes::<U>::GROUPS_PER_WORD {
-                // SAFETY: the CPU by the caller's promise; all 64 rows of the word exist.
-                let bits = unsafe { predicate.test(codes.group(first_group + i)) };
-                passed |= bits << (i * lanes);
-            }
-        } else {
-            for i in 0..exist.div_ceil(lanes) {
-                let here = (exist - i * lanes).min(lanes);
-                // SAFETY: as above; `here` rows of the group exist.
-                let bits = unsafe { predicate.test(codes.first_of_group(first_group + i, here)) };
-                passed |= bits << (i * lanes);
-            }
-            passed &= (1 << exist) - 1;
+        // From the last group to the first, so that each moves up by the size of a group.
+        for i in (0..Codes::<U>::GROUPS_PER_WORD).rev() {
+            // SAFETY: the CPU by the caller's promise; all 64 rows of the word exist.
+            let bits = unsafe { predicate.test(codes.group(first_group + i)) };
+            passed = if lanes == 64 {
+                bits
+            } else {
+                passed << (lanes % 64) | bits
+            };
         }
         *rows &= passed;
     }
+    let Some((last, missing)) = rest.split_first_mut() else {
+        return;
+    };
+    missing.fill(0);
+    let mut passed = 0;
+    for i in 0..codes.groups_after_full_words() {
+        // SAFETY: as above; these are the groups that some rows of the last word lie in.
+        let bits = unsafe { predicate.test(codes.group_after_full_words(i)) };
+        passed |= bits << (i * lanes);
+    }
+    *last &= passed & codes.rows_after_full_words();
 }
 
 /// Keeps the rows with `low <= code <= low + span`, modulo the size of a code's lane.

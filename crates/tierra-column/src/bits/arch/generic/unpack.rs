@@ -3,6 +3,7 @@
 use super::{Codes, Kernel};
 use crate::bits::{
     Mask,
+    mask::first_bits,
     vector::{Unpack, Vector},
 };
 
@@ -52,16 +53,15 @@ impl<T: Target> Kernel for UnpackAll<'_, T> {
     #[inline(always)]
     unsafe fn run<U: Unpack>(self, codes: Codes<'_, U>) {
         assert_eq!(codes.n, self.out.len());
-        let mut groups = self.out.chunks_exact_mut(Codes::<U>::LANES);
-        let full = groups.len();
-        for (group, out) in groups.by_ref().enumerate() {
+        let lanes = Codes::<U>::LANES;
+        let (words, rest) = self.out.split_at_mut(codes.full_words() * 64);
+        for (group, out) in words.chunks_exact_mut(lanes).enumerate() {
             // SAFETY: the CPU by the caller's promise; as many codes exist as there are places.
             unsafe { T::store(codes.group(group), out.as_mut_ptr()) };
         }
-        let rest = groups.into_remainder();
-        if !rest.is_empty() {
-            // SAFETY: as above.
-            unsafe { store_first(codes.first_of_group(full, rest.len()), rest) };
+        for (i, out) in rest.chunks_mut(lanes).enumerate() {
+            // SAFETY: as above; the last group may have fewer codes, and as many places.
+            unsafe { store_first(codes.group_after_full_words(i), out) };
         }
     }
 }
@@ -81,36 +81,50 @@ impl<T: Target> Kernel for UnpackSelected<'_, T> {
     unsafe fn run<U: Unpack>(self, codes: Codes<'_, U>) -> usize {
         let lanes = Codes::<U>::LANES;
         let mut len = 0;
-        for word in 0..codes.words().min(self.mask.0.len()) {
-            let exist = codes.rows_in(word);
-            let selected = self.mask.0[word] & (!0 >> (64 - exist));
+        for word in 0..codes.full_words() {
+            let selected = self.mask.0[word];
             if selected == 0 {
                 continue;
             }
-            for i in 0..exist.div_ceil(lanes) {
-                let in_group = selected >> (i * lanes) & (!0 >> (64 - lanes));
-                if in_group == 0 {
-                    continue;
-                }
-                let here = (exist - i * lanes).min(lanes);
-                let group = word * Codes::<U>::GROUPS_PER_WORD + i;
-                let count = in_group.count_ones() as usize;
-                // SAFETY: the CPU by the caller's promise; `here` rows of the group exist. The
-                // whole register is stored only where there is room for it.
-                unsafe {
-                    let kept = if here == lanes {
-                        codes.group(group).compress(in_group)
-                    } else {
-                        codes.first_of_group(group, here).compress(in_group)
-                    };
-                    if self.out.len() - len >= lanes {
-                        T::store(kept, self.out.as_mut_ptr().add(len));
-                    } else {
-                        store_first(kept, &mut self.out[len..len + count]);
+            let first_group = word * Codes::<U>::GROUPS_PER_WORD;
+            if self.out.len() - len >= 64 {
+                let mut place = self.out[len..].as_mut_ptr();
+                for i in 0..Codes::<U>::GROUPS_PER_WORD {
+                    let in_group = selected >> (i * lanes) & first_bits(lanes);
+                    // SAFETY: the CPU by the caller's promise; all 64 rows of the word exist, and
+                    // there are places for all of them: those of the group and after it are free.
+                    unsafe {
+                        T::store(codes.group(first_group + i).compress(in_group), place);
+                        place = place.add(in_group.count_ones() as usize);
                     }
                 }
-                len += count;
+                len += selected.count_ones() as usize;
+            } else {
+                for i in 0..Codes::<U>::GROUPS_PER_WORD {
+                    let in_group = selected >> (i * lanes) & first_bits(lanes);
+                    let end = len + in_group.count_ones() as usize;
+                    // SAFETY: as above.
+                    unsafe {
+                        let kept = codes.group(first_group + i).compress(in_group);
+                        store_first(kept, &mut self.out[len..end]);
+                    }
+                    len = end;
+                }
             }
+        }
+        let selected = match codes.rows_after_full_words() {
+            0 => 0,
+            existing => self.mask.0[codes.full_words()] & existing,
+        };
+        for i in 0..codes.groups_after_full_words() {
+            let in_group = selected >> (i * lanes) & first_bits(lanes);
+            let end = len + in_group.count_ones() as usize;
+            // SAFETY: as above; these are the groups that some rows of the last word lie in.
+            unsafe {
+                let kept = codes.group_after_full_words(i).compress(in_group);
+                store_first(kept, &mut self.out[len..end]);
+            }
+            len = end;
         }
         len
     }

@@ -1,0 +1,4 @@
+//! The x86-64 levels.
+
+pub(super) mod avx2;
+pub(super) mod avx512;
