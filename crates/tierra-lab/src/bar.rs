@@ -1,0 +1,92 @@
+//! Bars: what an experiment promises, and whether the samples keep it.
+//!
+//! A bar is met only by a number: where a sample is missing, the bar is missed, never skipped.
+
+use serde::{Deserialize, Serialize};
+
+/// Which side of the bar is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sense {
+    /// Measured must not be below the bar.
+    AtLeast,
+    /// Measured must not be above the bar.
+    AtMost,
+}
+
+/// One promise, measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bar {
+    /// What is measured, with its unit.
+    pub what: String,
+    /// Which side of the bar is good.
+    pub sense: Sense,
+    /// The bar itself.
+    pub bar: f64,
+    /// What came out; `None` where the samples for it are missing.
+    pub measured: Option<f64>,
+    /// Whether the promise is kept.
+    pub met: bool,
+}
+
+impl Bar {
+    /// A bar that must not be exceeded.
+    pub fn at_most(what: impl Into<String>, bar: f64, measured: Option<f64>) -> Bar {
+        Bar::new(what.into(), Sense::AtMost, bar, measured)
+    }
+
+    /// A bar that must be reached.
+    pub fn at_least(what: impl Into<String>, bar: f64, measured: Option<f64>) -> Bar {
+        Bar::new(what.into(), Sense::AtLeast, bar, measured)
+    }
+
+    fn new(what: String, sense: Sense, bar: f64, measured: Option<f64>) -> Bar {
+        let measured = measured.filter(|value| value.is_finite());
+        let met = measured.is_some_and(|value| match sense {
+            Sense::AtLeast => value >= bar,
+            Sense::AtMost => value <= bar,
+        });
+        Bar {
+            what,
+            sense,
+            bar,
+            measured,
+            met,
+        }
+    }
+
+    /// The bar as a line of the printed table: what, bar, measured, met.
+    pub fn cells(&self) -> [String; 4] {
+        let sense = match self.sense {
+            Sense::AtLeast => "at least",
+            Sense::AtMost => "at most",
+        };
+        [
+            self.what.clone(),
+            format!("{sense} {}", self.bar),
+            self.measured
+                .map_or_else(|| "not measured".to_owned(), |value| format!("{value:.3}")),
+            if self.met { "met" } else { "MISSED" }.to_owned(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_the_bar_is_met_and_beyond_it_is_missed() {
+        assert!(Bar::at_most("a", 1.0, Some(1.0)).met);
+        assert!(!Bar::at_most("a", 1.0, Some(1.001)).met);
+        assert!(Bar::at_least("a", 20.0, Some(20.0)).met);
+        assert!(!Bar::at_least("a", 20.0, Some(19.9)).met);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_missed() {
+        assert!(!Bar::at_most("a", 1.0, None).met);
+        assert!(!Bar::at_least("a", 1.0, Some(f64::NAN)).met);
+        assert!(!Bar::at_most("a", 1.0, Some(f64::NEG_INFINITY)).met);
+    }
+}

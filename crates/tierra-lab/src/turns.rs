@@ -1,0 +1,82 @@
+//! Whose turn it is: contenders are measured side by side in one run, alternating.
+//!
+//! Frequency, temperature and neighbours drift over minutes. Contenders that take turns see the
+//! same drift, and their ratio survives it. Every contender has one turn a round; the order rotates
+//! and reverses from round to round, so that none always starts and none always follows the same
+//! other one (whose data it would find in the caches).
+
+/// One contender's turn in one round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The contender's number.
+    pub contender: usize,
+    /// The round: 0 is the warm-up, whose samples are thrown away.
+    pub round: usize,
+}
+
+impl Turn {
+    /// Whether this turn's sample is thrown away: it pays for page faults and cold caches.
+    pub fn is_warm_up(self) -> bool {
+        self.round == 0
+    }
+}
+
+/// The turns of `contenders` over one warm-up round and `rounds` measured ones.
+pub fn turns(contenders: usize, rounds: usize) -> impl Iterator<Item = Turn> {
+    (0..=rounds).flat_map(move |round| {
+        (0..contenders).map(move |place| {
+            let place = if round % 2 == 1 {
+                contenders - 1 - place
+            } else {
+                place
+            };
+            Turn {
+                contender: (place + round / 2) % contenders,
+                round,
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_contender_has_one_turn_a_round() {
+        for contenders in 1..6 {
+            let all: Vec<Turn> = turns(contenders, 7).collect();
+            assert_eq!(all.len(), contenders * 8);
+            for (round, order) in all.chunks(contenders).enumerate() {
+                let mut seen: Vec<usize> = order.iter().map(|turn| turn.contender).collect();
+                seen.sort_unstable();
+                assert_eq!(seen, (0..contenders).collect::<Vec<_>>());
+                assert!(order.iter().all(|turn| turn.round == round));
+                assert!(order.iter().all(|turn| turn.is_warm_up() == (round == 0)));
+            }
+        }
+    }
+
+    #[test]
+    fn each_starts_equally_often() {
+        for contenders in 1..6 {
+            let mut starts = vec![0; contenders];
+            for order in turns(contenders, 2 * contenders - 1)
+                .collect::<Vec<_>>()
+                .chunks(contenders)
+            {
+                starts[order[0].contender] += 1;
+            }
+            assert!(
+                starts.iter().all(|&count| count == 2),
+                "{contenders}: {starts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_contenders_neither_always_follow_nor_always_lead() {
+        let order: Vec<usize> = turns(2, 3).map(|turn| turn.contender).collect();
+        assert_eq!(order, [0, 1, 1, 0, 1, 0, 0, 1]);
+    }
+}
