@@ -1,2 +1,135 @@
-//! placeholder
-fn main(){}
+//! The lab's command line: `list`, `run`, `bars`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tierra_lab::error::LabError;
+use tierra_lab::lab::Lab;
+use tierra_lab::machine::Machine;
+use tierra_lab::table::aligned;
+use tierra_lab::{experiments, run, verdict};
+
+/// Runs Tierra's experiments and judges their results.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Names the experiments.
+    List,
+    /// Runs experiments and writes NAME.json, NAME.csv and NAME.svg.
+    Run {
+        /// Which ones; `all` for all of them.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Small data and few repetitions: seconds instead of minutes, every step still taken.
+        #[arg(long)]
+        quick: bool,
+        /// Where results go.
+        #[arg(long, value_name = "DIR", default_value = results())]
+        out: PathBuf,
+        /// Where data sets and databases are put while running; they need a few gigabytes.
+        #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+        scratch: PathBuf,
+    },
+    /// Recomputes every bar of a results folder from its raw samples; fails where one is missed.
+    Bars {
+        /// The folder.
+        #[arg(value_name = "DIR", default_value = results())]
+        folder: PathBuf,
+    },
+}
+
+fn results() -> &'static str {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/results")
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::List => {
+            list();
+            Ok(true)
+        }
+        Command::Run {
+            names,
+            quick,
+            out,
+            scratch,
+        } => run_all(&names, quick, &out, &scratch).map(|()| true),
+        Command::Bars { folder } => bars(&folder),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list() {
+    let mut lines = vec![["name", "answers"].map(str::to_owned).to_vec()];
+    lines.extend(
+        experiments::all()
+            .iter()
+            .map(|one| vec![one.name().to_owned(), one.about().to_owned()]),
+    );
+    // Sentences read from the left.
+    let widest = lines
+        .iter()
+        .map(|line| line[1].chars().count())
+        .max()
+        .unwrap_or(0);
+    for line in &mut lines {
+        line[1] = format!("{:<widest$}", line[1]);
+    }
+    print!("{}", aligned(&lines));
+}
+
+fn run_all(names: &[String], quick: bool, out: &Path, scratch: &Path) -> Result<(), LabError> {
+    let chosen = if names == ["all"] {
+        experiments::all().to_vec()
+    } else {
+        // All names are looked up before the first experiment spends minutes.
+        names
+            .iter()
+            .map(|name| experiments::named(name))
+            .collect::<Result<Vec<_>, _>>()?
+    };
+    let machine = Machine::record(None);
+    let lab = Lab::new(quick, scratch)?;
+    for experiment in chosen {
+        run::run(experiment, &lab, &machine, out)?;
+    }
+    Ok(())
+}
+
+/// Prints the bars of a folder; whether all are met.
+fn bars(folder: &Path) -> Result<bool, LabError> {
+    let verdicts = verdict::verdicts(folder, experiments::all())?;
+    for verdict in &verdicts {
+        println!("{} ({})", verdict.name, verdict.origin);
+        if verdict.quick {
+            println!("This was a quick run; its bars are stated for full scale.");
+        }
+        if !verdict.follows_from_samples {
+            println!("The file's own bars do not follow from its raw samples.");
+        }
+        println!("{}", run::bars_table(&verdict.bars));
+    }
+    let unmeasured: Vec<&str> = experiments::all()
+        .iter()
+        .map(|experiment| experiment.name())
+        .filter(|name| verdicts.iter().all(|verdict| verdict.name != *name))
+        .collect();
+    if !unmeasured.is_empty() {
+        println!("No results of: {}", unmeasured.join(", "));
+    }
+    Ok(verdicts.iter().all(verdict::Verdict::is_met))
+}

@@ -1,0 +1,86 @@
+//! The bench an experiment stands on: its size, seed, threads and a place for its files.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::error::{At, Context, LabError};
+use crate::pin;
+use crate::row::Row;
+
+/// Threads of every contender in a comparison.
+pub const THREADS: usize = 2;
+/// The seed of everything random.
+pub const SEED: u64 = 0x7161_7272_6965;
+
+/// What every experiment is given.
+#[derive(Debug)]
+pub struct Lab {
+    quick: bool,
+    scratch: TempDir,
+    runtime: Runtime,
+    cpus: Vec<usize>,
+}
+
+impl Lab {
+    /// Pins this process to [`THREADS`] CPUs and starts the runtime that all contenders share.
+    /// Files go to a new folder under `scratch`, removed at the end.
+    pub fn new(quick: bool, scratch: &Path) -> Result<Lab, LabError> {
+        let cpus = pin::to_first_cpus(THREADS);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .enable_all()
+            .build()
+            .by("the lab", "starting its threads")?;
+        let scratch = tempfile::Builder::new()
+            .prefix("tierra-lab-")
+            .tempdir_in(scratch)
+            .at(scratch)?;
+        Ok(Lab {
+            quick,
+            scratch,
+            runtime,
+            cpus,
+        })
+    }
+
+    /// Whether to run small: seconds instead of minutes, every step still taken.
+    pub fn is_quick(&self) -> bool {
+        self.quick
+    }
+
+    /// The one or the other, by size of the run.
+    pub fn size<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// A new, empty folder on the ordinary file system.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
+        let path = self.scratch.path().join(name);
+        std::fs::create_dir_all(&path).at(&path)?;
+        Ok(path)
+    }
+
+    /// A new, empty folder in memory, where this machine has one.
+    pub fn folder_in_memory(&self) -> Option<TempDir> {
+        tempfile::Builder::new()
+            .prefix("tierra-lab-")
+            .tempdir_in("/dev/shm")
+            .ok()
+    }
+
+    /// The runtime whose worker threads every contender uses.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// What every experiment records about how it ran.
+    pub fn parameters(&self) -> Row {
+        let cpus: Vec<String> = self.cpus.iter().map(usize::to_string).collect();
+        Row::new()
+            .count("threads", THREADS as u64)
+            .text("pinned_to_cpus", cpus.join(" "))
+            .count("seed", SEED)
+    }
+}

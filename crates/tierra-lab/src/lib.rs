@@ -1,0 +1,46 @@
+//! Tierra's lab: every figure as a runnable experiment.
+//!
+//! An experiment answers one question with numbers. It uses the product's own types, runs its peers
+//! in the same process and the same minutes ([`turns`]), checks that all of them give the same answer,
+//! and keeps every repetition's raw sample ([`row`]). What is promised about those numbers are its
+//! bars ([`bar`]), computed from the samples alone, so that anybody can compute them again
+//! ([`verdict`]).
+//!
+//! ```
+//! use tierra_lab::row::Row;
+//! use tierra_lab::turns::turns;
+//!
+//! let contenders: [(&str, fn() -> u64); 2] =
+//!     [("loop", || (0..1_000).fold(0, |sum, n| sum + n)), ("formula", || 1_000 * 999 / 2)];
+//! let mut samples = [Vec::new(), Vec::new()];
+//! for turn in turns(contenders.len(), 9) {
+//!     let start = std::time::Instant::now();
+//!     assert_eq!(contenders[turn.contender].1(), 499_500);
+//!     if !turn.is_warm_up() {
+//!         samples[turn.contender].push(start.elapsed().as_nanos() as u64);
+//!     }
+//! }
+//! let row = Row::new().text("contender", "loop").samples("time", "ns", samples[0].clone());
+//! assert!(row.value("time_ns").is_some());
+//! ```
+
+pub mod answer;
+pub mod bar;
+pub mod dataset;
+pub mod error;
+pub mod experiments;
+pub mod figure;
+mod json;
+pub mod lab;
+pub mod machine;
+pub mod peers;
+pub mod pin;
+pub mod progress;
+pub mod results;
+pub mod row;
+pub mod run;
+pub mod stats;
+pub mod table;
+pub mod turns;
+pub mod verdict;
+pub mod view;

@@ -1,0 +1,232 @@
+//! The machine a result was measured on: without it a time is a rumour.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// Above this load at the start the machine was doing something else, and the results say so.
+const QUIET_LOAD: f64 = 0.5;
+
+/// What a result needs to say about where and when it was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The CPU's own name of itself.
+    pub cpu: String,
+    /// CPUs this process may run on.
+    pub cores: u64,
+    /// CPU 0's caches, for example "L1 data 48 KiB".
+    pub caches: Vec<String>,
+    /// Main memory.
+    pub memory_bytes: u64,
+    /// The system's base page.
+    pub base_page_bytes: u64,
+    /// The page size a near region really obtained.
+    pub near_page_bytes: Option<u64>,
+    /// The system's name and version.
+    pub kernel: String,
+    /// The CPU flags that kernels and persistence choose by.
+    pub cpu_flags: Vec<String>,
+    /// Average number of runnable tasks over the last minute, when the run started.
+    pub load_at_start: Option<f64>,
+    /// When the run started, UTC, ISO 8601.
+    pub date: String,
+    /// The source's commit, with `+` where the working tree differed from it.
+    pub commit: Option<String>,
+    /// The build, for example "release".
+    pub build: String,
+}
+
+impl Machine {
+    /// Describes this machine now. `near_page_bytes` is what a near region obtained.
+    pub fn record(near_page_bytes: Option<u64>) -> Machine {
+        let cpuinfo = read("/proc/cpuinfo");
+        let field = |name: &str| {
+            cpuinfo.lines().find_map(|line| {
+                let (key, value) = line.split_once(':')?;
+                (key.trim() == name).then(|| value.trim().to_owned())
+            })
+        };
+        let flags = field("flags").unwrap_or_default();
+        Machine {
+            cpu: cpu_name(&field),
+            cores: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
+            caches: caches(),
+            memory_bytes: memory_bytes(),
+            base_page_bytes: rustix::param::page_size() as u64,
+            near_page_bytes,
+            kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
+            cpu_flags: flags
+                .split_whitespace()
+                .filter(|flag| decides(flag))
+                .map(str::to_owned)
+                .collect(),
+            load_at_start: read("/proc/loadavg")
+                .split_whitespace()
+                .next()
+                .and_then(|load| load.parse().ok()),
+            date: utc_now(),
+            commit: commit(),
+            build: if cfg!(debug_assertions) {
+                "debug"
+            } else {
+                "release"
+            }
+            .to_owned(),
+        }
+    }
+
+    /// What makes this machine's times doubtful, in a sentence; `None` where nothing does.
+    pub fn doubt(&self) -> Option<String> {
+        if self.build != "release" {
+            return Some("this is a debug build: no time below means anything".to_owned());
+        }
+        let load = self.load_at_start.filter(|&load| load > QUIET_LOAD)?;
+        Some(format!(
+            "the machine was busy at the start (load average {load:.2}): times will be too long"
+        ))
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Virtual machines often hide the model's name; family and model still tell the generation.
+fn cpu_name(field: &dyn Fn(&str) -> Option<String>) -> String {
+    let part = |name: &str| field(name).unwrap_or_else(|| "unknown".to_owned());
+    format!(
+        "{} (family {}, model {}, stepping {})",
+        part("model name"),
+        part("cpu family"),
+        part("model"),
+        part("stepping")
+    )
+}
+
+fn decides(flag: &str) -> bool {
+    [
+        "avx",
+        "bmi",
+        "clflush",
+        "clwb",
+        "sse4",
+        "popcnt",
+        "gfni",
+        "hypervisor",
+    ]
+    .iter()
+    .any(|prefix| flag.starts_with(prefix))
+}
+
+fn memory_bytes() -> u64 {
+    let meminfo = read("/proc/meminfo");
+    let kib = meminfo.lines().find_map(|line| {
+        line.strip_prefix("MemTotal:")?
+            .trim()
+            .strip_suffix(" kB")?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    });
+    kib.unwrap_or(0) * 1024
+}
+
+fn caches() -> Vec<String> {
+    let root = Path::new("/sys/devices/system/cpu/cpu0/cache");
+    let attribute = |index: usize, name: &str| {
+        fs::read_to_string(root.join(format!("index{index}")).join(name))
+            .map(|text| text.trim().to_owned())
+            .ok()
+    };
+    (0..8)
+        .map_while(|index| {
+            let (level, kind) = (attribute(index, "level")?, attribute(index, "type")?);
+            let size = attribute(index, "size")?;
+            Some(format!(
+                "L{level} {} {}",
+                kind.to_lowercase(),
+                size.replace('K', " KiB")
+            ))
+        })
+        .collect()
+}
+
+fn commit() -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args(arguments)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let head = git(&["rev-parse", "HEAD"])?;
+    // The results of an earlier experiment of the same run are no change of the source.
+    let changed = git(&["status", "--porcelain", "--", ":!results", ":(top)"])?;
+    let changed = changed
+        .lines()
+        .any(|line| !line.contains("tierra-lab/results/"));
+    Some(if changed { format!("{head}+") } else { head })
+}
+
+fn utc_now() -> String {
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let (year, month, day) = civil(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The Gregorian date of a number of days since 1970-01-01 (Hinnant's `civil_from_days`).
+fn civil(days_since_epoch: u64) -> (u64, u64, u64) {
+    let days = days_since_epoch + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(11_017), (2000, 3, 1));
+        assert_eq!(civil(20_817), (2026, 12, 30));
+    }
+
+    #[test]
+    fn says_what_it_runs_on() {
+        let machine = Machine::record(Some(4096));
+        assert!(machine.cores > 0 && machine.memory_bytes > 0 && machine.base_page_bytes >= 4096);
+        assert!(machine.date.ends_with('Z') && machine.kernel.starts_with("Linux"));
+    }
+
+    #[test]
+    fn a_busy_machine_is_doubted() {
+        let mut machine = Machine::record(None);
+        machine.build = "release".to_owned();
+        machine.load_at_start = Some(0.1);
+        assert_eq!(machine.doubt(), None);
+        machine.load_at_start = Some(3.0);
+        assert!(machine.doubt().unwrap().contains("3.00"));
+    }
+}

@@ -1,0 +1,45 @@
+//! Which CPUs an experiment runs on: the same number on every machine, and always the same ones.
+//!
+//! "Two threads" on a machine of 64 cores must not mean two threads that wander over 64 caches.
+//! Threads and child processes inherit the mask, so it is set before the first one starts.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Restricts this thread, and everything it starts from now on, to the first `count` CPUs it may
+/// use. Returns their numbers: fewer where the machine has fewer, none where the system refuses.
+pub fn to_first_cpus(count: usize) -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    let chosen: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .take(count)
+        .collect();
+    let mut set = CpuSet::new();
+    for &cpu in &chosen {
+        set.set(cpu);
+    }
+    match sched_setaffinity(None, &set) {
+        Ok(()) => chosen,
+        Err(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_more_than_asked_for_and_inherited() {
+        // On a thread of its own: the mask would stay with the test runner's.
+        let (chosen, seen) = std::thread::spawn(|| {
+            let chosen = to_first_cpus(1);
+            let seen = std::thread::spawn(|| sched_getaffinity(None).map(|set| set.count()));
+            (chosen, seen.join().unwrap())
+        })
+        .join()
+        .unwrap();
+        assert_eq!(chosen.len(), 1);
+        assert_eq!(seen.unwrap(), 1);
+    }
+}

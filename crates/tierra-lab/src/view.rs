@@ -1,0 +1,225 @@
+//! Views: how the rows of an experiment are laid out for reading, as a table and as a panel of the
+//! figure. Both come from the same few words, so they cannot show different things.
+
+use crate::row::{Row, distinct, find};
+use crate::stats::{Summary, geometric_mean};
+
+/// A cross table of rows: one line per `category`, one column per `series`.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// What it shows.
+    pub title: &'static str,
+    /// The key whose texts are the lines, for example "query".
+    pub category: &'static str,
+    /// The key whose texts are the columns, for example "engine".
+    pub series: &'static str,
+    /// The key of the value: of samples (their median is shown) or of a number.
+    pub value: &'static str,
+    /// A key to divide the value by, for example "values" for a time per value.
+    pub per: Option<&'static str>,
+    /// What the values are.
+    pub unit: Unit,
+    /// Whether a last line shows the geometric mean over the categories.
+    pub mean: bool,
+}
+
+/// What a view's values are, and thus how they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds, shown in the unit that suits the largest value.
+    Nanoseconds,
+    /// Bytes, likewise.
+    Bytes,
+    /// A number per second, likewise.
+    PerSecond,
+    /// A plain ratio.
+    Ratio,
+}
+
+impl Unit {
+    /// The name and size of the unit in which values up to `largest` read best.
+    pub fn scaled_to(self, largest: f64) -> (&'static str, f64) {
+        let ladder: &[(&str, f64)] = match self {
+            Unit::Nanoseconds => &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)],
+            Unit::Bytes => &[
+                ("bytes", 1.0),
+                ("KiB", 1024.0),
+                ("MiB", 1048576.0),
+                ("GiB", 1073741824.0),
+            ],
+            Unit::PerSecond => &[
+                ("/s", 1.0),
+                ("thousand/s", 1e3),
+                ("million/s", 1e6),
+                ("thousand million/s", 1e9),
+            ],
+            Unit::Ratio => &[("times", 1.0)],
+        };
+        let fitting = ladder.iter().rev().find(|(_, size)| largest >= *size);
+        *fitting.unwrap_or(&ladder[0])
+    }
+}
+
+/// A view's values: `cells[category][series]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grid {
+    /// The lines.
+    pub categories: Vec<String>,
+    /// The columns.
+    pub series: Vec<String>,
+    /// Median and quartiles; `None` where there is no such row.
+    pub cells: Vec<Vec<Option<Summary>>>,
+}
+
+impl View {
+    /// Lays out the rows that have this view's keys.
+    pub fn grid(&self, rows: &[Row]) -> Grid {
+        let rows: Vec<Row> = rows
+            .iter()
+            .filter(|row| {
+                [self.category, self.series]
+                    .iter()
+                    .all(|key| row.get(key).is_some())
+            })
+            .filter(|row| self.summary(row).is_some())
+            .cloned()
+            .collect();
+        let (categories, series) = (distinct(&rows, self.category), distinct(&rows, self.series));
+        let cell = |category: &String, name: &String| {
+            find(&rows, &[(self.category, category), (self.series, name)])
+                .and_then(|row| self.summary(row))
+        };
+        let cells = categories
+            .iter()
+            .map(|category| series.iter().map(|name| cell(category, name)).collect())
+            .collect();
+        Grid {
+            categories,
+            series,
+            cells,
+        }
+    }
+
+    fn summary(&self, row: &Row) -> Option<Summary> {
+        let summary = row.summary(self.value)?;
+        let divisor = match self.per {
+            Some(key) => row.value(key)?,
+            None => 1.0,
+        };
+        Some(Summary {
+            median: summary.median / divisor,
+            q1: summary.q1 / divisor,
+            q3: summary.q3 / divisor,
+            count: summary.count,
+        })
+    }
+
+    /// The grid as lines of text: a heading, one line per category, perhaps one of means.
+    pub fn lines(&self, rows: &[Row]) -> Vec<Vec<String>> {
+        let grid = self.grid(rows);
+        let (unit, size) = self.unit.scaled_to(grid.largest());
+        let show = |value: f64| significant(value / size);
+        let mut lines = vec![vec![format!("{} [{unit}]", self.category)]];
+        lines[0].extend(grid.series.iter().cloned());
+        for (category, cells) in grid.categories.iter().zip(&grid.cells) {
+            let mut line = vec![category.clone()];
+            line.extend(
+                cells
+                    .iter()
+                    .map(|cell| cell.map_or_else(|| "-".to_owned(), |cell| show(cell.median))),
+            );
+            lines.push(line);
+        }
+        if self.mean {
+            let mut line = vec!["geometric mean".to_owned()];
+            line.extend((0..grid.series.len()).map(|series| {
+                let values: Option<Vec<f64>> = grid
+                    .cells
+                    .iter()
+                    .map(|cells| cells[series].map(|cell| cell.median))
+                    .collect();
+                values
+                    .and_then(geometric_mean)
+                    .map_or_else(|| "-".to_owned(), show)
+            }));
+            lines.push(line);
+        }
+        lines
+    }
+}
+
+impl Grid {
+    /// The largest median of all; 0 where there is none.
+    pub fn largest(&self) -> f64 {
+        self.medians().fold(0.0, f64::max)
+    }
+
+    /// All medians.
+    pub fn medians(&self) -> impl Iterator<Item = f64> {
+        self.cells
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|summary| summary.median)
+    }
+}
+
+/// Three significant digits, without an exponent: what a median of a few repetitions can carry.
+fn significant(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VIEW: View = View {
+        title: "time",
+        category: "query",
+        series: "engine",
+        value: "time_ns",
+        per: None,
+        unit: Unit::Nanoseconds,
+        mean: true,
+    };
+
+    fn row(query: &str, engine: &str, samples: Vec<u64>) -> Row {
+        Row::new()
+            .text("query", query)
+            .text("engine", engine)
+            .samples("time", "ns", samples)
+    }
+
+    #[test]
+    fn lays_out_medians_in_a_fitting_unit() {
+        let rows = [
+            row("q1", "a", vec![2_000_000, 9_000_000, 1_000_000]),
+            row("q2", "a", vec![8_000_000]),
+            row("q1", "b", vec![3_000_000]),
+            Row::new().text("query", "of another view"),
+        ];
+        let lines = VIEW.lines(&rows);
+        assert_eq!(lines[0], ["query [ms]", "a", "b"]);
+        assert_eq!(lines[1], ["q1", "2.00", "3.00"]);
+        assert_eq!(lines[2], ["q2", "8.00", "-"]);
+        // A mean over some of the queries would be a wrong answer.
+        assert_eq!(lines[3], ["geometric mean", "4.00", "-"]);
+    }
+
+    #[test]
+    fn divides_by_a_key() {
+        let view = View {
+            per: Some("values"),
+            mean: false,
+            ..VIEW
+        };
+        let rows = [row("q1", "a", vec![500]).count("values", 1000)];
+        assert_eq!(view.lines(&rows)[1], ["q1", "0.500"]);
+    }
+}
