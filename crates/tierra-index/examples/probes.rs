@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let pairs: Vec<(u64, u64)> = (0..entries).map(|row| (2 * row, row)).collect();
     let sorted: Vec<u64> = pairs.iter().map(|&(key, _)| key).collect();
     let start = Instant::now();
-    let mut index = HashIndex::new();
+    let mut index = HashIndex::with_capacity(pairs.len());
     index.insert_all(&pairs);
     let built = start.elapsed();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,10 +1,12 @@
 //! Rank of a key in a sorted slice.
 //!
 //! Binary search whose halvings do not depend on the outcome of a comparison: every lookup in a
-//! slice takes the same number of turns and no branch is mispredicted. Once what is left fits a
+//! slice takes the same number of turns and there is no branch to mispredict. Once what is left fits a
 //! line it is loaded as a whole and counted, which saves the last three or four turns.
 //!
 //! Invariant: before each probe, the rank lies in `low..=low + len`.
+
+use core::hint::select_unpredictable;
 
 use tierra_interleave::{Cx, LINE_BYTES, Mode};
 
@@ -21,7 +23,7 @@ where
         let half = len / 2;
         let probed = *cx.load(&sorted[low + half]).await;
         // Where `len` is even the upper half keeps the probed value, so that both halves are equal.
-        low += if probed < key { len - half } else { 0 };
+        low = select_unpredictable(probed < key, low + (len - half), low);
         len = half;
     }
     let rest = cx.load(&sorted[low..low + len]).await;

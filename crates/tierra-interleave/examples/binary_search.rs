@@ -12,6 +12,7 @@
 //! `GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0` is in the environment; the example
 //! says what share of the array really lies on them.
 
+use std::hint::select_unpredictable;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -28,7 +29,7 @@ async fn search<M: Mode>(cx: Cx<M>, sorted: &[u32], key: u32) -> usize {
         let half = len / 2;
         let middle = low + half;
         let probed = *cx.load(&sorted[middle]).await;
-        low = if probed <= key { middle } else { low };
+        low = select_unpredictable(probed <= key, middle, low);
         len -= half;
     }
     low

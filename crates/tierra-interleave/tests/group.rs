@@ -1,5 +1,8 @@
 //! The promises of a group: every input answered once whatever the schedule, lanes refilled at
 //! once, lookups pinned, and nothing lost or dropped twice when something panics.
+//!
+//! Miri checks what the compiler cannot, aliasing and initialisation of the lanes:
+//! `cargo +nightly miri test -p tierra-interleave --test group -- --skip a_group_answers`.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomPinned;

@@ -49,6 +49,9 @@ pub use pool::{Durability, Extent, ExtentWriter, MediumKind, Pool, PoolError, Po
 pub use region::{Region, RegionError};
 pub use topology::{NodeId, SocketId, Speed, Topology, TopologyError};
 
+// Lengths and offsets of mapped bytes are cast between u64 and usize all over this crate.
+const _: () = assert!(usize::BITS == 64, "Tierra needs a 64-bit machine");
+
 /// Bytes of a cache line, the unit of a flush and the alignment of every payload.
 pub const LINE_BYTES: usize = 64;
 

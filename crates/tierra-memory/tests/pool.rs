@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tierra_memory::{Durability, Extent, MediumKind, Pool, PoolError, PoolOptions};
+use tierra_memory::{Durability, Extent, MediumKind, NodeId, Pool, PoolError, PoolOptions};
 
 /// Folders of every kind this machine has: its temporary folder and, where there is one, tmpfs.
 fn places() -> Vec<TempDir> {
@@ -79,6 +79,28 @@ fn a_pool_says_what_it_lies_on() {
         (pool.medium(), pool.durability()),
         (MediumKind::Tmpfs, Durability::ProcessOnly)
     );
+}
+
+#[test]
+fn a_pool_in_memory_is_bound_to_a_node_or_refused() {
+    let Ok(place) = TempDir::new_in("/dev/shm") else {
+        return;
+    };
+    let path = place.path().join("p");
+    let on = |node| PoolOptions {
+        node: Some(NodeId(node)),
+        ..PoolOptions::default()
+    };
+    assert!(matches!(
+        Pool::create(&path, &on(1023)),
+        Err(PoolError::Node { .. })
+    ));
+    assert!(!path.exists());
+    match Pool::create(&path, &on(0)) {
+        Ok(pool) => assert_eq!(pool.bytes(store(&pool, b"here", 1)), b"here"),
+        // A kernel without NUMA, or a sandbox that forbids the call.
+        Err(error) => assert!(matches!(error, PoolError::Node { .. })),
+    }
 }
 
 #[test]

@@ -19,11 +19,12 @@
 //! - Entries are never removed.
 
 mod bucket;
+mod buckets;
 mod segment;
 
 use tierra_interleave::{Cx, GroupSize, Interleaved, Load, Mode, for_each};
 
-use bucket::{Bucket, VACANT};
+use bucket::{Bucket, NO_ROW};
 use segment::{SPLIT_BUCKETS, Segment};
 
 /// A multimap from 64-bit keys to rows. See the [crate] for an example.
@@ -45,14 +46,17 @@ impl HashIndex {
         Self::with_capacity(0)
     }
 
-    /// An empty index with room for about `entries` entries.
+    /// An empty index with room for about `entries` entries. Building is several times faster when the
+    /// number is known, because a growing index moves its entries at each split.
     pub fn with_capacity(entries: usize) -> Self {
         let mut buckets = 1;
         while buckets < SPLIT_BUCKETS && Segment::capacity(buckets) < entries {
             buckets *= 2;
         }
         // Hashes spread unevenly: a little more room spares most segments a split.
-        let wanted = (entries + entries / 16).div_ceil(Segment::capacity(SPLIT_BUCKETS));
+        let wanted = entries
+            .saturating_add(entries / 16)
+            .div_ceil(Segment::capacity(SPLIT_BUCKETS));
         let segments = if buckets < SPLIT_BUCKETS {
             1
         } else {
@@ -88,13 +92,18 @@ impl HashIndex {
             + self.directory.capacity() * size_of::<u32>()
     }
 
+    /// Every entry, `(key, row)`, in no particular order: for merging indexes.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.segments.iter().flat_map(Segment::entries)
+    }
+
     /// Adds `row` to the rows of `key`. An entry that is there already is there twice.
     ///
     /// # Panics
     ///
-    /// If `row` is `u64::MAX`, which stands for a vacant slot.
+    /// If `row` is `u64::MAX`, which is no row.
     pub fn insert(&mut self, key: u64, row: u64) {
-        assert_ne!(row, VACANT, "the greatest u64 is no row");
+        assert_ne!(row, NO_ROW, "the greatest u64 is no row");
         let hash = hash_of(key);
         let mut number = self.segment_number(hash);
         while self.segments[number].is_at_capacity() {
@@ -336,6 +345,10 @@ mod tests {
             let pairs: Vec<_> = (0..entries as u64).map(|key| (key << 20, key)).collect();
             index.insert_all(&pairs);
             assert_eq!(index.len(), entries);
+            assert_eq!(
+                index.iter().map(|(_, row)| row).max(),
+                (entries as u64).checked_sub(1)
+            );
             assert_eq!(index.bytes(), bytes, "{entries} entries");
         }
     }

@@ -6,17 +6,20 @@
 //! Invariant: at most [`MAX_LOAD_PERCENT`] of the slots are occupied, so some bucket has a vacant slot
 //! and every probe ends.
 
+use tierra_memory::LARGE_PAGE_BYTES;
+
 use super::bucket::{Bucket, SLOTS};
+use super::buckets::Buckets;
 use super::hash_of;
 
 /// Beyond this a segment grows. At this load a probe for an absent key touches 1.3 lines on average.
 pub(super) const MAX_LOAD_PERCENT: usize = 80;
 
-/// Buckets of a segment that splits instead of doubling: 2 MiB, one large page.
-pub(super) const SPLIT_BUCKETS: usize = (2 << 20) / size_of::<Bucket>();
+/// Buckets of a segment that splits instead of doubling: one large page.
+pub(super) const SPLIT_BUCKETS: usize = LARGE_PAGE_BYTES / size_of::<Bucket>();
 
 pub(super) struct Segment {
-    buckets: Box<[Bucket]>,
+    buckets: Buckets,
     len: usize,
     /// How many of a hash's top bits all entries share: those by which the directory finds it.
     pub(super) depth: u32,
@@ -27,7 +30,7 @@ impl Segment {
     pub(super) fn new(buckets: usize, depth: u32) -> Self {
         assert!(buckets.is_power_of_two());
         Segment {
-            buckets: vec![Bucket::EMPTY; buckets].into_boxed_slice(),
+            buckets: Buckets::empty(buckets),
             len: 0,
             depth,
         }
@@ -73,7 +76,7 @@ impl Segment {
         self.len += 1;
     }
 
-    fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
         self.buckets.iter().flat_map(Bucket::entries)
     }
 

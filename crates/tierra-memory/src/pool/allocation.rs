@@ -184,7 +184,7 @@ impl Pool {
         let (at, more_bytes) = (self.address(from), (len_bytes - from) as usize);
         // SAFETY: the reservation beyond the mapped part is ours and holds nothing yet.
         unsafe { self.medium.map(&self.file, at, from, more_bytes) }
-            .map_err(|source| self.io("map", source))?;
+            .map_err(|source| self.io("map the file", source))?;
         if let Some(node) = self.node
             && self.medium() == MediumKind::Tmpfs
         {

@@ -16,6 +16,8 @@
 
 mod allocation;
 mod backing;
+#[cfg(test)]
+mod crash;
 mod error;
 mod layout;
 mod medium;

@@ -56,7 +56,8 @@ impl Pool {
     fn format(file: File, path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
         let at = Place(path);
         at.lock(&file)?;
-        let limit_bytes = limit_bytes(&file, options, 0).map_err(|e| at.io("ask for space", e))?;
+        let limit_bytes = limit_bytes(&file, options, 0)
+            .map_err(|e| at.io("ask the file system for its size", e))?;
         let len_bytes = INITIAL_BYTES.min(limit_bytes);
         let full = || PoolError::Full {
             path: path.to_owned(),
@@ -131,8 +132,8 @@ impl Pool {
             });
         }
         let publication = at.read_slots(&file, id, len_bytes)?;
-        let limit_bytes =
-            limit_bytes(&file, options, len_bytes).map_err(|e| at.io("ask for space", e))?;
+        let limit_bytes = limit_bytes(&file, options, len_bytes)
+            .map_err(|e| at.io("ask the file system for its size", e))?;
         let space = Space::unknown(len_bytes);
         Self::assemble(
             file,
@@ -167,7 +168,7 @@ impl Pool {
             len_bytes as usize,
             LARGE_PAGE_BYTES,
         )
-        .map_err(|source| at.io("reserve addresses for", source))?;
+        .map_err(|source| at.io("reserve addresses (is `ulimit -v` too low?)", source))?;
         let pool = Pool {
             path: path.to_owned(),
             file,
@@ -284,12 +285,12 @@ impl Place<'_> {
 
 /// The most bytes the file may have, and so the addresses to reserve.
 fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result<u64> {
-    // Pages of the machine and grains of the pool: what is mapped must be whole in both.
-    let unit = GRAIN_BYTES.max(rustix::param::page_size() as u64);
     /// An address space of 47 bits holds this many times over.
     const MOST_BYTES: u64 = 16 << 40;
     /// For a file system that does not say how large it is.
     const UNTOLD_BYTES: u64 = 1 << 40;
+    // Pages of the machine and grains of the pool: what is mapped must be whole in both.
+    let unit = GRAIN_BYTES.max(rustix::param::page_size() as u64);
     let wanted = match options.capacity_bytes {
         Some(capacity) => capacity,
         None => {

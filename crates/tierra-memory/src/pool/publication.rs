@@ -56,6 +56,8 @@ impl Pool {
         self.check_extent(root)?;
         let mut publication = lock(&self.publication);
         self.refuse_if_poisoned()?;
+        // Read before settling: a length reached meanwhile may not be durable yet.
+        let pool_bytes = self.len_bytes();
         self.medium
             .settle(&self.file)
             .map_err(|source| self.poison("make its extents durable", source))?;
@@ -63,7 +65,7 @@ impl Pool {
             sequence: publication.sequence + 1,
             root_offset: root.offset,
             root_bytes: root.len_bytes,
-            pool_bytes: self.len_bytes(),
+            pool_bytes,
             pool_id: self.id,
         };
         let line = self.address(SLOT_OFFSETS[(slot.sequence % 2) as usize]);

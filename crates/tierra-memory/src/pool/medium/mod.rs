@@ -91,7 +91,7 @@ pub(crate) fn detect(file: &File) -> io::Result<Box<dyn Medium>> {
 ///
 /// # Safety
 /// `[at, at + len_bytes)` must be reserved by the caller and hold nothing in use.
-unsafe fn map_fixed(
+pub(super) unsafe fn map_fixed(
     file: &File,
     at: *mut u8,
     offset: u64,
