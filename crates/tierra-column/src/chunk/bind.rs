@@ -184,8 +184,8 @@ impl Chunk<'_> {
                 if *negated { (all, none) } else { (none, all) }
             }
             Test::Codes(bitmap) => {
-                let null_codes = self.descriptor.null_codes();
-                count_bits(bitmap, min + null_codes, max + null_codes)
+                let base = self.descriptor.base;
+                count_bits(bitmap, min.wrapping_sub(base), max.wrapping_sub(base))
             }
             Test::Values(resolved) => (no_image_passes(resolved, min, max), false),
         }
@@ -223,10 +223,10 @@ fn stretches(codes: &[u64], len: usize) -> Option<Vec<(u64, u64)>> {
     Some(found)
 }
 
-/// Whether none, and whether all, of the bits `low..=high` are set.
+/// Whether none, and whether all, of the bits `low..=high` are set; none is beyond the bitmap.
 fn count_bits(bitmap: &[u64], low: u64, high: u64) -> (bool, bool) {
-    let (mut none, mut all) = (true, true);
-    for index in low / 64..=high / 64 {
+    let (mut none, mut all) = (true, (high / 64) < bitmap.len() as u64);
+    for index in low / 64..(high / 64 + 1).min(bitmap.len() as u64) {
         let mut considered = u64::MAX;
         if index == low / 64 {
             considered &= u64::MAX << (low % 64);
@@ -234,7 +234,7 @@ fn count_bits(bitmap: &[u64], low: u64, high: u64) -> (bool, bool) {
         if index == high / 64 {
             considered &= u64::MAX >> (63 - high % 64);
         }
-        let word = bitmap.get(index as usize).copied().unwrap_or(0) & considered;
+        let word = bitmap[index as usize] & considered;
         none &= word == 0;
         all &= word == considered;
     }

@@ -296,6 +296,12 @@ impl Descriptor {
         if descriptor.width > MAX_WIDTH {
             return Err(corrupt("codes are wider than 64 bits"));
         }
+        if descriptor.encoding == Encoding::Dictionary
+            && (descriptor.width > 32
+                || descriptor.base != 0_u64.wrapping_sub(descriptor.null_codes()))
+        {
+            return Err(corrupt("these are no dictionary codes"));
+        }
         if descriptor.len_bytes > bytes.len() as u64 {
             return Err(truncated(descriptor.len_bytes));
         }

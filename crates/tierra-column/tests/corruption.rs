@@ -1,0 +1,188 @@
+//! Promise: damaged bytes are noticed. Whatever byte of a chunk or a dictionary changes, there is
+//! an error or the same answer, never a panic; and a block whose checksum nobody asked for still
+//! cannot make a reader leave its bounds.
+
+mod support;
+
+use arrow::array::ArrayRef;
+use support::{Nulls, Random, Shape, column, encode, read};
+use tierra_column::bits::Mask;
+use tierra_column::{
+    Chunk, ColumnReader, Dictionary, Encoding, Filter, FormatError, LogicalType, Scratch, Value,
+};
+use tierra_interleave::run_plain;
+
+/// Everything a query may do with a chunk. Answers do not matter here.
+fn use_chunk(bytes: &[u8], ty: LogicalType, dictionary: Option<&Dictionary>) {
+    let Ok(chunk) = Chunk::open(bytes, ty) else {
+        return;
+    };
+    let value = match ty {
+        LogicalType::Varchar => Value::Bytes((*b"Customer#000000005").into()),
+        LogicalType::Decimal {
+            precision: 19.., ..
+        } => Value::Wide(5),
+        _ => Value::Ordinal(1 << 31),
+    };
+    let mut scratch = Scratch::new();
+    for filter in [
+        Filter::not_eq(value.clone()),
+        Filter::less(value),
+        Filter::is_null(),
+    ] {
+        let Ok(bound) = chunk.bind(&filter, dictionary) else {
+            continue;
+        };
+        for block in 0..chunk.blocks() {
+            let mut mask = Mask::all();
+            let _ = chunk.verdict(&bound, block);
+            let _ = chunk.select(&bound, block, &mut mask, &mut scratch);
+        }
+    }
+    let mut reader = ColumnReader::new(ty, 10);
+    for block in 0..chunk.blocks() {
+        let _ = chunk.verify_block(block);
+        let _ = reader.append(&chunk, block, &Mask::first(700), dictionary, &mut scratch);
+        let _ = reader.append(&chunk, block, &Mask::all(), dictionary, &mut scratch);
+    }
+    for row in (0..chunk.rows()).step_by(97) {
+        if let Ok(cell) = run_plain(|cx| chunk.value(cx, row, dictionary)) {
+            let mut reader = ColumnReader::new(ty, 1);
+            let _ = reader.append_cell(cell);
+        }
+    }
+    let _ = chunk.min_max();
+}
+
+fn cases() -> impl Iterator<Item = (LogicalType, Encoding, ArrayRef)> {
+    let types = [
+        LogicalType::Integer,
+        LogicalType::Varchar,
+        LogicalType::Decimal {
+            precision: 30,
+            scale: 2,
+        },
+    ];
+    types.into_iter().flat_map(|ty| {
+        Encoding::ALL
+            .into_iter()
+            .filter(move |encoding| encoding.supports(ty))
+            .flat_map(move |encoding| {
+                [Nulls::No, Nulls::Some]
+                    .map(|nulls| (ty, encoding, column(ty, Shape::Sorted, nulls, 1300, 0xc0de)))
+            })
+    })
+}
+
+#[test]
+fn a_flipped_byte_is_an_error_or_changes_nothing() {
+    for (ty, encoding, column) in cases() {
+        let encoded = encode(ty, &column, Some(encoding));
+        let dictionary = encoded.dictionary.as_ref();
+        let mut bytes = encoded.bytes.clone();
+        let mut random = Random(1);
+        for at in 0..bytes.len() {
+            let flip = 1 << random.below(8);
+            bytes[at] ^= flip;
+            if let Ok(chunk) = Chunk::open(&bytes, ty) {
+                let verified = (0..chunk.blocks()).all(|block| chunk.verify_block(block).is_ok());
+                // Reading everything at every byte takes minutes: verified chunks are read, and
+                // every eleventh of the others, as a reader that trusts its memory would.
+                if verified {
+                    let found = read(&chunk, dictionary, |_| Mask::all());
+                    assert_eq!(&found, &column, "{ty} {encoding} byte {at}");
+                } else if at % 11 == 0 {
+                    use_chunk(&bytes, ty, dictionary);
+                }
+            }
+            bytes[at] ^= flip;
+        }
+    }
+}
+
+/// Somebody who recomputes the checksums can write any descriptor and directory.
+#[test]
+fn a_forged_directory_never_leads_out_of_bounds() {
+    for (ty, encoding, column) in cases() {
+        let encoded = encode(ty, &column, Some(encoding));
+        let head = 128 + 2 * 32;
+        let mut random = Random(2);
+        for round in 0..1500 {
+            let mut bytes = encoded.bytes.clone();
+            for _ in 0..1 + random.below(3) {
+                let at = 5 + random.below(head - 5) as usize;
+                bytes[at] = match random.below(3) {
+                    0 => random.next() as u8,
+                    1 => 0xff,
+                    _ => bytes[at] ^ (1 << random.below(8)),
+                };
+            }
+            let crc = crc32c::crc32c(&bytes[128..head as usize]);
+            bytes[120..124].copy_from_slice(&crc.to_le_bytes());
+            let crc = crc32c::crc32c(&bytes[..124]);
+            bytes[124..128].copy_from_slice(&crc.to_le_bytes());
+            let _ = round;
+            for ty in [ty, LogicalType::BigInt, LogicalType::Boolean] {
+                use_chunk(&bytes, ty, encoded.dictionary.as_ref());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chunk_cut_short_is_noticed() {
+    for (ty, encoding, column) in cases() {
+        let bytes = encode(ty, &column, Some(encoding)).bytes;
+        for len in [0, 1, 127, 128, 150, bytes.len() - 65, bytes.len() - 1] {
+            let error = Chunk::open(&bytes[..len], ty).unwrap_err();
+            assert!(matches!(error, FormatError::Truncated { .. }), "{error}");
+        }
+        // What follows a chunk does not matter.
+        let mut longer = bytes.clone();
+        longer.extend_from_slice(b"the next chunk");
+        assert_eq!(Chunk::open(&longer, ty).unwrap().len_bytes(), bytes.len());
+    }
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    let ty = LogicalType::Integer;
+    let mut bytes = encode(ty, &column(ty, Shape::Few, Nulls::No, 10, 1), None).bytes;
+    let error = Chunk::open(&bytes, LogicalType::Date)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, "the chunk holds INTEGER but its column is DATE");
+    bytes[4] = 9;
+    let error = Chunk::open(&bytes, ty).unwrap_err().to_string();
+    assert!(
+        error.contains("version 9") && error.contains("reads 1"),
+        "{error}"
+    );
+    bytes[0] = b'X';
+    let error = Chunk::open(&bytes, ty).unwrap_err().to_string();
+    assert!(error.starts_with("this is no chunk"), "{error}");
+}
+
+#[test]
+fn a_damaged_dictionary_image_is_an_error() {
+    for ty in [LogicalType::Varchar, LogicalType::BigInt] {
+        let column = column(ty, Shape::Extremes, Nulls::Some, 500, 4);
+        let dictionary = encode(ty, &column, Some(Encoding::Dictionary))
+            .dictionary
+            .unwrap();
+        let mut image = dictionary.main_image();
+        let open = |image: &[u8]| Dictionary::open(ty, dictionary.generation(), image, &[]);
+        assert_eq!(
+            &open(&image).unwrap().values_array(),
+            &dictionary.values_array()
+        );
+        for at in 0..image.len() {
+            image[at] ^= 0x10;
+            assert!(open(&image).is_err(), "{ty} byte {at}");
+            image[at] ^= 0x10;
+        }
+        for len in 0..image.len() {
+            assert!(open(&image[..len]).is_err(), "{ty} cut at {len}");
+        }
+    }
+}
