@@ -1,0 +1,236 @@
+//! The manifest: one immutable version of what a database consists of.
+//!
+//! It names every table and every extent that belongs to one. Publishing its extent through the pool's superblock commits; space that no
+//! published manifest and no snapshot names is free. Only the writer thread makes new versions.
+//!
+//! ```text
+//! offset  0  magic "TIERRAMF"
+//!         8  format version, u8       (an unknown one is refused before anything else is believed)
+//!         9  zero, 3 bytes
+//!        12  CRC32C of the body, u32
+//!        16  length of the body, u64
+//!        24  body: see `layout`; the chapter "Manifest and tail log" of docs/file-format.md draws it
+//! ```
+
+mod codec;
+mod layout;
+
+use std::sync::Arc;
+
+use tierra_memory::Extent;
+
+use crate::spec::{SpecError, TableSpec};
+
+/// First bytes of a manifest.
+const MAGIC: [u8; 8] = *b"TIERRAMF";
+/// The layout this build writes, and the newest that it reads.
+pub(crate) const FORMAT_VERSION: u8 = 1;
+const HEADER_BYTES: usize = 24;
+
+/// Why the bytes of a manifest cannot be believed.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The first bytes are something else.
+    #[error(
+        "the manifest does not start with its magic: this is not a Tierra database, or its beginning is damaged"
+    )]
+    Magic,
+    /// Written by a newer Tierra.
+    #[error(
+        "the manifest has format version {found}, this Tierra reads up to {supported}: open the database with the Tierra that wrote it, or a newer one"
+    )]
+    Newer {
+        /// The version byte found.
+        found: u8,
+        /// The newest version that this build reads.
+        supported: u8,
+    },
+    /// Shorter than it says.
+    #[error("the manifest is truncated: {found} bytes where its header says {expected}")]
+    Truncated {
+        /// Bytes that the header asks for.
+        expected: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+    /// Bits have changed since it was written.
+    #[error(
+        "the manifest's checksum is {found:08x}, its header says {expected:08x}: it is damaged, restore the database from a copy"
+    )]
+    Checksum {
+        /// CRC32C in the header.
+        expected: u32,
+        /// CRC32C of the body.
+        found: u32,
+    },
+    /// The checksum holds but the content makes no sense.
+    #[error("the manifest is malformed at byte {at} of its body: {what}")]
+    Malformed {
+        /// Offset in the body.
+        at: usize,
+        /// What was expected.
+        what: String,
+    },
+    /// A table's description breaks a rule of the catalogue.
+    #[error("the manifest describes an impossible table: {0}")]
+    Spec(#[from] SpecError),
+}
+
+/// Every table, as of one commit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Manifest {
+    /// Counts publications.
+    pub(crate) version: u64,
+    /// Never reused, so that an extent's owner stays unambiguous.
+    pub(crate) next_table_id: u64,
+    pub(crate) tables: Vec<Arc<TableEntry>>,
+}
+
+/// One table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TableEntry {
+    pub(crate) id: u64,
+    pub(crate) spec: Arc<TableSpec>,
+    /// Smallest segment id that was never given out.
+    pub(crate) next_segment_id: u32,
+    /// Reserved: rows are never deleted yet, so this is zero.
+    pub(crate) delete_vector_version: u64,
+    /// One per column; `None` where no chunk of the column uses a dictionary.
+    pub(crate) dictionaries: Vec<Option<DictionaryEntry>>,
+    /// In ascending order of their ids.
+    pub(crate) segments: Vec<Arc<SegmentEntry>>,
+    pub(crate) tail: TailEntry,
+}
+
+/// The durable image of one dictionary generation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DictionaryEntry {
+    pub(crate) generation: u64,
+    pub(crate) main: Place,
+    /// Values that arrived since, in order.
+    pub(crate) deltas: Vec<Place>,
+}
+
+/// The chunks of all columns that cover the same rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SegmentEntry {
+    pub(crate) id: u32,
+    pub(crate) rows: u32,
+    /// Several chunks share an extent.
+    pub(crate) extents: Vec<Extent>,
+    /// One per column.
+    pub(crate) chunks: Vec<ChunkPlace>,
+}
+
+/// A chunk's bytes: a range of one of its segment's extents.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ChunkPlace {
+    /// Index into [`SegmentEntry::extents`].
+    pub(crate) extent: u32,
+    pub(crate) offset: u64,
+    pub(crate) len_bytes: u64,
+}
+
+/// A range of bytes in an extent that others may share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) extent: Extent,
+    pub(crate) offset: u64,
+    pub(crate) len_bytes: u64,
+}
+
+/// Where a table's newest rows are logged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TailEntry {
+    /// The id that the tail takes when it is sealed; its rows carry it already.
+    pub(crate) segment_id: u32,
+    /// Sequence number of the first record of the first extent.
+    pub(crate) first_sequence: u64,
+    /// In the order in which they were filled.
+    pub(crate) logs: Vec<LogEntry>,
+}
+
+/// One extent of a tail's log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LogEntry {
+    pub(crate) extent: Extent,
+    /// Distinguishes this use of the space from every earlier one.
+    pub(crate) epoch: u64,
+}
+
+impl Manifest {
+    /// Every extent named, each once.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        let mut extents: Vec<Extent> = self
+            .tables
+            .iter()
+            .flat_map(|table| table.extents())
+            .collect();
+        extents.sort_unstable_by_key(|extent| extent.offset);
+        extents.dedup();
+        extents
+    }
+
+    /// The bytes to store.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let body = layout::encode(self);
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&[FORMAT_VERSION, 0, 0, 0]);
+        bytes.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+        bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&body);
+        bytes
+    }
+
+    /// Checks and reads what [`Manifest::encode`] wrote. Bytes after the body are ignored: an extent may be longer.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(ManifestError::Truncated {
+                expected: HEADER_BYTES as u64,
+                found: bytes.len() as u64,
+            });
+        }
+        let (header, body) = bytes.split_at(HEADER_BYTES);
+        if header[..8] != MAGIC {
+            return Err(ManifestError::Magic);
+        }
+        if header[8] == 0 || header[8] > FORMAT_VERSION {
+            return Err(ManifestError::Newer {
+                found: header[8],
+                supported: FORMAT_VERSION,
+            });
+        }
+        let expected = u32::from_le_bytes(header[12..16].try_into().expect("four bytes"));
+        let len = u64::from_le_bytes(header[16..24].try_into().expect("eight bytes"));
+        let body = usize::try_from(len)
+            .ok()
+            .and_then(|len| body.get(..len))
+            .ok_or(ManifestError::Truncated {
+                expected: len,
+                found: body.len() as u64,
+            })?;
+        let found = crc32c::crc32c(body);
+        if found != expected {
+            return Err(ManifestError::Checksum { expected, found });
+        }
+        layout::decode(body)
+    }
+}
+
+impl TableEntry {
+    /// Every extent of the table; one that several chunks share comes several times.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
+        let dictionaries = self.dictionaries.iter().flatten();
+        let images = dictionaries
+            .flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
+        let segments = self
+            .segments
+            .iter()
+            .flat_map(|segment| segment.extents.iter().copied());
+        images
+            .map(|place| place.extent)
+            .chain(segments)
+            .chain(self.tail.logs.iter().map(|log| log.extent))
+    }
+}

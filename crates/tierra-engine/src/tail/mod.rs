@@ -1,0 +1,215 @@
+//! A table's newest rows: logged far, kept unpacked near.
+//!
+//! Invariant: a [`Tail`] is immutable; an append makes a new one that shares all but the newest
+//! batches. Rows keep their positions whatever is merged, so a row's id outlives consolidation and
+//! sealing.
+
+mod log;
+mod payload;
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::error::ArrowError;
+
+pub use log::LogError;
+pub(crate) use log::{Record, TailLog, replay};
+pub(crate) use payload::{decode, encode};
+
+use crate::statistics::ColumnStatistics;
+
+/// This many neighbours of about one size become one batch: 10,000 single rows end up in fewer
+/// than 40 batches, and each row is copied at most once per level.
+const MERGE_FANOUT: usize = 8;
+/// Batches of this many rows are scanned as fast as any: they are not merged further.
+const MERGED_ROWS: usize = 1 << 16;
+
+/// A run of rows in arrow form.
+#[derive(Debug)]
+pub(crate) struct TailBatch {
+    pub(crate) rows: RecordBatch,
+    /// Position of its first row in the tail.
+    pub(crate) first_row: u32,
+    statistics: OnceLock<Vec<ColumnStatistics>>,
+}
+
+impl TailBatch {
+    fn new(rows: RecordBatch, first_row: u32) -> Arc<Self> {
+        Arc::new(Self {
+            rows,
+            first_row,
+            statistics: OnceLock::new(),
+        })
+    }
+
+    /// Minimum, maximum and NULLs of each column; computed once.
+    pub(crate) fn statistics(&self) -> &[ColumnStatistics] {
+        self.statistics.get_or_init(|| {
+            self.rows
+                .columns()
+                .iter()
+                .map(ColumnStatistics::of_array)
+                .collect()
+        })
+    }
+}
+
+/// The rows of a tail as of one append.
+#[derive(Clone, Debug)]
+pub(crate) struct Tail {
+    /// The id its rows carry, and that of the segment it becomes.
+    pub(crate) segment_id: u32,
+    batches: Arc<[Arc<TailBatch>]>,
+    rows: u32,
+    /// Bytes logged for these rows.
+    bytes: u64,
+}
+
+impl Tail {
+    /// No rows yet.
+    pub(crate) fn empty(segment_id: u32) -> Self {
+        Self {
+            segment_id,
+            batches: Arc::new([]),
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(crate) fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn batches(&self) -> &[Arc<TailBatch>] {
+        &self.batches
+    }
+
+    /// The batch that holds the row at `position`, and the row's place in it.
+    pub(crate) fn locate(&self, position: u32) -> Option<(&RecordBatch, usize)> {
+        let after = self
+            .batches
+            .partition_point(|batch| batch.first_row <= position);
+        let batch = self.batches.get(after.checked_sub(1)?)?;
+        let row = (position - batch.first_row) as usize;
+        (row < batch.rows.num_rows()).then_some((&batch.rows, row))
+    }
+
+    /// The tail with `rows` behind the others; `logged_bytes` is what their record takes.
+    pub(crate) fn push(&self, rows: RecordBatch, logged_bytes: u64) -> Result<Self, ArrowError> {
+        if rows.num_rows() == 0 {
+            return Ok(self.clone());
+        }
+        let total = self.rows + rows.num_rows() as u32;
+        let mut batches = self.batches.to_vec();
+        batches.push(TailBatch::new(rows, self.rows));
+        while let Some(first) = mergeable(&batches) {
+            let run = &batches[first..];
+            let merged = concat_batches(
+                run[0].rows.schema_ref(),
+                run.iter().map(|batch| &batch.rows),
+            )?;
+            let merged = TailBatch::new(compact(&merged)?, run[0].first_row);
+            batches.truncate(first);
+            batches.push(merged);
+        }
+        let (segment_id, bytes) = (self.segment_id, self.bytes + logged_bytes);
+        Ok(Self {
+            segment_id,
+            batches: batches.into(),
+            rows: total,
+            bytes,
+        })
+    }
+}
+
+/// Where the run of newest batches starts that should become one.
+fn mergeable(batches: &[Arc<TailBatch>]) -> Option<usize> {
+    let level = |batch: &Arc<TailBatch>| batch.rows.num_rows().ilog(MERGE_FANOUT);
+    let newest = level(batches.last()?);
+    let mut first = batches.len();
+    let mut rows = 0;
+    while first > 0 && level(&batches[first - 1]) <= newest {
+        rows += batches[first - 1].rows.num_rows();
+        if rows > MERGED_ROWS {
+            break;
+        }
+        first -= 1;
+    }
+    (batches.len() - first >= MERGE_FANOUT).then_some(first)
+}
+
+/// The same rows without the string buffers that nothing points into any more.
+pub(crate) fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let compact_column = |values: &ArrayRef| match values.data_type() {
+        DataType::Utf8View if !values.as_string_view().data_buffers().is_empty() => {
+            Arc::new(values.as_string_view().gc()) as ArrayRef
+        }
+        _ => values.clone(),
+    };
+    let columns = rows.columns().iter().map(compact_column).collect();
+    RecordBatch::try_new(rows.schema(), columns)
+}
+
+/// All rows of several batches as one.
+pub(crate) fn concat(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+) -> Result<RecordBatch, ArrowError> {
+    match batches {
+        [one] => Ok(one.clone()),
+        _ => concat_batches(schema, batches),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int32Array, StringViewArray};
+    use arrow::datatypes::{Field, Int32Type, Schema};
+
+    use super::*;
+
+    fn row(value: i32) -> RecordBatch {
+        let schema = Schema::new(vec![
+            Field::new("n", DataType::Int32, false),
+            Field::new("s", DataType::Utf8View, true),
+        ]);
+        let text = format!("a string too long to be inlined, number {value}");
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::from(vec![value])),
+            Arc::new(StringViewArray::from(vec![text.as_str()])),
+        ];
+        RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+    }
+
+    #[test]
+    fn ten_thousand_single_rows_stay_few_batches_in_order() {
+        let mut tail = Tail::empty(0);
+        for value in 0..10_000 {
+            tail = tail.push(row(value), 64).unwrap();
+        }
+        assert_eq!(tail.rows(), 10_000);
+        assert!(
+            tail.batches().len() < 40,
+            "{} batches",
+            tail.batches().len()
+        );
+        for position in [0, 1, 7, 8, 63, 64, 4_095, 4_096, 9_998, 9_999] {
+            let (batch, at) = tail.locate(position).unwrap();
+            assert_eq!(
+                batch.column(0).as_primitive::<Int32Type>().value(at),
+                position as i32
+            );
+        }
+        assert!(tail.locate(10_000).is_none());
+        // One string buffer per merged batch, not one per row.
+        let buffers =
+            |batch: &Arc<TailBatch>| batch.rows.column(1).as_string_view().data_buffers().len();
+        assert!(tail.batches().iter().map(buffers).sum::<usize>() < 80);
+    }
+}

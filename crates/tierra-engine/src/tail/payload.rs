@@ -1,0 +1,95 @@
+//! Rows as the bytes of a log record: an arrow IPC record batch without its schema, which the table
+//! knows.
+//!
+//! ```text
+//! offset 0   length of the message, u32
+//!        4   zero, u32
+//!        8   length of the body, u64
+//!       16   message: flatbuffer with one node per column, two or more buffers each
+//!        .   zeros up to a multiple of 16
+//!        .   body: the buffers, each aligned to 16 bytes
+//! ```
+//!
+//! Invariant: `decode` panics on no bytes: every range is checked before arrow sees it, and arrow
+//! validates what is inside (UTF-8, views, lengths).
+
+use std::collections::HashMap;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::ipc::reader::read_record_batch;
+use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
+use arrow::ipc::{MetadataVersion, root_as_message};
+
+const HEADER_BYTES: usize = 16;
+const ALIGN: usize = 16;
+
+/// Appends the rows to `out`, whose length is a multiple of 16.
+pub(crate) fn encode(rows: &RecordBatch, out: &mut MutableBuffer) -> Result<(), ArrowError> {
+    debug_assert_eq!(out.len() % ALIGN, 0);
+    let options = IpcWriteOptions::try_new(ALIGN, false, MetadataVersion::V5)?;
+    let mut tracker = DictionaryTracker::new(true);
+    let (_, encoded) = IpcDataGenerator::default().encode(
+        rows,
+        &mut tracker,
+        &options,
+        &mut IpcWriteContext::default(),
+    )?;
+    let message_len = u32::try_from(encoded.ipc_message.len())
+        .map_err(|_| ArrowError::IpcError("the message is longer than 4 GiB".to_owned()))?;
+    out.extend_from_slice(&message_len.to_le_bytes());
+    out.extend_from_slice(&[0_u8; 4]);
+    out.extend_from_slice(&(encoded.arrow_data.len() as u64).to_le_bytes());
+    out.extend_from_slice(&encoded.ipc_message);
+    out.extend_zeros(out.len().next_multiple_of(ALIGN) - out.len());
+    out.extend_from_slice(&encoded.arrow_data);
+    Ok(())
+}
+
+/// The rows, their arrays slices of `bytes`. `bytes` should be aligned to 16 bytes; where they are
+/// not, arrow copies.
+pub(crate) fn decode(schema: &SchemaRef, bytes: &Buffer) -> Result<RecordBatch, ArrowError> {
+    let short = || ArrowError::IpcError("the record is shorter than it says".to_owned());
+    let header = bytes.get(..HEADER_BYTES).ok_or_else(short)?;
+    let message_len = u32::from_le_bytes(header[..4].try_into().expect("four bytes")) as usize;
+    let body_len = u64::from_le_bytes(header[8..].try_into().expect("eight bytes"));
+    let message_end = HEADER_BYTES.checked_add(message_len).ok_or_else(short)?;
+    let message = bytes.get(HEADER_BYTES..message_end).ok_or_else(short)?;
+    let body_at = message_end.next_multiple_of(ALIGN);
+    let body_len = usize::try_from(body_len).map_err(|_| short())?;
+    if bytes
+        .len()
+        .checked_sub(body_at)
+        .is_none_or(|left| left < body_len)
+    {
+        return Err(short());
+    }
+    let body = bytes.slice_with_length(body_at, body_len);
+    let message =
+        root_as_message(message).map_err(|error| ArrowError::IpcError(error.to_string()))?;
+    let batch = message
+        .header_as_record_batch()
+        .ok_or_else(|| ArrowError::IpcError("the record holds no rows".to_owned()))?;
+    let outside = batch.buffers().into_iter().flatten().any(|buffer| {
+        let end = usize::try_from(buffer.offset())
+            .ok()
+            .zip(usize::try_from(buffer.length()).ok());
+        end.and_then(|(at, len)| at.checked_add(len))
+            .is_none_or(|end| end > body_len)
+    });
+    if outside || batch.length() < 0 {
+        return Err(ArrowError::IpcError(
+            "a column lies outside the record".to_owned(),
+        ));
+    }
+    read_record_batch(
+        &body,
+        batch,
+        schema.clone(),
+        &HashMap::new(),
+        None,
+        &message.version(),
+    )
+}
