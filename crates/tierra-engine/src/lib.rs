@@ -1,1 +1,77 @@
-//! placeholder
+//! Tables: created, appended to, loaded, scanned, looked up, and there again after a crash.
+//!
+//! A [`Database`] is a directory with a pool of far memory. Its tables consist of sealed
+//! [`Segment`]s, whose chunks are read where they lie, and a tail of the newest rows, logged far and
+//! kept unpacked near. One writer thread changes them; readers take a [`Snapshot`] and no lock.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use arrow::array::{Int32Array, RecordBatch};
+//! use tierra_column::{Filter, LogicalType, Value, ordinal};
+//! use tierra_engine::{ColumnSpec, Database, DatabaseOptions, ScanSpec, TableSpec};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let dir = directory.path().join("db");
+//! let database = Database::create(&dir, &DatabaseOptions::default())?;
+//! let table = database.create_table(TableSpec {
+//!     name: "numbers".to_owned(),
+//!     columns: vec![ColumnSpec::new("n", LogicalType::Integer).not_null()],
+//!     primary_key: vec![0],
+//! })?;
+//! let rows = RecordBatch::try_new(table.schema(), vec![Arc::new(Int32Array::from(vec![1, 2, 3]))])?;
+//! table.append(&[rows])?; // durable now
+//!
+//! let least = Filter::greater_or_equal(Value::Ordinal(ordinal::of_i32(2)));
+//! let spec = ScanSpec { projection: vec![0], filters: vec![(0, least)], batch_rows: 8192 };
+//! let mut cursor = table.snapshot().scan(spec).cursor();
+//! let batch = cursor.next(&[], 0)?.expect("two rows");
+//! assert_eq!(batch.num_rows(), 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Methods that write block until the writer has answered: call them from async code through
+//! `spawn_blocking`.
+
+mod catalog;
+mod cells;
+mod database;
+mod dictionaries;
+mod directory;
+mod encode;
+mod error;
+mod gate;
+mod input;
+mod key;
+mod loader;
+mod lock;
+mod lookup;
+mod manifest;
+mod near;
+mod open;
+mod scan;
+mod segment;
+mod snapshot;
+mod space;
+mod spec;
+mod statistics;
+mod storage;
+mod table;
+mod tail;
+mod version;
+mod writer;
+
+pub use database::{Database, DatabaseOptions, TierInfo};
+pub use error::{
+    AppendError, DamageError, DuplicateKeyError, Error, InputError, LoadError, LogError,
+    LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError, TableError,
+};
+pub use loader::{LoadReport, Loader};
+pub use scan::{Scan, ScanCounters, ScanCursor, ScanSpec};
+pub use segment::{SEGMENT_ROWS, Segment};
+pub use snapshot::Snapshot;
+pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};
+pub use statistics::ColumnStatistics;
+pub use table::Table;
+pub use version::RowId;

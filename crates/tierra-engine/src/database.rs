@@ -1,0 +1,256 @@
+//! A database: a directory with a pool, opened by one process at a time.
+//!
+//! Invariant: opening changes nothing on disk before everything about the directory is believed,
+//! and what is open holds exactly what was committed.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tierra_memory::{Budget, Durability, MediumKind, Pool, PoolOptions, Speed, Topology};
+
+use crate::catalog::Catalog;
+use crate::directory;
+use crate::error::{OpenError, TableError};
+use crate::lock::DirectoryLock;
+use crate::manifest::Manifest;
+use crate::open;
+use crate::spec::TableSpec;
+use crate::storage::Storage;
+use crate::table::Table;
+use crate::writer::{Published, Request, Writer};
+
+/// How to create or open a database.
+#[derive(Clone, Debug, Default)]
+pub struct DatabaseOptions {
+    /// Near memory for copies of chunks; `None`: a quarter of the machine's.
+    pub near_memory_bytes: Option<u64>,
+    /// Where a new database's far pool lies; `None`: in its directory. Remembered there, and not
+    /// looked at when a database is opened.
+    pub pool_path: Option<PathBuf>,
+    /// The most bytes that the far pool may have; `None`: as many as its file system.
+    pub capacity_bytes: Option<u64>,
+    /// Threads that loads encode with; `None`: one per CPU.
+    pub threads: Option<NonZeroUsize>,
+}
+
+/// One kind of memory that a database uses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierInfo {
+    /// Near or far.
+    pub speed: Speed,
+    /// What a pool lies on; `None` for memory that is not durable.
+    pub medium: Option<MediumKind>,
+    /// What its content survives; `None`: nothing.
+    pub durability: Option<Durability>,
+    /// The most bytes it may take.
+    pub capacity_bytes: u64,
+    /// Bytes taken.
+    pub used_bytes: u64,
+    /// Bytes of the pages that back it; `None` where they differ.
+    pub page_size_bytes: Option<usize>,
+}
+
+/// An open database. Its tables and snapshots keep the directory locked even after it is dropped.
+#[derive(Debug)]
+pub struct Database {
+    storage: Arc<Storage>,
+    catalog: Arc<Catalog>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Database {
+    /// Creates a database in a directory that is empty or does not exist.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is left behind then.
+    pub fn create(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
+        let budget = near_budget(options)?;
+        let pool_path = directory::prepare(dir, options.pool_path.as_deref())?;
+        let lock = DirectoryLock::acquire(dir)?;
+        let pool = match Pool::create(&pool_path, &pool_options(options)) {
+            Ok(pool) => pool,
+            Err(error) => {
+                directory::abandon(dir);
+                return Err(error.into());
+            }
+        };
+        let mut published = Published::new(Manifest::default(), None, []);
+        published.publish(&pool, Manifest::default(), Vec::new())?;
+        Self::start(dir, options, budget, pool, lock, published)
+    }
+
+    /// Opens the database in a directory.
+    ///
+    /// # Errors
+    /// [`OpenError`]: no such directory, no database, open elsewhere, from a newer Tierra,
+    /// truncated or damaged. Nothing is changed then.
+    pub fn open(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
+        let pool_path = directory::find_pool(dir)?;
+        let budget = near_budget(options)?;
+        let lock = DirectoryLock::acquire(dir)?;
+        let pool = Pool::open(&pool_path, &pool_options(options))?;
+        let published = open::read_manifest(dir, &pool)?;
+        Self::start(dir, options, budget, pool, lock, published)
+    }
+
+    /// Opens the database, or creates it where there is nothing yet.
+    ///
+    /// # Errors
+    /// As [`Database::create`] and [`Database::open`].
+    pub fn open_or_create(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
+        if directory::is_vacant(dir)? {
+            Self::create(dir, options)
+        } else {
+            Self::open(dir, options)
+        }
+    }
+
+    fn start(
+        dir: &Path,
+        options: &DatabaseOptions,
+        budget: Budget,
+        pool: Arc<Pool>,
+        mut lock: DirectoryLock,
+        published: Published,
+    ) -> Result<Arc<Self>, OpenError> {
+        let threads = options
+            .threads
+            .or_else(|| std::thread::available_parallelism().ok());
+        let threads = threads.unwrap_or(NonZeroUsize::MIN);
+        let opened = open::read_tables(dir, &pool, &budget, &published)?;
+        lock.sign().map_err(|source| OpenError::Io {
+            path: dir.join(crate::lock::LOCK_FILE),
+            source,
+        })?;
+        let (requests, queue) = channel();
+        let storage = Storage::new(pool, budget, threads, requests, lock);
+        let mut logs = HashMap::new();
+        let mut tables = Vec::new();
+        for table in opened {
+            logs.insert(table.entry.id, table.log);
+            let (entry, storage) = (table.entry, storage.clone());
+            tables.push(Table::new(
+                entry.id,
+                entry.spec.clone(),
+                table.version,
+                entry.next_segment_id,
+                storage,
+            ));
+        }
+        let catalog = Arc::new(Catalog::new(tables));
+        let writer = Writer::new(storage.clone(), catalog.clone(), published, logs);
+        let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
+        let thread = thread.spawn(move || writer.run(&queue));
+        let thread = thread.map_err(|source| OpenError::Io {
+            path: dir.to_owned(),
+            source,
+        })?;
+        Ok(Arc::new(Self {
+            storage,
+            catalog,
+            writer: Mutex::new(Some(thread)),
+        }))
+    }
+
+    /// Names of all tables, sorted.
+    pub fn tables(&self) -> Vec<String> {
+        self.catalog.names()
+    }
+
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<Arc<Table>> {
+        self.catalog.table(name)
+    }
+
+    /// Creates a table; durable on return. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError`]: the name is taken, the description breaks a rule, the pool is full or failed.
+    pub fn create_table(&self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
+        self.storage.ask(|reply| Request::Create { spec, reply })?
+    }
+
+    /// Drops a table; durable on return. Snapshots of it stay readable. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError`]: there is none, or the pool failed.
+    pub fn drop_table(&self, name: &str) -> Result<(), TableError> {
+        self.storage.ask(|reply| Request::Drop {
+            name: name.to_owned(),
+            reply,
+        })?
+    }
+
+    /// The memory it uses, near first.
+    pub fn tiers(&self) -> Vec<TierInfo> {
+        let Storage { pool, budget, .. } = &*self.storage;
+        vec![
+            TierInfo {
+                speed: Speed::Near,
+                medium: None,
+                durability: None,
+                capacity_bytes: budget.limit(),
+                used_bytes: budget.used(),
+                page_size_bytes: None,
+            },
+            TierInfo {
+                speed: pool.speed(),
+                medium: Some(pool.medium()),
+                durability: Some(pool.durability()),
+                capacity_bytes: pool.capacity_bytes(),
+                used_bytes: pool.used_bytes(),
+                page_size_bytes: Some(pool.page_size_bytes()),
+            },
+        ]
+    }
+
+    /// Answers what was asked so far and stops writing: appends and loads fail from now on. What
+    /// was committed is durable already. Dropping the database does the same.
+    pub fn close(&self) {
+        // No panic can leave the option half taken.
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(writer) = writer {
+            self.storage.send_close();
+            if writer.join().is_err() {
+                tracing::error!("the writer thread panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn pool_options(options: &DatabaseOptions) -> PoolOptions {
+    PoolOptions {
+        capacity_bytes: options.capacity_bytes,
+        ..PoolOptions::default()
+    }
+}
+
+fn near_budget(options: &DatabaseOptions) -> Result<Budget, OpenError> {
+    let bytes = match options.near_memory_bytes {
+        Some(bytes) => bytes,
+        None => {
+            let nodes = Topology::discover()?.nodes;
+            nodes
+                .iter()
+                .filter(|node| node.has_cpus())
+                .map(|node| node.bytes)
+                .sum::<u64>()
+                / 4
+        }
+    };
+    Ok(Budget::new(bytes))
+}

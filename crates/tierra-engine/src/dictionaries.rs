@@ -1,0 +1,226 @@
+//! The dictionaries of a table while codes are given out: one builder per column, shared by all
+//! loads and seals under way.
+//!
+//! Codes are only ever appended within a generation, so chunks that are encoded at the same time
+//! agree, whoever commits first: a commit publishes every value that has a code by then. A merge,
+//! which starts a new generation, is kept apart from encoding by the table's gate.
+//!
+//! Invariant: the codes given out for a column are those of its published dictionary, continued.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::ArrayRef;
+use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Physical};
+
+use crate::error::StorageError;
+use crate::manifest::{DictionaryEntry, Place, TableEntry};
+use crate::space::{OwnedExtent, Owner};
+use crate::spec::ColumnSpec;
+use crate::storage::Storage;
+use crate::version::Dictionaries;
+
+/// A column's first generation.
+const FIRST_GENERATION: u64 = 1;
+/// With more delta images than this they are written anew, as one.
+const DELTAS_MOST: usize = 64;
+const LINE: usize = 64;
+
+#[derive(Debug, Default)]
+struct Column {
+    /// What was known when the builder was last finished.
+    frozen: Option<Arc<Dictionary>>,
+    /// Continues `frozen`.
+    builder: Option<DictionaryBuilder>,
+}
+
+impl Column {
+    fn freeze(&mut self) -> Option<Arc<Dictionary>> {
+        if let Some(builder) = self.builder.take().filter(|builder| !builder.is_empty()) {
+            self.frozen = Some(Arc::new(builder.finish()));
+        }
+        self.frozen.clone()
+    }
+}
+
+/// By column.
+#[derive(Debug)]
+pub(crate) struct TableDictionaries {
+    columns: Vec<Mutex<Column>>,
+}
+
+/// Dictionaries of a table as they are to be published.
+pub(crate) struct Images {
+    pub(crate) dictionaries: Dictionaries,
+    pub(crate) entries: Vec<Option<DictionaryEntry>>,
+    /// Extents that hold images the manifest did not name before.
+    pub(crate) extents: Vec<Arc<OwnedExtent>>,
+}
+
+impl TableDictionaries {
+    pub(crate) fn new(published: &Dictionaries) -> Self {
+        let column = |frozen: &Option<Arc<Dictionary>>| {
+            Mutex::new(Column {
+                frozen: frozen.clone(),
+                builder: None,
+            })
+        };
+        Self {
+            columns: published.iter().map(column).collect(),
+        }
+    }
+
+    // A panic while planning leaves values without rows at worst, which do no harm.
+    fn lock(&self, column: usize) -> MutexGuard<'_, Column> {
+        self.columns[column]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Plans a chunk of a column, with the column's dictionary where that is worth it.
+    pub(crate) fn plan(
+        &self,
+        at: usize,
+        spec: &ColumnSpec,
+        values: &[ArrayRef],
+    ) -> Result<ChunkPlan, EncodeError> {
+        if spec.ty.physical() == Physical::Wide {
+            return ChunkPlan::new(spec.ty, values, spec.encoding, None);
+        }
+        let Column { frozen, builder } = &mut *self.lock(at);
+        let builder = builder.get_or_insert_with(|| match frozen {
+            Some(frozen) => DictionaryBuilder::from_dictionary(frozen),
+            None => DictionaryBuilder::new(spec.ty, FIRST_GENERATION),
+        });
+        ChunkPlan::new(spec.ty, values, spec.encoding, Some(builder))
+    }
+
+    /// Every code given out so far.
+    pub(crate) fn current(&self, column: usize) -> Option<Arc<Dictionary>> {
+        self.lock(column).freeze()
+    }
+
+    /// Forgets values that were never published. Nobody may be encoding.
+    pub(crate) fn reset(&self, published: &Dictionaries) {
+        for (column, published) in published.iter().enumerate() {
+            *self.lock(column) = Column {
+                frozen: published.clone(),
+                builder: None,
+            };
+        }
+    }
+
+    /// Durable images of all codes given out so far, as far as `entry` has none. `before` are the
+    /// dictionaries that the entry's images hold.
+    pub(crate) fn images(
+        &self,
+        storage: &Storage,
+        entry: &TableEntry,
+        before: &Dictionaries,
+    ) -> Result<Images, StorageError> {
+        let dictionaries: Vec<_> = (0..self.columns.len())
+            .map(|column| self.current(column))
+            .collect();
+        let mut entries = entry.dictionaries.clone();
+        let mut images = ImageExtent::default();
+        for (column, dictionary) in dictionaries.iter().enumerate() {
+            let Some(dictionary) = dictionary else {
+                continue;
+            };
+            let known = entries[column]
+                .take()
+                .filter(|entry| entry.generation == dictionary.generation());
+            let published = before[column].as_ref().map_or(0, |before| before.len());
+            entries[column] = Some(match known {
+                Some(entry) if published == dictionary.len() => entry,
+                Some(mut entry) if entry.deltas.len() < DELTAS_MOST => {
+                    entry
+                        .deltas
+                        .push(images.add(dictionary.delta_image(published)));
+                    entry
+                }
+                Some(mut entry) => {
+                    entry.deltas = vec![images.add(dictionary.delta_image(dictionary.main_len()))];
+                    entry
+                }
+                None => images.add_generation(dictionary),
+            });
+        }
+        let extents = images.write(storage, entry.id, &mut entries)?;
+        Ok(Images {
+            dictionaries: dictionaries.into(),
+            entries,
+            extents,
+        })
+    }
+}
+
+/// Images that go into one extent. Until it is written their places name no extent.
+#[derive(Default)]
+pub(crate) struct ImageExtent {
+    images: Vec<Vec<u8>>,
+    len_bytes: usize,
+}
+
+/// Stands for the extent that is not allocated yet: no extent starts in the superblock.
+const UNPLACED: tierra_memory::Extent = tierra_memory::Extent {
+    offset: 0,
+    len_bytes: 0,
+};
+
+impl ImageExtent {
+    fn add(&mut self, image: Vec<u8>) -> Place {
+        let place = Place {
+            extent: UNPLACED,
+            offset: self.len_bytes as u64,
+            len_bytes: image.len() as u64,
+        };
+        self.len_bytes += image.len().next_multiple_of(LINE);
+        self.images.push(image);
+        place
+    }
+
+    /// Images of a generation that has none yet.
+    pub(crate) fn add_generation(&mut self, dictionary: &Dictionary) -> DictionaryEntry {
+        let main = self.add(dictionary.main_image());
+        let deltas = match dictionary.delta_len() {
+            0 => Vec::new(),
+            _ => vec![self.add(dictionary.delta_image(dictionary.main_len()))],
+        };
+        DictionaryEntry {
+            generation: dictionary.generation(),
+            main,
+            deltas,
+        }
+    }
+
+    /// Writes the images, and says in `entries` where.
+    pub(crate) fn write(
+        self,
+        storage: &Storage,
+        table: u64,
+        entries: &mut [Option<DictionaryEntry>],
+    ) -> Result<Vec<Arc<OwnedExtent>>, StorageError> {
+        if self.images.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut writer = storage
+            .pool
+            .allocate(self.len_bytes as u64, Owner::Dictionary(table).tag())?;
+        let mut at = 0;
+        for image in &self.images {
+            let end = (at + image.len()).next_multiple_of(LINE);
+            writer[at..at + image.len()].copy_from_slice(image);
+            writer[at + image.len()..end].fill(0);
+            at = end;
+        }
+        let extent = OwnedExtent::finish(&storage.pool, writer)?;
+        for entry in entries.iter_mut().flatten() {
+            for place in std::iter::once(&mut entry.main).chain(&mut entry.deltas) {
+                if place.extent == UNPLACED {
+                    place.extent = extent.extent();
+                }
+            }
+        }
+        Ok(vec![extent])
+    }
+}

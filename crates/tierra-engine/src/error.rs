@@ -1,0 +1,352 @@
+//! What can go wrong with databases and tables: one enum per operation family, each saying what, where, and what to do about it.
+//!
+//! Invariant: an operation that returned an error changed nothing that anybody else can see.
+
+use std::io;
+use std::path::PathBuf;
+
+use tierra_column::{EncodeError, FilterError, FormatError};
+use tierra_memory::{PoolError, RegionError, TopologyError};
+
+pub use crate::input::InputError;
+pub use crate::manifest::ManifestError;
+pub use crate::spec::SpecError;
+pub use crate::tail::LogError;
+
+/// Any error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Creating or opening a database.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Creating or dropping a table, sealing its tail, merging its dictionaries.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// Appending rows.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// Loading in bulk.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Scanning.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// Finding rows by key and reading them.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+}
+
+/// A database could not be created or opened. Its directory is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No such directory.
+    #[error("{}: no such database directory: create it, or check the path", dir.display())]
+    Missing {
+        /// The directory asked for.
+        dir: PathBuf,
+    },
+    /// Something that is no database.
+    #[error("{}: not a Tierra database ({why})", dir.display())]
+    NotADatabase {
+        /// The directory asked for.
+        dir: PathBuf,
+        /// What gave it away.
+        why: &'static str,
+    },
+    /// A new database was asked for where something is.
+    #[error("{}: not empty: open the database there, or choose another directory", dir.display())]
+    Exists {
+        /// The directory asked for.
+        dir: PathBuf,
+    },
+    /// Another process, or this one, has it open.
+    #[error("{}: open in another process (process id {holder}): close it there first", dir.display())]
+    Locked {
+        /// The directory asked for.
+        dir: PathBuf,
+        /// The process id in the lock file.
+        holder: String,
+    },
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The pool cannot be created or opened.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The machine's memory could not be surveyed.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// The manifest cannot be believed.
+    #[error("{}: {source}", dir.display())]
+    Manifest {
+        /// The database.
+        dir: PathBuf,
+        /// What is wrong.
+        source: ManifestError,
+    },
+    /// A table's tail log, chunk or dictionary is damaged.
+    #[error("{}: table {table:?}: {source}", dir.display())]
+    Table {
+        /// The database.
+        dir: PathBuf,
+        /// The table.
+        table: String,
+        /// What is wrong.
+        source: DamageError,
+    },
+}
+
+/// Stored bytes of a table that cannot be believed.
+#[derive(Debug, thiserror::Error)]
+pub enum DamageError {
+    /// A chunk's descriptor.
+    #[error("column {column:?}, segment {segment}: {source}")]
+    Chunk {
+        /// The column.
+        column: String,
+        /// Id of the segment.
+        segment: u32,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// A dictionary image.
+    #[error("the dictionary of column {column:?}: {source}")]
+    Dictionary {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// The tail log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// An extent that belongs to somebody else, or to nobody.
+    #[error("an extent at {offset} belongs to owner {found:#x}, the manifest says {expected:#x}")]
+    Owner {
+        /// Where the extent lies in the pool.
+        offset: u64,
+        /// Owner that the manifest implies.
+        expected: u64,
+        /// Owner in the extent's header.
+        found: u64,
+    },
+    /// The pool does not hold what the manifest names.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// The durable side of an operation failed; nothing of it is visible.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// The pool is full or its device failed.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// No near memory.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// Values that cannot be encoded as the column asks.
+    #[error("column {column:?}: {source}")]
+    Encode {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: EncodeError,
+    },
+    /// Stored bytes that had to be read are damaged.
+    #[error(transparent)]
+    Scan(Box<ScanError>),
+    /// A chunk that was written a moment ago cannot be opened.
+    #[error(transparent)]
+    Damage(#[from] DamageError),
+    /// The database was closed.
+    #[error("the database is closed: open it again")]
+    Closed,
+    /// The table was dropped meanwhile.
+    #[error("table {table:?} was dropped meanwhile")]
+    Dropped {
+        /// The table.
+        table: String,
+    },
+    /// Ran out of segment ids.
+    #[error("table {table:?} used up its 2^32 segments: copy it into a new table")]
+    SegmentIds {
+        /// The table.
+        table: String,
+    },
+}
+
+impl From<ScanError> for StorageError {
+    fn from(error: ScanError) -> Self {
+        Self::Scan(Box::new(error))
+    }
+}
+
+/// A table could not be created, dropped or maintained.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The name is taken.
+    #[error("table {table:?} exists already: drop it first, or choose another name")]
+    Exists {
+        /// The table.
+        table: String,
+    },
+    /// No such table.
+    #[error("there is no table {table:?}")]
+    Unknown {
+        /// The name asked for.
+        table: String,
+    },
+    /// The description breaks a rule.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// A row whose key another row has.
+#[derive(Debug, thiserror::Error)]
+#[error("table {table:?} has a row with primary key {key} already: keys are unique")]
+pub struct DuplicateKeyError {
+    /// The table.
+    pub table: String,
+    /// The key as SQL would write it: `(column = value, ..)`.
+    pub key: String,
+}
+
+/// Rows could not be appended; the table is unchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// The rows do not fit the table.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A key comes twice.
+    #[error(transparent)]
+    DuplicateKey(#[from] DuplicateKeyError),
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Looking for the key failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+}
+
+/// A load failed and was undone; the table is unchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The rows do not fit the table.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A key comes twice.
+    #[error(transparent)]
+    DuplicateKey(#[from] DuplicateKeyError),
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Looking for the key failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// `push` after an error.
+    #[error("the load failed before and was undone: start a new one")]
+    Undone,
+}
+
+impl From<AppendError> for LoadError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Input(error) => error.into(),
+            AppendError::DuplicateKey(error) => error.into(),
+            AppendError::Storage(error) => error.into(),
+            AppendError::Lookup(error) => error.into(),
+        }
+    }
+}
+
+impl From<LoadError> for AppendError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Input(error) => error.into(),
+            LoadError::DuplicateKey(error) => error.into(),
+            LoadError::Storage(error) => error.into(),
+            LoadError::Lookup(error) => error.into(),
+            LoadError::Undone => StorageError::Closed.into(),
+        }
+    }
+}
+
+/// A scan met something that it cannot read.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// A block's bytes are not those that were written.
+    #[error("table {table:?}, column {column:?}, segment {segment}, block {block}: {source}")]
+    Damaged {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Id of the segment.
+        segment: u32,
+        /// Number of the block in its chunk.
+        block: usize,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// A filter that the column cannot evaluate.
+    #[error("table {table:?}, column {column:?}: {source}")]
+    Filter {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: FilterError,
+    },
+    /// Arrow refused to build the result.
+    #[error("table {table:?}: {source}")]
+    Arrow {
+        /// The table.
+        table: String,
+        /// What is wrong.
+        source: arrow::error::ArrowError,
+    },
+}
+
+/// Rows could not be found or read.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// The table has none.
+    #[error("table {table:?} has no primary key: declare one, or filter by a column")]
+    NoPrimaryKey {
+        /// The table.
+        table: String,
+    },
+    /// The keys are of other types than the key's columns.
+    #[error("table {table:?}: its key has {expected}, given was {found}")]
+    KeyShape {
+        /// The table.
+        table: String,
+        /// Types of the key's columns.
+        expected: String,
+        /// Types given.
+        found: String,
+    },
+    /// The row is in no segment of this snapshot.
+    #[error("table {table:?}: row {row} is not in this snapshot")]
+    UnknownRow {
+        /// The table.
+        table: String,
+        /// The row asked for.
+        row: u64,
+    },
+    /// No near memory for the key's index.
+    #[error("the key's index: {0}")]
+    Index(String),
+    /// Stored bytes are damaged, or the result cannot be built.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+}

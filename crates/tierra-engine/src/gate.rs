@@ -1,0 +1,107 @@
+//! Who may give out dictionary codes: many loads at a time, or one merge.
+//!
+//! Invariant: while a merge holds its pass no load encodes rows of the table, because their codes
+//! would belong to the generation that the merge replaces. The writer thread, which is also the one
+//! that merges, needs no pass to seal.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug, Default)]
+struct State {
+    loads: usize,
+    merging: bool,
+}
+
+/// One per table.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Gate {
+    // Both fields are plain numbers: no panic can leave them half changed.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no merge is under way.
+    pub(crate) fn enter_load(self: &Arc<Self>) -> LoadPass {
+        let mut state = self.lock();
+        while state.merging {
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.loads += 1;
+        LoadPass { gate: self.clone() }
+    }
+
+    /// Never waits: the writer thread, which alone merges, does not merge while it seals.
+    pub(crate) fn enter_seal(self: &Arc<Self>) -> LoadPass {
+        self.lock().loads += 1;
+        LoadPass { gate: self.clone() }
+    }
+
+    /// Waits until no load is under way, and keeps new ones waiting.
+    pub(crate) fn enter_merge(self: &Arc<Self>) -> MergePass {
+        let mut state = self.lock();
+        while state.merging || state.loads > 0 {
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.merging = true;
+        MergePass { gate: self.clone() }
+    }
+
+    /// The same without waiting: `None` while a load or another merge is under way.
+    pub(crate) fn try_enter_merge(self: &Arc<Self>) -> Option<MergePass> {
+        let mut state = self.lock();
+        if state.merging || state.loads > 0 {
+            return None;
+        }
+        state.merging = true;
+        Some(MergePass { gate: self.clone() })
+    }
+}
+
+/// Held by a load from its first encoded row to its end.
+#[derive(Debug)]
+pub(crate) struct LoadPass {
+    gate: Arc<Gate>,
+}
+
+impl LoadPass {
+    /// Ends a load that was undone. If it was the last one, `forget` runs before anybody else can
+    /// enter.
+    pub(crate) fn undo(self, forget: impl FnOnce()) {
+        let state = self.gate.lock();
+        if state.loads == 1 {
+            forget();
+        }
+        drop(state);
+    }
+}
+
+impl Drop for LoadPass {
+    fn drop(&mut self) {
+        self.gate.lock().loads -= 1;
+        self.gate.changed.notify_all();
+    }
+}
+
+/// Held by a merge.
+#[derive(Debug)]
+pub(crate) struct MergePass {
+    gate: Arc<Gate>,
+}
+
+impl Drop for MergePass {
+    fn drop(&mut self) {
+        self.gate.lock().merging = false;
+        self.gate.changed.notify_all();
+    }
+}

@@ -1,0 +1,183 @@
+//! Rows on their way in: whether batches fit a table, and the one form in which they go on.
+//!
+//! Invariant: a batch that [`Input::accept`] returned has exactly the table's arrow types, no NULL where none is allowed, and no DECIMAL
+//! with more digits than its column: nothing behind it checks again.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type, SchemaRef};
+
+use crate::spec::TableSpec;
+
+/// Rows that do not fit their table.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// Another number of columns.
+    #[error("table {table:?} has {expected} columns, the rows have {found}")]
+    ColumnCount {
+        /// The table.
+        table: String,
+        /// Columns of the table.
+        expected: usize,
+        /// Columns of the batch.
+        found: usize,
+    },
+    /// A column of another type.
+    #[error(
+        "table {table:?}, column {column:?} is {expected}, the rows have {found}: cast them first"
+    )]
+    Type {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// SQL type of the column.
+        expected: String,
+        /// Arrow type of the batch.
+        found: DataType,
+    },
+    /// NULL where none is allowed.
+    #[error("table {table:?}, column {column:?} is NOT NULL, row {row} is NULL")]
+    Null {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// First such row of the batch.
+        row: usize,
+    },
+    /// A number with too many digits.
+    #[error(
+        "table {table:?}, column {column:?} is {expected}, row {row} is {value}: too many digits"
+    )]
+    DecimalOverflow {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// SQL type of the column.
+        expected: String,
+        /// First such row of the batch.
+        row: usize,
+        /// The number.
+        value: String,
+    },
+    /// One append that no log record holds.
+    #[error("table {table:?}: {bytes} bytes are too many for one append: use a load")]
+    TooLarge {
+        /// The table.
+        table: String,
+        /// Bytes of the rows.
+        bytes: usize,
+    },
+    /// Arrow could not encode the rows.
+    #[error("table {table:?}: {source}")]
+    Arrow {
+        /// The table.
+        table: String,
+        /// What is wrong.
+        source: arrow::error::ArrowError,
+    },
+}
+
+/// Checks batches against one table.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    spec: Arc<TableSpec>,
+    schema: SchemaRef,
+}
+
+impl Input {
+    pub(crate) fn new(spec: Arc<TableSpec>, schema: SchemaRef) -> Self {
+        Self { spec, schema }
+    }
+
+    /// The batch with the table's schema, or the first rule that it breaks.
+    pub(crate) fn accept(&self, batch: &RecordBatch) -> Result<RecordBatch, InputError> {
+        let table = || self.spec.name.clone();
+        if batch.num_columns() != self.spec.columns.len() {
+            return Err(InputError::ColumnCount {
+                table: table(),
+                expected: self.spec.columns.len(),
+                found: batch.num_columns(),
+            });
+        }
+        let columns = (0..batch.num_columns())
+            .map(|at| self.accept_column(at, batch.column(at)))
+            .collect::<Result<Vec<_>, _>>()?;
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(|source| InputError::Arrow {
+            table: table(),
+            source,
+        })
+    }
+
+    fn accept_column(&self, at: usize, values: &ArrayRef) -> Result<ArrayRef, InputError> {
+        let column = &self.spec.columns[at];
+        let expected = self.schema.field(at).data_type();
+        let values = if values.data_type() == expected {
+            values.clone()
+        } else if *expected == DataType::Utf8View && is_text(values.data_type()) {
+            cast(values, expected).map_err(|source| InputError::Arrow {
+                table: self.spec.name.clone(),
+                source,
+            })?
+        } else {
+            return Err(InputError::Type {
+                table: self.spec.name.clone(),
+                column: column.name.clone(),
+                expected: column.ty.to_string(),
+                found: values.data_type().clone(),
+            });
+        };
+        if !column.nullable
+            && let Some(nulls) = values.nulls().filter(|nulls| nulls.null_count() > 0)
+        {
+            let row = nulls.iter().position(|valid| !valid).unwrap_or(0);
+            return Err(InputError::Null {
+                table: self.spec.name.clone(),
+                column: column.name.clone(),
+                row,
+            });
+        }
+        if let DataType::Decimal128(precision, _) = *expected {
+            self.check_digits(at, &values, precision)?;
+        }
+        Ok(values)
+    }
+
+    fn check_digits(&self, at: usize, values: &ArrayRef, precision: u8) -> Result<(), InputError> {
+        let limit = 10_u128.pow(u32::from(precision));
+        let decimals = values.as_primitive::<Decimal128Type>();
+        // Slots under a NULL hold anything: look at the bare values first, which compiles to one pass, and at rows only where that fails.
+        if decimals
+            .values()
+            .iter()
+            .all(|value| value.unsigned_abs() < limit)
+        {
+            return Ok(());
+        }
+        match (0..decimals.len())
+            .find(|row| decimals.is_valid(*row) && decimals.value(*row).unsigned_abs() >= limit)
+        {
+            None => Ok(()),
+            Some(row) => Err(InputError::DecimalOverflow {
+                table: self.spec.name.clone(),
+                column: self.spec.columns[at].name.clone(),
+                expected: self.spec.columns[at].ty.to_string(),
+                row,
+                value: decimals.value_as_string(row),
+            }),
+        }
+    }
+}
+
+/// Types that become VARCHAR without losing anything.
+fn is_text(found: &DataType) -> bool {
+    match found {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}

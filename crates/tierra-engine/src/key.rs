@@ -1,0 +1,587 @@
+//! Primary keys: unique, and found by a near index.
+//!
+//! A key of one column that maps to an ordinal is its own 64-bit image; every other key is
+//! represented by a 64-bit hash, and a row found by it is verified by reading its key columns.
+//!
+//! Invariant: the index of a version holds exactly that version's rows, and no two of them have
+//! equal keys. Indexes are immutable: a commit adds a level to those of the version before, and
+//! levels of similar size are merged, so a lookup probes logarithmically many.
+
+use std::hash::Hasher;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{Decimal128Type, Float64Type, Int32Type, Int64Type};
+use arrow::util::display::array_value_to_string;
+use tierra_column::bits::{BLOCK_LEN, Mask};
+use tierra_column::{Cell, ColumnReader, LogicalType, Physical, Scratch, Value, ordinal};
+use tierra_index::HashIndex;
+use tierra_interleave::{Cx, GroupSize, Interleaved, Mode, Plain, for_each, run_plain};
+
+use crate::cells::{cell_of, holds, value_of};
+use crate::error::{AppendError, DuplicateKeyError, LoadError, LookupError, ScanError};
+use crate::segment::Segment;
+use crate::spec::TableSpec;
+use crate::table::Table;
+use crate::version::{Located, RowId, TableVersion};
+
+/// Indexes with more entries are not merged: that would keep the writer from its work.
+const MERGE_MOST_ENTRIES: usize = 1 << 23;
+/// Levels are merged until each is this many times as large as the next.
+const LEVEL_RATIO: usize = 4;
+/// Keys whose buckets are fetched together before they are looked at: few enough to stay cached.
+const FETCHED: usize = 128;
+
+/// The rows of a version, by the images of their keys. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct KeyIndex {
+    /// From the oldest, which is the largest, to the newest.
+    levels: Vec<Arc<HashIndex>>,
+}
+
+impl KeyIndex {
+    /// The index with more entries.
+    fn with_level(&self, level: HashIndex) -> Self {
+        let mut levels = self.levels.clone();
+        let mut newest = level;
+        while let Some(older) = levels.pop_if(|older| {
+            let both = older.len() + newest.len();
+            older.len() < LEVEL_RATIO * newest.len() && both <= MERGE_MOST_ENTRIES
+        }) {
+            let mut merged = HashIndex::with_capacity(older.len() + newest.len());
+            let entries: Vec<_> = older.iter().chain(newest.iter()).collect();
+            merged.insert_all(&entries);
+            newest = merged;
+        }
+        levels.push(Arc::new(newest));
+        Self { levels }
+    }
+
+    /// The row of an image that stands for one key only.
+    async fn get<M: Mode>(&self, cx: Cx<M>, image: u64) -> Option<RowId> {
+        for level in &self.levels {
+            if let Some(row) = level.get(cx, image).await {
+                return Some(RowId::from_number(row));
+            }
+        }
+        None
+    }
+
+    /// Every row whose key has this image.
+    fn candidates(&self, image: u64) -> impl Iterator<Item = RowId> {
+        self.levels
+            .iter()
+            .flat_map(move |level| candidates(level, image))
+    }
+}
+
+fn candidates(level: &HashIndex, image: u64) -> impl Iterator<Item = RowId> {
+    let mut candidates = level.candidates(image);
+    std::iter::from_fn(move || run_plain(|cx: Cx<Plain>| candidates.next(cx)))
+        .map(RowId::from_number)
+}
+
+/// A version's index, built by whoever needs it first.
+#[derive(Default)]
+pub(crate) struct KeyIndexCell(OnceLock<KeyIndex>);
+
+impl KeyIndexCell {
+    /// Not built yet.
+    pub(crate) fn empty() -> Self {
+        Self::default()
+    }
+
+    /// That of the next version: `index`, or this one where no row was added or moved.
+    pub(crate) fn next(&self, index: Option<KeyIndex>) -> Self {
+        match index.or_else(|| self.0.get().cloned()) {
+            Some(index) => Self(OnceLock::from(index)),
+            None => Self::empty(),
+        }
+    }
+}
+
+impl std::fmt::Debug for KeyIndexCell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "KeyIndexCell({:?} levels)",
+            self.0.get().map(|index| index.levels.len())
+        )
+    }
+}
+
+/// The keys of rows that a load has encoded.
+#[derive(Default)]
+pub(crate) struct LoadedKeys {
+    index: HashIndex,
+    segments: Vec<Arc<Segment>>,
+}
+
+/// Why keys cannot be added.
+pub(crate) enum KeyError {
+    Duplicate(DuplicateKeyError),
+    Lookup(LookupError),
+}
+
+impl From<ScanError> for KeyError {
+    fn from(error: ScanError) -> Self {
+        Self::Lookup(error.into())
+    }
+}
+
+impl From<KeyError> for AppendError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Duplicate(error) => error.into(),
+            KeyError::Lookup(error) => error.into(),
+        }
+    }
+}
+
+impl From<KeyError> for LoadError {
+    fn from(error: KeyError) -> Self {
+        AppendError::from(error).into()
+    }
+}
+
+/// The primary key of a table that has one.
+#[derive(Debug)]
+pub(crate) struct KeyColumns {
+    columns: Vec<usize>,
+    types: Vec<LogicalType>,
+}
+
+impl KeyColumns {
+    pub(crate) fn of(spec: &TableSpec) -> Option<Self> {
+        let columns = spec.primary_key.clone();
+        let types = columns
+            .iter()
+            .map(|column| spec.columns[*column].ty)
+            .collect();
+        (!columns.is_empty()).then_some(Self { columns, types })
+    }
+
+    pub(crate) fn types(&self) -> &[LogicalType] {
+        &self.types
+    }
+
+    /// Whether equal images mean equal keys.
+    pub(crate) fn is_exact(&self) -> bool {
+        matches!(&self.types[..], [ty] if ty.physical() == Physical::Ordinal)
+    }
+
+    fn arrays<'a>(&self, batch: &'a RecordBatch) -> Vec<&'a ArrayRef> {
+        self.columns
+            .iter()
+            .map(|column| batch.column(*column))
+            .collect()
+    }
+
+    /// The images of a batch's keys, row by row.
+    pub(crate) fn batch_images(&self, batch: &RecordBatch) -> Vec<u64> {
+        self.images(&self.arrays(batch))
+    }
+
+    /// The images of keys given by column. Those of NULLs mean nothing.
+    pub(crate) fn images(&self, columns: &[&ArrayRef]) -> Vec<u64> {
+        let mut images = column_images(self.types[0], columns[0]);
+        for (ty, values) in self.types.iter().zip(columns).skip(1) {
+            for (image, more) in images.iter_mut().zip(column_images(*ty, values)) {
+                *image = mix(*image, more);
+            }
+        }
+        images
+    }
+
+    /// The index of a version, built from its rows if nobody has yet.
+    pub(crate) fn index<'v>(
+        &self,
+        table: &Table,
+        version: &'v TableVersion,
+    ) -> Result<&'v KeyIndex, ScanError> {
+        if let Some(index) = version.keys.0.get() {
+            return Ok(index);
+        }
+        let built = self.build(table, version)?;
+        // Two readers may build at a time; both results are the same.
+        Ok(version.keys.0.get_or_init(|| built))
+    }
+
+    fn build(&self, table: &Table, version: &TableVersion) -> Result<KeyIndex, ScanError> {
+        let mut index = HashIndex::with_capacity(version.rows() as usize);
+        if version.rows() == 0 {
+            return Ok(KeyIndex::default());
+        }
+        let mut add = |segment: u32, first: usize, images: Vec<u64>| {
+            let row = |at: usize| RowId::new(segment, (first + at) as u32).get();
+            let entries: Vec<_> = images
+                .into_iter()
+                .enumerate()
+                .map(|(at, image)| (image, row(at)))
+                .collect();
+            index.insert_all(&entries);
+        };
+        for segment in version.segments.iter() {
+            let columns = self
+                .columns
+                .iter()
+                .map(|column| read_column(table.spec(), segment, *column, version));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            add(
+                segment.id(),
+                0,
+                self.images(&columns.iter().collect::<Vec<_>>()),
+            );
+        }
+        for batch in version.tail.batches() {
+            add(
+                version.tail.segment_id,
+                batch.first_row as usize,
+                self.batch_images(&batch.rows),
+            );
+        }
+        Ok(KeyIndex {
+            levels: vec![Arc::new(index)],
+        })
+    }
+
+    /// The index of the version that has the rows of `batch` besides. `row_id` says which.
+    pub(crate) fn extend(
+        &self,
+        table: &Table,
+        version: &TableVersion,
+        batch: &RecordBatch,
+        images: &[u64],
+        row_id: impl Fn(usize) -> RowId,
+    ) -> Result<KeyIndex, KeyError> {
+        let index = self.index(table, version)?;
+        let arrays = self.arrays(batch);
+        let mut level = HashIndex::with_capacity(images.len());
+        let first = row_id(0).get();
+        for (at, image) in images.iter().enumerate() {
+            for earlier in candidates(&level, *image) {
+                let earlier = (earlier.get() - first) as usize;
+                if self.is_exact() || self.cells(&arrays, earlier) == self.cells(&arrays, at) {
+                    return Err(self.duplicate(table, batch, at));
+                }
+            }
+            for row in index.candidates(*image) {
+                if self.is_exact()
+                    || self.is_key_of(table, version, row, &self.values(&arrays, at))?
+                {
+                    return Err(self.duplicate(table, batch, at));
+                }
+            }
+            level.insert(*image, row_id(at).get());
+        }
+        Ok(index.with_level(level))
+    }
+
+    /// Adds the rows of a segment that a load has encoded from `batches`.
+    pub(crate) fn load(
+        &self,
+        table: &Table,
+        loaded: &mut LoadedKeys,
+        segment: &Arc<Segment>,
+        batches: &[RecordBatch],
+    ) -> Result<(), KeyError> {
+        loaded.segments.push(segment.clone());
+        let mut first = 0;
+        for batch in batches {
+            let images = self.batch_images(batch);
+            let arrays = self.arrays(batch);
+            for (run, images) in images.chunks(FETCHED).enumerate() {
+                let index = &loaded.index;
+                // Fetches the buckets; the answers are looked at one by one below.
+                for_each(
+                    GroupSize::DEFAULT,
+                    images,
+                    |cx: Cx<Interleaved>, image| index.get(cx, *image),
+                    |_, _| {},
+                );
+                for (at, image) in images.iter().enumerate() {
+                    let at = run * FETCHED + at;
+                    for earlier in candidates(&loaded.index, *image) {
+                        if self.is_exact()
+                            || self.loaded_key(table, loaded, earlier)? == self.values(&arrays, at)
+                        {
+                            return Err(self.duplicate(table, batch, at));
+                        }
+                    }
+                    loaded
+                        .index
+                        .insert(*image, RowId::new(segment.id(), (first + at) as u32).get());
+                }
+            }
+            first += batch.num_rows();
+        }
+        Ok(())
+    }
+
+    /// The index of the version that has all loaded rows besides.
+    pub(crate) fn join(
+        &self,
+        table: &Table,
+        version: &TableVersion,
+        loaded: LoadedKeys,
+    ) -> Result<KeyIndex, KeyError> {
+        let index = self.index(table, version)?;
+        if !index.levels.is_empty() {
+            let entries: Vec<_> = loaded.index.iter().collect();
+            for run in entries.chunks(FETCHED) {
+                let mut found = [false; FETCHED];
+                let lookup = |cx: Cx<Interleaved>, entry: &(u64, u64)| index.get(cx, entry.0);
+                for_each(GroupSize::DEFAULT, run, lookup, |at, row: Option<RowId>| {
+                    found[at] = row.is_some()
+                });
+                for (image, row) in run
+                    .iter()
+                    .zip(found)
+                    .filter(|(_, found)| *found)
+                    .map(|(entry, _)| *entry)
+                {
+                    let key = self.loaded_key(table, &loaded, RowId::from_number(row))?;
+                    for candidate in index.candidates(image) {
+                        if self.is_exact() || self.is_key_of(table, version, candidate, &key)? {
+                            return Err(self.duplicate_values(table, &key));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(index.with_level(loaded.index))
+    }
+
+    /// The row of the version that has this key. The key is given by its image and, where that is
+    /// not all, by its values.
+    pub(crate) async fn find<M: Mode>(
+        &self,
+        cx: Cx<M>,
+        table: &Table,
+        version: &TableVersion,
+        index: &KeyIndex,
+        image: u64,
+        values: &[Value],
+    ) -> Result<Option<RowId>, ScanError> {
+        if self.is_exact() {
+            return Ok(index.get(cx, image).await);
+        }
+        for level in &index.levels {
+            let mut candidates = level.candidates(image);
+            while let Some(row) = candidates.next(cx).await {
+                let row = RowId::from_number(row);
+                if self.verify(cx, table.spec(), version, row, values).await? {
+                    return Ok(Some(row));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the row of the version has this key.
+    async fn verify<M: Mode>(
+        &self,
+        cx: Cx<M>,
+        spec: &TableSpec,
+        version: &TableVersion,
+        row: RowId,
+        values: &[Value],
+    ) -> Result<bool, ScanError> {
+        for ((column, ty), value) in self.columns.iter().zip(&self.types).zip(values) {
+            let same = match version.locate(row) {
+                None => false,
+                Some(Located::Tail(batch, at)) => {
+                    holds(cell_of(*ty, batch.column(*column), at), value)
+                }
+                Some(Located::Sealed(segment, at)) => {
+                    segment.verify(spec, *column, at / BLOCK_LEN)?;
+                    let dictionary = version.dictionary(*column);
+                    let cell = segment.chunk(*column).value(cx, at, dictionary).await;
+                    holds(
+                        cell.map_err(|source| segment.damaged(spec, *column, at, source))?,
+                        value,
+                    )
+                }
+            };
+            if !same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_key_of(
+        &self,
+        table: &Table,
+        version: &TableVersion,
+        row: RowId,
+        key: &[Value],
+    ) -> Result<bool, ScanError> {
+        run_plain(|cx: Cx<Plain>| self.verify(cx, table.spec(), version, row, key))
+    }
+
+    /// The key of a row that a load has encoded; its codes may be in no published dictionary yet.
+    fn loaded_key(
+        &self,
+        table: &Table,
+        loaded: &LoadedKeys,
+        row: RowId,
+    ) -> Result<Vec<Value>, ScanError> {
+        let segment = loaded
+            .segments
+            .iter()
+            .find(|segment| u64::from(segment.id()) == row.segment());
+        let segment = segment.expect("every loaded row lies in a loaded segment");
+        let read = |column: &usize| {
+            let dictionary = table.dictionaries().current(*column);
+            let cell = run_plain(|cx: Cx<Plain>| {
+                segment
+                    .chunk(*column)
+                    .value(cx, row.row(), dictionary.as_deref())
+            });
+            let cell =
+                cell.map_err(|source| segment.damaged(table.spec(), *column, row.row(), source))?;
+            Ok(value_of(cell).expect("key columns are NOT NULL"))
+        };
+        self.columns.iter().map(read).collect()
+    }
+
+    fn cells<'a>(&self, arrays: &[&'a ArrayRef], row: usize) -> Vec<Cell<'a>> {
+        self.types
+            .iter()
+            .zip(arrays)
+            .map(|(ty, values)| cell_of(*ty, values, row))
+            .collect()
+    }
+
+    /// The key in a row of arrays without NULL there.
+    pub(crate) fn values(&self, arrays: &[&ArrayRef], row: usize) -> Vec<Value> {
+        self.cells(arrays, row)
+            .into_iter()
+            .filter_map(value_of)
+            .collect()
+    }
+
+    fn duplicate(&self, table: &Table, batch: &RecordBatch, row: usize) -> KeyError {
+        let text = |values: &ArrayRef| {
+            array_value_to_string(values, row).unwrap_or_else(|_| "not printable".to_owned())
+        };
+        let shown = self.arrays(batch).into_iter().map(text).collect();
+        self.duplicate_of(table, shown)
+    }
+
+    fn duplicate_values(&self, table: &Table, key: &[Value]) -> KeyError {
+        let text = |(value, ty): (&Value, &LogicalType)| {
+            let mut reader = ColumnReader::new(*ty, 1);
+            let cell = match value {
+                Value::Ordinal(ordinal) => Cell::Ordinal(*ordinal),
+                Value::Wide(value) => Cell::Wide(*value),
+                Value::Bytes(bytes) => Cell::Bytes(bytes),
+            };
+            let shown = reader.append_cell(cell).ok().map(|()| reader.finish());
+            let shown = shown.and_then(|values| array_value_to_string(&values, 0).ok());
+            shown.unwrap_or_else(|| "not printable".to_owned())
+        };
+        let shown = key.iter().zip(&self.types).map(text).collect();
+        self.duplicate_of(table, shown)
+    }
+
+    fn duplicate_of(&self, table: &Table, shown: Vec<String>) -> KeyError {
+        let names = self
+            .columns
+            .iter()
+            .map(|column| &table.spec().columns[*column].name);
+        let pairs: Vec<_> = names
+            .zip(shown)
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
+        let key = format!("({})", pairs.join(", "));
+        KeyError::Duplicate(DuplicateKeyError {
+            table: table.spec().name.clone(),
+            key,
+        })
+    }
+}
+
+fn column_images(ty: LogicalType, values: &ArrayRef) -> Vec<u64> {
+    match ty {
+        LogicalType::Integer => values
+            .as_primitive::<Int32Type>()
+            .values()
+            .iter()
+            .map(|v| ordinal::of_i32(*v))
+            .collect(),
+        LogicalType::BigInt => values
+            .as_primitive::<Int64Type>()
+            .values()
+            .iter()
+            .map(|v| ordinal::of_i64(*v))
+            .collect(),
+        LogicalType::Double => values
+            .as_primitive::<Float64Type>()
+            .values()
+            .iter()
+            .map(|v| ordinal::of_f64(*v))
+            .collect(),
+        LogicalType::Decimal { .. } if ty.physical() == Physical::Wide => {
+            let values = values.as_primitive::<Decimal128Type>().values().iter();
+            values
+                .map(|value| mix(*value as u64, (*value >> 64) as u64))
+                .collect()
+        }
+        LogicalType::Varchar => {
+            let hash = |text: &str| {
+                let mut hasher = std::hash::DefaultHasher::new();
+                hasher.write(text.as_bytes());
+                hasher.finish()
+            };
+            values
+                .as_string_view()
+                .iter()
+                .map(|text| hash(text.unwrap_or_default()))
+                .collect()
+        }
+        LogicalType::Boolean
+        | LogicalType::Date
+        | LogicalType::Timestamp
+        | LogicalType::Decimal { .. } => {
+            let image = |row| match cell_of(ty, values, row) {
+                Cell::Ordinal(ordinal) => ordinal,
+                _ => 0,
+            };
+            (0..values.len()).map(image).collect()
+        }
+    }
+}
+
+/// Two images in one: multiply and fold, as the index itself spreads keys.
+fn mix(first: u64, second: u64) -> u64 {
+    let product =
+        u128::from(first ^ 0x9e37_79b9_7f4a_7c15) * u128::from(second ^ 0xd6e8_feb8_6659_fd93);
+    (product as u64) ^ (product >> 64) as u64 ^ first.rotate_left(32)
+}
+
+/// A whole column of a segment, unpacked.
+pub(crate) fn read_column(
+    spec: &TableSpec,
+    segment: &Segment,
+    column: usize,
+    version: &TableVersion,
+) -> Result<ArrayRef, ScanError> {
+    let mut reader = ColumnReader::new(spec.columns[column].ty, segment.rows());
+    let mut scratch = Scratch::new();
+    for block in 0..segment.blocks() {
+        segment.verify(spec, column, block)?;
+        let mask = Mask::first(segment.block_rows(block));
+        let dictionary = version.dictionary(column);
+        let appended = reader.append(
+            segment.chunk(column),
+            block,
+            &mask,
+            dictionary,
+            &mut scratch,
+        );
+        appended.map_err(|source| segment.damaged(spec, column, block * BLOCK_LEN, source))?;
+    }
+    Ok(reader.finish())
+}

@@ -1,0 +1,248 @@
+//! Bulk loads: whole segments, encoded on all threads while input continues, committed by one
+//! manifest.
+//!
+//! Invariant: until [`Loader::finish`] returns nobody sees a row, and a loader that is dropped, or
+//! fails, leaves nothing: its extents are given back and its keys forgotten.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use arrow::array::RecordBatch;
+use tierra_column::Encoding;
+
+use crate::encode::{EncodedSegment, encode_segment};
+use crate::error::{LoadError, StorageError};
+use crate::gate::LoadPass;
+use crate::key::LoadedKeys;
+use crate::segment::SEGMENT_ROWS;
+use crate::table::Table;
+use crate::writer::{Load, Request};
+
+/// What a load did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadReport {
+    /// Rows loaded.
+    pub rows: u64,
+    /// Segments made; none where the rows were few and went to the tail.
+    pub segments: usize,
+    /// Bytes of the chunks, one copy.
+    pub stored_bytes: u64,
+    /// Each column's encoding: that of most segments. Empty where the rows went to the tail.
+    pub encodings: Vec<(String, Encoding)>,
+}
+
+/// A segment and the rows that it was made of.
+type Encoded = (EncodedSegment, Vec<RecordBatch>);
+
+/// A load under way. Its methods block while segments are encoded: from async code, call them
+/// through `spawn_blocking`.
+pub struct Loader {
+    table: Arc<Table>,
+    /// Rows of the segment that is being filled.
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    rows: u64,
+    encoding: Option<JoinHandle<Result<Encoded, StorageError>>>,
+    encoded: Vec<EncodedSegment>,
+    keys: Option<LoadedKeys>,
+    /// From the first encoded segment on.
+    pass: Option<LoadPass>,
+    cancelled: Arc<AtomicBool>,
+    failed: bool,
+}
+
+impl Loader {
+    pub(crate) fn new(table: Arc<Table>) -> Self {
+        Self {
+            keys: table.key().map(|_| LoadedKeys::default()),
+            table,
+            pending: Vec::new(),
+            pending_rows: 0,
+            rows: 0,
+            encoding: None,
+            encoded: Vec::new(),
+            pass: None,
+            cancelled: Arc::default(),
+            failed: false,
+        }
+    }
+
+    /// Rows pushed so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Adds rows. Returns as soon as they are taken; waits only where a whole segment is being
+    /// encoded and the next one is full already.
+    ///
+    /// # Errors
+    /// [`LoadError`]: rows that do not fit the table, a key that comes twice, a full pool. The load
+    /// is undone then; further calls fail with [`LoadError::Undone`].
+    pub fn push(&mut self, batch: RecordBatch) -> Result<(), LoadError> {
+        self.attempt(|loader| loader.take_rows(&batch))
+    }
+
+    /// Commits all rows at once: durable and visible on return.
+    ///
+    /// # Errors
+    /// As [`Loader::push`]; the table is unchanged then.
+    pub fn finish(mut self) -> Result<LoadReport, LoadError> {
+        self.attempt(Self::commit)
+    }
+
+    fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, LoadError>,
+    ) -> Result<T, LoadError> {
+        if self.failed {
+            return Err(LoadError::Undone);
+        }
+        let result = work(self);
+        if result.is_err() {
+            self.failed = true;
+            self.undo();
+        }
+        result
+    }
+
+    fn take_rows(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
+        let batch = self.table.input().accept(batch)?;
+        let mut taken = 0;
+        while taken < batch.num_rows() {
+            let rows = (batch.num_rows() - taken).min(SEGMENT_ROWS - self.pending_rows);
+            self.pending.push(batch.slice(taken, rows));
+            self.pending_rows += rows;
+            taken += rows;
+            if self.pending_rows == SEGMENT_ROWS {
+                self.encode_pending()?;
+            }
+        }
+        self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    /// Starts encoding the pending rows, once those before them are done.
+    fn encode_pending(&mut self) -> Result<(), LoadError> {
+        self.await_encoding()?;
+        self.table.check_alive()?;
+        if self.pass.is_none() {
+            self.pass = Some(self.table.gate().enter_load());
+        }
+        let batches = std::mem::take(&mut self.pending);
+        self.pending_rows = 0;
+        let (table, cancelled) = (self.table.clone(), self.cancelled.clone());
+        let id = table.new_segment_id()?;
+        let work = move || {
+            let encoded = encode_segment(&table, id, &batches, &cancelled)?;
+            Ok((encoded, batches))
+        };
+        self.encoding = Some(std::thread::spawn(work));
+        Ok(())
+    }
+
+    fn await_encoding(&mut self) -> Result<(), LoadError> {
+        let Some(encoding) = self.encoding.take() else {
+            return Ok(());
+        };
+        let (encoded, batches) = match encoding.join() {
+            Ok(result) => result?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        if let (Some(key), Some(keys)) = (self.table.key(), &mut self.keys) {
+            key.load(&self.table, keys, &encoded.segment, &batches)?;
+        }
+        self.encoded.push(encoded);
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<LoadReport, LoadError> {
+        if self.encoding.is_none()
+            && self.encoded.is_empty()
+            && let Some(batch) = self.table.as_tail_batch(&self.pending)?
+        {
+            let stored_bytes = batch.get_array_memory_size() as u64;
+            let rows = self.table.append_to_tail(batch)?;
+            return Ok(LoadReport {
+                rows,
+                segments: 0,
+                stored_bytes,
+                encodings: Vec::new(),
+            });
+        }
+        if self.pending_rows > 0 {
+            self.encode_pending()?;
+        }
+        self.await_encoding()?;
+        let report = self.report();
+        let load = Load {
+            table: self.table.clone(),
+            segments: std::mem::take(&mut self.encoded),
+            keys: self.keys.take(),
+            pass: self.pass.take(),
+        };
+        self.table
+            .storage()
+            .ask(|reply| Request::Load { load, reply })??;
+        Ok(report)
+    }
+
+    fn report(&self) -> LoadReport {
+        let columns = &self.table.spec().columns;
+        let most = |column: usize| {
+            let of = |encoded: &EncodedSegment| encoded.encodings[column];
+            let count = |encoding| {
+                self.encoded
+                    .iter()
+                    .filter(|encoded| of(encoded) == encoding)
+                    .count()
+            };
+            self.encoded
+                .iter()
+                .map(of)
+                .max_by_key(|encoding| count(*encoding))
+        };
+        let named = |(at, column): (usize, &crate::spec::ColumnSpec)| {
+            Some((column.name.clone(), most(at)?))
+        };
+        let stored = |encoded: &EncodedSegment| -> u64 {
+            (0..columns.len())
+                .map(|column| encoded.segment.stored_bytes(column))
+                .sum()
+        };
+        LoadReport {
+            rows: self.rows,
+            segments: self.encoded.len(),
+            stored_bytes: self.encoded.iter().map(stored).sum(),
+            encodings: columns.iter().enumerate().filter_map(named).collect(),
+        }
+    }
+
+    /// Stops encoding and gives everything back.
+    fn undo(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        if let Some(encoding) = self.encoding.take() {
+            // Whatever it made, or why it failed, is of no interest any more.
+            let _ = encoding.join();
+        }
+        self.encoded.clear();
+        self.pending.clear();
+        self.keys = None;
+        if let Some(pass) = self.pass.take() {
+            let table = &self.table;
+            pass.undo(|| table.dictionaries().reset(&table.current().dictionaries));
+        }
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        self.undo();
+    }
+}
+
+impl std::fmt::Debug for Loader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Loader({:?}, {} rows)", self.table, self.rows)
+    }
+}

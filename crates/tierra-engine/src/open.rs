@@ -1,0 +1,180 @@
+//! What a database holds, read back: the manifest, the segments, the dictionaries, the tails.
+//!
+//! Invariant: reads only. Every extent is checked against its header before its bytes are believed,
+//! and every row comes from a chunk whose descriptor, or a record whose checksum, holds.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::buffer::{Buffer, MutableBuffer};
+use tierra_column::Dictionary;
+use tierra_memory::{Budget, Extent, Pool};
+
+use crate::error::{DamageError, OpenError};
+use crate::key::KeyIndexCell;
+use crate::manifest::{DictionaryEntry, Manifest, Place, TableEntry};
+use crate::segment::Segment;
+use crate::space::{OwnedExtent, Owner};
+use crate::tail::{self, LogError, Tail, TailLog};
+use crate::version::TableVersion;
+use crate::writer::Published;
+
+/// A table as it was read.
+pub(crate) struct OpenedTable {
+    pub(crate) entry: Arc<TableEntry>,
+    pub(crate) version: TableVersion,
+    pub(crate) log: TailLog,
+}
+
+/// The newest manifest, and the extents that it names, each checked to be what it should be.
+pub(crate) fn read_manifest(dir: &Path, pool: &Arc<Pool>) -> Result<Published, OpenError> {
+    let Some(root) = pool.root() else {
+        return Err(OpenError::NotADatabase {
+            dir: dir.to_owned(),
+            why: "its creation was interrupted",
+        });
+    };
+    if pool.verify_extent(root)? != Owner::Manifest.tag() {
+        return Err(OpenError::NotADatabase {
+            dir: dir.to_owned(),
+            why: "its pool holds something else",
+        });
+    }
+    let manifest = Manifest::decode(pool.bytes(root));
+    let manifest = manifest.map_err(|source| OpenError::Manifest {
+        dir: dir.to_owned(),
+        source,
+    })?;
+    for table in &manifest.tables {
+        check_owners(pool, table).map_err(|source| OpenError::Table {
+            dir: dir.to_owned(),
+            table: table.spec.name.clone(),
+            source,
+        })?;
+    }
+    let live = manifest.extents();
+    pool.retain(&live)?;
+    let extents: Vec<_> = live
+        .into_iter()
+        .map(|extent| OwnedExtent::published(pool, extent))
+        .collect();
+    Ok(Published::new(
+        manifest,
+        Some(OwnedExtent::published(pool, root)),
+        extents,
+    ))
+}
+
+fn check_owners(pool: &Pool, table: &TableEntry) -> Result<(), DamageError> {
+    let segments = table.segments.iter().flat_map(|segment| &segment.extents);
+    let logs = table.tail.logs.iter().map(|log| &log.extent);
+    let images = table.dictionaries.iter().flatten();
+    let images =
+        images.flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
+    let expected = segments.map(|extent| (extent, Owner::Segment(table.id)));
+    let expected = expected.chain(logs.map(|extent| (extent, Owner::Log(table.id))));
+    let expected = expected.chain(images.map(|image| (&image.extent, Owner::Dictionary(table.id))));
+    for (extent, owner) in expected {
+        let (found, expected) = (pool.check_extent(*extent)?, owner.tag());
+        if found != expected {
+            return Err(DamageError::Owner {
+                offset: extent.offset,
+                expected,
+                found,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// All tables of the manifest.
+pub(crate) fn read_tables(
+    dir: &Path,
+    pool: &Arc<Pool>,
+    budget: &Budget,
+    published: &Published,
+) -> Result<Vec<OpenedTable>, OpenError> {
+    let read = |entry: &Arc<TableEntry>| {
+        read_table(pool, budget, published, entry).map_err(|source| OpenError::Table {
+            dir: dir.to_owned(),
+            table: entry.spec.name.clone(),
+            source,
+        })
+    };
+    published.manifest().tables.iter().map(read).collect()
+}
+
+fn read_table(
+    pool: &Arc<Pool>,
+    budget: &Budget,
+    published: &Published,
+    entry: &Arc<TableEntry>,
+) -> Result<OpenedTable, DamageError> {
+    let mut segments = Vec::with_capacity(entry.segments.len());
+    for segment in &entry.segments {
+        let extents = segment
+            .extents
+            .iter()
+            .map(|extent| published.extent(*extent))
+            .collect();
+        segments.push(Segment::open(
+            segment.clone(),
+            extents,
+            &entry.spec,
+            budget,
+        )?);
+    }
+    let dictionaries = read_dictionaries(pool, entry)?;
+    let (tail, log) = read_tail(pool, entry)?;
+    let version = TableVersion {
+        segments: segments.into(),
+        dictionaries: dictionaries.into(),
+        tail,
+        keys: KeyIndexCell::empty(),
+    };
+    Ok(OpenedTable {
+        entry: entry.clone(),
+        version,
+        log,
+    })
+}
+
+fn read_dictionaries(
+    pool: &Pool,
+    entry: &TableEntry,
+) -> Result<Vec<Option<Arc<Dictionary>>>, DamageError> {
+    let image = |place: &Place| {
+        let bytes = pool.bytes(place.extent);
+        &bytes[place.offset as usize..(place.offset + place.len_bytes) as usize]
+    };
+    let read = |(column, dictionary): (usize, &Option<DictionaryEntry>)| {
+        let Some(dictionary) = dictionary else {
+            return Ok(None);
+        };
+        let ty = entry.spec.columns[column].ty;
+        let deltas: Vec<&[u8]> = dictionary.deltas.iter().map(image).collect();
+        let opened = Dictionary::open(ty, dictionary.generation, image(&dictionary.main), &deltas);
+        let opened = opened.map_err(|source| DamageError::Dictionary {
+            column: entry.spec.columns[column].name.clone(),
+            source,
+        })?;
+        Ok(Some(Arc::new(opened)))
+    };
+    entry.dictionaries.iter().enumerate().map(read).collect()
+}
+
+fn read_tail(pool: &Pool, entry: &TableEntry) -> Result<(Tail, TailLog), DamageError> {
+    let schema = entry.spec.schema();
+    let mut tail = Tail::empty(entry.tail.segment_id);
+    let bytes_of = |extent: Extent| pool.bytes(extent);
+    let log = tail::replay(&entry.tail, bytes_of, |sequence, payload, logged_bytes| {
+        // Near, and aligned as arrow wants it.
+        let mut near = MutableBuffer::with_capacity(payload.len());
+        near.extend_from_slice(payload);
+        let rows = tail::decode(&schema, &Buffer::from(near));
+        let pushed = rows.and_then(|rows| tail.push(rows, logged_bytes));
+        tail = pushed.map_err(|source| LogError::Rows { sequence, source })?;
+        Ok(())
+    })?;
+    Ok((tail, log))
+}

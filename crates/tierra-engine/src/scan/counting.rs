@@ -1,0 +1,67 @@
+//! What a cursor reads, counted once per block and column however often it is looked at.
+
+use tierra_memory::Speed;
+
+use super::ScanCounters;
+use crate::segment::Segment;
+
+/// The counters of a cursor, and what was counted of the block at hand.
+#[derive(Debug)]
+pub(super) struct Counting {
+    counters: ScanCounters,
+    /// Number of the block at hand, from one.
+    serial: u64,
+    /// By column: the last block counted as read, and as decoded.
+    last: Vec<(u64, u64)>,
+    read: u64,
+}
+
+impl Counting {
+    pub(super) fn new(columns: usize) -> Self {
+        Self {
+            counters: ScanCounters::default(),
+            serial: 0,
+            last: vec![(0, 0); columns],
+            read: 0,
+        }
+    }
+
+    pub(super) fn counters(&self) -> ScanCounters {
+        self.counters
+    }
+
+    pub(super) fn begin_block(&mut self) {
+        self.serial += 1;
+        self.read = 0;
+    }
+
+    pub(super) fn read(&mut self, segment: &Segment, column: usize, block: usize) {
+        let last = &mut self.last[column].0;
+        if *last == self.serial {
+            return;
+        }
+        *last = self.serial;
+        self.read += 1;
+        self.counters.blocks_read += 1;
+        let bytes = segment.chunk(column).block_bytes(block) as u64;
+        match segment.speed(column) {
+            Speed::Near => self.counters.bytes_near += bytes,
+            Speed::Far => self.counters.bytes_far += bytes,
+        }
+    }
+
+    pub(super) fn decoded(&mut self, column: usize) {
+        let last = &mut self.last[column].1;
+        self.counters.blocks_decoded += u64::from(*last != self.serial);
+        *last = self.serial;
+    }
+
+    /// Of `needed` columns, those not read were skipped.
+    pub(super) fn end_block(&mut self, needed: usize) {
+        self.counters.blocks_skipped += needed as u64 - self.read;
+    }
+
+    pub(super) fn returned(&mut self, rows: usize) {
+        self.counters.rows += rows as u64;
+    }
+}

@@ -1,0 +1,320 @@
+//! One thread's part of a scan: morsel by morsel, block by block, into batches.
+//!
+//! For a block every condition is first judged by minima, maxima and NULL counts alone; those that
+//! need the values are tested on packed codes one after the other, each narrowing the mask; only
+//! what survives is unpacked, and only of the projected columns.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::filter;
+use arrow::error::ArrowError;
+use tierra_column::bits::{BLOCK_LEN, Mask};
+use tierra_column::{ColumnReader, Filter, Scratch, Verdict, evaluate};
+
+use super::counting::Counting;
+use super::filters::Conditions;
+use super::{Morsel, Scan, ScanCounters};
+use crate::error::ScanError;
+use crate::segment::Segment;
+use crate::spec::TableSpec;
+use crate::version::TableVersion;
+
+/// Returns the rows of the morsels that it takes. Made by [`Scan::cursor`].
+pub struct ScanCursor {
+    scan: Arc<Scan>,
+    conditions: Conditions,
+    /// Columns that conditions or the result need, each once.
+    needed: Vec<usize>,
+    /// What is left of the morsel taken last.
+    at: Option<Progress>,
+    batch: Batch,
+    undecided: Vec<usize>,
+    scratch: Scratch,
+    counting: Counting,
+}
+
+enum Progress {
+    Blocks {
+        segment: usize,
+        blocks: Range<usize>,
+    },
+    Tail {
+        batch: usize,
+        rows: Range<usize>,
+    },
+}
+
+/// The batch that is being filled.
+struct Batch {
+    readers: Vec<ColumnReader>,
+    rows: usize,
+}
+
+impl ScanCursor {
+    pub(super) fn new(scan: Arc<Scan>) -> Self {
+        let spec = scan.snapshot.table().spec();
+        let capacity = scan.spec.batch_rows + BLOCK_LEN;
+        let reader = |column: &usize| ColumnReader::new(spec.columns[*column].ty, capacity);
+        let readers = scan.spec.projection.iter().map(reader).collect();
+        let mut cursor = Self {
+            conditions: Conditions::new(&scan.spec.filters),
+            needed: Vec::new(),
+            at: None,
+            batch: Batch { readers, rows: 0 },
+            undecided: Vec::new(),
+            scratch: Scratch::default(),
+            counting: Counting::new(spec.columns.len()),
+            scan,
+        };
+        cursor.settle_needed();
+        cursor
+    }
+
+    fn settle_needed(&mut self) {
+        let filtered = self.conditions.iter().map(|condition| condition.column);
+        self.needed = self
+            .scan
+            .spec
+            .projection
+            .iter()
+            .copied()
+            .chain(filtered)
+            .collect();
+        self.needed.sort_unstable();
+        self.needed.dedup();
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> ScanCounters {
+        self.counting.counters()
+    }
+
+    /// The next batch, of about the scan's `batch_rows` rows, or `None` at the end. `more` are
+    /// conditions that became known since the scan began; they are looked at only when
+    /// `more_version` is another than in the call before, and hold for rows read from then on.
+    ///
+    /// # Errors
+    /// [`ScanError`]: damaged bytes, or a condition that a column cannot evaluate.
+    ///
+    /// # Panics
+    /// If `more` names a column that does not exist.
+    pub fn next(
+        &mut self,
+        more: &[(usize, Filter)],
+        more_version: u64,
+    ) -> Result<Option<RecordBatch>, ScanError> {
+        if self.conditions.set_more(more, more_version) {
+            self.settle_needed();
+        }
+        let scan = self.scan.clone();
+        let version = scan.snapshot.version();
+        let full = scan.spec.batch_rows.max(1);
+        while self.batch.rows < full {
+            match self.at.take() {
+                None => match scan.take() {
+                    None => break,
+                    Some(morsel) => self.begin(morsel, version),
+                },
+                Some(Progress::Blocks {
+                    segment,
+                    mut blocks,
+                }) => {
+                    let Some(block) = blocks.next() else { continue };
+                    self.at = Some(Progress::Blocks { segment, blocks });
+                    self.read_block(segment, block, version)?;
+                }
+                Some(Progress::Tail { batch, mut rows }) => {
+                    if rows.is_empty() {
+                        continue;
+                    }
+                    let part = rows.start..rows.end.min(rows.start + full);
+                    rows.start = part.end;
+                    self.at = Some(Progress::Tail { batch, rows });
+                    self.read_tail(&version.tail.batches()[batch].rows, part)?;
+                }
+            }
+        }
+        if self.batch.rows == 0 {
+            Ok(None)
+        } else {
+            self.emit().map(Some)
+        }
+    }
+
+    fn begin(&mut self, morsel: Morsel, version: &TableVersion) {
+        match morsel {
+            // Only the number of rows is wanted, and the descriptors know it.
+            Morsel::Blocks {
+                segment,
+                first,
+                end,
+            } if self.needed.is_empty() => {
+                let segment = &version.segments[segment];
+                self.batch.rows += (first..end)
+                    .map(|block| segment.block_rows(block))
+                    .sum::<usize>();
+            }
+            Morsel::Blocks {
+                segment,
+                first,
+                end,
+            } => {
+                self.at = Some(Progress::Blocks {
+                    segment,
+                    blocks: first..end,
+                });
+            }
+            Morsel::Tail { batch } => {
+                let rows = 0..version.tail.batches()[batch].rows.num_rows();
+                self.at = Some(Progress::Tail { batch, rows });
+            }
+        }
+    }
+
+    fn read_block(
+        &mut self,
+        at: usize,
+        block: usize,
+        version: &TableVersion,
+    ) -> Result<(), ScanError> {
+        let segment = &*version.segments[at];
+        let scan = self.scan.clone();
+        let spec = scan.snapshot.table().spec();
+        self.conditions.bind(at, segment, version, spec)?;
+        self.counting.begin_block();
+        let mut mask = Mask::first(segment.block_rows(block));
+        if self.select(segment, block, spec, &mut mask)? {
+            for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
+                segment.verify(spec, *column, block)?;
+                self.counting.read(segment, *column, block);
+                self.counting.decoded(*column);
+                let (chunk, dictionary) = (segment.chunk(*column), version.dictionary(*column));
+                reader
+                    .append(chunk, block, &mask, dictionary, &mut self.scratch)
+                    .map_err(|source| segment.damaged(spec, *column, block * BLOCK_LEN, source))?;
+            }
+            self.batch.rows += mask.count();
+        }
+        self.counting.end_block(self.needed.len());
+        Ok(())
+    }
+
+    /// Narrows the mask to the rows that meet all conditions; whether there are any.
+    fn select(
+        &mut self,
+        segment: &Segment,
+        block: usize,
+        spec: &TableSpec,
+        mask: &mut Mask,
+    ) -> Result<bool, ScanError> {
+        self.undecided.clear();
+        for place in 0..self.conditions.len() {
+            let (_, condition, bound) = self.conditions.at(place);
+            match segment.chunk(condition.column).verdict(bound, block) {
+                Verdict::Skip => return Ok(false),
+                Verdict::All => {}
+                Verdict::Test => self.undecided.push(place),
+            }
+        }
+        let mut rows = segment.block_rows(block);
+        for place in &self.undecided {
+            let (index, condition, bound) = self.conditions.at(*place);
+            let column = condition.column;
+            segment.verify(spec, column, block)?;
+            self.counting.read(segment, column, block);
+            let chunk = segment.chunk(column);
+            let touched = chunk
+                .select(bound, block, mask, &mut self.scratch)
+                .map_err(|source| segment.damaged(spec, column, block * BLOCK_LEN, source))?;
+            if touched.decoded {
+                self.counting.decoded(column);
+            }
+            let passed = mask.count();
+            self.conditions.note(index, rows, passed, touched.bytes);
+            if passed == 0 {
+                return Ok(false);
+            }
+            rows = passed;
+        }
+        Ok(true)
+    }
+
+    fn read_tail(&mut self, batch: &RecordBatch, rows: Range<usize>) -> Result<(), ScanError> {
+        let scan = self.scan.clone();
+        let spec = scan.snapshot.table().spec();
+        let mut selected: Option<BooleanBuffer> = None;
+        for condition in self.conditions.iter() {
+            let values = batch.column(condition.column).slice(rows.start, rows.len());
+            let passing =
+                evaluate(&condition.filter, &values).map_err(|source| ScanError::Filter {
+                    table: spec.name.clone(),
+                    column: spec.columns[condition.column].name.clone(),
+                    source,
+                })?;
+            selected = Some(match selected {
+                None => passing,
+                Some(before) => &before & &passing,
+            });
+        }
+        let surviving = selected
+            .as_ref()
+            .map_or(rows.len(), BooleanBuffer::count_set_bits);
+        if surviving == 0 {
+            return Ok(());
+        }
+        let selected = selected
+            .filter(|_| surviving < rows.len())
+            .map(|bits| BooleanArray::new(bits, None));
+        for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
+            let values = batch.column(*column).slice(rows.start, rows.len());
+            let values = match &selected {
+                None => values,
+                Some(selected) => {
+                    filter(&values, selected).map_err(|source| arrow_error(spec, source))?
+                }
+            };
+            let appended = reader.append_array(&values);
+            appended
+                .map_err(|error| arrow_error(spec, ArrowError::ExternalError(Box::new(error))))?;
+        }
+        self.batch.rows += surviving;
+        Ok(())
+    }
+
+    fn emit(&mut self) -> Result<RecordBatch, ScanError> {
+        let columns: Vec<ArrayRef> = self
+            .batch
+            .readers
+            .iter_mut()
+            .map(ColumnReader::finish)
+            .collect();
+        let options =
+            RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.batch.rows)));
+        let batch = RecordBatch::try_new_with_options(self.scan.schema.clone(), columns, &options);
+        let batch =
+            batch.map_err(|source| arrow_error(self.scan.snapshot.table().spec(), source))?;
+        self.counting.returned(batch.num_rows());
+        Ok(batch)
+    }
+}
+
+fn arrow_error(spec: &TableSpec, source: ArrowError) -> ScanError {
+    ScanError::Arrow {
+        table: spec.name.clone(),
+        source,
+    }
+}
+
+impl std::fmt::Debug for ScanCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "ScanCursor({:?}, {:?})",
+            self.scan.schema.fields().len(),
+            self.counting.counters()
+        )
+    }
+}

@@ -1,0 +1,159 @@
+//! Scans: filters on packed codes first, then only surviving rows of wanted columns.
+//!
+//! A [`Scan`] is shared by all threads of a query; each takes a [`ScanCursor`] and asks it for
+//! batches. Work is handed out in morsels, runs of blocks of one segment or one batch of the tail,
+//! by an atomic counter, so that threads end at about the same time whatever the filters leave.
+//!
+//! Invariant: every row of the snapshot belongs to exactly one morsel, and every morsel is taken
+//! by exactly one cursor.
+
+mod counting;
+mod cursor;
+mod filters;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use tierra_column::Filter;
+
+pub use cursor::ScanCursor;
+
+use crate::snapshot::Snapshot;
+
+/// Blocks of a morsel: 16,384 rows are long enough to make the counter cheap and short enough to
+/// keep eight threads busy on 100,000 rows.
+const MORSEL_BLOCKS: usize = 16;
+
+/// What a scan returns of which rows.
+#[derive(Clone, Debug)]
+pub struct ScanSpec {
+    /// Columns of the result, in its order; none if only the number of rows matters.
+    pub projection: Vec<usize>,
+    /// Conditions that every returned row meets, each on one column.
+    pub filters: Vec<(usize, Filter)>,
+    /// Rows of a batch, about: up to a block more.
+    pub batch_rows: usize,
+}
+
+/// What a cursor has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanCounters {
+    /// Blocks of which bytes were read; a block has 1,024 rows of one column.
+    pub blocks_read: u64,
+    /// Blocks of wanted columns that were not read, because minima, maxima or other columns ruled
+    /// all of their rows out.
+    pub blocks_skipped: u64,
+    /// Blocks of which values were unpacked.
+    pub blocks_decoded: u64,
+    /// Bytes of those blocks read from near memory.
+    pub bytes_near: u64,
+    /// Bytes read from far memory.
+    pub bytes_far: u64,
+    /// Rows returned.
+    pub rows: u64,
+}
+
+impl std::ops::AddAssign for ScanCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.blocks_read += other.blocks_read;
+        self.blocks_skipped += other.blocks_skipped;
+        self.blocks_decoded += other.blocks_decoded;
+        self.bytes_near += other.bytes_near;
+        self.bytes_far += other.bytes_far;
+        self.rows += other.rows;
+    }
+}
+
+/// Work that one cursor does at a stretch.
+#[derive(Clone, Copy, Debug)]
+enum Morsel {
+    Blocks {
+        segment: usize,
+        first: usize,
+        end: usize,
+    },
+    Tail {
+        batch: usize,
+    },
+}
+
+/// A scan of one snapshot.
+#[derive(Debug)]
+pub struct Scan {
+    snapshot: Snapshot,
+    spec: ScanSpec,
+    schema: SchemaRef,
+    morsels: Vec<Morsel>,
+    next: AtomicUsize,
+}
+
+impl Scan {
+    pub(crate) fn new(snapshot: Snapshot, spec: ScanSpec) -> Arc<Self> {
+        let table = snapshot.table().schema();
+        let filtered = spec.filters.iter().map(|(column, _)| *column);
+        for column in spec.projection.iter().copied().chain(filtered) {
+            assert!(
+                column < table.fields().len(),
+                "a scan names column {column} of {}",
+                table.fields().len()
+            );
+        }
+        let fields: Vec<_> = spec
+            .projection
+            .iter()
+            .map(|column| table.fields()[*column].clone())
+            .collect();
+        let mut morsels = Vec::new();
+        for (segment, blocks) in snapshot
+            .segments()
+            .iter()
+            .map(|segment| segment.blocks())
+            .enumerate()
+        {
+            morsels.extend(
+                (0..blocks)
+                    .step_by(MORSEL_BLOCKS)
+                    .map(|first| Morsel::Blocks {
+                        segment,
+                        first,
+                        end: (first + MORSEL_BLOCKS).min(blocks),
+                    }),
+            );
+        }
+        morsels.extend(
+            (0..snapshot.version().tail.batches().len()).map(|batch| Morsel::Tail { batch }),
+        );
+        let schema = Arc::new(Schema::new(fields));
+        Arc::new(Self {
+            snapshot,
+            spec,
+            schema,
+            morsels,
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// The snapshot that is scanned.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// A cursor for one thread.
+    pub fn cursor(self: &Arc<Self>) -> ScanCursor {
+        ScanCursor::new(self.clone())
+    }
+
+    /// Takes the next morsel.
+    fn take(&self) -> Option<Morsel> {
+        // Relaxed: the counter alone decides who takes what; the rows were published long before.
+        self.morsels
+            .get(self.next.fetch_add(1, Ordering::Relaxed))
+            .copied()
+    }
+}

@@ -1,0 +1,311 @@
+//! A segment: the sealed chunks of all columns of a table that cover the same rows.
+//!
+//! Invariant: immutable. Its chunks are opened once, when the segment is, and stay open as long as
+//! it lives, so that a lookup pays for no descriptor; its extents stay allocated as long.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use self_cell::self_cell;
+use tierra_column::bits::BLOCK_LEN;
+use tierra_column::{Chunk, Encoding, FormatError};
+use tierra_memory::{Budget, Speed};
+
+use crate::error::{DamageError, ScanError};
+use crate::manifest::SegmentEntry;
+use crate::near::{self, CopyAt, NearCopy};
+use crate::space::OwnedExtent;
+use crate::spec::TableSpec;
+
+/// Rows a segment has at most.
+pub const SEGMENT_ROWS: usize = 1 << 20;
+
+/// The bytes of one chunk, near or far.
+enum ChunkBytes {
+    Near(Arc<NearCopy>, Range<usize>),
+    Far(Arc<OwnedExtent>, Range<usize>),
+}
+
+impl ChunkBytes {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Near(copy, range) => &copy[range.clone()],
+            Self::Far(extent, range) => &extent[range.clone()],
+        }
+    }
+
+    fn speed(&self) -> Speed {
+        match self {
+            Self::Near(..) => Speed::Near,
+            Self::Far(..) => Speed::Far,
+        }
+    }
+}
+
+/// The open chunks of a segment, by column.
+struct OpenChunks<'a>(Vec<Chunk<'a>>);
+
+self_cell!(
+    struct ChunkCell {
+        owner: Vec<ChunkBytes>,
+        #[covariant]
+        dependent: OpenChunks,
+    }
+);
+
+/// Sealed rows of a table.
+pub struct Segment {
+    entry: Arc<SegmentEntry>,
+    chunks: ChunkCell,
+    speeds: Vec<Speed>,
+    verified: VerifiedBlocks,
+    /// In the order of the entry; kept allocated even where all reads go to near copies.
+    extents: Vec<Arc<OwnedExtent>>,
+}
+
+impl Segment {
+    /// Opens the chunks of a segment that another process wrote, and copies near what the budget
+    /// allows.
+    pub(crate) fn open(
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Arc<OwnedExtent>>,
+        spec: &TableSpec,
+        budget: &Budget,
+    ) -> Result<Arc<Self>, DamageError> {
+        let verified = VerifiedBlocks::new(&entry, false);
+        Self::with_verified(entry, extents, spec, budget, verified)
+    }
+
+    /// The same for chunks written a moment ago, which need no checksum.
+    pub(crate) fn written(
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Arc<OwnedExtent>>,
+        spec: &TableSpec,
+        budget: &Budget,
+    ) -> Result<Arc<Self>, DamageError> {
+        let verified = VerifiedBlocks::new(&entry, true);
+        Self::with_verified(entry, extents, spec, budget, verified)
+    }
+
+    /// The same rows with the chunks of `columns` written anew.
+    pub(crate) fn rewritten(
+        &self,
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Arc<OwnedExtent>>,
+        spec: &TableSpec,
+        budget: &Budget,
+        columns: &[usize],
+    ) -> Result<Arc<Self>, DamageError> {
+        let verified = self.verified.clone();
+        for column in columns {
+            (0..self.blocks()).for_each(|block| verified.insert(block, *column));
+        }
+        Self::with_verified(entry, extents, spec, budget, verified)
+    }
+
+    fn with_verified(
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Arc<OwnedExtent>>,
+        spec: &TableSpec,
+        budget: &Budget,
+        verified: VerifiedBlocks,
+    ) -> Result<Arc<Self>, DamageError> {
+        let mut wishes = vec![None; extents.len()];
+        for (place, column) in entry.chunks.iter().zip(&spec.columns) {
+            // Columns that share an extent share the wish.
+            wishes[place.extent as usize] = column.near;
+        }
+        let (copy, copied_at) = near::copy_extents(budget, &extents, &wishes);
+        let bytes = entry.chunks.iter().map(|place| {
+            let extent = place.extent as usize;
+            let start = place.offset as usize;
+            let range = start..start + place.len_bytes as usize;
+            match (&copy, copied_at[extent]) {
+                (Some(copy), Some(CopyAt(at))) => {
+                    ChunkBytes::Near(copy.clone(), at + range.start..at + range.end)
+                }
+                _ => ChunkBytes::Far(extents[extent].clone(), range),
+            }
+        });
+        let bytes: Vec<ChunkBytes> = bytes.collect();
+        let speeds = bytes.iter().map(ChunkBytes::speed).collect();
+        let chunks = ChunkCell::try_new(bytes, |bytes| {
+            let columns = bytes.iter().enumerate();
+            let opened = columns.map(|(column, bytes)| open_chunk(bytes, spec, column, &entry));
+            opened.collect::<Result<_, _>>().map(OpenChunks)
+        });
+        Ok(Arc::new(Self {
+            entry,
+            chunks: chunks?,
+            speeds,
+            verified,
+            extents,
+        }))
+    }
+
+    /// Unique in its table, never reused.
+    pub fn id(&self) -> u32 {
+        self.entry.id
+    }
+
+    /// Rows, at most [`SEGMENT_ROWS`].
+    pub fn rows(&self) -> usize {
+        self.entry.rows as usize
+    }
+
+    /// Blocks of each of its chunks.
+    pub fn blocks(&self) -> usize {
+        self.rows().div_ceil(BLOCK_LEN)
+    }
+
+    /// Rows of one block: [`BLOCK_LEN`] for all but the last.
+    pub fn block_rows(&self, block: usize) -> usize {
+        (self.rows() - block * BLOCK_LEN).min(BLOCK_LEN)
+    }
+
+    /// The encoding of a column's chunk.
+    pub fn encoding(&self, column: usize) -> Encoding {
+        self.chunk(column).encoding()
+    }
+
+    /// Bytes of a column's chunk in the pool.
+    pub fn stored_bytes(&self, column: usize) -> u64 {
+        self.entry.chunks[column].len_bytes
+    }
+
+    /// Where a column's chunk is read from.
+    pub fn speed(&self, column: usize) -> Speed {
+        self.speeds[column]
+    }
+
+    /// A column's chunk.
+    #[inline]
+    pub fn chunk(&self, column: usize) -> &Chunk<'_> {
+        &self.chunks.borrow_dependent().0[column]
+    }
+
+    /// All chunks, by column.
+    #[inline]
+    pub(crate) fn chunks(&self) -> &[Chunk<'_>] {
+        &self.chunks.borrow_dependent().0
+    }
+
+    pub(crate) fn entry(&self) -> &Arc<SegmentEntry> {
+        &self.entry
+    }
+
+    pub(crate) fn extents(&self) -> &[Arc<OwnedExtent>] {
+        &self.extents
+    }
+
+    /// Checks a block's checksum unless that was done before.
+    #[inline]
+    pub(crate) fn verify(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+    ) -> Result<(), ScanError> {
+        if self.verified.contains(block, column) {
+            return Ok(());
+        }
+        self.verify_slow(spec, column, block)
+    }
+
+    #[cold]
+    fn verify_slow(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
+        let verified = self.chunk(column).verify_block(block);
+        verified.map_err(|source| self.damaged(spec, column, block * BLOCK_LEN, source))?;
+        self.verified.insert(block, column);
+        Ok(())
+    }
+
+    /// The error that names the block of a row.
+    pub(crate) fn damaged(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        row: usize,
+        source: FormatError,
+    ) -> ScanError {
+        let (table, column) = (spec.name.clone(), spec.columns[column].name.clone());
+        ScanError::Damaged {
+            table,
+            column,
+            segment: self.id(),
+            block: row / BLOCK_LEN,
+            source,
+        }
+    }
+}
+
+impl std::fmt::Debug for Segment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Segment({}, {} rows)", self.id(), self.rows())
+    }
+}
+
+fn open_chunk<'a>(
+    bytes: &'a ChunkBytes,
+    spec: &TableSpec,
+    column: usize,
+    entry: &SegmentEntry,
+) -> Result<Chunk<'a>, DamageError> {
+    let damaged = |source| DamageError::Chunk {
+        column: spec.columns[column].name.clone(),
+        segment: entry.id,
+        source,
+    };
+    let chunk = Chunk::open(bytes.bytes(), spec.columns[column].ty).map_err(damaged)?;
+    if chunk.rows() != entry.rows as usize {
+        return Err(damaged(FormatError::Corrupt {
+            what: "the chunk",
+            why: format!("it has {} rows, its segment {}", chunk.rows(), entry.rows),
+        }));
+    }
+    Ok(chunk)
+}
+
+/// Which blocks have passed their checksum: a bit per column, those of one block side by side, so
+/// that reading one row of 1,000 columns looks at two lines of bits.
+struct VerifiedBlocks {
+    words_per_block: usize,
+    words: Box<[AtomicU64]>,
+}
+
+impl VerifiedBlocks {
+    fn new(entry: &SegmentEntry, all: bool) -> Self {
+        let blocks = (entry.rows as usize).div_ceil(BLOCK_LEN);
+        let words_per_block = entry.chunks.len().div_ceil(64);
+        let word = if all { u64::MAX } else { 0 };
+        let words = (0..blocks * words_per_block)
+            .map(|_| AtomicU64::new(word))
+            .collect();
+        Self {
+            words_per_block,
+            words,
+        }
+    }
+
+    // Relaxed: a stale zero only verifies once more, and the bytes themselves never change.
+    fn contains(&self, block: usize, column: usize) -> bool {
+        let word = self.words[block * self.words_per_block + column / 64].load(Ordering::Relaxed);
+        word >> (column % 64) & 1 == 1
+    }
+
+    fn insert(&self, block: usize, column: usize) {
+        self.words[block * self.words_per_block + column / 64]
+            .fetch_or(1 << (column % 64), Ordering::Relaxed);
+    }
+}
+
+impl Clone for VerifiedBlocks {
+    fn clone(&self) -> Self {
+        let word = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
+        Self {
+            words_per_block: self.words_per_block,
+            words: self.words.iter().map(word).collect(),
+        }
+    }
+}

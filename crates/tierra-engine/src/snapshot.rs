@@ -1,0 +1,119 @@
+//! A snapshot: what a query sees of a table, however long it takes.
+//!
+//! Invariant: immutable, and its bytes stay allocated as long as it lives. Making and cloning one
+//! costs a reference count.
+
+use std::sync::Arc;
+
+use tierra_column::{Dictionary, Encoding};
+
+use crate::scan::{Scan, ScanSpec};
+use crate::segment::Segment;
+use crate::statistics::ColumnStatistics;
+use crate::table::Table;
+use crate::version::{RowId, TableVersion};
+
+/// Everything that was committed when it was made.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    table: Arc<Table>,
+    version: Arc<TableVersion>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(table: Arc<Table>, version: Arc<TableVersion>) -> Self {
+        Self { table, version }
+    }
+
+    /// The table it was made of.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    pub(crate) fn version(&self) -> &TableVersion {
+        &self.version
+    }
+
+    /// Rows, exactly.
+    pub fn rows(&self) -> u64 {
+        self.version.rows()
+    }
+
+    /// Rows that are not in segments yet.
+    pub fn tail_rows(&self) -> u64 {
+        u64::from(self.version.tail.rows())
+    }
+
+    /// The sealed rows.
+    pub fn segments(&self) -> &[Arc<Segment>] {
+        &self.version.segments
+    }
+
+    /// Whether the snapshot has this row.
+    pub fn contains(&self, row: RowId) -> bool {
+        self.version.contains(row)
+    }
+
+    /// Bytes of all chunks, one copy.
+    pub fn stored_bytes(&self) -> u64 {
+        let columns = 0..self.table.spec().columns.len();
+        let of = |segment: &Arc<Segment>| {
+            columns
+                .clone()
+                .map(|column| segment.stored_bytes(column))
+                .sum::<u64>()
+        };
+        self.version.segments.iter().map(of).sum()
+    }
+
+    /// Bounds, NULLs and a bound of the distinct values of a column. Reads descriptors only, and
+    /// the tail once.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn statistics(&self, column: usize) -> ColumnStatistics {
+        let mut statistics = ColumnStatistics::default();
+        let mut bounds_known = true;
+        for segment in self.segments() {
+            let chunk = segment.chunk(column);
+            let (min, max) = chunk.min_max().unzip();
+            bounds_known &= min.is_some() || chunk.null_count() == chunk.rows();
+            statistics.extend(min.as_ref(), max.as_ref(), chunk.null_count() as u64);
+        }
+        for batch in self.version.tail.batches() {
+            let tail = &batch.statistics()[column];
+            bounds_known &= tail.min.is_some() || tail.null_count == batch.rows.num_rows() as u64;
+            statistics.extend(tail.min.as_ref(), tail.max.as_ref(), tail.null_count);
+        }
+        if !bounds_known {
+            (statistics.min, statistics.max) = (None, None);
+        }
+        statistics.distinct = self
+            .coded_dictionary(column)
+            .map(|dictionary| dictionary.len() as u64);
+        statistics
+    }
+
+    /// The column's dictionary, if every row of the snapshot is stored as one of its codes: then,
+    /// and only then, a [`tierra_column::FilterKind::Codes`] may be used.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn coded_dictionary(&self, column: usize) -> Option<Arc<Dictionary>> {
+        let coded = |segment: &Arc<Segment>| segment.encoding(column) == Encoding::Dictionary;
+        let all = self.version.tail.rows() == 0 && self.segments().iter().all(coded);
+        if all {
+            self.version.dictionaries[column].clone()
+        } else {
+            None
+        }
+    }
+
+    /// Starts a scan, shared by as many cursors as there are threads.
+    ///
+    /// # Panics
+    /// If `spec` names a column that does not exist.
+    pub fn scan(&self, spec: ScanSpec) -> Arc<Scan> {
+        Scan::new(self.clone(), spec)
+    }
+}

@@ -1,0 +1,250 @@
+//! A table: what it is declared to be, its current version, and the ways in.
+//!
+//! Every method that writes sends a request to the database's one writer thread and blocks until it
+//! is durable: from async code, call them through `spawn_blocking`. Reading starts with
+//! [`Table::snapshot`], which takes no lock.
+//!
+//! Invariant: the version only ever moves forward, and only the writer moves it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use arc_swap::ArcSwap;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use crate::dictionaries::TableDictionaries;
+use crate::encode::slice_bytes;
+use crate::error::{AppendError, InputError, StorageError, TableError};
+use crate::gate::Gate;
+use crate::input::Input;
+use crate::key::KeyColumns;
+use crate::loader::Loader;
+use crate::snapshot::Snapshot;
+use crate::spec::TableSpec;
+use crate::storage::Storage;
+use crate::tail::{self, Record};
+use crate::version::TableVersion;
+use crate::writer::{Append, Request};
+
+/// Batches with more rows become segments at once instead of going through the tail.
+const TAIL_APPEND_ROWS: usize = 1 << 16;
+/// So do batches with more bytes.
+const TAIL_APPEND_BYTES: usize = 64 << 20;
+
+/// A table of an open [`Database`](crate::Database). Shared as `Arc`.
+pub struct Table {
+    id: u64,
+    spec: Arc<TableSpec>,
+    schema: SchemaRef,
+    input: Input,
+    key: Option<KeyColumns>,
+    current: ArcSwap<TableVersion>,
+    dictionaries: TableDictionaries,
+    gate: Arc<Gate>,
+    next_segment_id: AtomicU32,
+    dropped: AtomicBool,
+    storage: Arc<Storage>,
+}
+
+impl Table {
+    pub(crate) fn new(
+        id: u64,
+        spec: Arc<TableSpec>,
+        version: TableVersion,
+        next_segment_id: u32,
+        storage: Arc<Storage>,
+    ) -> Arc<Self> {
+        let schema = spec.schema();
+        Arc::new(Self {
+            id,
+            input: Input::new(spec.clone(), schema.clone()),
+            key: KeyColumns::of(&spec),
+            dictionaries: TableDictionaries::new(&version.dictionaries),
+            spec,
+            schema,
+            current: ArcSwap::from_pointee(version),
+            gate: Arc::default(),
+            next_segment_id: AtomicU32::new(next_segment_id),
+            dropped: AtomicBool::new(false),
+            storage,
+        })
+    }
+
+    /// Unique in its database, and never reused: a table that is dropped and created again has
+    /// another one.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What it is declared to be.
+    pub fn spec(&self) -> &TableSpec {
+        &self.spec
+    }
+
+    /// The schema of its batches.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// Everything committed so far, unchanged by what comes after. Takes no lock.
+    pub fn snapshot(self: &Arc<Self>) -> Snapshot {
+        Snapshot::new(self.clone(), self.current.load_full())
+    }
+
+    /// Adds rows: all of them, durable on return, or none. Returns how many. Blocks.
+    ///
+    /// # Errors
+    /// [`AppendError`]: rows that do not fit the table, a key that comes twice, a pool that is full
+    /// or failed; the table is unchanged.
+    pub fn append(self: &Arc<Self>, batches: &[RecordBatch]) -> Result<u64, AppendError> {
+        let accepted = batches.iter().map(|batch| self.input.accept(batch));
+        let accepted = accepted.collect::<Result<Vec<_>, _>>()?;
+        if let Some(batch) = self.as_tail_batch(&accepted)? {
+            return self.append_to_tail(batch);
+        }
+        let mut loader = self.loader();
+        for batch in accepted {
+            loader.push(batch)?;
+        }
+        Ok(loader.finish()?.rows)
+    }
+
+    /// Accepted rows as one batch without anything that they share with others, if they are few
+    /// enough for one log record.
+    pub(crate) fn as_tail_batch(
+        &self,
+        batches: &[RecordBatch],
+    ) -> Result<Option<RecordBatch>, InputError> {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows >= TAIL_APPEND_ROWS {
+            return Ok(None);
+        }
+        let batch = tail::concat(&self.schema, batches).and_then(|batch| tail::compact(&batch));
+        let batch = batch.map_err(|source| InputError::Arrow {
+            table: self.spec.name.clone(),
+            source,
+        })?;
+        let bytes: usize = batch.columns().iter().map(slice_bytes).sum();
+        Ok((bytes < TAIL_APPEND_BYTES).then_some(batch))
+    }
+
+    /// Appends rows that [`Table::as_tail_batch`] returned.
+    pub(crate) fn append_to_tail(self: &Arc<Self>, batch: RecordBatch) -> Result<u64, AppendError> {
+        let rows = batch.num_rows();
+        if rows == 0 {
+            return Ok(0);
+        }
+        let record = Record::new(rows as u32, |out| tail::encode(&batch, out));
+        let record = record.map_err(|source| InputError::Arrow {
+            table: self.spec.name.clone(),
+            source,
+        })?;
+        let keys = self.key.as_ref().map(|key| key.batch_images(&batch));
+        self.storage.ask(|reply| {
+            Request::Append(Append {
+                table: self.clone(),
+                batch,
+                record,
+                keys,
+                reply,
+            })
+        })??;
+        Ok(rows as u64)
+    }
+
+    /// Starts a bulk load: whole segments, visible all at once by [`Loader::finish`].
+    pub fn loader(self: &Arc<Self>) -> Loader {
+        Loader::new(self.clone())
+    }
+
+    /// Seals the tail into a segment, as happens by itself when it is full. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`]; the table is unchanged.
+    pub fn seal(self: &Arc<Self>) -> Result<(), TableError> {
+        Ok(self.storage.ask(|reply| Request::Seal {
+            table: self.clone(),
+            reply,
+        })??)
+    }
+
+    /// Writes a new generation of every dictionary that has a delta, and the chunks that use it, as
+    /// happens by itself when a delta passes a tenth. Waits for loads to end. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`]; the table is unchanged.
+    pub fn merge_dictionaries(self: &Arc<Self>) -> Result<(), TableError> {
+        let pass = self.gate.enter_merge();
+        Ok(self.storage.ask(|reply| Request::Merge {
+            table: self.clone(),
+            pass,
+            reply,
+        })??)
+    }
+
+    pub(crate) fn input(&self) -> &Input {
+        &self.input
+    }
+
+    pub(crate) fn key(&self) -> Option<&KeyColumns> {
+        self.key.as_ref()
+    }
+
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    pub(crate) fn dictionaries(&self) -> &TableDictionaries {
+        &self.dictionaries
+    }
+
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    pub(crate) fn current(&self) -> Arc<TableVersion> {
+        self.current.load_full()
+    }
+
+    /// Called by the writer only.
+    pub(crate) fn publish(&self, version: TableVersion) {
+        self.current.store(Arc::new(version));
+    }
+
+    /// A segment id that nobody had before. One that a failed load took is lost.
+    pub(crate) fn new_segment_id(&self) -> Result<u32, StorageError> {
+        let next = |id: u32| id.checked_add(1);
+        let taken = self
+            .next_segment_id
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        taken.map_err(|_| StorageError::SegmentIds {
+            table: self.spec.name.clone(),
+        })
+    }
+
+    /// The id that is taken next: every published one is smaller.
+    pub(crate) fn next_segment_id(&self) -> u32 {
+        self.next_segment_id.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Relaxed);
+    }
+
+    /// Fails once the table was dropped.
+    pub(crate) fn check_alive(&self) -> Result<(), StorageError> {
+        match self.dropped.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(StorageError::Dropped {
+                table: self.spec.name.clone(),
+            }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Table({} {:?})", self.id, self.spec.name)
+    }
+}

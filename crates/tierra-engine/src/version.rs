@@ -1,0 +1,95 @@
+//! A table as of one commit: what a snapshot sees.
+//!
+//! Invariant: immutable, and complete in itself: the writer makes the next one and swaps it in, and
+//! readers that hold this one notice nothing.
+
+use std::sync::Arc;
+
+use tierra_column::Dictionary;
+
+use crate::key::KeyIndexCell;
+use crate::segment::{SEGMENT_ROWS, Segment};
+use crate::tail::Tail;
+
+/// A row's identity in its table: the segment that holds it, or will, and its place there. It stays
+/// the same when the tail is sealed, and is never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId(u64);
+
+impl RowId {
+    pub(crate) fn new(segment: u32, row: u32) -> Self {
+        debug_assert!((row as usize) < SEGMENT_ROWS);
+        Self(u64::from(segment) * SEGMENT_ROWS as u64 + u64::from(row))
+    }
+
+    /// Of a number that [`RowId::get`] returned.
+    pub fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// As a number that other systems may store.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn segment(self) -> u64 {
+        self.0 / SEGMENT_ROWS as u64
+    }
+
+    pub(crate) fn row(self) -> usize {
+        (self.0 % SEGMENT_ROWS as u64) as usize
+    }
+}
+
+/// Dictionaries by column; `None` where no chunk uses one.
+pub(crate) type Dictionaries = Arc<[Option<Arc<Dictionary>>]>;
+
+/// What one commit made of a table.
+#[derive(Debug)]
+pub(crate) struct TableVersion {
+    /// In ascending order of their ids.
+    pub(crate) segments: Arc<[Arc<Segment>]>,
+    pub(crate) dictionaries: Dictionaries,
+    pub(crate) tail: Tail,
+    /// Built when first needed; unused without a primary key.
+    pub(crate) keys: KeyIndexCell,
+}
+
+/// Where a row of a version is.
+pub(crate) enum Located<'a> {
+    Sealed(&'a Segment, usize),
+    Tail(&'a arrow::array::RecordBatch, usize),
+}
+
+impl TableVersion {
+    pub(crate) fn rows(&self) -> u64 {
+        let sealed: u64 = self
+            .segments
+            .iter()
+            .map(|segment| segment.rows() as u64)
+            .sum();
+        sealed + u64::from(self.tail.rows())
+    }
+
+    /// The row, if this version has it.
+    pub(crate) fn locate(&self, row: RowId) -> Option<Located<'_>> {
+        if row.segment() == u64::from(self.tail.segment_id) {
+            let (batch, at) = self.tail.locate(row.row() as u32)?;
+            return Some(Located::Tail(batch, at));
+        }
+        let found = self
+            .segments
+            .binary_search_by_key(&row.segment(), |segment| u64::from(segment.id()));
+        let segment = &self.segments[found.ok()?];
+        (row.row() < segment.rows()).then_some(Located::Sealed(segment, row.row()))
+    }
+
+    /// Whether this version has the row.
+    pub(crate) fn contains(&self, row: RowId) -> bool {
+        self.locate(row).is_some()
+    }
+
+    pub(crate) fn dictionary(&self, column: usize) -> Option<&Dictionary> {
+        self.dictionaries[column].as_deref()
+    }
+}

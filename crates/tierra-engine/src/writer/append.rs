@@ -1,0 +1,100 @@
+//! Rows go to the tail: into its log, then into its near arrays.
+
+use std::sync::Arc;
+
+use tierra_memory::ExtentWriter;
+
+use super::{Append, Writer};
+use crate::error::{AppendError, InputError, StorageError};
+use crate::manifest::{LogEntry, TableEntry};
+use crate::segment::SEGMENT_ROWS;
+use crate::space::{OwnedExtent, Owner};
+use crate::table::Table;
+use crate::tail::{Record, TailLog};
+use crate::version::{RowId, TableVersion};
+
+/// A tail with more bytes logged is sealed before the next append.
+const TAIL_MOST_BYTES: u64 = 256 << 20;
+/// A new log extent starts as an empty log: a line of zeros.
+const LINE: usize = 64;
+
+impl Writer {
+    pub(super) fn append(&mut self, request: Append) -> Result<(), AppendError> {
+        let Append {
+            table,
+            batch,
+            mut record,
+            keys,
+            ..
+        } = request;
+        let name = || table.spec().name.clone();
+        self.entry(&table)?;
+        let tail = &table.current().tail;
+        let full = tail.rows() as usize + batch.num_rows() > SEGMENT_ROWS;
+        if full || tail.rows() > 0 && tail.bytes() + record.len_bytes() > TAIL_MOST_BYTES {
+            self.seal(&table)?;
+        }
+        let current = table.current();
+        let first = current.tail.rows();
+        let row_id = |at: usize| RowId::new(current.tail.segment_id, first + at as u32);
+        let keys = match (table.key(), keys) {
+            (Some(key), Some(hashes)) => {
+                Some(key.extend(&table, &current, &batch, &hashes, row_id)?)
+            }
+            _ => None,
+        };
+        // Before anything is written: an append that cannot be shown must not be durable.
+        let tail = current.tail.push(batch, record.len_bytes());
+        let tail = tail.map_err(|source| InputError::Arrow {
+            table: name(),
+            source,
+        })?;
+        self.make_room(&table, &record)?;
+        let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
+        log.append(&self.storage.pool, &mut record)
+            .map_err(StorageError::from)?;
+        table.publish(TableVersion {
+            segments: current.segments.clone(),
+            dictionaries: current.dictionaries.clone(),
+            tail,
+            keys: current.keys.next(keys),
+        });
+        Ok(())
+    }
+
+    /// Adds an extent to the log where the record does not fit the last one.
+    fn make_room(&mut self, table: &Table, record: &Record) -> Result<(), StorageError> {
+        let log = self.logs.get(&table.id()).ok_or(StorageError::Closed)?;
+        if log.fits(record) {
+            return Ok(());
+        }
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let owner = Owner::Log(table.id()).tag();
+        let mut writer = self
+            .storage
+            .pool
+            .allocate(log.next_extent_bytes(record), owner)?;
+        writer[..LINE].fill(0);
+        let extent =
+            OwnedExtent::finish_with(&self.storage.pool, writer, ExtentWriter::finish_log)?;
+        // No manifest before the next one had this version, so no record bears this epoch.
+        let epoch = self.published.manifest().version + 1;
+        let added = LogEntry {
+            extent: extent.extent(),
+            epoch,
+        };
+        entry.tail.logs.push(added);
+        let next = self.published.with_table(entry);
+        self.published
+            .publish(&self.storage.pool, next, vec![extent])?;
+        if let Some(log) = self.logs.get_mut(&table.id()) {
+            log.continue_in(added);
+        }
+        Ok(())
+    }
+
+    /// Forgets the log of a tail that was sealed: the next record starts a new one.
+    pub(super) fn restart_log(&mut self, table: &Arc<Table>, sequence: u64) {
+        self.logs.insert(table.id(), TailLog::starting_at(sequence));
+    }
+}

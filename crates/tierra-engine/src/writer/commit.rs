@@ -1,0 +1,136 @@
+//! Segments become part of a table: those of a load, or the one that a full tail becomes.
+//!
+//! Invariant: one manifest carries all of it, segments, dictionary images and the tail's new start;
+//! before it nothing is visible, after it everything.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::Writer;
+use crate::encode::{EncodedSegment, encode_segment};
+use crate::error::{LoadError, StorageError};
+use crate::gate::LoadPass;
+use crate::key::LoadedKeys;
+use crate::manifest::{TableEntry, TailEntry};
+use crate::segment::Segment;
+use crate::space::OwnedExtent;
+use crate::table::Table;
+use crate::tail::Tail;
+use crate::version::{Dictionaries, TableVersion};
+
+/// Encoded segments that a load wants to be committed.
+pub(crate) struct Load {
+    pub(crate) table: Arc<Table>,
+    pub(crate) segments: Vec<EncodedSegment>,
+    /// The keys of their rows, where the table has a primary key.
+    pub(crate) keys: Option<LoadedKeys>,
+    /// Kept until they are: their codes belong to the dictionaries as they are now.
+    pub(crate) pass: Option<LoadPass>,
+}
+
+impl Writer {
+    pub(super) fn commit_load(&mut self, load: Load) -> Result<(), LoadError> {
+        let Load {
+            table,
+            segments,
+            keys,
+            pass: _pass,
+        } = load;
+        let mut entry = TableEntry::clone(&*self.entry(&table)?);
+        let current = table.current();
+        let keys = match (table.key(), keys) {
+            (Some(key), Some(loaded)) => Some(key.join(&table, &current, loaded)?),
+            _ => None,
+        };
+        let added = segments.into_iter().map(|encoded| encoded.segment);
+        let segments = with_segments(&current.segments, added);
+        let dictionaries =
+            self.commit_segments(&table, &mut entry, &segments, &current.dictionaries)?;
+        table.publish(TableVersion {
+            segments,
+            dictionaries,
+            tail: current.tail.clone(),
+            keys: current.keys.next(keys),
+        });
+        Ok(())
+    }
+
+    /// The tail becomes a segment. Its rows keep their ids.
+    pub(super) fn seal(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let current = table.current();
+        if current.tail.rows() == 0 {
+            return Ok(());
+        }
+        // Codes that are given out below must not be forgotten before they are published.
+        let _pass = table.gate().enter_seal();
+        let batches: Vec<_> = current
+            .tail
+            .batches()
+            .iter()
+            .map(|batch| batch.rows.clone())
+            .collect();
+        let id = current.tail.segment_id;
+        let sealed = encode_segment(table, id, &batches, &AtomicBool::new(false))?;
+        let sequence = self
+            .logs
+            .get(&table.id())
+            .ok_or(StorageError::Closed)?
+            .next_sequence();
+        let segment_id = table.new_segment_id()?;
+        entry.tail = TailEntry {
+            segment_id,
+            first_sequence: sequence,
+            logs: Vec::new(),
+        };
+        let segments = with_segments(&current.segments, [sealed.segment]);
+        let dictionaries =
+            self.commit_segments(table, &mut entry, &segments, &current.dictionaries)?;
+        self.restart_log(table, sequence);
+        table.publish(TableVersion {
+            segments,
+            dictionaries,
+            tail: Tail::empty(segment_id),
+            keys: current.keys.next(None),
+        });
+        Ok(())
+    }
+
+    /// Publishes a manifest in which the table has `segments`, and images of all dictionary values
+    /// that they use. Returns the dictionaries as of now.
+    fn commit_segments(
+        &mut self,
+        table: &Arc<Table>,
+        entry: &mut TableEntry,
+        segments: &Arc<[Arc<Segment>]>,
+        before: &Dictionaries,
+    ) -> Result<Dictionaries, StorageError> {
+        let images = table.dictionaries().images(&self.storage, entry, before)?;
+        let known: Vec<u32> = entry.segments.iter().map(|segment| segment.id).collect();
+        let new = segments
+            .iter()
+            .filter(|segment| known.binary_search(&segment.id()).is_err());
+        let mut fresh: Vec<Arc<OwnedExtent>> =
+            new.flat_map(|segment| segment.extents().to_vec()).collect();
+        fresh.extend(images.extents);
+        entry.segments = segments
+            .iter()
+            .map(|segment| segment.entry().clone())
+            .collect();
+        entry.dictionaries = images.entries;
+        entry.next_segment_id = table.next_segment_id();
+        let next = self.published.with_table(entry.clone());
+        self.published.publish(&self.storage.pool, next, fresh)?;
+        Ok(images.dictionaries)
+    }
+}
+
+/// The segments in ascending order of their ids.
+fn with_segments(
+    before: &[Arc<Segment>],
+    added: impl IntoIterator<Item = Arc<Segment>>,
+) -> Arc<[Arc<Segment>]> {
+    let mut segments: Vec<_> = before.iter().cloned().chain(added).collect();
+    segments.sort_unstable_by_key(|segment| segment.id());
+    segments.into()
+}

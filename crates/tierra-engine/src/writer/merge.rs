@@ -1,0 +1,184 @@
+//! Dictionary merges: a new generation in order, and the chunks in its codes.
+//!
+//! Invariant: copy on write. The old generation and its chunks stay whole until one manifest names
+//! the new ones instead, and after that as long as a snapshot needs them.
+
+use std::sync::Arc;
+
+use tierra_column::{ChunkPlan, Dictionary, Encoding, Remapping, Scratch};
+
+use super::Writer;
+use crate::dictionaries::ImageExtent;
+use crate::error::StorageError;
+use crate::manifest::{ChunkPlace, SegmentEntry, TableEntry};
+use crate::segment::Segment;
+use crate::space::{OwnedExtent, Owner};
+use crate::table::Table;
+use crate::version::TableVersion;
+
+const LINE: usize = 64;
+
+/// One column's step to its next generation.
+struct Step {
+    column: usize,
+    dictionary: Arc<Dictionary>,
+    remapping: Remapping,
+}
+
+impl Writer {
+    /// Merges the dictionaries whose delta has passed a tenth, unless a load is under way: then the
+    /// commit of that load is the next occasion.
+    pub(super) fn merge_if_due(&mut self, table: &Arc<Table>) {
+        let current = table.current();
+        if !current
+            .dictionaries
+            .iter()
+            .flatten()
+            .any(|dictionary| dictionary.wants_merge())
+        {
+            return;
+        }
+        let Some(_pass) = table.gate().try_enter_merge() else {
+            return;
+        };
+        if let Err(error) = self.merge_where(table, Dictionary::wants_merge) {
+            // Nobody waits for it, and nothing is lost: lookups go on through the delta.
+            tracing::warn!(table = %table.spec().name, %error, "a dictionary could not be merged");
+        }
+    }
+
+    /// Merges every dictionary that has a delta. The caller holds the gate's merge pass.
+    pub(super) fn merge(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        self.merge_where(table, |dictionary| dictionary.delta_len() > 0)
+    }
+
+    fn merge_where(
+        &mut self,
+        table: &Arc<Table>,
+        due: impl Fn(&Dictionary) -> bool,
+    ) -> Result<(), StorageError> {
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let current = table.current();
+        let mut steps = Vec::new();
+        for (column, dictionary) in current.dictionaries.iter().enumerate() {
+            let Some(dictionary) = dictionary.as_ref().filter(|dictionary| due(dictionary)) else {
+                continue;
+            };
+            let (dictionary, remapping) = dictionary.merge(dictionary.generation() + 1);
+            steps.push(Step {
+                column,
+                dictionary: Arc::new(dictionary),
+                remapping,
+            });
+        }
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let mut fresh = Vec::new();
+        let mut segments = Vec::with_capacity(current.segments.len());
+        for segment in current.segments.iter() {
+            segments.push(self.rewrite(table, segment, &steps, &mut fresh)?);
+        }
+        let mut images = ImageExtent::default();
+        let mut dictionaries = current.dictionaries.to_vec();
+        for step in steps {
+            entry.dictionaries[step.column] = Some(images.add_generation(&step.dictionary));
+            dictionaries[step.column] = Some(step.dictionary);
+        }
+        fresh.extend(images.write(&self.storage, entry.id, &mut entry.dictionaries)?);
+        entry.segments = segments
+            .iter()
+            .map(|segment: &Arc<Segment>| segment.entry().clone())
+            .collect();
+        let next = self.published.with_table(entry);
+        self.published.publish(&self.storage.pool, next, fresh)?;
+        let version = TableVersion {
+            segments: segments.into(),
+            dictionaries: dictionaries.into(),
+            tail: current.tail.clone(),
+            keys: current.keys.next(None),
+        };
+        table.dictionaries().reset(&version.dictionaries);
+        table.publish(version);
+        Ok(())
+    }
+
+    /// The segment with its dictionary chunks of these columns in new codes; the same one where it
+    /// has none. New extents are added to `fresh`.
+    fn rewrite(
+        &self,
+        table: &Table,
+        segment: &Arc<Segment>,
+        steps: &[Step],
+        fresh: &mut Vec<Arc<OwnedExtent>>,
+    ) -> Result<Arc<Segment>, StorageError> {
+        let spec = table.spec();
+        let mut scratch = Scratch::new();
+        let mut plans = Vec::new();
+        let mut len_bytes = 0;
+        for step in steps
+            .iter()
+            .filter(|step| segment.encoding(step.column) == Encoding::Dictionary)
+        {
+            for block in 0..segment.blocks() {
+                segment.verify(spec, step.column, block)?;
+            }
+            let plan = ChunkPlan::remap(segment.chunk(step.column), &step.remapping, &mut scratch);
+            let plan = plan.map_err(|source| segment.damaged(spec, step.column, 0, source))?;
+            let place = len_bytes..len_bytes + plan.len_bytes();
+            len_bytes = place.end.next_multiple_of(LINE);
+            plans.push((step.column, plan, place));
+        }
+        if plans.is_empty() {
+            return Ok(segment.clone());
+        }
+        let mut writer = self
+            .storage
+            .pool
+            .allocate(len_bytes as u64, Owner::Segment(table.id()).tag())?;
+        let mut written = 0;
+        for (_, plan, place) in &plans {
+            writer[written..place.start].fill(0);
+            plan.write(&mut writer[place.clone()]);
+            written = place.end;
+        }
+        writer[written..].fill(0);
+        let extent = OwnedExtent::finish(&self.storage.pool, writer)?;
+        fresh.push(extent.clone());
+        let mut entry = SegmentEntry::clone(segment.entry());
+        let mut extents = segment.extents().to_vec();
+        extents.push(extent);
+        for (column, _, place) in &plans {
+            entry.chunks[*column] = ChunkPlace {
+                extent: (extents.len() - 1) as u32,
+                offset: place.start as u64,
+                len_bytes: place.len() as u64,
+            };
+        }
+        let extents = drop_unused(&mut entry, extents);
+        let columns: Vec<usize> = plans.iter().map(|(column, ..)| *column).collect();
+        let rewritten = segment.rewritten(
+            Arc::new(entry),
+            extents,
+            spec,
+            &self.storage.budget,
+            &columns,
+        );
+        Ok(rewritten?)
+    }
+}
+
+/// Leaves out the extents in which no chunk lies any more.
+fn drop_unused(entry: &mut SegmentEntry, extents: Vec<Arc<OwnedExtent>>) -> Vec<Arc<OwnedExtent>> {
+    let mut new_index = vec![None; extents.len()];
+    let mut kept = Vec::new();
+    for chunk in &mut entry.chunks {
+        let index = new_index[chunk.extent as usize].get_or_insert_with(|| {
+            kept.push(extents[chunk.extent as usize].clone());
+            kept.len() as u32 - 1
+        });
+        chunk.extent = *index;
+    }
+    entry.extents = kept.iter().map(|extent| extent.extent()).collect();
+    kept
+}

@@ -1,0 +1,127 @@
+//! The one writer of a database: a thread that appends, persists, seals and merges, one request
+//! after the other.
+//!
+//! Invariant: everything durable changes here and only here, so there is always exactly one newest
+//! manifest, and whatever an answered request did is in it, or in a log that it names.
+
+mod append;
+mod commit;
+mod merge;
+mod publish;
+mod tables;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use arrow::array::RecordBatch;
+
+pub(crate) use commit::Load;
+pub(crate) use publish::Published;
+
+use crate::catalog::Catalog;
+use crate::error::{AppendError, LoadError, StorageError, TableError};
+use crate::gate::MergePass;
+use crate::spec::TableSpec;
+use crate::storage::Storage;
+use crate::table::Table;
+use crate::tail::{Record, TailLog};
+
+/// Rows for the tail.
+pub(crate) struct Append {
+    pub(crate) table: Arc<Table>,
+    pub(crate) batch: RecordBatch,
+    /// The same rows, encoded.
+    pub(crate) record: Record,
+    /// Images of the rows' keys, where the table has one.
+    pub(crate) keys: Option<Vec<u64>>,
+    pub(crate) reply: SyncSender<Result<(), AppendError>>,
+}
+
+/// What the writer can be asked for. Each is answered once, unless the database closes first.
+pub(crate) enum Request {
+    Create {
+        spec: TableSpec,
+        reply: SyncSender<Result<Arc<Table>, TableError>>,
+    },
+    Drop {
+        name: String,
+        reply: SyncSender<Result<(), TableError>>,
+    },
+    Append(Append),
+    Load {
+        load: Load,
+        reply: SyncSender<Result<(), LoadError>>,
+    },
+    Seal {
+        table: Arc<Table>,
+        reply: SyncSender<Result<(), StorageError>>,
+    },
+    Merge {
+        table: Arc<Table>,
+        pass: MergePass,
+        reply: SyncSender<Result<(), StorageError>>,
+    },
+    Close,
+}
+
+/// The state of the thread.
+pub(crate) struct Writer {
+    storage: Arc<Storage>,
+    catalog: Arc<Catalog>,
+    published: Published,
+    /// Where each table's next record goes, by table id.
+    logs: HashMap<u64, TailLog>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        storage: Arc<Storage>,
+        catalog: Arc<Catalog>,
+        published: Published,
+        logs: HashMap<u64, TailLog>,
+    ) -> Self {
+        Self {
+            storage,
+            catalog,
+            published,
+            logs,
+        }
+    }
+
+    /// Serves requests until asked to close, or until nobody is left who could ask.
+    pub(crate) fn run(mut self, requests: &Receiver<Request>) {
+        // An asker that has gone away does not want the answer: failing to send one is no error.
+        while let Ok(request) = requests.recv() {
+            match request {
+                Request::Create { spec, reply } => {
+                    let _ = reply.send(self.create_table(spec));
+                }
+                Request::Drop { name, reply } => {
+                    let _ = reply.send(self.drop_table(&name));
+                }
+                Request::Append(append) => {
+                    let (table, reply) = (append.table.clone(), append.reply.clone());
+                    let _ = reply.send(self.append(append));
+                    self.merge_if_due(&table);
+                }
+                Request::Load { load, reply } => {
+                    let table = load.table.clone();
+                    let _ = reply.send(self.commit_load(load));
+                    self.merge_if_due(&table);
+                }
+                Request::Seal { table, reply } => {
+                    let _ = reply.send(self.seal(&table));
+                    self.merge_if_due(&table);
+                }
+                Request::Merge { table, pass, reply } => {
+                    let merged = self.merge(&table);
+                    // First, so that whoever waits for the answer can load at once.
+                    drop(pass);
+                    let _ = reply.send(merged);
+                }
+                Request::Close => break,
+            }
+        }
+    }
+}

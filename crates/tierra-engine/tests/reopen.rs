@@ -1,0 +1,139 @@
+//! Whatever is done to a table, in whatever order, it holds what a plain list of rows would hold,
+//! and holds it again after it was closed and opened.
+
+mod support;
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use support::{all_rows, options, rows, sorted, spec};
+use tierra_engine::{Database, Table};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append(i64),
+    AppendOneByOne(i64),
+    Load(i64),
+    LoadAndDrop(i64),
+    Seal,
+    Merge,
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1..3_000_i64).prop_map(Step::Append),
+        2 => (1..40_i64).prop_map(Step::AppendOneByOne),
+        2 => prop_oneof![1..100_i64, 65_535..65_538_i64, 65_536..90_000_i64].prop_map(Step::Load),
+        1 => (1..90_000_i64).prop_map(Step::LoadAndDrop),
+        2 => Just(Step::Seal),
+        1 => Just(Step::Merge),
+        3 => Just(Step::Reopen),
+    ]
+}
+
+fn load(table: &Arc<Table>, first: i64, count: i64) -> tierra_engine::Loader {
+    let mut loader = table.loader();
+    for start in (first..first + count).step_by(7_000) {
+        loader
+            .push(rows(start..(start + 7_000).min(first + count)))
+            .unwrap();
+    }
+    loader
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_table_holds_what_a_list_would(steps in prop::collection::vec(step(), 1..12), keyed: bool) {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("db");
+        let mut database = Database::create(&dir, &options()).unwrap();
+        let key = if keyed { vec![0] } else { vec![] };
+        let mut table = database.create_table(spec("t", key)).unwrap();
+        let mut count = 0;
+        for step in steps {
+            match step {
+                Step::Append(rows_more) => {
+                    let middle = count + rows_more / 3;
+                    table.append(&[rows(count..middle), rows(middle..count + rows_more)]).unwrap();
+                    count += rows_more;
+                }
+                Step::AppendOneByOne(rows_more) => {
+                    for id in count..count + rows_more {
+                        table.append(&[rows(id..id + 1)]).unwrap();
+                    }
+                    count += rows_more;
+                }
+                Step::Load(rows_more) => {
+                    let report = load(&table, count, rows_more).finish().unwrap();
+                    prop_assert_eq!(report.rows as i64, rows_more);
+                    count += rows_more;
+                }
+                Step::LoadAndDrop(rows_more) => drop(load(&table, count, rows_more)),
+                Step::Seal => table.seal().unwrap(),
+                Step::Merge => table.merge_dictionaries().unwrap(),
+                Step::Reopen => {
+                    drop((table, database));
+                    database = Database::open(&dir, &options()).unwrap();
+                    table = database.table("t").unwrap();
+                }
+            }
+            prop_assert_eq!(table.snapshot().rows() as i64, count);
+        }
+        prop_assert_eq!(all_rows(&table), rows(0..count));
+        drop((table, database));
+        let database = Database::open(&dir, &options()).unwrap();
+        let table = database.table("t").unwrap();
+        prop_assert_eq!(all_rows(&table), rows(0..count));
+    }
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was_while_the_table_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = Database::create(&dir.path().join("db"), &options()).unwrap();
+    let table = database.create_table(spec("t", vec![])).unwrap();
+    load(&table, 0, 70_000).finish().unwrap();
+    table.append(&[rows(70_000..70_500)]).unwrap();
+    let before = table.snapshot();
+    let projection: Vec<usize> = (0..10).collect();
+    table.append(&[rows(70_500..71_000)]).unwrap();
+    table.seal().unwrap();
+    table.merge_dictionaries().unwrap();
+    load(&table, 71_000, 70_000).finish().unwrap();
+    database.drop_table("t").unwrap();
+    // Space that is free now is used by others.
+    let other = database.create_table(spec("other", vec![])).unwrap();
+    load(&other, 500_000, 200_000).finish().unwrap();
+    let (seen, _) = support::scan(&before, &projection, &[]);
+    assert_eq!(sorted(&seen), rows(0..70_500));
+    assert!(
+        table.append(&[rows(0..1)]).is_err(),
+        "the table was dropped"
+    );
+}
+
+#[test]
+fn tables_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("db");
+    let database = Database::create(&dir, &options()).unwrap();
+    let first = database.create_table(spec("a", vec![])).unwrap();
+    assert!(
+        database.create_table(spec("a", vec![])).is_err(),
+        "the name is taken"
+    );
+    database.create_table(spec("b", vec![0])).unwrap();
+    first.append(&[rows(0..10)]).unwrap();
+    database.drop_table("a").unwrap();
+    assert!(database.drop_table("a").is_err(), "it is gone");
+    let again = database.create_table(spec("a", vec![])).unwrap();
+    assert_ne!(again.id(), first.id());
+    drop((first, again, database));
+    let database = Database::open(&dir, &options()).unwrap();
+    assert_eq!(database.tables(), ["a", "b"]);
+    assert_eq!(database.table("a").unwrap().snapshot().rows(), 0);
+    assert_eq!(database.table("b").unwrap().spec(), &spec("b", vec![0]));
+}
