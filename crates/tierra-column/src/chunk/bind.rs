@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use crate::chunk::Chunk;
-use crate::chunk::layout::Entry;
+use crate::chunk::layout::{Descriptor, Entry};
+use crate::chunk::select::MEMBERS_COMPARED;
 use crate::dictionary::{Dictionary, clear_beyond};
 use crate::encoding::Encoding;
 use crate::error::{FilterError, FormatError};
@@ -43,7 +44,7 @@ pub(crate) enum Test {
         values: Arc<ValueSet>,
         negated: bool,
     },
-    /// A bit per stored dictionary code, NULL's included.
+    /// A bit per stored code (of a dictionary, or static packing), NULL's included.
     Codes(Vec<u64>),
     /// Strings and wide DECIMALs, value by value.
     Values(Resolved),
@@ -51,6 +52,8 @@ pub(crate) enum Test {
 
 /// With more stretches than this, one pass over a bitmap beats a pass per stretch.
 const RANGES_MAX: usize = 3;
+/// Sets are turned into bitmaps of up to this many bits, 32 KiB: they stay in a core's cache.
+const STATIC_SET_WIDTH: u8 = 18;
 
 impl Chunk<'_> {
     /// Translates `filter` into the chunk's domain. `dictionary` is the column's; only dictionary
@@ -79,9 +82,9 @@ impl Chunk<'_> {
                 });
             }
             Resolved::Ordinals(ranges) => of_ranges(ranges),
-            Resolved::Set { values, negated } if matches!(*values, ValueSet::Ordinals(_)) => {
-                Test::Set { values, negated }
-            }
+            Resolved::Set { values, negated } if matches!(*values, ValueSet::Ordinals(_)) => self
+                .static_set(&values, negated, filter.matches_null)
+                .unwrap_or(Test::Set { values, negated }),
             resolved => Test::Values(resolved),
         };
         Ok(BoundFilter {
@@ -142,6 +145,43 @@ impl Chunk<'_> {
             stored.push(carried);
         }
         Ok(Test::Codes(stored))
+    }
+
+    /// A set as a bit per stored code, where one base serves the whole chunk and few codes do:
+    /// blocks then need not cut their own piece out of the set.
+    fn static_set(&self, values: &ValueSet, negated: bool, matches_null: bool) -> Option<Test> {
+        let Descriptor {
+            encoding,
+            width,
+            base,
+            min,
+            max,
+            ..
+        } = self.descriptor;
+        let ValueSet::Ordinals(set) = values else {
+            return None;
+        };
+        let members = set.within(min, max);
+        if encoding != Encoding::Static
+            || width > STATIC_SET_WIDTH
+            || members.len() <= MEMBERS_COMPARED
+        {
+            return None;
+        }
+        let codes = max.wrapping_sub(base) as usize + 1;
+        let mut bitmap = vec![0_u64; codes.div_ceil(64)];
+        for member in members {
+            let code = member.wrapping_sub(base) as usize;
+            bitmap[code / 64] |= 1 << (code % 64);
+        }
+        if negated {
+            bitmap.iter_mut().for_each(|word| *word = !*word);
+            clear_beyond(&mut bitmap, codes);
+        }
+        if self.descriptor.null_codes() > 0 {
+            bitmap[0] = bitmap[0] & !1 | u64::from(matches_null);
+        }
+        Some(Test::Codes(bitmap))
     }
 
     /// What the directory says about a block: nothing of the block itself is read.

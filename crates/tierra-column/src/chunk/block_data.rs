@@ -101,6 +101,25 @@ impl BlockData<'_> {
         nulls
     }
 
+    /// Whether row `row` is NULL.
+    #[inline]
+    pub(crate) fn is_null(&self, row: usize) -> bool {
+        if self.entry.null_count == 0 {
+            return false;
+        }
+        match (self.validity, self.payload) {
+            (Some(validity), _) => !plain::is_valid(validity, row),
+            (None, Payload::Packed(run) | Payload::Delta(_, run)) => {
+                Kernels::get(run.packed, run.width, row) == 0
+            }
+            (None, Payload::MiniBlocks(minis)) => {
+                let run = minis.place(row);
+                Kernels::get(run.packed, run.width, row - run.first_row) == 0
+            }
+            (None, Payload::Wide(_) | Payload::Strings(_)) => false,
+        }
+    }
+
     /// Keeps the rows of `mask` whose code lies between two codes, both included.
     pub(crate) fn codes_between(&self, kernels: Kernels, low: u64, high: u64, mask: &mut Mask) {
         self.on_runs(mask, |run, mask| {

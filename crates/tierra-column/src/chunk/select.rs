@@ -48,7 +48,7 @@ pub struct Touched {
 }
 
 /// Up to this many members a set is tested one by one, a comparison of packed codes each.
-const MEMBERS_COMPARED: usize = 4;
+pub(super) const MEMBERS_COMPARED: usize = 4;
 /// Blocks whose values span at most this get a bitmap of the set; 32 KiB stay in a core's cache.
 const WINDOW_BITS: u64 = 1 << 18;
 

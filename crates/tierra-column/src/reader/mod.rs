@@ -155,6 +155,12 @@ impl ColumnReader {
             self.nulls.append_n_non_nulls(count);
             return;
         }
+        if count * ROWS_PER_LOOKUP < data.rows {
+            for row in mask {
+                self.nulls.append(!data.is_null(row));
+            }
+            return;
+        }
         let nulls = data.nulls(kernels, mask);
         if !nulls.any() {
             self.nulls.append_n_non_nulls(count);
