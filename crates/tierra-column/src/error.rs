@@ -40,14 +40,24 @@ pub enum FormatError {
     },
     /// A checksum does not match its bytes.
     #[error(
-        "{what} {index} fails its checksum (stored {stored:08x}, computed {computed:08x}): restore it from another copy"
+        "{what} fails its checksum (stored {stored:08x}, computed {computed:08x}): restore it from another copy"
     )]
     Checksum {
         /// What was checked.
         what: &'static str,
-        /// Which one of them (block number; 0 where there is only one).
-        index: u64,
         /// The checksum stored with the bytes.
+        stored: u32,
+        /// The checksum of the bytes as they are.
+        computed: u32,
+    },
+    /// A block's checksum does not match its bytes.
+    #[error(
+        "block {block} fails its checksum (stored {stored:08x}, computed {computed:08x}): restore it from another copy"
+    )]
+    BlockChecksum {
+        /// The block's number in its chunk.
+        block: usize,
+        /// The checksum in the chunk's directory.
         stored: u32,
         /// The checksum of the bytes as they are.
         computed: u32,
@@ -79,6 +89,19 @@ pub enum FormatError {
 }
 
 impl FormatError {
+    /// Compares a checksum with its bytes.
+    pub(crate) fn check_crc(what: &'static str, bytes: &[u8], stored: u32) -> Result<(), Self> {
+        let computed = crc32c::crc32c(bytes);
+        if computed == stored {
+            return Ok(());
+        }
+        Err(FormatError::Checksum {
+            what,
+            stored,
+            computed,
+        })
+    }
+
     pub(crate) fn corrupt(what: &'static str, why: impl Into<String>) -> Self {
         FormatError::Corrupt {
             what,

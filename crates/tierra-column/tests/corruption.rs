@@ -4,13 +4,24 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use arrow::array::ArrayRef;
 use support::{Nulls, Random, Shape, column, encode, read};
 use tierra_column::bits::Mask;
 use tierra_column::{
     Chunk, ColumnReader, Dictionary, Encoding, Filter, FormatError, LogicalType, Scratch, Value,
+    ValueSet,
 };
 use tierra_interleave::run_plain;
+
+fn step(value: &Value, steps: u64) -> Value {
+    match value {
+        Value::Ordinal(ordinal) => Value::Ordinal(ordinal + 3 * steps),
+        Value::Wide(value) => Value::Wide(value + i128::from(steps)),
+        Value::Bytes(_) => Value::Bytes(format!("Customer#{steps:09}").into_bytes().into()),
+    }
+}
 
 /// Everything a query may do with a chunk. Answers do not matter here.
 fn use_chunk(bytes: &[u8], ty: LogicalType, dictionary: Option<&Dictionary>) {
@@ -25,11 +36,14 @@ fn use_chunk(bytes: &[u8], ty: LogicalType, dictionary: Option<&Dictionary>) {
         _ => Value::Ordinal(1 << 31),
     };
     let mut scratch = Scratch::new();
-    for filter in [
+    let set = ValueSet::new((0..600).map(|i| step(&value, i)).collect()).unwrap();
+    let filters = [
+        Filter::in_set(Arc::new(set)),
         Filter::not_eq(value.clone()),
         Filter::less(value),
         Filter::is_null(),
-    ] {
+    ];
+    for filter in filters {
         let Ok(bound) = chunk.bind(&filter, dictionary) else {
             continue;
         };

@@ -261,11 +261,7 @@ impl Descriptor {
                 supported: VERSION,
             });
         }
-        check_crc(
-            "the descriptor of chunk",
-            &bytes[..124],
-            read_u32(bytes, 124),
-        )?;
+        FormatError::check_crc("a chunk's descriptor", &bytes[..124], read_u32(bytes, 124))?;
         let corrupt = |why: &str| FormatError::corrupt("a chunk's descriptor", why);
         let descriptor = Descriptor {
             ty: LogicalType::of_tag(array(bytes, 5)).ok_or_else(|| corrupt("unknown type"))?,
@@ -311,7 +307,7 @@ impl Descriptor {
             return Err(corrupt("the data lies outside the chunk"));
         }
         let directory = &bytes[DESCRIPTOR_BYTES..directory_end];
-        check_crc("the directory of chunk", directory, read_u32(bytes, 120))?;
+        FormatError::check_crc("a chunk's directory", directory, read_u32(bytes, 120))?;
         descriptor.check_entries(directory)?;
         Ok(descriptor)
     }
@@ -320,6 +316,9 @@ impl Descriptor {
     fn check_entries(&self, directory: &[u8]) -> Result<(), FormatError> {
         let room = (self.len_bytes - self.data_offset) as usize - PAD_BYTES;
         let mut null_count = 0_u64;
+        let Summary {
+            mut min, mut max, ..
+        } = Summary::EMPTY;
         for (block, entry) in directory.chunks_exact(ENTRY_BYTES).enumerate() {
             let entry = Entry::read(entry);
             let corrupt = |why: &str| {
@@ -362,6 +361,14 @@ impl Descriptor {
                 }
             }
             null_count += u64::from(entry.null_count);
+            (min, max) = (min.min(entry.min), max.max(entry.max));
+        }
+        // Dictionary entries hold codes, the descriptor the values' ordinals.
+        if self.encoding != Encoding::Dictionary && (min, max) != (self.min, self.max) {
+            return Err(FormatError::corrupt(
+                "a chunk's descriptor",
+                "its least and greatest value are not those of its blocks",
+            ));
         }
         if null_count != u64::from(self.null_count) || self.has_nulls != (null_count > 0) {
             return Err(FormatError::corrupt(
@@ -396,17 +403,4 @@ pub(crate) fn block_base(summary: Summary, null_codes: u64) -> u64 {
     } else {
         summary.min.wrapping_sub(null_codes)
     }
-}
-
-fn check_crc(what: &'static str, bytes: &[u8], stored: u32) -> Result<(), FormatError> {
-    let computed = crc32c::crc32c(bytes);
-    if computed == stored {
-        return Ok(());
-    }
-    Err(FormatError::Checksum {
-        what,
-        index: 0,
-        stored,
-        computed,
-    })
 }

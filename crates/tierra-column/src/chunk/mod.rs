@@ -150,7 +150,7 @@ impl<'a> Chunk<'a> {
     /// Checks the block's checksum.
     ///
     /// # Errors
-    /// [`FormatError::Checksum`] where it does not match.
+    /// [`FormatError::BlockChecksum`] where it does not match.
     ///
     /// # Panics
     /// If there is no such block.
@@ -161,9 +161,8 @@ impl<'a> Chunk<'a> {
         if computed == entry.crc {
             return Ok(());
         }
-        Err(FormatError::Checksum {
-            what: "block",
-            index: block as u64,
+        Err(FormatError::BlockChecksum {
+            block,
             stored: entry.crc,
             computed,
         })

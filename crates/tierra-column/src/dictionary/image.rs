@@ -171,7 +171,7 @@ impl Reading {
                 supported: VERSION,
             });
         }
-        check_crc(&head[..44], read_u32(head, 44))?;
+        FormatError::check_crc("a dictionary image", &head[..44], read_u32(head, 44))?;
         let is_strings = matches!(self, Reading::Strings { .. });
         if head[5] != part || head[6] != u8::from(is_strings) {
             return Err(corrupt("it is another part, or of another type"));
@@ -197,7 +197,7 @@ impl Reading {
             .ok()
             .and_then(|len| body.get(..len))
             .ok_or_else(|| truncated(len.saturating_add(HEAD_BYTES as u64)))?;
-        check_crc(body, read_u32(head, 40))?;
+        FormatError::check_crc("a dictionary image", body, read_u32(head, 40))?;
         match self {
             Reading::Ordinals(values) => {
                 if string_bytes != 0 {
@@ -256,17 +256,4 @@ fn read_strings(
         buffers.push(Buffer::from_vec(open));
     }
     Ok(())
-}
-
-fn check_crc(bytes: &[u8], stored: u32) -> Result<(), FormatError> {
-    let computed = crc32c::crc32c(bytes);
-    if computed == stored {
-        return Ok(());
-    }
-    Err(FormatError::Checksum {
-        what: "dictionary image",
-        index: 0,
-        stored,
-        computed,
-    })
 }
