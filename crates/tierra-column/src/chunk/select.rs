@@ -52,6 +52,9 @@ pub(super) const MEMBERS_COMPARED: usize = 4;
 /// Blocks whose values span at most this get a bitmap of the set; 32 KiB stay in a core's cache.
 const WINDOW_BITS: u64 = 1 << 18;
 
+/// From one selected row in this many on, the ends of a block's strings are unpacked at once.
+const ROWS_PER_END: usize = 8;
+
 impl Chunk<'_> {
     /// Keeps those rows of `mask` that pass the filter; rows beyond the block are dropped.
     ///
@@ -95,7 +98,7 @@ impl Chunk<'_> {
             match &bound.test {
                 Test::Nothing => *mask = Mask::none(),
                 Test::Everything => {}
-                Test::Values(resolved) => values(&data, resolved, mask)?,
+                Test::Values(resolved) => values(&data, resolved, mask, scratch)?,
                 test if self.descriptor.has_codes() => {
                     touched.decoded = codes(&data, test, mask, scratch);
                 }
@@ -220,7 +223,12 @@ fn ordinals(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Sc
 }
 
 /// Strings and wide DECIMALs, compared where they lie.
-fn values(data: &BlockData<'_>, resolved: &Resolved, mask: &mut Mask) -> Result<(), FormatError> {
+fn values(
+    data: &BlockData<'_>,
+    resolved: &Resolved,
+    mask: &mut Mask,
+    scratch: &mut Scratch,
+) -> Result<(), FormatError> {
     match data.payload {
         Payload::Wide(values) => {
             retain(mask, |row| {
@@ -228,12 +236,27 @@ fn values(data: &BlockData<'_>, resolved: &Resolved, mask: &mut Mask) -> Result<
             });
         }
         Payload::Strings(strings) => {
+            // For many rows all ends are unpacked at once.
+            let many = mask.count() * ROWS_PER_END > data.rows;
+            let ends = &mut scratch.codes[..data.rows];
+            if many {
+                scratch
+                    .kernels
+                    .unpack_u64(strings.ends, strings.width, ends);
+            }
             let mut outcome = Ok(());
-            retain(mask, |row| match strings.get(row) {
-                Ok(bytes) => resolved.bytes_pass(bytes),
-                Err(error) => {
-                    outcome = Err(error);
-                    false
+            retain(mask, |row| {
+                let bytes = match (many, row) {
+                    (false, _) => strings.get(row),
+                    (true, 0) => strings.slice((0, ends[0])),
+                    (true, _) => strings.slice((ends[row - 1], ends[row])),
+                };
+                match bytes {
+                    Ok(bytes) => resolved.bytes_pass(bytes),
+                    Err(error) => {
+                        outcome = Err(error);
+                        false
+                    }
                 }
             });
             outcome?;

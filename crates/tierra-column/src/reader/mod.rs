@@ -114,18 +114,19 @@ impl ColumnReader {
             }
             (column, _) if chunk.encoding() == Encoding::Dictionary => {
                 let dictionary = chunk.dictionary(dictionary)?;
-                let kernels = scratch.kernels;
-                let codes = dictionary_codes(&data, &mask, count, dictionary.len(), scratch)?;
+                dictionary_codes(&data, &mask, count, dictionary.len(), scratch)?;
+                let codes = &scratch.narrow[..count];
                 match (column, dictionary.values()) {
                     (Column::Strings(strings), Values::Strings(values)) => {
-                        strings.append_codes(values, codes, kernels)?;
+                        strings.append_codes(values, codes, scratch.kernels)?;
                     }
                     (column, Values::Ordinals(values)) => {
-                        let ordinals: Vec<u64> = codes
-                            .iter()
-                            .map(|&code| values.get(code as usize).copied().unwrap_or(0))
-                            .collect();
-                        column.extend(self.ty, Codes::Wide(&ordinals), 0);
+                        let ordinals = &mut scratch.selected[..count];
+                        for (ordinal, &code) in ordinals.iter_mut().zip(codes) {
+                            // Only a NULL row's code is beyond the (then empty) dictionary.
+                            *ordinal = values.get(code as usize).copied().unwrap_or(0);
+                        }
+                        column.extend(self.ty, Codes::Wide(ordinals), 0);
                     }
                     _ => {
                         return Err(FormatError::corrupt(
@@ -379,47 +380,42 @@ fn selected_codes<'s>(
     }
 }
 
-/// The selected dictionary codes of a block, 0 in place of NULL, each checked to be below `len`.
-fn dictionary_codes<'s>(
+/// Fills `scratch.narrow` with the selected dictionary codes of a block, 0 in place of NULL, each
+/// checked to be below `len`.
+fn dictionary_codes(
     data: &BlockData<'_>,
     mask: &Mask,
     count: usize,
     len: usize,
-    scratch: &'s mut Scratch,
-) -> Result<&'s [u32], FormatError> {
-    let null_codes = data.null_codes;
+    scratch: &mut Scratch,
+) -> Result<(), FormatError> {
     let Payload::Packed(run) = data.payload else {
         return Err(FormatError::corrupt(
             "a dictionary chunk",
             "it is not packed",
         ));
     };
-    if count * ROWS_PER_LOOKUP < data.rows || run.width > 32 {
-        for (out, row) in scratch.narrow.iter_mut().zip(mask) {
+    let (kernels, codes) = (scratch.kernels, &mut scratch.narrow);
+    if count * ROWS_PER_LOOKUP < data.rows {
+        for (out, row) in codes.iter_mut().zip(mask) {
             let code = Kernels::get(run.packed, run.width, row);
             *out = u32::try_from(code).map_err(|_| beyond(code, len))?;
         }
+    } else if count == data.rows {
+        kernels.unpack_u32(run.packed, run.width, &mut codes[..count]);
     } else {
-        let out = &mut scratch.narrow[..];
-        if count == data.rows {
-            let out = &mut out[..count];
-            scratch.kernels.unpack_u32(run.packed, run.width, out);
-        } else {
-            let kernels = scratch.kernels;
-            kernels.unpack_selected_u32(run.packed, run.width, run.rows, mask, out);
-        }
+        kernels.unpack_selected_u32(run.packed, run.width, run.rows, mask, &mut codes[..]);
     }
-    let codes = &mut scratch.narrow[..count];
     let mut greatest = 0;
-    for code in codes.iter_mut() {
-        *code = code.saturating_sub(null_codes as u32);
+    for code in &mut codes[..count] {
+        *code = code.saturating_sub(data.null_codes as u32);
         greatest = greatest.max(*code);
     }
     // An empty dictionary has nothing for NULL rows either: their code 0 is never looked up.
-    if greatest as usize >= len.max(1) || (len == 0 && null_codes == 0) {
+    if greatest as usize >= len.max(1) || (len == 0 && data.null_codes == 0) {
         return Err(beyond(greatest.into(), len));
     }
-    Ok(codes)
+    Ok(())
 }
 
 fn beyond(code: u64, len: usize) -> FormatError {
