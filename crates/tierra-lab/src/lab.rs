@@ -11,6 +11,8 @@ use crate::row::Row;
 
 /// Threads of every contender in a comparison.
 pub const THREADS: usize = 2;
+/// Where files lie in memory.
+const MEMORY: &str = "/dev/shm";
 /// The seed of everything random.
 pub const SEED: u64 = 0x7161_7272_6965;
 
@@ -62,12 +64,19 @@ impl Lab {
         Ok(path)
     }
 
-    /// A new, empty folder in memory, where this machine has one.
-    pub fn folder_in_memory(&self) -> Option<TempDir> {
+    /// A new, empty folder on the ordinary file system that goes when the caller drops it.
+    pub fn passing_folder(&self) -> Result<TempDir, LabError> {
+        let parent = self.scratch.path();
+        TempDir::new_in(parent).at(parent)
+    }
+
+    /// A new, empty folder in memory, which goes when the caller drops it. Not every machine has
+    /// one.
+    pub fn folder_in_memory(&self) -> Result<TempDir, LabError> {
         tempfile::Builder::new()
             .prefix("tierra-lab-")
-            .tempdir_in("/dev/shm")
-            .ok()
+            .tempdir_in(MEMORY)
+            .at(MEMORY)
     }
 
     /// The runtime whose worker threads every contender uses.

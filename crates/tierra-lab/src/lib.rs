@@ -27,6 +27,7 @@
 pub mod answer;
 pub mod bar;
 pub mod dataset;
+pub mod distributions;
 pub mod error;
 pub mod experiments;
 pub mod figure;
@@ -36,6 +37,7 @@ pub mod machine;
 pub mod peers;
 pub mod pin;
 pub mod progress;
+pub mod random;
 pub mod results;
 pub mod row;
 pub mod run;

@@ -9,6 +9,7 @@ use tierra_lab::lab::Lab;
 use tierra_lab::machine::Machine;
 use tierra_lab::table::aligned;
 use tierra_lab::{experiments, run, verdict};
+use tierra_memory::{LARGE_PAGE_BYTES, Region};
 
 /// Runs Tierra's experiments and judges their results.
 #[derive(Parser)]
@@ -102,7 +103,8 @@ fn run_all(names: &[String], quick: bool, out: &Path, scratch: &Path) -> Result<
             .map(|name| experiments::named(name))
             .collect::<Result<Vec<_>, _>>()?
     };
-    let machine = Machine::record(None);
+    let near = Region::near(LARGE_PAGE_BYTES).map(|region| region.page_size_bytes() as u64);
+    let machine = Machine::record(near.ok());
     let lab = Lab::new(quick, scratch)?;
     for experiment in chosen {
         run::run(experiment, &lab, &machine, out)?;

@@ -3,6 +3,8 @@
 //! An experiment measures rows. What they promise ([`Experiment::bars`]) and how they are shown
 //! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
 
+mod scan;
+
 use crate::bar::Bar;
 use crate::error::LabError;
 use crate::lab::Lab;
@@ -46,7 +48,7 @@ pub trait Experiment: Sync {
 
 /// Every experiment, in the order of `list`.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[]
+    &[&scan::Scan]
 }
 
 /// The experiment of that name.
