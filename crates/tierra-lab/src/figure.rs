@@ -22,7 +22,7 @@ const LINEAR_SPAN: f64 = 20.0;
 const FILL: f64 = 0.8;
 
 /// Okabe and Ito's colours: told apart by everybody.
-const COLORS: [RGBColor; 7] = [
+const COLORS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -30,6 +30,7 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(213, 94, 0),
     RGBColor(86, 180, 233),
     RGBColor(120, 120, 120),
+    RGBColor(20, 20, 20),
 ];
 
 /// Draws all views with something to show into one file.
@@ -113,7 +114,9 @@ where
     Y: AsRangedCoord<Value = f64>,
     Y::CoordDescType: ValueFormatter<f64>,
 {
-    let groups: Range<f64> = 0.0..grid.categories.len() as f64;
+    // Empty groups on the right leave the legend a place of its own.
+    let places = grid.categories.len() + grid.categories.len().div_ceil(5);
+    let groups: Range<f64> = 0.0..places as f64;
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
         .margin(12)
@@ -132,7 +135,7 @@ where
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_labels(2 * grid.categories.len() + 1)
+        .x_labels(2 * places + 1)
         .x_label_formatter(&name)
         .y_label_formatter(&|value| format!("{value}"))
         .light_line_style(WHITE)
