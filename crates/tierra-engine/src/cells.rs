@@ -143,11 +143,12 @@ fn write_values(ty: LogicalType, cells: &[Cell<'_>], out: &mut MutableBuffer) {
 }
 
 fn array_of(ty: LogicalType, cells: &[Cell<'_>], values: Buffer) -> Result<ArrayRef, ArrowError> {
-    let nulls = if cells.contains(&Cell::Null) {
+    let is_null = |cell: &Cell<'_>| matches!(cell, Cell::Null);
+    let nulls = if cells.iter().any(is_null) {
         Some(
             cells
                 .iter()
-                .map(|cell| *cell != Cell::Null)
+                .map(|cell| !is_null(cell))
                 .collect::<NullBuffer>(),
         )
     } else {

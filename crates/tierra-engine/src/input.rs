@@ -167,9 +167,22 @@ impl Input {
                 column: self.spec.columns[at].name.clone(),
                 expected: self.spec.columns[at].ty.to_string(),
                 row,
-                value: decimals.value_as_string(row),
+                value: decimal_text(decimals.value(row), decimals.scale()),
             }),
         }
+    }
+}
+
+/// The number with all its digits: arrow's own text stops at the type's precision.
+fn decimal_text(value: i128, scale: i8) -> String {
+    let scale = usize::try_from(scale).unwrap_or(0);
+    let digits = format!("{:0>width$}", value.unsigned_abs(), width = scale + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - scale);
+    let sign = if value < 0 { "-" } else { "" };
+    if scale == 0 {
+        format!("{sign}{whole}")
+    } else {
+        format!("{sign}{whole}.{fraction}")
     }
 }
 

@@ -14,6 +14,8 @@
 
 mod codec;
 mod layout;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

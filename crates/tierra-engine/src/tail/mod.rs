@@ -5,6 +5,8 @@
 //! sealing.
 
 mod log;
+#[cfg(test)]
+mod log_tests;
 mod payload;
 
 use std::sync::{Arc, OnceLock};

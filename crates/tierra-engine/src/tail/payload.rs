@@ -17,11 +17,11 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::{Buffer, MutableBuffer};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::read_record_batch;
 use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
-use arrow::ipc::{MetadataVersion, root_as_message};
+use arrow::ipc::{self, MetadataVersion, root_as_message};
 
 const HEADER_BYTES: usize = 16;
 const ALIGN: usize = 16;
@@ -72,17 +72,8 @@ pub(crate) fn decode(schema: &SchemaRef, bytes: &Buffer) -> Result<RecordBatch, 
     let batch = message
         .header_as_record_batch()
         .ok_or_else(|| ArrowError::IpcError("the record holds no rows".to_owned()))?;
-    let outside = batch.buffers().into_iter().flatten().any(|buffer| {
-        let end = usize::try_from(buffer.offset())
-            .ok()
-            .zip(usize::try_from(buffer.length()).ok());
-        end.and_then(|(at, len)| at.checked_add(len))
-            .is_none_or(|end| end > body_len)
-    });
-    if outside || batch.length() < 0 {
-        return Err(ArrowError::IpcError(
-            "a column lies outside the record".to_owned(),
-        ));
+    if let Some(what) = fault(&batch, schema, body_len) {
+        return Err(ArrowError::IpcError(what.to_owned()));
     }
     read_record_batch(
         &body,
@@ -92,4 +83,72 @@ pub(crate) fn decode(schema: &SchemaRef, bytes: &Buffer) -> Result<RecordBatch, 
         None,
         &message.version(),
     )
+}
+
+/// What arrow would take for granted, and panic over: the columns' buffers are as many as the
+/// schema says, and lie inside the body. What is inside them arrow validates itself.
+fn fault(
+    batch: &ipc::RecordBatch<'_>,
+    schema: &SchemaRef,
+    body_len: usize,
+) -> Option<&'static str> {
+    let (Some(nodes), Some(buffers)) = (batch.nodes(), batch.buffers()) else {
+        return Some("the record has no columns");
+    };
+    let rows = batch.length();
+    if rows < 0 || batch.compression().is_some() {
+        return Some("the record is not written as Tierra writes one");
+    }
+    let holds_views = |field: &FieldRef| *field.data_type() == DataType::Utf8View;
+    let views = schema
+        .fields()
+        .iter()
+        .filter(|field| holds_views(field))
+        .count();
+    let strings: Vec<i64> = batch.variadicBufferCounts().into_iter().flatten().collect();
+    let possible = 0..=buffers.len() as i64;
+    if nodes.len() != schema.fields().len()
+        || strings.len() != views
+        || !strings.iter().all(|count| possible.contains(count))
+    {
+        return Some("the record has another number of columns");
+    }
+    let mut strings = strings.into_iter();
+    let mut first = 0;
+    for (field, node) in schema.fields().iter().zip(nodes) {
+        if node.length() != rows || !(0..=rows).contains(&node.null_count()) {
+            return Some("a column has another number of rows");
+        }
+        let more = if holds_views(field) {
+            strings.next()
+        } else {
+            None
+        };
+        let end = first + 2 + more.unwrap_or(0) as usize;
+        if end > buffers.len() {
+            return Some("a column has too few buffers");
+        }
+        for buffer in (first..end).map(|at| buffers.get(at)) {
+            let place = usize::try_from(buffer.offset()).ok();
+            let place = place.zip(usize::try_from(buffer.length()).ok());
+            let end = place.and_then(|(offset, len)| offset.checked_add(len));
+            let aligned = (buffer.offset() as usize).is_multiple_of(ALIGN);
+            if !aligned || end.is_none_or(|end| end > body_len) {
+                return Some("a column lies outside the record");
+            }
+        }
+        let width = match field.data_type() {
+            DataType::Utf8View => size_of::<u128>(),
+            other => other.primitive_width().unwrap_or(1),
+        };
+        if !(buffers.get(first + 1).length() as usize).is_multiple_of(width) {
+            return Some("a column ends inside a value");
+        }
+        let valid_bits = buffers.get(first).length().saturating_mul(8);
+        if node.null_count() > 0 && valid_bits < rows {
+            return Some("a column has too few validity bits");
+        }
+        first = end;
+    }
+    (first != buffers.len()).then_some("the record has buffers of no column")
 }

@@ -1,0 +1,233 @@
+//! The manifest's promises: it reads back, its bytes stay what they are, and no bytes harm.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use tierra_column::{Encoding, LogicalType};
+
+use super::*;
+use crate::spec::ColumnSpec;
+
+/// A manifest with every kind of field in it.
+fn sample() -> Manifest {
+    let types = [
+        LogicalType::Boolean,
+        LogicalType::Integer,
+        LogicalType::BigInt,
+        LogicalType::Decimal {
+            precision: 38,
+            scale: 7,
+        },
+        LogicalType::Double,
+        LogicalType::Date,
+        LogicalType::Timestamp,
+        LogicalType::Varchar,
+    ];
+    let encodings = [
+        None,
+        Some(Encoding::Plain),
+        Some(Encoding::Static),
+        Some(Encoding::Dynamic),
+        Some(Encoding::FrameOfReference),
+        Some(Encoding::Delta),
+        Some(Encoding::Dictionary),
+        None,
+    ];
+    let column = |at: usize| ColumnSpec {
+        name: format!("cölumn {at}"),
+        ty: types[at],
+        nullable: at % 2 == 1,
+        encoding: encodings[at],
+        near: [None, Some(true), Some(false)][at % 3],
+    };
+    let extent = |at: u64| Extent {
+        offset: 4096 * at,
+        len_bytes: 1000 + at,
+    };
+    let place = |at: u64| Place {
+        extent: extent(at),
+        offset: 64,
+        len_bytes: 900,
+    };
+    let mut dictionaries = vec![None; types.len()];
+    dictionaries[7] = Some(DictionaryEntry {
+        generation: 3,
+        main: place(10),
+        deltas: vec![place(11), place(12)],
+    });
+    let chunk = |at: u32| ChunkPlace {
+        extent: at / 4,
+        offset: u64::from(at % 4) * 128,
+        len_bytes: 100,
+    };
+    let segment = |id: u32, rows: u32| {
+        Arc::new(SegmentEntry {
+            id,
+            rows,
+            extents: vec![extent(20 + u64::from(id)), extent(30 + u64::from(id))],
+            chunks: (0..8).map(chunk).collect(),
+        })
+    };
+    let spec = TableSpec {
+        name: "lineörder".to_owned(),
+        columns: (0..types.len()).map(column).collect(),
+        primary_key: vec![2, 0],
+    };
+    let logs = vec![
+        LogEntry {
+            extent: extent(40),
+            epoch: 17,
+        },
+        LogEntry {
+            extent: extent(41),
+            epoch: 19,
+        },
+    ];
+    let table = TableEntry {
+        id: 4,
+        spec: Arc::new(spec),
+        next_segment_id: 9,
+        delete_vector_version: 0,
+        dictionaries,
+        segments: vec![segment(1, 1 << 20), segment(7, 1)],
+        tail: TailEntry {
+            segment_id: 8,
+            first_sequence: 123,
+            logs,
+        },
+    };
+    let empty = TableEntry {
+        id: 2,
+        spec: Arc::new(TableSpec {
+            name: "t".to_owned(),
+            columns: vec![ColumnSpec::new("c", LogicalType::Integer)],
+            primary_key: vec![],
+        }),
+        next_segment_id: 1,
+        delete_vector_version: 0,
+        dictionaries: vec![None],
+        segments: vec![],
+        tail: TailEntry::default(),
+    };
+    Manifest {
+        version: 42,
+        next_table_id: 5,
+        tables: vec![Arc::new(table), Arc::new(empty)],
+    }
+}
+
+/// The bytes with a checksum that holds.
+fn reseal(bytes: &mut [u8]) {
+    let crc = crc32c::crc32c(&bytes[HEADER_BYTES..]);
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+}
+
+#[test]
+fn it_reads_back() {
+    let mut bytes = sample().encode();
+    assert_eq!(Manifest::decode(&bytes).unwrap(), sample());
+    // An extent may be longer.
+    bytes.extend_from_slice(&[0xff; 100]);
+    assert_eq!(Manifest::decode(&bytes).unwrap(), sample());
+    assert_eq!(
+        Manifest::decode(&Manifest::default().encode()).unwrap(),
+        Manifest::default()
+    );
+}
+
+#[test]
+fn every_extent_is_named_once() {
+    let offsets: Vec<u64> = sample()
+        .extents()
+        .iter()
+        .map(|extent| extent.offset / 4096)
+        .collect();
+    assert_eq!(offsets, [10, 11, 12, 21, 27, 31, 37, 40, 41]);
+}
+
+/// Format version 1, as it was first written. `TIERRA_BLESS=1` writes the file, for a new version.
+#[test]
+fn its_bytes_stay_what_they_are() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-1.bin");
+    if std::env::var_os("TIERRA_BLESS").is_some() {
+        std::fs::write(&path, sample().encode()).unwrap();
+    }
+    let golden = std::fs::read(&path).unwrap();
+    assert_eq!(
+        Manifest::decode(&golden).unwrap(),
+        sample(),
+        "an old manifest is not understood"
+    );
+    assert_eq!(
+        sample().encode(),
+        golden,
+        "the layout changed: it needs a new version byte"
+    );
+}
+
+#[test]
+fn what_is_cut_short_or_newer_or_damaged_is_refused_with_the_reason() {
+    let bytes = sample().encode();
+    for len in 0..bytes.len() {
+        let error = Manifest::decode(&bytes[..len]).unwrap_err();
+        assert!(
+            matches!(error, ManifestError::Truncated { .. }),
+            "{len} bytes: {error}"
+        );
+    }
+    let changed = |at: usize| {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1 << (at % 8);
+        Manifest::decode(&bytes).unwrap_err()
+    };
+    assert!(matches!(changed(3), ManifestError::Magic));
+    let mut newer = bytes.clone();
+    newer[8] = FORMAT_VERSION + 1;
+    let error = Manifest::decode(&newer).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("has format version 2, this Tierra reads up to 1"),
+        "{error}"
+    );
+    for at in HEADER_BYTES..bytes.len() {
+        assert!(matches!(changed(at), ManifestError::Checksum { .. }));
+    }
+}
+
+proptest! {
+    /// Bytes with a valid checksum and hostile content: no panic, no huge allocation, and whatever
+    /// is believed can be written and read again.
+    #[test]
+    fn hostile_bytes_are_errors(changes in prop::collection::vec((0..4096_usize, any::<u8>()), 1..8), cut in 0..4096_usize) {
+        let mut bytes = sample().encode();
+        let body = bytes.len() - HEADER_BYTES;
+        for (at, value) in changes {
+            bytes[HEADER_BYTES + at % body] = value;
+        }
+        if cut % 3 == 0 {
+            bytes.truncate(HEADER_BYTES + cut % body);
+            let len = (bytes.len() - HEADER_BYTES) as u64;
+            bytes[16..24].copy_from_slice(&len.to_le_bytes());
+        }
+        reseal(&mut bytes);
+        if let Ok(manifest) = Manifest::decode(&bytes) {
+            prop_assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
+        }
+    }
+}
+
+#[test]
+fn a_list_is_believed_only_as_long_as_it_could_be() {
+    let mut bytes = Manifest::default().encode();
+    // The number of tables.
+    bytes[HEADER_BYTES + 16..HEADER_BYTES + 20].copy_from_slice(&u32::MAX.to_le_bytes());
+    reseal(&mut bytes);
+    let error = Manifest::decode(&bytes).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("claims 4294967295 items, 0 bytes are left"),
+        "{error}"
+    );
+}
