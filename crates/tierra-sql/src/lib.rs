@@ -1,1 +1,43 @@
-//! placeholder
+//! SQL over Tierra tables, by DataFusion.
+//!
+//! This crate alone knows DataFusion. It adds what a table of packed columns in two speeds of memory
+//! needs: predicates that are evaluated on codes, scans shared by threads, look-ups by
+//! key that hide cache misses, point queries that are never planned twice, and files loaded or
+//! undone as a whole ([`load`]).
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use tierra_engine::{Database, DatabaseOptions};
+//! use tierra_sql::{Outcome, Session, SessionOptions};
+//!
+//! let database = Database::create("db".as_ref(), &DatabaseOptions::default())?;
+//! let session = Session::new(database, &SessionOptions::default())?;
+//! session.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR); INSERT INTO t VALUES (1, 'x')").await?;
+//! let rows = session.query("SELECT name FROM t WHERE id = 1").await?;
+//! assert_eq!(rows[0].num_rows(), 1);
+//! # Ok(()) }
+//! ```
+
+mod catalog;
+mod ddl;
+mod error;
+mod filter;
+mod in_set;
+pub mod load;
+mod names;
+mod outcome;
+mod point;
+mod prepared;
+mod scan;
+mod session;
+mod settings;
+mod sink;
+mod statement;
+mod statistics;
+mod table;
+mod types;
+mod values;
+
+pub use error::{DefinitionError, PreparedError, SqlError};
+pub use outcome::{Done, Outcome, Rows, Work};
+pub use session::{Session, SessionOptions};

@@ -1,0 +1,80 @@
+//! The database as DataFusion's planner looks it up: one catalog, one schema, the tables in it.
+//!
+//! A table's provider is made anew for every statement that names it, so nothing here can go stale.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::common::exec_err;
+use datafusion::error::Result;
+use tierra_engine::Database;
+
+use crate::table::TierraTable;
+
+/// The only schema.
+pub(crate) const SCHEMA: &str = "public";
+/// The only catalog.
+pub(crate) const CATALOG: &str = "tierra";
+
+/// A catalog with the one schema of a database.
+#[derive(Debug)]
+pub(crate) struct TierraCatalog {
+    schema: Arc<TierraSchema>,
+}
+
+impl TierraCatalog {
+    pub(crate) fn new(database: Arc<Database>) -> Self {
+        Self {
+            schema: Arc::new(TierraSchema { database }),
+        }
+    }
+}
+
+impl CatalogProvider for TierraCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.to_string()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        (name == SCHEMA).then(|| Arc::clone(&self.schema) as Arc<dyn SchemaProvider>)
+    }
+}
+
+struct TierraSchema {
+    database: Arc<Database>,
+}
+
+impl std::fmt::Debug for TierraSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TierraSchema")
+            .field("tables", &self.database.tables())
+            .finish()
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for TierraSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.database.tables()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let table = self.database.table(name);
+        Ok(table.map(|table| Arc::new(TierraTable::new(table)) as Arc<dyn TableProvider>))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.database.table(name).is_some()
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        _table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        exec_err!(
+            "'{name}': a database holds tables only; views and external tables are not supported, use WITH or FROM 'file.parquet'"
+        )
+    }
+}

@@ -1,0 +1,220 @@
+//! CREATE TABLE and DROP TABLE, which say more than DataFusion's plans can carry: keys, and per
+//! column an encoding and a tier.
+//!
+//! ```sql
+//! CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR NOT NULL, amount DECIMAL(12, 2))
+//!   WITH ('name.encoding' = 'dictionary', 'amount.tier' = 'far');
+//! ```
+
+use arrow::datatypes::Schema;
+use datafusion::sql::sqlparser::ast::{
+    self, ColumnOption, CreateTable, CreateTableOptions, Expr, SqlOption, TableConstraint,
+};
+use tierra_engine::{ColumnSpec, TableSpec};
+
+use crate::error::DefinitionError;
+use crate::names::{identifier, single_name};
+use crate::types;
+
+/// The table that a CREATE TABLE without a query describes.
+pub(crate) fn table_spec(create: &CreateTable) -> Result<TableSpec, DefinitionError> {
+    refuse_unknown_clauses(create)?;
+    let name = table_name(&create.name)?;
+    if create.columns.is_empty() {
+        return Err(DefinitionError::NoColumns(name));
+    }
+    let mut key: Option<Vec<String>> = None;
+    let mut declare_key = |columns: Vec<String>| match key.replace(columns) {
+        None => Ok(()),
+        Some(_) => Err(DefinitionError::TwoKeys(name.clone())),
+    };
+    let mut columns = Vec::with_capacity(create.columns.len());
+    for column in &create.columns {
+        let column_name = identifier(&column.name);
+        let mut spec = ColumnSpec::new(
+            column_name.clone(),
+            types::from_sql(&column_name, &column.data_type)?,
+        );
+        for option in &column.options {
+            match &option.option {
+                ColumnOption::Null => {}
+                ColumnOption::NotNull => spec.nullable = false,
+                ColumnOption::PrimaryKey(_) => declare_key(vec![column_name.clone()])?,
+                other => {
+                    return Err(DefinitionError::Unsupported(format!(
+                        "column '{column_name}': {other}"
+                    )));
+                }
+            }
+        }
+        columns.push(spec);
+    }
+    for constraint in &create.constraints {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                let parts = key.columns.iter().map(|column| match &column.column.expr {
+                    Expr::Identifier(ident) => Ok(identifier(ident)),
+                    other => Err(DefinitionError::Unsupported(format!(
+                        "PRIMARY KEY on {other}"
+                    ))),
+                });
+                declare_key(parts.collect::<Result<_, _>>()?)?;
+            }
+            other => return Err(DefinitionError::Unsupported(other.to_string())),
+        }
+    }
+    with_key_and_options(
+        TableSpec {
+            name,
+            columns,
+            primary_key: Vec::new(),
+        },
+        key,
+        create,
+    )
+}
+
+/// The table that CREATE TABLE AS SELECT describes, given what the query yields.
+pub(crate) fn table_spec_of_query(
+    create: &CreateTable,
+    schema: &Schema,
+) -> Result<TableSpec, DefinitionError> {
+    refuse_unknown_clauses(create)?;
+    let name = table_name(&create.name)?;
+    if !create.columns.is_empty() {
+        return Err(DefinitionError::Unsupported(
+            "CREATE TABLE with columns AND a query".to_string(),
+        ));
+    }
+    let spec = spec_of_schema(name, schema)?;
+    with_key_and_options(spec, None, create)
+}
+
+/// A table for rows of `schema`, whose encodings and placement Tierra chooses.
+pub(crate) fn spec_of_schema(name: String, schema: &Schema) -> Result<TableSpec, DefinitionError> {
+    let columns = schema.fields().iter().map(|field| {
+        let ty = types::from_arrow(field.name(), field.data_type())?;
+        Ok(ColumnSpec {
+            nullable: field.is_nullable(),
+            ..ColumnSpec::new(field.name(), ty)
+        })
+    });
+    Ok(TableSpec {
+        columns: columns.collect::<Result<_, _>>()?,
+        name,
+        primary_key: Vec::new(),
+    })
+}
+
+/// The name of a table in the only schema.
+pub(crate) fn table_name(name: &ast::ObjectName) -> Result<String, DefinitionError> {
+    single_name(name).ok_or_else(|| {
+        DefinitionError::Unsupported(format!(
+            "table name '{name}' outside schema '{}'",
+            crate::catalog::SCHEMA
+        ))
+    })
+}
+
+/// Clauses that are parsed but mean nothing here must not be swallowed.
+fn refuse_unknown_clauses(create: &CreateTable) -> Result<(), DefinitionError> {
+    let refuse = |what: &str| Err(DefinitionError::Unsupported(what.to_string()));
+    if create.or_replace {
+        return refuse("CREATE OR REPLACE TABLE");
+    }
+    if create.temporary {
+        return refuse("CREATE TEMPORARY TABLE");
+    }
+    if create.like.is_some() {
+        return refuse("CREATE TABLE LIKE");
+    }
+    if create.partition_by.is_some() || create.order_by.is_some() || create.cluster_by.is_some() {
+        return refuse("PARTITION BY, ORDER BY or CLUSTER BY in CREATE TABLE");
+    }
+    match &create.table_options {
+        CreateTableOptions::None | CreateTableOptions::With(_) => Ok(()),
+        other => refuse(&format!(
+            "'{other}' in CREATE TABLE; use WITH ('COLUMN.encoding' = ..)"
+        )),
+    }
+}
+
+fn with_key_and_options(
+    mut spec: TableSpec,
+    key: Option<Vec<String>>,
+    create: &CreateTable,
+) -> Result<TableSpec, DefinitionError> {
+    for column in key.unwrap_or_default() {
+        let place = place(&spec, &column, "the primary key")?;
+        spec.columns[place].nullable = false;
+        spec.primary_key.push(place);
+    }
+    if let CreateTableOptions::With(options) = &create.table_options {
+        for option in options {
+            apply(&mut spec, option)?;
+        }
+    }
+    Ok(spec)
+}
+
+fn apply(spec: &mut TableSpec, option: &SqlOption) -> Result<(), DefinitionError> {
+    let SqlOption::KeyValue { key, value } = option else {
+        return Err(DefinitionError::UnknownOption {
+            option: option.to_string(),
+        });
+    };
+    let key = key.value.clone();
+    let value = match value {
+        Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::SingleQuotedString(text),
+            ..
+        }) => text.to_lowercase(),
+        Expr::Identifier(ident) => ident.value.to_lowercase(),
+        other => other.to_string(),
+    };
+    let Some((column, property)) = key.rsplit_once('.') else {
+        return Err(DefinitionError::UnknownOption { option: key });
+    };
+    let wrong = |valid| DefinitionError::OptionValue {
+        option: key.clone(),
+        value: value.clone(),
+        valid,
+    };
+    match property {
+        "encoding" => {
+            let encoding = value
+                .parse()
+                .map_err(|_| wrong("plain, static, dynamic, for, delta and dictionary"))?;
+            let place = place(spec, column, &format!("option '{key}'"))?;
+            spec.columns[place].encoding = Some(encoding);
+        }
+        "tier" => {
+            let near = match value.as_str() {
+                "near" => true,
+                "far" => false,
+                _ => return Err(wrong("near and far")),
+            };
+            let place = place(spec, column, &format!("option '{key}'"))?;
+            spec.columns[place].near = Some(near);
+        }
+        _ => return Err(DefinitionError::UnknownOption { option: key }),
+    }
+    Ok(())
+}
+
+fn place(spec: &TableSpec, column: &str, what: &str) -> Result<usize, DefinitionError> {
+    spec.columns
+        .iter()
+        .position(|other| other.name == column)
+        .ok_or_else(|| DefinitionError::UnknownColumn {
+            what: what.to_string(),
+            column: column.to_string(),
+            table: spec.name.clone(),
+            columns: spec
+                .columns
+                .iter()
+                .map(|column| column.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+}

@@ -1,0 +1,239 @@
+//! What can go wrong with a statement, said in the user's words.
+//!
+//! Errors of the engine travel through DataFusion's operators as boxed sources; [`SqlError`] unpacks
+//! them again, so that a duplicate key reads the same whether it came from INSERT or from a load.
+
+use std::error::Error;
+
+use datafusion::error::DataFusionError;
+
+use crate::load::LoadError;
+
+/// Why a statement failed. Whatever the variant, the tables are as they were before the statement.
+#[derive(Debug, thiserror::Error)]
+pub enum SqlError {
+    /// The text is no SQL.
+    #[error("syntax error: {0}")]
+    Syntax(String),
+    /// A CREATE TABLE or DROP TABLE that makes no sense.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// PREPARE, EXECUTE or DEALLOCATE of something unsuitable.
+    #[error(transparent)]
+    Prepared(#[from] PreparedError),
+    /// A file could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A query that cannot be planned or that failed while it ran.
+    #[error("{message}")]
+    Query {
+        /// What went wrong, without the planner's internal prefixes.
+        message: String,
+        /// The error as it was raised.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The table's storage refused: duplicate key, full memory, damaged data.
+    #[error(transparent)]
+    Engine(Box<dyn Error + Send + Sync>),
+    /// One of several statements failed; those before it have taken effect.
+    #[error("statement {number} (`{statement}`): {source}")]
+    InStatement {
+        /// Its place in the text, from 1.
+        number: usize,
+        /// Its first characters.
+        statement: String,
+        /// What went wrong.
+        source: Box<SqlError>,
+    },
+}
+
+/// Why a table cannot be created or dropped.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// A type Tierra has no column for.
+    #[error(
+        "column '{column}': type {ty} is not supported; use BOOLEAN, INTEGER, BIGINT, DECIMAL(p, s), \
+         DOUBLE, DATE, TIMESTAMP or VARCHAR"
+    )]
+    UnsupportedType {
+        /// The column.
+        column: String,
+        /// Its type as written.
+        ty: String,
+    },
+    /// `DECIMAL(p, s)` outside what 16 bytes hold.
+    #[error(
+        "column '{column}': DECIMAL({precision}, {scale}) needs 1 <= precision <= 38 and 0 <= scale <= precision"
+    )]
+    DecimalBounds {
+        /// The column.
+        column: String,
+        /// Digits in all.
+        precision: i64,
+        /// Digits after the point.
+        scale: i64,
+    },
+    /// A key or option that names no column.
+    #[error(
+        "{what} names column '{column}', which table '{table}' does not have; its columns are {columns}"
+    )]
+    UnknownColumn {
+        /// What names it: the primary key, or an option.
+        what: String,
+        /// The unknown name.
+        column: String,
+        /// The table.
+        table: String,
+        /// The names there are.
+        columns: String,
+    },
+    /// `WITH (..)` with something unknown.
+    #[error(
+        "option '{option}' is unknown; write 'COLUMN.encoding' = 'plain|static|dynamic|for|delta|dictionary' or 'COLUMN.tier' = 'near|far'"
+    )]
+    UnknownOption {
+        /// The option as written.
+        option: String,
+    },
+    /// A known option with a wrong value.
+    #[error("option '{option}' cannot be '{value}'; valid are {valid}")]
+    OptionValue {
+        /// The option as written.
+        option: String,
+        /// Its value as written.
+        value: String,
+        /// What it could be.
+        valid: &'static str,
+    },
+    /// A clause Tierra does not have.
+    #[error("{0} is not supported")]
+    Unsupported(String),
+    /// More than one PRIMARY KEY.
+    #[error("table '{0}' has more than one PRIMARY KEY")]
+    TwoKeys(String),
+    /// CREATE TABLE without columns.
+    #[error("table '{0}' needs at least one column")]
+    NoColumns(String),
+    /// There is no such table.
+    #[error("table '{0}' does not exist")]
+    NoSuchTable(String),
+}
+
+/// Why a prepared statement cannot be stored or executed.
+#[derive(Debug, thiserror::Error)]
+pub enum PreparedError {
+    /// The name is taken.
+    #[error("a prepared statement '{0}' already exists; DEALLOCATE it first")]
+    Exists(String),
+    /// No point query has that name.
+    #[error(
+        "there is no prepared point query '{0}'; PREPARE it AS SELECT .. FROM table WHERE key = $1"
+    )]
+    Unknown(String),
+    /// The wrong number of arguments.
+    #[error("prepared statement '{name}' takes {expected} argument(s), not {given}")]
+    Arguments {
+        /// The statement.
+        name: String,
+        /// Parameters it has.
+        expected: usize,
+        /// Arguments it was given.
+        given: usize,
+    },
+    /// An argument that is no value of the key's type.
+    #[error("prepared statement '{name}': argument ${parameter} is {value}, expected {expected}")]
+    Argument {
+        /// The statement.
+        name: String,
+        /// Which parameter, from 1.
+        parameter: usize,
+        /// The argument as written.
+        value: String,
+        /// The type that fits.
+        expected: String,
+    },
+    /// The table has gone since.
+    #[error("prepared statement '{name}': table '{table}' was dropped since; prepare it again")]
+    TableGone {
+        /// The statement.
+        name: String,
+        /// The table.
+        table: String,
+    },
+}
+
+impl SqlError {
+    /// Wrap an error of the engine.
+    pub(crate) fn engine(error: impl Error + Send + Sync + 'static) -> Self {
+        SqlError::Engine(Box::new(error))
+    }
+}
+
+impl From<DataFusionError> for SqlError {
+    fn from(error: DataFusionError) -> Self {
+        match unwrap(error) {
+            DataFusionError::External(source) => match source.downcast::<SqlError>() {
+                Ok(own) => *own,
+                Err(source) => SqlError::Engine(source),
+            },
+            DataFusionError::SQL(error, _) => SqlError::Syntax(parser_message(&error.to_string())),
+            error => {
+                let message = message_of(&error);
+                SqlError::Query {
+                    message,
+                    source: Box::new(error),
+                }
+            }
+        }
+    }
+}
+
+/// Strip the layers that say where in the executor an error passed by.
+fn unwrap(error: DataFusionError) -> DataFusionError {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            unwrap(*inner)
+        }
+        DataFusionError::Shared(shared) => match std::sync::Arc::try_unwrap(shared) {
+            Ok(inner) => unwrap(inner),
+            Err(shared) => DataFusionError::Shared(shared),
+        },
+        DataFusionError::ArrowError(inner, backtrace) => match *inner {
+            arrow::error::ArrowError::ExternalError(source) => DataFusionError::External(source),
+            other => DataFusionError::ArrowError(Box::new(other), backtrace),
+        },
+        other => other,
+    }
+}
+
+fn parser_message(message: &str) -> String {
+    message
+        .strip_prefix("sql parser error: ")
+        .unwrap_or(message)
+        .to_string()
+}
+
+/// The sentence a user needs: the root cause without the planner's prefixes.
+fn message_of(error: &DataFusionError) -> String {
+    let text = match error.find_root() {
+        DataFusionError::Plan(text)
+        | DataFusionError::Execution(text)
+        | DataFusionError::NotImplemented(text)
+        | DataFusionError::Configuration(text) => text.clone(),
+        DataFusionError::SchemaError(error, _) => error.to_string(),
+        DataFusionError::ArrowError(error, _) => match error.as_ref() {
+            arrow::error::ArrowError::CastError(text)
+            | arrow::error::ArrowError::ParseError(text)
+            | arrow::error::ArrowError::ComputeError(text)
+            | arrow::error::ArrowError::InvalidArgumentError(text)
+            | arrow::error::ArrowError::ArithmeticOverflow(text) => text.clone(),
+            other => other.to_string(),
+        },
+        other => other.strip_backtrace(),
+    };
+    match text.split_once("\n\nbacktrace:") {
+        Some((head, _)) => head.to_string(),
+        None => text,
+    }
+}

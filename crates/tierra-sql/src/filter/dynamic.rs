@@ -1,0 +1,124 @@
+//! Filters that become known while a query runs: the build side of a hash join, the worst row that
+//! a top-k still holds.
+//!
+//! The partitions of a scan share one [`DynamicFilters`]. Before each batch they ask whether the
+//! expressions have moved on; the first one to see it translates them, the others take the result.
+//! These filters only save work: rows they pass wrongly are dropped by the operator that made them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use datafusion::physical_expr::utils::split_conjunction;
+use datafusion::physical_expr_common::physical_expr::{
+    PhysicalExpr, snapshot_generation, snapshot_physical_expr,
+};
+use tierra_column::{Filter, FilterKind, Value};
+use tierra_engine::Snapshot;
+
+use super::{ColumnFilters, on_column, single_column};
+use crate::table::column_domain;
+
+/// The dynamic filters of one scan.
+#[derive(Debug, Default)]
+pub(crate) struct DynamicFilters {
+    /// Each with its columns as indices of the table.
+    expressions: Vec<Arc<dyn PhysicalExpr>>,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Current {
+    generation: u64,
+    version: u64,
+    filters: Arc<ColumnFilters>,
+}
+
+impl DynamicFilters {
+    pub(crate) fn new(expressions: Vec<Arc<dyn PhysicalExpr>>) -> Self {
+        Self {
+            expressions,
+            current: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn expressions(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.expressions
+    }
+
+    /// The filters known by now, with a version that grows whenever they change.
+    pub(crate) fn known(
+        &self,
+        snapshot: &Snapshot,
+        schema: &SchemaRef,
+    ) -> Result<(u64, Arc<ColumnFilters>)> {
+        if self.expressions.is_empty() {
+            return Ok((0, Arc::default()));
+        }
+        let generation = self
+            .expressions
+            .iter()
+            .map(snapshot_generation)
+            .fold(0, u64::wrapping_add);
+        // A partition that panicked left a filter that was complete.
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.generation != generation {
+            current.filters = Arc::new(self.translate(snapshot, schema)?);
+            current.generation = generation;
+            current.version += 1;
+        }
+        Ok((current.version, Arc::clone(&current.filters)))
+    }
+
+    fn translate(&self, snapshot: &Snapshot, schema: &SchemaRef) -> Result<ColumnFilters> {
+        let mut filters: ColumnFilters = Vec::new();
+        for expression in &self.expressions {
+            let expression = snapshot_physical_expr(Arc::clone(expression))?;
+            for conjunct in split_conjunction(&expression) {
+                let Some(column) = single_column(conjunct) else {
+                    continue;
+                };
+                let mut domain = column_domain(snapshot, schema, column);
+                // The bounds of a build side come before its look-up and narrow what to try.
+                let narrower = filters.iter().filter(|(other, _)| *other == column);
+                domain.bounds =
+                    narrower.fold(domain.bounds, |bounds, (_, filter)| narrow(bounds, filter));
+                if let Some(filter) = on_column(conjunct, &domain)? {
+                    add(&mut filters, column, filter);
+                }
+            }
+        }
+        Ok(filters)
+    }
+}
+
+/// Keep one filter per column where one can say all.
+fn add(filters: &mut ColumnFilters, column: usize, filter: Filter) {
+    if let Some((_, known)) = filters.iter_mut().find(|(other, _)| *other == column)
+        && let Some(both) = known.clone().and(filter.clone())
+    {
+        *known = both;
+        return;
+    }
+    filters.push((column, filter));
+}
+
+/// The part of `bounds` that `filter` leaves.
+fn narrow(bounds: Option<(Value, Value)>, filter: &Filter) -> Option<(Value, Value)> {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    let (mut low, mut high) = bounds?;
+    if let FilterKind::Ranges(ranges) = &filter.kind
+        && let (Some(first), Some(last)) = (ranges.first(), ranges.last())
+    {
+        // An excluded end is kept: trying one value more changes nothing.
+        match &first.0 {
+            Included(value) | Excluded(value) if *value > low => low = value.clone(),
+            Included(_) | Excluded(_) | Unbounded => {}
+        }
+        match &last.1 {
+            Included(value) | Excluded(value) if *value < high => high = value.clone(),
+            Included(_) | Excluded(_) | Unbounded => {}
+        }
+    }
+    Some((low, high))
+}

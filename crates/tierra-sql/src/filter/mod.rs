@@ -1,0 +1,27 @@
+//! Predicates as DataFusion states them, turned into the engine's [`Filter`]s on one column.
+//!
+//! The invariant: a filter made here passes exactly the rows for which the predicate is *true*, on
+//! packed codes as on values. What cannot be said exactly is refused, and stays with the executor.
+//! Two ways lead from an expression to a filter:
+//!
+//! ```text
+//! comparisons, BETWEEN, IN, LIKE 'abc%'   -- structure -->  ranges, sets          (translate.rs)
+//! anything deterministic on one column    -- evaluate  -->  one bit per code, or
+//!                                            once per       a set of the values
+//!                                            distinct value that pass              (domain.rs)
+//! ```
+
+mod domain;
+mod dynamic;
+mod pushable;
+mod ranges;
+mod translate;
+
+pub(crate) use dynamic::DynamicFilters;
+pub(crate) use pushable::{is_pushable, unqualified};
+pub(crate) use translate::{ColumnDomain, on_column, single_column};
+
+use tierra_column::Filter;
+
+/// Filters on columns of a table, all of which must hold.
+pub(crate) type ColumnFilters = Vec<(usize, Filter)>;

@@ -1,0 +1,135 @@
+//! Which predicates a scan takes over: those on one column that may be evaluated on any value.
+//!
+//! Evaluating once per distinct value visits values that no surviving row has, so nothing that can
+//! fail on a value (division, narrowing casts, parsing) is taken: it would raise errors for rows that
+//! another predicate excludes.
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, Operator};
+
+use crate::in_set::InSet;
+
+/// Deterministic functions that are defined for every argument.
+const TOTAL_FUNCTIONS: &[&str] = &[
+    "ascii",
+    "bit_length",
+    "btrim",
+    "character_length",
+    "coalesce",
+    "contains",
+    "date_part",
+    "date_trunc",
+    "ends_with",
+    "left",
+    "lower",
+    "ltrim",
+    "nullif",
+    "octet_length",
+    "replace",
+    "reverse",
+    "right",
+    "rtrim",
+    "starts_with",
+    "strpos",
+    "substr",
+    "substr_index",
+    "translate",
+    "upper",
+];
+
+/// Whether the scan evaluates `predicate` exactly.
+pub(crate) fn is_pushable(predicate: &Expr, schema: &DFSchema) -> bool {
+    predicate.column_refs().len() == 1 && is_total(predicate, schema)
+}
+
+fn is_total(predicate: &Expr, schema: &DFSchema) -> bool {
+    let mut total = true;
+    // The closure never fails.
+    let _ = predicate.apply(|expr| {
+        total &= match expr {
+            Expr::Column(_)
+            | Expr::Literal(_, _)
+            | Expr::Alias(_)
+            | Expr::Not(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::IsTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsUnknown(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsNotFalse(_)
+            | Expr::IsNotUnknown(_)
+            | Expr::Between(_)
+            | Expr::Like(_)
+            | Expr::Case(_)
+            | Expr::InList(_) => true,
+            Expr::BinaryExpr(binary) => is_total_operator(binary.op),
+            Expr::Cast(cast) => is_widening(cast, schema),
+            Expr::ScalarFunction(call) => is_total_function(call),
+            _ => false,
+        };
+        Ok(if total {
+            TreeNodeRecursion::Continue
+        } else {
+            TreeNodeRecursion::Stop
+        })
+    });
+    total
+}
+
+fn is_total_operator(op: Operator) -> bool {
+    matches!(
+        op,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::And
+            | Operator::Or
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom
+            | Operator::LikeMatch
+            | Operator::NotLikeMatch
+            | Operator::ILikeMatch
+            | Operator::NotILikeMatch
+            | Operator::StringConcat
+    )
+}
+
+fn is_total_function(call: &ScalarFunction) -> bool {
+    call.func.inner().downcast_ref::<InSet>().is_some()
+        || TOTAL_FUNCTIONS.contains(&call.func.name())
+}
+
+/// Casts that no value of the source type can fail.
+fn is_widening(cast: &Cast, schema: &DFSchema) -> bool {
+    use DataType::*;
+    let Ok(from) = cast.expr.get_type(schema) else {
+        return false;
+    };
+    let to = cast.field.data_type();
+    match (&from, to) {
+        (from, to) if from == to => true,
+        (_, Utf8 | LargeUtf8 | Utf8View) => true,
+        (Int32, Int64 | Float64) | (Int64, Float64) | (Date32, Timestamp(_, None)) => {
+            !matches!(to, Timestamp(arrow::datatypes::TimeUnit::Nanosecond, _))
+        }
+        (Int32, Decimal128(p, s)) => i16::from(*p) - i16::from(*s) >= 10,
+        (Int64, Decimal128(p, s)) => i16::from(*p) - i16::from(*s) >= 19,
+        (Decimal128(p, s), Decimal128(to_p, to_s)) => {
+            to_s >= s && i16::from(*to_p) - i16::from(*to_s) >= i16::from(*p) - i16::from(*s)
+        }
+        (Decimal128(_, _), Float64) => true,
+        _ => false,
+    }
+}
+
+/// The table's schema with unqualified names, as predicates of a scan refer to it.
+pub(crate) fn unqualified(schema: &Schema) -> datafusion::error::Result<DFSchema> {
+    DFSchema::try_from(schema.clone())
+}

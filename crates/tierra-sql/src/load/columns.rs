@@ -1,0 +1,48 @@
+//! Which column of a file is which column of a table.
+
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+
+use super::LoadError;
+use crate::types::conform;
+
+/// For each column of `table` its place in a file with columns `names`: the one of exactly its name,
+/// else the one whose name differs in case only.
+pub(super) fn matched(
+    file: &Path,
+    names: &[String],
+    table: &str,
+    schema: &Schema,
+) -> Result<Vec<usize>, LoadError> {
+    let places = schema.fields().iter().map(|field| {
+        let exact = names.iter().position(|name| name == field.name());
+        let place = exact.or_else(|| {
+            names
+                .iter()
+                .position(|name| name.eq_ignore_ascii_case(field.name()))
+        });
+        place.ok_or_else(|| LoadError::MissingColumn {
+            file: file.to_path_buf(),
+            column: field.name().clone(),
+            table: table.to_string(),
+            columns: names.join(", "),
+        })
+    });
+    places.collect()
+}
+
+/// `batch` as rows of the table, columns taken from `places`.
+pub(super) fn converted(
+    file: &Path,
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    places: &[usize],
+) -> Result<RecordBatch, LoadError> {
+    conform(batch, schema, places).map_err(|error| LoadError::Value {
+        file: file.to_path_buf(),
+        column: error.column,
+        message: error.message,
+    })
+}

@@ -1,0 +1,265 @@
+//! Fields of a CSV file as values: parsed strictly, so that what does not fit is an error and never
+//! rounded, wrapped or made NULL.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanBuilder, Date32Builder, Decimal128Builder, Float64Builder, Int32Builder,
+    Int64Builder, StringViewBuilder, TimestampMicrosecondBuilder,
+};
+use arrow::compute::kernels::cast_utils::Parser;
+use arrow::datatypes::{Date32Type, TimestampMicrosecondType};
+use tierra_column::LogicalType;
+
+/// A field that is no value of its column.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BadField;
+
+/// Collects the fields of one column.
+pub(super) enum FieldBuilder {
+    Boolean(BooleanBuilder),
+    Integer(Int32Builder),
+    BigInt(Int64Builder),
+    Decimal {
+        values: Decimal128Builder,
+        precision: u8,
+        scale: u8,
+    },
+    Double(Float64Builder),
+    Date(Date32Builder),
+    Timestamp(TimestampMicrosecondBuilder),
+    Varchar(StringViewBuilder),
+}
+
+impl FieldBuilder {
+    pub(super) fn new(ty: LogicalType, rows: usize) -> Self {
+        match ty {
+            LogicalType::Boolean => Self::Boolean(BooleanBuilder::with_capacity(rows)),
+            LogicalType::Integer => Self::Integer(Int32Builder::with_capacity(rows)),
+            LogicalType::BigInt => Self::BigInt(Int64Builder::with_capacity(rows)),
+            LogicalType::Decimal { precision, scale } => {
+                let values = Decimal128Builder::with_capacity(rows).with_data_type(ty.arrow());
+                Self::Decimal {
+                    values,
+                    precision,
+                    scale,
+                }
+            }
+            LogicalType::Double => Self::Double(Float64Builder::with_capacity(rows)),
+            LogicalType::Date => Self::Date(Date32Builder::with_capacity(rows)),
+            LogicalType::Timestamp => {
+                Self::Timestamp(TimestampMicrosecondBuilder::with_capacity(rows))
+            }
+            LogicalType::Varchar => Self::Varchar(StringViewBuilder::with_capacity(rows)),
+        }
+    }
+
+    /// Add a field; empty is NULL where the column allows it.
+    pub(super) fn append(&mut self, field: &[u8], nullable: bool) -> Result<(), BadField> {
+        if field.is_empty() && nullable {
+            self.append_null();
+            return Ok(());
+        }
+        let text = std::str::from_utf8(field).map_err(|_| BadField)?;
+        match self {
+            Self::Boolean(values) => values.append_value(boolean(text).ok_or(BadField)?),
+            Self::Integer(values) => {
+                values.append_value(text.trim().parse().map_err(|_| BadField)?)
+            }
+            Self::BigInt(values) => values.append_value(text.trim().parse().map_err(|_| BadField)?),
+            Self::Decimal {
+                values,
+                precision,
+                scale,
+            } => {
+                values.append_value(decimal(text.trim(), *precision, *scale).ok_or(BadField)?);
+            }
+            Self::Double(values) => values.append_value(text.trim().parse().map_err(|_| BadField)?),
+            Self::Date(values) => values.append_value(date(text.trim()).ok_or(BadField)?),
+            Self::Timestamp(values) => values.append_value(timestamp(text.trim()).ok_or(BadField)?),
+            Self::Varchar(values) => values.append_value(text),
+        }
+        Ok(())
+    }
+
+    fn append_null(&mut self) {
+        match self {
+            Self::Boolean(values) => values.append_null(),
+            Self::Integer(values) => values.append_null(),
+            Self::BigInt(values) => values.append_null(),
+            Self::Decimal { values, .. } => values.append_null(),
+            Self::Double(values) => values.append_null(),
+            Self::Date(values) => values.append_null(),
+            Self::Timestamp(values) => values.append_null(),
+            Self::Varchar(values) => values.append_null(),
+        }
+    }
+
+    /// The fields so far as an array; the builder starts anew.
+    pub(super) fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Boolean(values) => Arc::new(values.finish()),
+            Self::Integer(values) => Arc::new(values.finish()),
+            Self::BigInt(values) => Arc::new(values.finish()),
+            Self::Decimal { values, .. } => Arc::new(values.finish()),
+            Self::Double(values) => Arc::new(values.finish()),
+            Self::Date(values) => Arc::new(values.finish()),
+            Self::Timestamp(values) => Arc::new(values.finish()),
+            Self::Varchar(values) => Arc::new(values.finish()),
+        }
+    }
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" => Some(true),
+        "false" | "f" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// `YYYY-MM-DD`.
+fn date(text: &str) -> Option<i32> {
+    let shape =
+        text.bytes().filter(|byte| *byte == b'-').count() >= 2 && !text.contains([':', 'T', ' ']);
+    if shape { Date32Type::parse(text) } else { None }
+}
+
+/// `YYYY-MM-DD hh:mm:ss[.ffffff]`, or a date alone.
+fn timestamp(text: &str) -> Option<i64> {
+    TimestampMicrosecondType::parse(text)
+}
+
+/// The digits of a number with at most `scale` after the point and `precision` in all; anything that
+/// would have to be rounded is refused.
+fn decimal(text: &str, precision: u8, scale: u8) -> Option<i128> {
+    let (negative, digits) = match text.as_bytes() {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        all => (false, all),
+    };
+    let (mut value, mut seen_point, mut seen_digit, mut fraction) = (0_i128, false, false, 0_u8);
+    for byte in digits {
+        match byte {
+            b'.' if !seen_point => seen_point = true,
+            b'0'..=b'9' => {
+                seen_digit = true;
+                if seen_point && fraction == scale {
+                    // Zeros beyond the scale lose nothing.
+                    if *byte != b'0' {
+                        return None;
+                    }
+                    continue;
+                }
+                fraction += u8::from(seen_point);
+                value = value
+                    .checked_mul(10)?
+                    .checked_add(i128::from(byte - b'0'))?;
+            }
+            _ => return None,
+        }
+    }
+    let value = value.checked_mul(10_i128.checked_pow(u32::from(scale - fraction))?)?;
+    let limit = 10_i128.checked_pow(u32::from(precision))?;
+    (seen_digit && value < limit).then_some(if negative { -value } else { value })
+}
+
+/// The narrowest type that the fields seen so far are values of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Guess {
+    /// Only empty fields.
+    #[default]
+    Unseen,
+    Boolean,
+    BigInt,
+    Double,
+    Date,
+    Timestamp,
+    Varchar,
+}
+
+impl Guess {
+    pub(super) fn see(&mut self, field: &[u8]) {
+        if field.is_empty() || *self == Guess::Varchar {
+            return;
+        }
+        let text = std::str::from_utf8(field).map_or("", str::trim);
+        *self = match (*self, Self::of(text)) {
+            (Guess::Unseen, new) => new,
+            (old, new) if old == new => old,
+            (Guess::BigInt, Guess::Double) | (Guess::Double, Guess::BigInt) => Guess::Double,
+            (Guess::Date, Guess::Timestamp) | (Guess::Timestamp, Guess::Date) => Guess::Timestamp,
+            _ => Guess::Varchar,
+        };
+    }
+
+    fn of(text: &str) -> Guess {
+        let is_number = text
+            .starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '+' | '.'));
+        if text.parse::<i64>().is_ok() {
+            Guess::BigInt
+        } else if is_number
+            && text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'))
+            && text.parse::<f64>().is_ok()
+        {
+            Guess::Double
+        } else if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") {
+            Guess::Boolean
+        } else if date(text).is_some() {
+            Guess::Date
+        } else if text.contains(':') && timestamp(text).is_some() {
+            Guess::Timestamp
+        } else {
+            Guess::Varchar
+        }
+    }
+
+    pub(super) fn ty(self) -> LogicalType {
+        match self {
+            Guess::Boolean => LogicalType::Boolean,
+            Guess::BigInt => LogicalType::BigInt,
+            Guess::Double => LogicalType::Double,
+            Guess::Date => LogicalType::Date,
+            Guess::Timestamp => LogicalType::Timestamp,
+            Guess::Unseen | Guess::Varchar => LogicalType::Varchar,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_exact_or_refused() {
+        assert_eq!(decimal("-12.3", 5, 2), Some(-1230));
+        assert_eq!(decimal("999.99", 5, 2), Some(99_999));
+        assert_eq!(decimal("1000", 5, 2), None);
+        assert_eq!(decimal("0.125", 5, 2), None);
+        assert_eq!(decimal("0.1200", 5, 2), Some(12));
+        assert_eq!(decimal(&"9".repeat(38), 38, 0), Some(10_i128.pow(38) - 1));
+        assert_eq!(decimal(&"9".repeat(39), 38, 0), None);
+        for bad in ["", "-", ".", "1.2.3", "1e3", " 1", "0x1"] {
+            assert_eq!(decimal(bad, 10, 2), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_guess_widens_and_never_narrows() {
+        let guess = |fields: &[&str]| {
+            let mut guess = Guess::default();
+            fields.iter().for_each(|field| guess.see(field.as_bytes()));
+            guess.ty()
+        };
+        assert_eq!(guess(&["1", "", "-5"]), LogicalType::BigInt);
+        assert_eq!(guess(&["1", "2.5"]), LogicalType::Double);
+        assert_eq!(guess(&["1", "x", "2"]), LogicalType::Varchar);
+        assert_eq!(guess(&["1998-01-01"]), LogicalType::Date);
+        assert_eq!(
+            guess(&["1998-01-01", "1998-01-01 10:00:00"]),
+            LogicalType::Timestamp
+        );
+        assert_eq!(guess(&["true", "FALSE"]), LogicalType::Boolean);
+        assert_eq!(guess(&[""]), LogicalType::Varchar);
+    }
+}

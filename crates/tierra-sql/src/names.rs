@@ -1,0 +1,29 @@
+//! Names as SQL means them: folded to lower case unless quoted, in the one schema there is.
+
+use datafusion::sql::sqlparser::ast;
+
+use crate::catalog::{CATALOG, SCHEMA};
+
+/// A name as SQL means it: folded to lower case unless quoted.
+pub(crate) fn identifier(ident: &ast::Ident) -> String {
+    if ident.quote_style.is_some() {
+        ident.value.clone()
+    } else {
+        ident.value.to_lowercase()
+    }
+}
+
+/// The table that a name without catalog, or in the only one, means.
+pub(crate) fn single_name(name: &ast::ObjectName) -> Option<String> {
+    let parts: Option<Vec<String>> = name
+        .0
+        .iter()
+        .map(|part| part.as_ident().map(identifier))
+        .collect();
+    match parts?.as_slice() {
+        [table] => Some(table.clone()),
+        [schema, table] if schema == SCHEMA => Some(table.clone()),
+        [catalog, schema, table] if catalog == CATALOG && schema == SCHEMA => Some(table.clone()),
+        _ => None,
+    }
+}

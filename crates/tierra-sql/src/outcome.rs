@@ -1,0 +1,162 @@
+//! What a statement yields: rows that arrive while the query runs, or a word that it is done.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::ExecutionPlan;
+use futures::{Stream, StreamExt};
+
+use crate::error::SqlError;
+
+/// What one statement did.
+pub enum Outcome {
+    /// It is a query: these are its rows.
+    Rows(Rows),
+    /// It changed something, and has taken effect.
+    Done(Done),
+}
+
+/// A statement that has taken effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// Its first words: `CREATE TABLE`, `INSERT`.
+    pub command: &'static str,
+    /// Rows it wrote, where it writes rows.
+    pub rows: Option<u64>,
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rows {
+            Some(rows) => write!(f, "{} {rows}", self.command),
+            None => f.write_str(self.command),
+        }
+    }
+}
+
+/// The rows of a query, computed as they are asked for. Dropping them stops the query.
+pub struct Rows {
+    schema: SchemaRef,
+    source: Source,
+    plan: Option<Arc<dyn ExecutionPlan>>,
+}
+
+enum Source {
+    Query(SendableRecordBatchStream),
+    Ready(Option<RecordBatch>),
+}
+
+/// How much of the tables a query has read so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Blocks whose values were looked at.
+    pub blocks_read: u64,
+    /// Blocks that minima and maxima ruled out.
+    pub blocks_skipped: u64,
+    /// Blocks that were unpacked into values.
+    pub blocks_decoded: u64,
+    /// Bytes read from near memory.
+    pub bytes_near: u64,
+    /// Bytes read from far memory.
+    pub bytes_far: u64,
+}
+
+impl Rows {
+    pub(crate) fn of_query(
+        plan: Arc<dyn ExecutionPlan>,
+        stream: SendableRecordBatchStream,
+    ) -> Self {
+        Self {
+            schema: stream.schema(),
+            source: Source::Query(stream),
+            plan: Some(plan),
+        }
+    }
+
+    pub(crate) fn of_batch(batch: RecordBatch) -> Self {
+        Self {
+            schema: batch.schema(),
+            source: Source::Ready(Some(batch)),
+            plan: None,
+        }
+    }
+
+    /// Names and types of the columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// All rows that are left.
+    ///
+    /// # Errors
+    /// The first error of the query; rows before it are lost.
+    pub async fn collect(&mut self) -> Result<Vec<RecordBatch>, SqlError> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await {
+            batches.push(batch?);
+        }
+        Ok(batches)
+    }
+
+    /// What the query's scans have read so far; all they will once the rows have ended.
+    pub fn work(&self) -> Work {
+        let mut work = Work::default();
+        if let Some(plan) = &self.plan {
+            add_work(plan, &mut work);
+        }
+        work
+    }
+}
+
+fn add_work(plan: &Arc<dyn ExecutionPlan>, work: &mut Work) {
+    if let Some(metrics) = plan.metrics() {
+        let sum = |name: &str| {
+            metrics
+                .sum_by_name(name)
+                .map_or(0, |value| value.as_usize() as u64)
+        };
+        work.blocks_read += sum("blocks_read");
+        work.blocks_skipped += sum("blocks_skipped");
+        work.blocks_decoded += sum("blocks_decoded");
+        work.bytes_near += sum("bytes_near");
+        work.bytes_far += sum("bytes_far");
+    }
+    for child in plan.children() {
+        add_work(child, work);
+    }
+}
+
+impl Stream for Rows {
+    type Item = Result<RecordBatch, SqlError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match &mut self.source {
+            Source::Query(stream) => stream
+                .poll_next_unpin(context)
+                .map(|next| next.map(|batch| batch.map_err(SqlError::from))),
+            Source::Ready(batch) => Poll::Ready(batch.take().map(Ok)),
+        }
+    }
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Rows(rows) => rows.fmt(f),
+            Outcome::Done(done) => done.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! The operator that reads a table: one partition per thread, all over one shared scan.
+//!
+//! The engine hands out blocks of rows to whichever partition asks next, evaluates the filters on
+//! packed codes, and decodes only the wanted columns of surviving rows. Filters that joins and top-k
+//! operators learn while the query runs are looked at before every batch.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::DynamicFilterTracking;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::projection::{
+    ProjectionExec, all_alias_free_columns, new_projections_for_columns,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::Stream;
+use tierra_engine::{Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot};
+
+use crate::filter::{ColumnFilters, DynamicFilters};
+use crate::statistics;
+
+/// Tables smaller than this are read by one thread: starting another costs more.
+const PARALLEL_ROWS: u64 = 1 << 15;
+/// Characters of a filter that EXPLAIN shows.
+const SHOWN_FILTER: usize = 80;
+
+/// What to read, and how.
+#[derive(Clone)]
+pub(crate) struct ScanPlan {
+    pub(crate) table: String,
+    pub(crate) snapshot: Snapshot,
+    /// The whole table's schema.
+    pub(crate) schema: SchemaRef,
+    /// Columns to yield.
+    pub(crate) projection: Vec<usize>,
+    pub(crate) filters: ColumnFilters,
+    /// The predicates that `filters` were made from, for EXPLAIN.
+    pub(crate) shown: Vec<Arc<dyn PhysicalExpr>>,
+    pub(crate) threads: usize,
+    pub(crate) batch_rows: usize,
+    /// Rows of each partition after which it may stop.
+    pub(crate) fetch: Option<usize>,
+}
+
+/// Reads a table.
+pub(crate) struct TierraScanExec {
+    plan: ScanPlan,
+    dynamic: Arc<DynamicFilters>,
+    properties: Arc<PlanProperties>,
+    statistics: OnceLock<Arc<Statistics>>,
+    /// The scan that the partitions of one execution share.
+    shared: Mutex<Shared>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+#[derive(Default)]
+struct Shared {
+    scan: Option<Arc<Scan>>,
+    /// Which partitions have begun; one that begins again belongs to another execution.
+    begun: Vec<bool>,
+}
+
+impl TierraScanExec {
+    pub(crate) fn new(plan: ScanPlan) -> Result<Self> {
+        Self::with_dynamic(plan, Arc::default())
+    }
+
+    fn with_dynamic(plan: ScanPlan, dynamic: Arc<DynamicFilters>) -> Result<Self> {
+        let schema = Arc::new(plan.schema.project(&plan.projection)?);
+        let partitions = if plan.snapshot.rows() < PARALLEL_ROWS {
+            1
+        } else {
+            plan.threads
+        };
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Ok(Self {
+            plan,
+            dynamic,
+            properties: Arc::new(properties),
+            statistics: OnceLock::new(),
+            shared: Mutex::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// The scan of the execution that `partition` belongs to.
+    fn shared_scan(&self, partition: usize) -> Arc<Scan> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = shared.begun.get(partition).copied().unwrap_or(true);
+        if begun {
+            let partitions = self.properties.partitioning.partition_count();
+            *shared = Shared {
+                scan: None,
+                begun: vec![false; partitions],
+            };
+        }
+        shared.begun[partition] = true;
+        let scan = shared.scan.get_or_insert_with(|| {
+            self.plan.snapshot.scan(ScanSpec {
+                projection: self.plan.projection.clone(),
+                filters: self.plan.filters.clone(),
+                batch_rows: self.plan.batch_rows,
+            })
+        });
+        Arc::clone(scan)
+    }
+
+    /// `filter`, which refers to the scan's output, on the table's columns.
+    fn on_table(&self, filter: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let projection = &self.plan.projection;
+        filter
+            .transform_down(|expr| {
+                Ok(match expr.downcast_ref::<Column>() {
+                    Some(column) => {
+                        let place = projection[column.index()];
+                        Transformed::yes(
+                            Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>
+                        )
+                    }
+                    None => Transformed::no(expr),
+                })
+            })
+            .map(|transformed| transformed.data)
+    }
+}
+
+impl fmt::Debug for TierraScanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TierraScanExec")
+            .field("table", &self.plan.table)
+            .finish_non_exhaustive()
+    }
+}
+
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(SHOWN_FILTER) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text,
+    }
+}
+
+impl DisplayAs for TierraScanExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = self.properties.eq_properties.schema();
+        let columns: Vec<&str> = schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
+        write!(
+            f,
+            "TierraScanExec: table={}, columns=[{}]",
+            self.plan.table,
+            columns.join(", ")
+        )?;
+        let list = |f: &mut fmt::Formatter<'_>, name: &str, filters: &[Arc<dyn PhysicalExpr>]| {
+            let filters: Vec<String> = filters
+                .iter()
+                .map(|filter| shortened(filter.to_string()))
+                .collect();
+            if filters.is_empty() {
+                Ok(())
+            } else {
+                write!(f, ", {name}=[{}]", filters.join(", "))
+            }
+        };
+        list(f, "filters", &self.plan.shown)?;
+        list(f, "dynamic", self.dynamic.expressions())?;
+        match self.plan.fetch {
+            Some(fetch) => write!(f, ", fetch={fetch}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for TierraScanExec {
+    fn name(&self) -> &'static str {
+        "TierraScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for expression in self.dynamic.expressions() {
+            if f(expression)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let stream = ScanStream {
+            schema: self.schema(),
+            cursor: self.shared_scan(partition).cursor(),
+            snapshot: self.plan.snapshot.clone(),
+            table_schema: Arc::clone(&self.plan.schema),
+            dynamic: Arc::clone(&self.dynamic),
+            remaining: self.plan.fetch.unwrap_or(usize::MAX),
+            baseline: BaselineMetrics::new(&self.metrics, partition),
+            counts: Counts::new(&self.metrics, partition),
+        };
+        Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let plan = &self.plan;
+        let whole = self.statistics.get_or_init(|| {
+            Arc::new(statistics::of_scan(
+                &plan.snapshot,
+                &plan.schema,
+                &plan.projection,
+                &plan.filters,
+            ))
+        });
+        let partitions = self.properties.partitioning.partition_count();
+        match args.partition() {
+            // Blocks go to whichever partition asks: each may get any share.
+            Some(_) if partitions > 1 => Ok(Arc::new(Statistics::clone(whole).to_inexact())),
+            _ => Ok(Arc::clone(whole)),
+        }
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+
+    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let plan = ScanPlan {
+            fetch,
+            ..self.plan.clone()
+        };
+        Some(Arc::new(
+            Self::with_dynamic(plan, Arc::clone(&self.dynamic)).ok()?,
+        ))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.plan.fetch
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let columns = projection.expr();
+        if !all_alias_free_columns(columns) || columns.is_empty() {
+            return Ok(None);
+        }
+        let projection = new_projections_for_columns(columns, &self.plan.projection);
+        let plan = ScanPlan {
+            projection,
+            ..self.plan.clone()
+        };
+        Ok(Some(Arc::new(Self::with_dynamic(
+            plan,
+            Arc::clone(&self.dynamic),
+        )?)))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let offered = result.parent_filters.len();
+        let mut expressions = self.dynamic.expressions().to_vec();
+        if phase == FilterPushdownPhase::Post {
+            for parent in result.parent_filters {
+                if DynamicFilterTracking::classify(&parent.filter).contains_dynamic_filter() {
+                    expressions.push(self.on_table(parent.filter)?);
+                }
+            }
+        }
+        // A dynamic filter only saves work here; whoever made it still drops what it must.
+        let propagation =
+            FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; offered]);
+        if expressions.len() == self.dynamic.expressions().len() {
+            return Ok(propagation);
+        }
+        let dynamic = Arc::new(DynamicFilters::new(expressions));
+        Ok(
+            propagation
+                .with_updated_node(Arc::new(Self::with_dynamic(self.plan.clone(), dynamic)?)),
+        )
+    }
+}
+
+/// The engine's counters of one partition as metrics of the query.
+struct Counts {
+    blocks_read: Count,
+    blocks_skipped: Count,
+    blocks_decoded: Count,
+    bytes_near: Count,
+    bytes_far: Count,
+    seen: ScanCounters,
+}
+
+impl Counts {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let count = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
+        Self {
+            blocks_read: count("blocks_read"),
+            blocks_skipped: count("blocks_skipped"),
+            blocks_decoded: count("blocks_decoded"),
+            bytes_near: count("bytes_near"),
+            bytes_far: count("bytes_far"),
+            seen: ScanCounters::default(),
+        }
+    }
+
+    fn advance(&mut self, now: ScanCounters) {
+        let add = |count: &Count, now: u64, seen: u64| {
+            count.add(usize::try_from(now - seen).unwrap_or(usize::MAX))
+        };
+        add(&self.blocks_read, now.blocks_read, self.seen.blocks_read);
+        add(
+            &self.blocks_skipped,
+            now.blocks_skipped,
+            self.seen.blocks_skipped,
+        );
+        add(
+            &self.blocks_decoded,
+            now.blocks_decoded,
+            self.seen.blocks_decoded,
+        );
+        add(&self.bytes_near, now.bytes_near, self.seen.bytes_near);
+        add(&self.bytes_far, now.bytes_far, self.seen.bytes_far);
+        self.seen = now;
+    }
+}
+
+/// One partition's share of a scan.
+struct ScanStream {
+    schema: SchemaRef,
+    cursor: ScanCursor,
+    snapshot: Snapshot,
+    table_schema: SchemaRef,
+    dynamic: Arc<DynamicFilters>,
+    remaining: usize,
+    baseline: BaselineMetrics,
+    counts: Counts,
+}
+
+impl ScanStream {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if self.remaining == 0 {
+            return Ok(None);
+        }
+        let (version, filters) = self.dynamic.known(&self.snapshot, &self.table_schema)?;
+        let next = self.cursor.next(&filters, version);
+        self.counts.advance(self.cursor.counters());
+        let Some(batch) = next.map_err(|error| DataFusionError::External(Box::new(error)))? else {
+            return Ok(None);
+        };
+        let batch = if batch.num_rows() > self.remaining {
+            batch.slice(0, self.remaining)
+        } else {
+            batch
+        };
+        self.remaining -= batch.num_rows();
+        Ok(Some(batch))
+    }
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let elapsed = self.baseline.elapsed_compute().clone();
+        let timer = elapsed.timer();
+        let next = self.next_batch().transpose();
+        timer.done();
+        self.baseline.record_poll(Poll::Ready(next))
+    }
+}
+
+impl RecordBatchStream for ScanStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}

@@ -1,0 +1,155 @@
+//! What `SET tierra.*` changes and `SHOW tierra.*` shows.
+//!
+//! The settings live in DataFusion's configuration, so that SHOW ALL and information_schema list
+//! them; those that DataFusion also has under another name are copied there by [`apply`].
+
+use std::any::Any;
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use datafusion::error::{DataFusionError, Result};
+use tierra_interleave::Execution;
+
+/// Rows in a batch that a scan hands on.
+pub(crate) const BATCH_ROWS: usize = 8192;
+
+/// The settings of one session.
+#[derive(Debug, Clone)]
+pub(crate) struct TierraSettings {
+    /// How lookups wait for memory.
+    pub(crate) execution: Execution,
+    /// Partitions of a query, one per thread.
+    pub(crate) threads: usize,
+    /// Rows per batch.
+    pub(crate) batch_rows: usize,
+}
+
+impl Default for TierraSettings {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            execution: Execution::Interleaved,
+            threads,
+            batch_rows: BATCH_ROWS,
+        }
+    }
+}
+
+impl ConfigExtension for TierraSettings {
+    const PREFIX: &'static str = "tierra";
+}
+
+impl ExtensionOptions for TierraSettings {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "execution" => {
+                self.execution = value
+                    .to_ascii_lowercase()
+                    .parse()
+                    .map_err(|_| invalid(key, value, "'plain' or 'interleaved'"))?;
+            }
+            "threads" => self.threads = positive(key, value, 1024)?,
+            "batch_rows" => self.batch_rows = positive(key, value, 1 << 20)?,
+            _ => {
+                return Err(DataFusionError::Configuration(format!(
+                    "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads and tierra.batch_rows"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let entry = |key: &str, value: String, description| ConfigEntry {
+            key: format!("{}.{key}", Self::PREFIX),
+            value: Some(value),
+            description,
+        };
+        vec![
+            entry(
+                "execution",
+                self.execution.to_string(),
+                "How lookups wait for memory: 'plain' one after another, 'interleaved' many in flight",
+            ),
+            entry(
+                "threads",
+                self.threads.to_string(),
+                "Threads that work on one query",
+            ),
+            entry(
+                "batch_rows",
+                self.batch_rows.to_string(),
+                "Rows that operators hand on at a time",
+            ),
+        ]
+    }
+}
+
+fn invalid(key: &str, value: &str, expected: &str) -> DataFusionError {
+    DataFusionError::Configuration(format!(
+        "tierra.{key} cannot be '{value}'; expected {expected}"
+    ))
+}
+
+fn positive(key: &str, value: &str, most: usize) -> Result<usize> {
+    match value.parse::<usize>() {
+        Ok(n) if (1..=most).contains(&n) => Ok(n),
+        _ => Err(invalid(
+            key,
+            value,
+            &format!("a whole number from 1 to {most}"),
+        )),
+    }
+}
+
+/// The session's settings within DataFusion's configuration.
+pub(crate) fn of(options: &ConfigOptions) -> TierraSettings {
+    options
+        .extensions
+        .get::<TierraSettings>()
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// Make DataFusion's own settings follow Tierra's.
+pub(crate) fn apply(options: &mut ConfigOptions) -> Result<()> {
+    let settings = of(options);
+    options.execution.target_partitions = settings.threads;
+    options.execution.planning_concurrency = settings.threads;
+    options.set(
+        "datafusion.execution.batch_size",
+        &settings.batch_rows.to_string(),
+    )
+}
+
+/// The configuration a session starts with.
+pub(crate) fn initial(settings: TierraSettings) -> Result<ConfigOptions> {
+    let mut options = ConfigOptions::new();
+    options.extensions.insert(settings);
+    apply(&mut options)?;
+    options.catalog.default_catalog = "tierra".to_string();
+    options.catalog.default_schema = "public".to_string();
+    options.catalog.create_default_catalog_and_schema = false;
+    options.catalog.information_schema = true;
+    options.execution.collect_statistics = true;
+    options.execution.parquet.pushdown_filters = true;
+    options.sql_parser.map_string_types_to_utf8view = true;
+    // A join hands its build side to the scan as a reference to its hash table, never as a list of
+    // literals: the scan evaluates either form once per distinct value, and the reference costs nothing.
+    options.optimizer.hash_join_inlist_pushdown_max_size = 0;
+    options
+        .optimizer
+        .hash_join_inlist_pushdown_max_distinct_values = 0;
+    Ok(options)
+}

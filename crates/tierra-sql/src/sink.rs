@@ -1,0 +1,123 @@
+//! The end of INSERT: rows into the table's tail, or into whole segments where they are many.
+//!
+//! All rows of a statement become visible at once or not at all: few are appended by one call, many
+//! go through a [`Loader`], which publishes them when it is finished and undoes them when dropped.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::datasource::sink::DataSink;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
+use futures::StreamExt;
+use tierra_engine::Table;
+
+use crate::types::conform;
+
+/// From this many rows on, an INSERT builds segments instead of filling the tail.
+pub(crate) const BULK_ROWS: usize = 1 << 16;
+
+/// Writes the rows of one INSERT.
+#[derive(Debug)]
+pub(crate) struct TableSink {
+    table: Arc<Table>,
+    schema: SchemaRef,
+}
+
+impl TableSink {
+    pub(crate) fn new(table: Arc<Table>) -> Self {
+        let schema = table.schema();
+        Self { table, schema }
+    }
+}
+
+impl DisplayAs for TableSink {
+    fn fmt_as(
+        &self,
+        _format: DisplayFormatType,
+        f: &mut std::fmt::Formatter<'_>,
+    ) -> std::fmt::Result {
+        write!(f, "TierraTable({})", self.table.spec().name)
+    }
+}
+
+#[async_trait]
+impl DataSink for TableSink {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    async fn write_all(
+        &self,
+        rows: SendableRecordBatchStream,
+        _context: &Arc<TaskContext>,
+    ) -> Result<u64> {
+        self.write_converted(rows).await
+    }
+}
+
+impl TableSink {
+    /// Write rows whose columns have the table's order, converted to its types where need be.
+    pub(crate) async fn write_converted(&self, mut rows: SendableRecordBatchStream) -> Result<u64> {
+        let mut pending = Vec::new();
+        let mut pending_rows = 0;
+        while pending_rows < BULK_ROWS {
+            let Some(batch) = rows.next().await else {
+                let table = Arc::clone(&self.table);
+                return blocking(move || table.append(&pending)).await;
+            };
+            let batch = self.own(batch?)?;
+            pending_rows += batch.num_rows();
+            pending.push(batch);
+        }
+        let mut loader = self.table.loader();
+        let mut push = pending;
+        loop {
+            loader = blocking(move || {
+                for batch in push {
+                    loader.push(batch)?;
+                }
+                Ok::<_, tierra_engine::LoadError>(loader)
+            })
+            .await?;
+            match rows.next().await {
+                Some(batch) => push = vec![self.own(batch?)?],
+                None => {
+                    return blocking(move || loader.finish())
+                        .await
+                        .map(|report| report.rows);
+                }
+            }
+        }
+    }
+
+    /// The batch under the table's own schema: names, types and nullability are the table's to say.
+    fn own(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let columns: Vec<usize> = (0..batch.num_columns()).collect();
+        conform(&batch, &self.schema, &columns).map_err(|error| {
+            let place = format!(
+                "table {:?}, column {:?}",
+                self.table.spec().name,
+                error.column
+            );
+            DataFusionError::Execution(format!("{place}: {}", error.message))
+        })
+    }
+}
+
+/// Run engine work that blocks, off the runtime's workers.
+pub(crate) async fn blocking<T, E>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T>
+where
+    T: Send + 'static,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result.map_err(|error| DataFusionError::External(Box::new(error))),
+        Err(join) => Err(DataFusionError::External(Box::new(join))),
+    }
+}

@@ -1,0 +1,272 @@
+//! A table as DataFusion plans it: which predicates it takes over, and what reads and writes it.
+//!
+//! Every predicate on one column that can be evaluated on any value is promised as exact. Nearly all
+//! become filters on codes; the rest (a pattern on strings that have no dictionary) are evaluated by
+//! an operator put directly above the scan, so the promise holds in every snapshot.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Constraint, Constraints, not_impl_err};
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::error::Result;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::conjunction;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use tierra_column::LogicalType;
+use tierra_engine::{Snapshot, Table};
+
+use crate::filter::{
+    ColumnDomain, ColumnFilters, is_pushable, on_column, single_column, unqualified,
+};
+use crate::point::{KeyLookup, PointExec};
+use crate::scan::{ScanPlan, TierraScanExec};
+use crate::settings;
+use crate::sink::TableSink;
+
+/// One table, for the length of a statement.
+pub(crate) struct TierraTable {
+    table: Arc<Table>,
+    schema: SchemaRef,
+    constraints: Constraints,
+}
+
+impl std::fmt::Debug for TierraTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TierraTable")
+            .field("name", &self.table.spec().name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TierraTable {
+    pub(crate) fn new(table: Arc<Table>) -> Self {
+        let schema = table.schema();
+        let key = table.spec().primary_key.clone();
+        let key = if key.is_empty() {
+            Vec::new()
+        } else {
+            vec![Constraint::PrimaryKey(key)]
+        };
+        Self {
+            table,
+            schema,
+            constraints: Constraints::new_unverified(key),
+        }
+    }
+
+    /// The predicates as filters on columns, and those that have to be evaluated row by row.
+    fn translate(
+        &self,
+        state: &dyn Session,
+        snapshot: &Snapshot,
+        predicates: &[Expr],
+    ) -> Result<Predicates> {
+        let schema = unqualified(&self.schema)?;
+        let mut translated = Predicates::default();
+        for predicate in predicates {
+            let physical = state.create_physical_expr(predicate.clone(), &schema)?;
+            let filter = match single_column(&physical) {
+                Some(column) => {
+                    let domain = column_domain(snapshot, &self.schema, column);
+                    on_column(&physical, &domain)?.map(|filter| (column, filter))
+                }
+                None => None,
+            };
+            match filter {
+                Some(filter) => {
+                    translated.filters.push(filter);
+                    translated.shown.push(physical);
+                }
+                None => translated.residual.push(physical),
+            }
+        }
+        Ok(translated)
+    }
+}
+
+/// The predicates of a scan, sorted by who evaluates them.
+#[derive(Default)]
+struct Predicates {
+    filters: ColumnFilters,
+    /// What `filters` were made from, one by one.
+    shown: Vec<Arc<dyn PhysicalExpr>>,
+    residual: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+#[async_trait]
+impl TableProvider for TierraTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let schema = unqualified(&self.schema)?;
+        let support = |filter: &&Expr| {
+            if is_pushable(filter, &schema) {
+                TableProviderFilterPushDown::Exact
+            } else {
+                TableProviderFilterPushDown::Unsupported
+            }
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let snapshot = self.table.snapshot();
+        let settings = settings::of(state.config_options());
+        let projection = projection
+            .cloned()
+            .unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let mut predicates = self.translate(state, &snapshot, filters)?;
+
+        let lookup = KeyLookup::find(&self.table, &snapshot, &predicates.filters);
+        if let Some((lookup, used)) = lookup {
+            // What is not part of the key is evaluated on the few rows found.
+            for (place, physical) in predicates.shown.iter().enumerate() {
+                if !used.contains(&place) {
+                    predicates.residual.push(Arc::clone(physical));
+                }
+            }
+            let read = with_columns_of(&projection, &predicates.residual);
+            let exec = PointExec::new(
+                snapshot,
+                &self.schema,
+                lookup,
+                read.clone(),
+                settings.execution,
+            )?;
+            return residual(Arc::new(exec), &read, &projection, &predicates.residual);
+        }
+
+        let read = with_columns_of(&projection, &predicates.residual);
+        let plan = ScanPlan {
+            table: self.table.spec().name.clone(),
+            snapshot,
+            schema: Arc::clone(&self.schema),
+            projection: read.clone(),
+            filters: predicates.filters,
+            shown: predicates.shown,
+            threads: settings.threads,
+            batch_rows: settings.batch_rows,
+            fetch: limit.filter(|_| predicates.residual.is_empty()),
+        };
+        let exec = TierraScanExec::new(plan)?;
+        residual(Arc::new(exec), &read, &projection, &predicates.residual)
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if insert_op != InsertOp::Append {
+            return not_impl_err!("{insert_op} is not supported; use INSERT INTO");
+        }
+        let sink = TableSink::new(Arc::clone(&self.table));
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
+    }
+
+    async fn delete_from(
+        &self,
+        _state: &dyn Session,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        not_impl_err!("DELETE is not supported yet; create a table of the rows to keep")
+    }
+
+    async fn update(
+        &self,
+        _state: &dyn Session,
+        _assignments: Vec<(String, Expr)>,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        not_impl_err!("UPDATE is not supported yet; create a table of the changed rows")
+    }
+}
+
+/// What the snapshot knows about a column before it is read.
+pub(crate) fn column_domain(
+    snapshot: &Snapshot,
+    schema: &SchemaRef,
+    column: usize,
+) -> ColumnDomain {
+    let statistics = snapshot.statistics(column);
+    ColumnDomain {
+        ty: logical_type(schema, column),
+        bounds: statistics.min.zip(statistics.max),
+        dictionary: snapshot.coded_dictionary(column),
+        rows: snapshot.rows(),
+    }
+}
+
+/// The type of a table's column.
+pub(crate) fn logical_type(schema: &SchemaRef, column: usize) -> LogicalType {
+    LogicalType::of_arrow(schema.field(column).data_type())
+        .expect("a table's schema has only the types of columns")
+}
+
+/// `projection`, and behind it the columns that only `predicates` need.
+fn with_columns_of(projection: &[usize], predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<usize> {
+    let mut read = projection.to_vec();
+    for column in predicates.iter().flat_map(collect_columns) {
+        if !read.contains(&column.index()) {
+            read.push(column.index());
+        }
+    }
+    read
+}
+
+/// `input`, which yields the columns `read`, filtered by `predicates` and cut to `projection`.
+fn residual(
+    input: Arc<dyn ExecutionPlan>,
+    read: &[usize],
+    projection: &[usize],
+    predicates: &[Arc<dyn PhysicalExpr>],
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if predicates.is_empty() {
+        return Ok(input);
+    }
+    let schema = input.schema();
+    let predicate = reassign_expr_columns(conjunction(predicates.to_vec()), &schema)?;
+    let filtered: Arc<dyn ExecutionPlan> = Arc::new(FilterExec::try_new(predicate, input)?);
+    if read.len() == projection.len() {
+        return Ok(filtered);
+    }
+    let columns = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .take(projection.len())
+        .map(|(place, field)| {
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), place));
+            (column, field.name().clone())
+        });
+    Ok(Arc::new(ProjectionExec::try_new(columns, filtered)?))
+}

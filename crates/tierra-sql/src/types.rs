@@ -1,0 +1,222 @@
+//! SQL's and Arrow's types onto Tierra's eight, and values into them.
+//!
+//! Narrow integers widen, unsigned and zoned types are converted with a check, and whatever does not
+//! fit is an error: a conversion never yields NULL for a value that was not NULL.
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
+use datafusion::sql::sqlparser::ast;
+use tierra_column::LogicalType;
+
+use crate::error::DefinitionError;
+
+/// Digits of a decimal that has none given, as in PostgreSQL's successors: `DECIMAL` is `DECIMAL(38, 10)`.
+const DEFAULT_DECIMAL: (u8, u8) = (38, 10);
+/// The most digits that 16 bytes hold.
+const MAX_PRECISION: u8 = 38;
+
+/// The column type that a type in CREATE TABLE means.
+pub(crate) fn from_sql(column: &str, ty: &ast::DataType) -> Result<LogicalType, DefinitionError> {
+    use ast::DataType as Sql;
+    Ok(match ty {
+        Sql::Boolean | Sql::Bool => LogicalType::Boolean,
+        Sql::TinyInt(_)
+        | Sql::SmallInt(_)
+        | Sql::Int2(_)
+        | Sql::Int(_)
+        | Sql::Int4(_)
+        | Sql::Integer(_)
+        | Sql::Int32 => LogicalType::Integer,
+        Sql::BigInt(_) | Sql::Int8(_) | Sql::Int64 => LogicalType::BigInt,
+        Sql::Decimal(info) | Sql::Numeric(info) | Sql::Dec(info) => decimal(column, info)?,
+        Sql::Real
+        | Sql::Float(_)
+        | Sql::Float4
+        | Sql::Float8
+        | Sql::Float64
+        | Sql::Double(_)
+        | Sql::DoublePrecision => LogicalType::Double,
+        Sql::Date => LogicalType::Date,
+        Sql::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone)
+        | Sql::Datetime(_) => LogicalType::Timestamp,
+        Sql::Varchar(_)
+        | Sql::CharVarying(_)
+        | Sql::CharacterVarying(_)
+        | Sql::Char(_)
+        | Sql::Character(_)
+        | Sql::Nvarchar(_)
+        | Sql::Text
+        | Sql::String(_) => LogicalType::Varchar,
+        other => {
+            return Err(DefinitionError::UnsupportedType {
+                column: column.to_string(),
+                ty: other.to_string(),
+            });
+        }
+    })
+}
+
+fn decimal(column: &str, info: &ast::ExactNumberInfo) -> Result<LogicalType, DefinitionError> {
+    let (precision, scale) = match *info {
+        ast::ExactNumberInfo::None => (i64::from(DEFAULT_DECIMAL.0), i64::from(DEFAULT_DECIMAL.1)),
+        ast::ExactNumberInfo::Precision(p) => (i64::try_from(p).unwrap_or(i64::MAX), 0),
+        ast::ExactNumberInfo::PrecisionAndScale(p, s) => (i64::try_from(p).unwrap_or(i64::MAX), s),
+    };
+    let fits =
+        (1..=i64::from(MAX_PRECISION)).contains(&precision) && (0..=precision).contains(&scale);
+    match (u8::try_from(precision), u8::try_from(scale)) {
+        (Ok(precision), Ok(scale)) if fits => Ok(LogicalType::Decimal { precision, scale }),
+        _ => Err(DefinitionError::DecimalBounds {
+            column: column.to_string(),
+            precision,
+            scale,
+        }),
+    }
+}
+
+/// The column type that values of an Arrow type are kept in.
+pub(crate) fn from_arrow(column: &str, ty: &DataType) -> Result<LogicalType, DefinitionError> {
+    Ok(match ty {
+        DataType::Boolean => LogicalType::Boolean,
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::UInt8 | DataType::UInt16 => {
+            LogicalType::Integer
+        }
+        DataType::Int64 | DataType::UInt32 | DataType::UInt64 => LogicalType::BigInt,
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => LogicalType::Double,
+        DataType::Decimal32(p, s)
+        | DataType::Decimal64(p, s)
+        | DataType::Decimal128(p, s)
+        | DataType::Decimal256(p, s)
+            if *p <= MAX_PRECISION && (0..=*p as i8).contains(s) =>
+        {
+            LogicalType::Decimal {
+                precision: *p,
+                scale: s.unsigned_abs(),
+            }
+        }
+        DataType::Date32 | DataType::Date64 => LogicalType::Date,
+        DataType::Timestamp(_, _) => LogicalType::Timestamp,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => LogicalType::Varchar,
+        DataType::Dictionary(_, values) => from_arrow(column, values)?,
+        other => {
+            return Err(DefinitionError::UnsupportedType {
+                column: column.to_string(),
+                ty: other.to_string(),
+            });
+        }
+    })
+}
+
+/// `array` as `to`, every value kept or an error.
+pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    if array.data_type() == to {
+        return Ok(ArrayRef::clone(array));
+    }
+    let checked = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    // An instant of a zoned timestamp is kept as it is, in UTC.
+    if let DataType::Timestamp(unit, Some(_)) = array.data_type() {
+        let plain = DataType::Timestamp(*unit, None);
+        let utc = cast_with_options(
+            array,
+            &DataType::Timestamp(*unit, Some("UTC".into())),
+            &checked,
+        )?;
+        let plain = cast_with_options(&utc, &plain, &checked)?;
+        return convert(&plain, to);
+    }
+    // Between days and microseconds of a timestamp, floor: the truncation of a cast would move
+    // instants before 1970 towards it.
+    if let (
+        DataType::Timestamp(TimeUnit::Nanosecond, None),
+        DataType::Timestamp(TimeUnit::Microsecond, None),
+    ) = (array.data_type(), to)
+    {
+        use arrow::array::AsArray;
+        use arrow::datatypes::{TimestampMicrosecondType, TimestampNanosecondType};
+        let nanoseconds = array.as_primitive::<TimestampNanosecondType>();
+        let micros = nanoseconds.unary::<_, TimestampMicrosecondType>(|ns| ns.div_euclid(1_000));
+        return Ok(std::sync::Arc::new(micros));
+    }
+    cast_with_options(array, to, &checked)
+}
+
+/// `batch` with its columns in the order and types of `schema`; `source[i]` is where column `i` is.
+/// The error names the column.
+pub(crate) fn conform(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    source: &[usize],
+) -> Result<RecordBatch, ColumnError> {
+    let mut columns = Vec::with_capacity(source.len());
+    for (field, &place) in schema.fields().iter().zip(source) {
+        let array = batch.column(place);
+        if !field.is_nullable() && array.null_count() > 0 {
+            return Err(ColumnError {
+                column: field.name().clone(),
+                message: "NULL in a NOT NULL column".to_string(),
+            });
+        }
+        let array = convert(array, field.data_type()).map_err(|error| ColumnError {
+            column: field.name().clone(),
+            message: text(&error),
+        })?;
+        columns.push(array);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options).map_err(
+        |error| ColumnError {
+            column: String::new(),
+            message: text(&error),
+        },
+    )
+}
+
+/// A value of a column that does not fit its type.
+#[derive(Debug)]
+pub(crate) struct ColumnError {
+    pub(crate) column: String,
+    pub(crate) message: String,
+}
+
+/// Arrow's message without its class.
+pub(crate) fn text(error: &ArrowError) -> String {
+    match error {
+        ArrowError::CastError(text)
+        | ArrowError::ParseError(text)
+        | ArrowError::InvalidArgumentError(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{AsArray, Int8Array, TimestampNanosecondArray, UInt64Array};
+    use arrow::datatypes::{Int32Type, TimestampMicrosecondType};
+    use std::sync::Arc;
+
+    #[test]
+    fn narrow_types_widen_and_wide_ones_are_checked() {
+        let narrow: ArrayRef = Arc::new(Int8Array::from(vec![Some(-128), None]));
+        let wide = convert(&narrow, &DataType::Int32).unwrap();
+        assert_eq!(wide.as_primitive::<Int32Type>().value(0), -128);
+        assert!(wide.is_null(1));
+        let unsigned: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX]));
+        assert!(convert(&unsigned, &DataType::Int64).is_err());
+    }
+
+    #[test]
+    fn nanoseconds_before_1970_round_down() {
+        let ns: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![-1, 1_999]));
+        let us = convert(&ns, &DataType::Timestamp(TimeUnit::Microsecond, None)).unwrap();
+        assert_eq!(
+            us.as_primitive::<TimestampMicrosecondType>().values(),
+            &[-1, 1]
+        );
+    }
+}
