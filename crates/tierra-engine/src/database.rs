@@ -121,7 +121,7 @@ impl Database {
             .threads
             .or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.unwrap_or(NonZeroUsize::MIN);
-        let opened = open::read_tables(dir, &pool, &budget, &published)?;
+        let opened = open::read_tables(dir, &pool, &published)?;
         lock.sign().map_err(|source| OpenError::Io {
             path: dir.join(crate::lock::LOCK_FILE),
             source,
@@ -140,6 +140,10 @@ impl Database {
                 entry.next_segment_id,
                 storage,
             ));
+        }
+        // Near copies come one segment at a time, between requests, so that opening stays fast.
+        for table in &tables {
+            table.ask_for_near_copies();
         }
         let catalog = Arc::new(Catalog::new(tables));
         let writer = Writer::new(storage.clone(), catalog.clone(), published, logs);
@@ -218,7 +222,7 @@ impl Database {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(writer) = writer {
-            self.storage.send_close();
+            self.storage.close();
             if writer.join().is_err() {
                 tracing::error!("the writer thread panicked");
             }

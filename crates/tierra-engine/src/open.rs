@@ -7,13 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::error::ArrowError;
 use tierra_column::Dictionary;
-use tierra_memory::{Budget, Extent, Pool};
+use tierra_memory::{Extent, Pool};
 
 use crate::error::{DamageError, OpenError};
 use crate::key::KeyIndexCell;
 use crate::manifest::{DictionaryEntry, Manifest, Place, TableEntry};
-use crate::segment::Segment;
+use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::space::{OwnedExtent, Owner};
 use crate::tail::{self, LogError, Tail, TailLog};
 use crate::version::TableVersion;
@@ -91,11 +92,10 @@ fn check_owners(pool: &Pool, table: &TableEntry) -> Result<(), DamageError> {
 pub(crate) fn read_tables(
     dir: &Path,
     pool: &Arc<Pool>,
-    budget: &Budget,
     published: &Published,
 ) -> Result<Vec<OpenedTable>, OpenError> {
     let read = |entry: &Arc<TableEntry>| {
-        read_table(pool, budget, published, entry).map_err(|source| OpenError::Table {
+        read_table(pool, published, entry).map_err(|source| OpenError::Table {
             dir: dir.to_owned(),
             table: entry.spec.name.clone(),
             source,
@@ -106,7 +106,6 @@ pub(crate) fn read_tables(
 
 fn read_table(
     pool: &Arc<Pool>,
-    budget: &Budget,
     published: &Published,
     entry: &Arc<TableEntry>,
 ) -> Result<OpenedTable, DamageError> {
@@ -117,12 +116,7 @@ fn read_table(
             .iter()
             .map(|extent| published.extent(*extent))
             .collect();
-        segments.push(Segment::open(
-            segment.clone(),
-            extents,
-            &entry.spec,
-            budget,
-        )?);
+        segments.push(Segment::open(segment.clone(), extents, &entry.spec)?);
     }
     let dictionaries = read_dictionaries(pool, entry)?;
     let (tail, log) = read_tail(pool, entry)?;
@@ -172,7 +166,13 @@ fn read_tail(pool: &Pool, entry: &TableEntry) -> Result<(Tail, TailLog), DamageE
         let mut near = MutableBuffer::with_capacity(payload.len());
         near.extend_from_slice(payload);
         let rows = tail::decode(&schema, &Buffer::from(near));
-        let pushed = rows.and_then(|rows| tail.push(rows, logged_bytes));
+        let pushed = rows.and_then(|rows| {
+            if tail.rows() as usize + rows.num_rows() > SEGMENT_ROWS {
+                let why = format!("more than {SEGMENT_ROWS} rows in one tail");
+                return Err(ArrowError::IpcError(why));
+            }
+            tail.push(rows, logged_bytes)
+        });
         tail = pushed.map_err(|source| LogError::Rows { sequence, source })?;
         Ok(())
     })?;

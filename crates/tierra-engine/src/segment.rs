@@ -65,19 +65,27 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Opens the chunks of a segment that another process wrote, and copies near what the budget
-    /// allows.
+    /// Opens the chunks of a segment that another process wrote, where they lie.
     pub(crate) fn open(
         entry: Arc<SegmentEntry>,
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
-        budget: &Budget,
     ) -> Result<Arc<Self>, DamageError> {
         let verified = VerifiedBlocks::new(&entry, false);
-        Self::with_verified(entry, extents, spec, budget, verified)
+        Self::with_verified(entry, extents, spec, &Budget::new(0), verified)
     }
 
-    /// The same for chunks written a moment ago, which need no checksum.
+    /// The same segment with near copies, as far as the budget allows.
+    pub(crate) fn with_near_copies(
+        &self,
+        spec: &TableSpec,
+        budget: &Budget,
+    ) -> Result<Arc<Self>, DamageError> {
+        self.rewritten(self.entry.clone(), self.extents.clone(), spec, budget, &[])
+    }
+
+    /// The same for chunks written a moment ago, which need no checksum; copies near what the
+    /// budget allows.
     pub(crate) fn written(
         entry: Arc<SegmentEntry>,
         extents: Vec<Arc<OwnedExtent>>,

@@ -6,6 +6,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 
 use tierra_memory::{Budget, Pool};
@@ -23,6 +24,7 @@ pub(crate) struct Storage {
     /// Threads that a load encodes with.
     pub(crate) threads: NonZeroUsize,
     requests: Sender<Request>,
+    closing: AtomicBool,
     _lock: DirectoryLock,
 }
 
@@ -39,6 +41,7 @@ impl Storage {
             budget,
             threads,
             requests,
+            closing: AtomicBool::new(false),
             _lock: lock,
         })
     }
@@ -56,9 +59,20 @@ impl Storage {
         answer.recv().map_err(|_| StorageError::Closed)
     }
 
-    /// Asks the writer to end once it has answered everything before.
-    pub(crate) fn send_close(&self) {
-        // A writer that is gone already has nothing left to end.
-        let _ = self.requests.send(Request::Close);
+    /// Has the writer end once it has answered what it was asked before.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.send(Request::Close);
+    }
+
+    /// Whether work that nobody waits for should be left undone.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Sends the writer a request that has no answer.
+    pub(crate) fn send(&self, request: Request) {
+        // A writer that is gone has nothing left to do.
+        let _ = self.requests.send(request);
     }
 }

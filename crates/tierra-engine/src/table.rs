@@ -183,6 +183,22 @@ impl Table {
         })??)
     }
 
+    /// Has the writer copy sealed rows near, segment by segment, as long as the budget lasts.
+    pub(crate) fn ask_for_near_copies(self: &Arc<Self>) {
+        for segment in self
+            .current
+            .load()
+            .segments
+            .iter()
+            .map(|segment| segment.id())
+        {
+            self.storage.send(Request::CopyNear {
+                table: self.clone(),
+                segment,
+            });
+        }
+    }
+
     pub(crate) fn input(&self) -> &Input {
         &self.input
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use support::{all_rows, options, rows, sorted, spec};
-use tierra_engine::{Database, Table};
+use tierra_engine::{Database, DatabaseOptions, Table};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -136,4 +136,34 @@ fn tables_come_and_go() {
     assert_eq!(database.tables(), ["a", "b"]);
     assert_eq!(database.table("a").unwrap().snapshot().rows(), 0);
     assert_eq!(database.table("b").unwrap().spec(), &spec("b", vec![0]));
+}
+
+#[test]
+fn chunks_are_copied_near_again_after_a_reopen_as_far_as_the_budget_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("db");
+    let database = Database::create(&dir, &options()).unwrap();
+    let table = database.create_table(spec("t", vec![])).unwrap();
+    load(&table, 0, 70_000).finish().unwrap();
+    drop((table, database));
+    for near_bytes in [0, 1 << 20, 64 << 20] {
+        let near = DatabaseOptions {
+            near_memory_bytes: Some(near_bytes),
+            ..options()
+        };
+        let database = Database::open(&dir, &near).unwrap();
+        let table = database.table("t").unwrap();
+        // Answered after the copies, which were asked for first.
+        table.seal().unwrap();
+        let projection: Vec<usize> = (0..10).collect();
+        let (seen, counters) = support::scan(&table.snapshot(), &projection, &[]);
+        assert_eq!(sorted(&seen), rows(0..70_000));
+        assert_eq!(counters.bytes_near > 0, near_bytes > 0, "{counters:?}");
+        assert_eq!(
+            counters.bytes_far > 0,
+            near_bytes < 64 << 20,
+            "{counters:?}"
+        );
+        assert!(database.tiers()[0].used_bytes <= near_bytes);
+    }
 }

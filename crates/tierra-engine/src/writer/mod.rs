@@ -7,6 +7,7 @@
 mod append;
 mod commit;
 mod merge;
+mod near;
 mod publish;
 mod tables;
 
@@ -62,6 +63,12 @@ pub(crate) enum Request {
         pass: MergePass,
         reply: SyncSender<Result<(), StorageError>>,
     },
+    /// Not answered: near copies are a convenience.
+    CopyNear {
+        table: Arc<Table>,
+        segment: u32,
+    },
+    /// Not answered: the thread ends.
     Close,
 }
 
@@ -120,6 +127,7 @@ impl Writer {
                     drop(pass);
                     let _ = reply.send(merged);
                 }
+                Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
                 Request::Close => break,
             }
         }
