@@ -65,7 +65,7 @@ fn draw(svg: &mut String, results: &Results, panels: &[(&View, Grid)]) -> DrawRe
         } else {
             ""
         };
-        let (unit, scale) = view.unit.scaled_to(grid.largest());
+        let (unit, scale) = view.unit.scaled_to(grid.typical());
         let title = format!("{}: {} [{unit}]{size}", results.name, view.title);
         let (low, high) = bounds(grid, scale);
         if view.unit != Unit::Ratio && high / low > LINEAR_SPAN {

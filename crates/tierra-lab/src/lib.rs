@@ -26,6 +26,7 @@
 
 pub mod answer;
 pub mod bar;
+pub mod contender;
 pub mod dataset;
 pub mod distributions;
 pub mod error;
@@ -42,6 +43,7 @@ pub mod results;
 pub mod row;
 pub mod run;
 pub mod stats;
+pub mod suite;
 pub mod table;
 pub mod turns;
 pub mod verdict;

@@ -103,13 +103,19 @@ fn run_all(names: &[String], quick: bool, out: &Path, scratch: &Path) -> Result<
             .map(|name| experiments::named(name))
             .collect::<Result<Vec<_>, _>>()?
     };
-    let near = Region::near(LARGE_PAGE_BYTES).map(|region| region.page_size_bytes() as u64);
-    let machine = Machine::record(near.ok());
+    let machine = Machine::record(near_page_bytes());
     let lab = Lab::new(quick, scratch)?;
     for experiment in chosen {
         run::run(experiment, &lab, &machine, out)?;
     }
     Ok(())
+}
+
+/// The page size that near memory really obtains here.
+fn near_page_bytes() -> Option<u64> {
+    let mut region = Region::near(LARGE_PAGE_BYTES).ok()?;
+    region.populate().ok()?;
+    Some(region.page_size_bytes() as u64)
 }
 
 /// Prints the bars of a folder; whether all are met.

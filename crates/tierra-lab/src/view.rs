@@ -26,7 +26,7 @@ pub struct View {
 /// What a view's values are, and thus how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Nanoseconds, shown in the unit that suits the largest value.
+    /// Nanoseconds, shown in the unit that suits most values.
     Nanoseconds,
     /// Bytes, likewise.
     Bytes,
@@ -37,8 +37,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The name and size of the unit in which values up to `largest` read best.
-    pub fn scaled_to(self, largest: f64) -> (&'static str, f64) {
+    /// The name and size of the unit in which values around `typical` read best.
+    pub fn scaled_to(self, typical: f64) -> (&'static str, f64) {
         let ladder: &[(&str, f64)] = match self {
             Unit::Nanoseconds => &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)],
             Unit::Bytes => &[
@@ -55,7 +55,7 @@ impl Unit {
             ],
             Unit::Ratio => &[("times", 1.0)],
         };
-        let fitting = ladder.iter().rev().find(|(_, size)| largest >= *size);
+        let fitting = ladder.iter().rev().find(|(_, size)| typical >= *size);
         *fitting.unwrap_or(&ladder[0])
     }
 }
@@ -117,7 +117,7 @@ impl View {
     /// The grid as lines of text: a heading, one line per category, perhaps one of means.
     pub fn lines(&self, rows: &[Row]) -> Vec<Vec<String>> {
         let grid = self.grid(rows);
-        let (unit, size) = self.unit.scaled_to(grid.largest());
+        let (unit, size) = self.unit.scaled_to(grid.typical());
         let show = |value: f64| significant(value / size);
         let mut lines = vec![vec![format!("{} [{unit}]", self.category)]];
         lines[0].extend(grid.series.iter().cloned());
@@ -149,9 +149,10 @@ impl View {
 }
 
 impl Grid {
-    /// The largest median of all; 0 where there is none.
-    pub fn largest(&self) -> f64 {
-        self.medians().fold(0.0, f64::max)
+    /// The geometric mean of all positive medians, 0 where there is none: values that span decades
+    /// read best in the unit of their middle.
+    pub fn typical(&self) -> f64 {
+        geometric_mean(self.medians().filter(|median| *median > 0.0)).unwrap_or(0.0)
     }
 
     /// All medians.

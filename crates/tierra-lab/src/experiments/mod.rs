@@ -3,7 +3,11 @@
 //! An experiment measures rows. What they promise ([`Experiment::bars`]) and how they are shown
 //! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
 
+mod load;
+mod point;
 mod scan;
+mod ssb;
+mod tpch;
 
 use crate::bar::Bar;
 use crate::error::LabError;
@@ -48,7 +52,13 @@ pub trait Experiment: Sync {
 
 /// Every experiment, in the order of `list`.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&scan::Scan]
+    &[
+        &ssb::Ssb,
+        &tpch::Tpch,
+        &load::Load,
+        &scan::Scan,
+        &point::Point,
+    ]
 }
 
 /// The experiment of that name.

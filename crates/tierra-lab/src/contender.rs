@@ -1,0 +1,123 @@
+//! Tierra as a contender: a database in a folder, filled through the product's own loader and asked
+//! through its own session, two threads like everybody else.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use tierra_engine::{Database, DatabaseOptions, TierInfo};
+use tierra_interleave::Execution;
+use tierra_sql::load::{LoadOptions, load_file};
+use tierra_sql::{Session, SessionOptions};
+
+use crate::dataset::TableFile;
+use crate::error::{Context, LabError};
+use crate::lab::THREADS;
+use crate::row::Row;
+
+/// A database and a session on it.
+pub struct Tierra {
+    database: Arc<Database>,
+    session: Session,
+}
+
+impl Tierra {
+    /// The engine's name in results.
+    pub const ENGINE: &str = "Tierra";
+
+    /// Creates a database in a new folder, its far pool in the same folder or elsewhere.
+    pub fn create(folder: &Path, pool_path: Option<PathBuf>) -> Result<Tierra, LabError> {
+        let options = DatabaseOptions {
+            pool_path,
+            threads: NonZeroUsize::new(THREADS),
+            ..DatabaseOptions::default()
+        };
+        let database =
+            Database::create(folder, &options).by(Tierra::ENGINE, "creating a database")?;
+        let options = SessionOptions {
+            threads: Some(THREADS),
+            ..SessionOptions::default()
+        };
+        let session = Session::new(Arc::clone(&database), &options)
+            .by(Tierra::ENGINE, "opening a session")?;
+        Ok(Tierra { database, session })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// A second session on the same database, whose lookups wait for memory in this way.
+    pub fn another_session(&self, execution: Execution) -> Result<Session, LabError> {
+        let options = SessionOptions {
+            threads: Some(THREADS),
+            execution: Some(execution),
+        };
+        Session::new(Arc::clone(&self.database), &options).by(Tierra::ENGINE, "opening a session")
+    }
+
+    /// Loads a file into a new table of its name: committed on return. Blocks.
+    pub fn load(&self, file: &TableFile) -> Result<(), LabError> {
+        let options = LoadOptions {
+            threads: Some(THREADS),
+            ..LoadOptions::default()
+        };
+        let doing = || format!("loading {}", file.table);
+        let report = load_file(&self.database, &file.table, &file.path, &options)
+            .by(Tierra::ENGINE, doing())?;
+        if report.rows == file.rows {
+            return Ok(());
+        }
+        Err(LabError::AnswersDiffer {
+            what: doing(),
+            left: Tierra::ENGINE.to_owned(),
+            right: "the file".to_owned(),
+            detail: format!("{} rows against {}", report.rows, file.rows),
+        })
+    }
+
+    /// Runs a query and collects its rows.
+    pub async fn query(&self, sql: &str) -> Result<Vec<RecordBatch>, LabError> {
+        self.session
+            .query(sql)
+            .await
+            .by(Tierra::ENGINE, format!("running {sql}"))
+    }
+
+    /// Bytes that the far pool holds: chunks, dictionaries, tails and manifests, one copy of each.
+    pub fn stored_bytes(&self) -> u64 {
+        self.far().map_or(0, |far| far.used_bytes)
+    }
+
+    /// What the far pool lies on and survives.
+    pub fn describe(&self) -> Row {
+        let Some(far) = self.far() else {
+            return Row::new();
+        };
+        let shown = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
+        Row::new()
+            .text(
+                "far_medium",
+                shown(far.medium.map(|medium| format!("{medium:?}"))),
+            )
+            .text(
+                "far_durability",
+                shown(far.durability.map(|durability| format!("{durability:?}"))),
+            )
+    }
+
+    /// The pool is the tier that lies on something.
+    fn far(&self) -> Option<TierInfo> {
+        self.database
+            .tiers()
+            .into_iter()
+            .find(|tier| tier.medium.is_some())
+    }
+}

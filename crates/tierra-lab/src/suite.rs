@@ -1,0 +1,301 @@
+//! A suite of queries on the same Parquet files: Tierra against DataFusion and DuckDB in memory.
+//!
+//! For every query the engines take turns, every answer is compared with DataFusion's, and every
+//! time is kept. A query's time includes parsing, planning and the arrival of all its rows.
+
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+
+use crate::answer::{Answer, Reference, Tolerance};
+use crate::bar::Bar;
+use crate::contender::Tierra;
+use crate::dataset::TableFile;
+use crate::error::{Context, LabError};
+use crate::experiments::Measured;
+use crate::lab::Lab;
+use crate::peers::datafusion::{InMemory, Texts};
+use crate::peers::duckdb::DuckDb;
+use crate::progress;
+use crate::results::Tier;
+use crate::row::{Row, distinct, find};
+use crate::stats::geometric_mean;
+use crate::turns::turns;
+use crate::view::{Unit, View};
+
+/// Times and bytes.
+pub const VIEWS: [View; 2] = [
+    View {
+        title: "time of a query, planning included",
+        category: "query",
+        series: "engine",
+        value: "time_ns",
+        per: None,
+        unit: Unit::Nanoseconds,
+        mean: true,
+    },
+    View {
+        title: "bytes of one copy",
+        category: "table",
+        series: "format",
+        value: "stored_bytes",
+        per: None,
+        unit: Unit::Bytes,
+        mean: false,
+    },
+];
+
+const UNCOMPRESSED: &str = "uncompressed Arrow";
+
+/// A set of tables and queries.
+#[derive(Debug)]
+pub struct Suite<'a> {
+    /// The tables' files.
+    pub files: &'a [TableFile],
+    /// Names and texts.
+    pub queries: Vec<(&'a str, &'a str)>,
+    /// Measured repetitions of each query.
+    pub rounds: usize,
+}
+
+struct Engines {
+    tierra: Tierra,
+    datafusion: Vec<InMemory>,
+    duckdb: Option<DuckDb>,
+}
+
+impl Suite<'_> {
+    /// Loads every engine, runs every query by turns, and compares every answer.
+    pub fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
+        let runtime = lab.runtime();
+        let tierra = Tierra::create(&lab.folder("tierra")?, None)?;
+        let mut datafusion = Vec::new();
+        for texts in Texts::ALL {
+            datafusion.push(
+                runtime
+                    .block_on(InMemory::load(self.files, texts))
+                    .by(texts.engine(), "loading")?,
+            );
+        }
+        let mut rows = Vec::new();
+        for file in self.files {
+            let before = tierra.stored_bytes();
+            tierra.load(file)?;
+            // The pool's growth: with chunks, dictionaries and tails nothing of a copy is left out.
+            let stored_bytes = tierra.stored_bytes().saturating_sub(before);
+            for (format, bytes) in [
+                (Tierra::ENGINE, stored_bytes),
+                (UNCOMPRESSED, file.arrow_bytes),
+            ] {
+                rows.push(
+                    Row::new()
+                        .text("table", &file.table)
+                        .text("format", format)
+                        .count("rows", file.rows)
+                        .count("stored_bytes", bytes),
+                );
+            }
+        }
+        let duckdb = match DuckDb::start() {
+            Some(mut duckdb) => {
+                duckdb.load(self.files).by(DuckDb::ENGINE, "loading")?;
+                Some(duckdb)
+            }
+            None => {
+                println!("DuckDB is not measured: Python has no module `duckdb`.");
+                None
+            }
+        };
+        let version = duckdb.as_ref().map_or("absent", DuckDb::version).to_owned();
+        let mut engines = Engines {
+            tierra,
+            datafusion,
+            duckdb,
+        };
+        let bar = progress::bar("queries", self.queries.len());
+        for (name, sql) in &self.queries {
+            bar.set_message((*name).to_owned());
+            rows.extend(engines.measure(lab, name, sql, self.rounds)?);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        let parameters = Row::new()
+            .count("rounds", self.rounds as u64)
+            .text("datafusion", datafusion::DATAFUSION_VERSION)
+            .text("duckdb", version)
+            .and(engines.tierra.describe());
+        Ok(Measured {
+            tier: Tier::Real,
+            parameters,
+            rows,
+        })
+    }
+}
+
+impl Engines {
+    fn names(&self) -> Vec<&'static str> {
+        let peers = self.datafusion.iter().map(InMemory::engine);
+        let duckdb = self.duckdb.iter().map(|_| DuckDb::ENGINE);
+        std::iter::once(Tierra::ENGINE)
+            .chain(peers)
+            .chain(duckdb)
+            .collect()
+    }
+
+    fn measure(
+        &mut self,
+        lab: &Lab,
+        name: &str,
+        sql: &str,
+        rounds: usize,
+    ) -> Result<Vec<Row>, LabError> {
+        let (first, runtime) = (&self.datafusion[0], lab.runtime());
+        let doing = || format!("answering {name}");
+        let reference = Reference {
+            who: first.engine().to_owned(),
+            order: runtime
+                .block_on(first.order(sql))
+                .by(first.engine(), doing())?,
+            answer: answer(
+                &runtime
+                    .block_on(first.query(sql))
+                    .by(first.engine(), doing())?,
+            )?,
+        };
+        let names = self.names();
+        let mut samples = vec![Vec::with_capacity(rounds); names.len()];
+        for turn in turns(names.len(), rounds) {
+            let who = names[turn.contender];
+            let (time_ns, answer, tolerance) = match turn.contender {
+                0 => {
+                    let (time_ns, batches) = timed(|| runtime.block_on(self.tierra.query(sql)))?;
+                    (time_ns, answer(&batches)?, Tolerance::EXACT_DECIMALS)
+                }
+                peer if peer <= self.datafusion.len() => {
+                    let engine = &self.datafusion[peer - 1];
+                    let (time_ns, batches) =
+                        timed(|| runtime.block_on(engine.query(sql)).by(who, doing()))?;
+                    (time_ns, answer(&batches)?, Tolerance::EXACT_DECIMALS)
+                }
+                _ => {
+                    let duckdb = self.duckdb.as_mut().expect("named only where it runs");
+                    let (time_ns, texts) = duckdb.query(sql).by(who, doing())?;
+                    (time_ns, Answer::from_texts(texts), Tolerance::ROUNDED)
+                }
+            };
+            answer.check(name, who, &reference, tolerance)?;
+            if !turn.is_warm_up() {
+                samples[turn.contender].push(time_ns);
+            }
+        }
+        let rows = names.into_iter().zip(samples).map(|(engine, samples)| {
+            Row::new()
+                .text("query", name)
+                .text("engine", engine)
+                .count("rows", reference.answer.rows() as u64)
+                .samples("time", "ns", samples)
+        });
+        Ok(rows.collect())
+    }
+}
+
+fn timed<T>(work: impl FnOnce() -> Result<T, LabError>) -> Result<(u64, T), LabError> {
+    let start = Instant::now();
+    let done = work()?;
+    Ok((start.elapsed().as_nanos() as u64, done))
+}
+
+fn answer(batches: &[RecordBatch]) -> Result<Answer, LabError> {
+    Answer::of(batches).by("Arrow", "showing an answer")
+}
+
+/// Over all queries, the geometric mean of our time over the better of DataFusion's two.
+pub fn time_over_datafusion(rows: &[Row]) -> Option<f64> {
+    ratio(rows, |query| {
+        let times: Option<Vec<f64>> = Texts::ALL
+            .iter()
+            .map(|texts| time(rows, query, texts.engine()))
+            .collect();
+        times?.into_iter().reduce(f64::min)
+    })
+}
+
+fn ratio(rows: &[Row], peer: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+    let ratios = distinct(rows, "query")
+        .into_iter()
+        .map(|query| Some(time(rows, &query, Tierra::ENGINE)? / peer(&query)?));
+    geometric_mean(ratios.collect::<Option<Vec<f64>>>()?)
+}
+
+fn time(rows: &[Row], query: &str, engine: &str) -> Option<f64> {
+    find(rows, &[("query", query), ("engine", engine)])?.value("time_ns")
+}
+
+/// The bar on the bytes of one copy: all tables together, against uncompressed Arrow.
+pub fn stored_bytes_bar(data_set: &str, rows: &[Row]) -> Bar {
+    let total = |format: &str| {
+        let cells = rows.iter().filter(|row| row.is(&[("format", format)]));
+        cells
+            .map(|row| row.value("stored_bytes"))
+            .sum::<Option<f64>>()
+            .filter(|sum| *sum > 0.0)
+    };
+    let ratio = total(Tierra::ENGINE)
+        .zip(total(UNCOMPRESSED))
+        .map(|(ours, arrow)| ours / arrow);
+    Bar::at_most(
+        format!("{data_set}: stored bytes of one copy over uncompressed Arrow"),
+        0.5,
+        ratio,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(name: &str, times: [u64; 3]) -> Vec<Row> {
+        let engines = [
+            Tierra::ENGINE,
+            Texts::Utf8.engine(),
+            Texts::Utf8View.engine(),
+        ];
+        let row = |(engine, time)| {
+            Row::new()
+                .text("query", name)
+                .text("engine", engine)
+                .samples("time", "ns", vec![time])
+        };
+        engines.into_iter().zip(times).map(row).collect()
+    }
+
+    #[test]
+    fn compares_with_the_better_of_both_for_each_query() {
+        let mut rows = query("q1", [50, 100, 900]);
+        rows.extend(query("q2", [50, 900, 100]));
+        assert!((time_over_datafusion(&rows).unwrap() - 0.5).abs() < 1e-9);
+        // One query not measured, and there is no mean at all.
+        rows.pop();
+        assert_eq!(time_over_datafusion(&rows), None);
+    }
+
+    #[test]
+    fn bytes_are_those_of_all_tables() {
+        let row = |table: &str, format: &str, bytes| {
+            Row::new()
+                .text("table", table)
+                .text("format", format)
+                .count("stored_bytes", bytes)
+        };
+        let mut rows = vec![
+            row("a", Tierra::ENGINE, 90),
+            row("a", UNCOMPRESSED, 100),
+            row("b", Tierra::ENGINE, 10),
+            row("b", UNCOMPRESSED, 300),
+        ];
+        assert!(stored_bytes_bar("x", &rows).met);
+        rows[0] = row("a", Tierra::ENGINE, 200);
+        assert!(!stored_bytes_bar("x", &rows).met);
+        assert!(!stored_bytes_bar("x", &[]).met);
+    }
+}
