@@ -1,21 +1,29 @@
 //! Reserved address ranges: where a region or a pool lives for its whole life.
 //!
-//! Invariant: a range is reserved without access (`PROT_NONE`) and stays reserved until it is
-//! dropped, so memory mapped into it later lies where it was promised and nothing else can take the
-//! place. That is why a pool's pointers never move while it grows.
+//! Invariant: a range is this process's from the moment it is taken until it is dropped, so memory
+//! mapped into it later lies where it was promised and nothing else can take the place. That is why
+//! a pool's pointers never move while it grows.
+//!
+//! A mapping over a part of the range that fails is the one danger: the kernel unmaps what was there
+//! before it finds out, and another thread's memory may come to lie in the hole. So what may well
+//! fail (reserved large pages) gets a range of its own instead, and where a failure cannot be ruled
+//! out the rest of the range is given up ([`AddressRange::give_up_from`]).
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use crate::LARGE_PAGE_BYTES;
 use crate::topology::NodeId;
 
-/// A range of addresses that this process owns; access comes with what is mapped into it.
+/// A range of addresses that this process owns.
 #[derive(Debug)]
 pub(crate) struct AddressRange {
     start: NonNull<u8>,
-    len_bytes: usize,
+    /// Bytes that certainly are still ours.
+    len_bytes: AtomicUsize,
 }
 
 // SAFETY: the range is owned by this value alone and is plain memory, tied to no thread.
@@ -25,8 +33,53 @@ unsafe impl Sync for AddressRange {}
 
 impl AddressRange {
     /// Reserves `len_bytes` (a multiple of the page size) at an address aligned to `align_bytes`, a
-    /// power of two.
+    /// power of two. There is no access before something is mapped into it.
     pub(crate) fn reserve(len_bytes: usize, align_bytes: usize) -> io::Result<AddressRange> {
+        AddressRange::map(
+            len_bytes,
+            align_bytes,
+            ProtFlags::empty(),
+            MapFlags::NORESERVE,
+        )
+    }
+
+    /// Takes as much memory, aligned so: readable, writable, zero.
+    pub(crate) fn zeroed(len_bytes: usize, align_bytes: usize) -> io::Result<AddressRange> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        AddressRange::map(len_bytes, align_bytes, access, MapFlags::empty())
+    }
+
+    /// Takes zeroed memory on large pages that the administrator has set aside; an error where too
+    /// few are left. `len_bytes` is a multiple of a large page.
+    pub(crate) fn on_reserved_pages(len_bytes: usize) -> io::Result<AddressRange> {
+        debug_assert!(len_bytes.is_multiple_of(LARGE_PAGE_BYTES));
+        // SAFETY: a new anonymous mapping at an address the kernel chooses (aligned to its pages)
+        // touches no memory in use.
+        let start = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                len_bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB,
+            )
+        }?;
+        AddressRange::at(start.cast(), len_bytes)
+    }
+
+    fn at(start: *mut u8, len_bytes: usize) -> io::Result<AddressRange> {
+        let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(AddressRange {
+            start,
+            len_bytes: AtomicUsize::new(len_bytes),
+        })
+    }
+
+    fn map(
+        len_bytes: usize,
+        align_bytes: usize,
+        access: ProtFlags,
+        extra: MapFlags,
+    ) -> io::Result<AddressRange> {
         debug_assert!(align_bytes.is_power_of_two() && len_bytes > 0);
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let padded = len_bytes.checked_add(align_bytes).ok_or_else(too_large)?;
@@ -35,8 +88,8 @@ impl AddressRange {
             mmap_anonymous(
                 std::ptr::null_mut(),
                 padded,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
+                access,
+                MapFlags::PRIVATE | extra,
             )
         }?
         .cast::<u8>();
@@ -52,8 +105,7 @@ impl AddressRange {
             }
         }
         // SAFETY: `lead` is inside the mapping.
-        let start = NonNull::new(unsafe { base.add(lead) }).ok_or_else(too_large)?;
-        Ok(AddressRange { start, len_bytes })
+        AddressRange::at(unsafe { base.add(lead) }, len_bytes)
     }
 
     /// Reserves as much of `len_bytes` as the process may have, not less than `least_bytes`. An
@@ -81,14 +133,24 @@ impl AddressRange {
 
     /// Bytes of the range.
     pub(crate) fn len_bytes(&self) -> usize {
-        self.len_bytes
+        self.len_bytes.load(Ordering::Acquire)
+    }
+
+    /// Gives up what begins `at_bytes` into the range, after mapping something there has failed:
+    /// somebody else's memory may lie there now. The addresses are neither used nor unmapped again.
+    pub(crate) fn give_up_from(&self, at_bytes: usize) {
+        self.len_bytes.fetch_min(at_bytes, Ordering::AcqRel);
     }
 }
 
 impl Drop for AddressRange {
     fn drop(&mut self) {
+        let len_bytes = self.len_bytes();
+        if len_bytes == 0 {
+            return;
+        }
         // SAFETY: the range is ours, and its owner drops it only when no pointer into it is left.
-        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len_bytes) };
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), len_bytes) };
         debug_assert!(unmapped.is_ok(), "a reserved range can always be unmapped");
     }
 }
@@ -167,7 +229,6 @@ pub(crate) unsafe fn populate(start: *mut u8, len_bytes: usize) -> io::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LARGE_PAGE_BYTES;
 
     #[test]
     fn a_range_is_aligned_and_as_long_as_asked() {
@@ -176,6 +237,27 @@ mod tests {
             assert_eq!(range.start().as_ptr().addr() % LARGE_PAGE_BYTES, 0);
             assert_eq!(range.len_bytes(), len_bytes);
         }
+    }
+
+    #[test]
+    fn what_was_given_up_is_left_alone() {
+        let page_bytes = rustix::param::page_size();
+        let range = AddressRange::reserve(2 * page_bytes, page_bytes).unwrap();
+        let start = range.start().as_ptr();
+        range.give_up_from(page_bytes);
+        range.give_up_from(2 * page_bytes);
+        assert_eq!(range.len_bytes(), page_bytes);
+        drop(range);
+        // Refuses a place that is taken, so no other thread's memory is at risk.
+        let take = |at: *mut u8| {
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+            // SAFETY: takes the place of nothing.
+            unsafe { mmap_anonymous(at.cast(), page_bytes, ProtFlags::empty(), flags) }
+        };
+        let second = start.wrapping_add(page_bytes);
+        assert_eq!(take(second), Err(rustix::io::Errno::EXIST));
+        // SAFETY: the page that was given up, which nobody uses.
+        unsafe { munmap(second.cast(), page_bytes) }.unwrap();
     }
 
     #[test]

@@ -7,8 +7,6 @@
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-
 use crate::address::{self, AddressRange};
 use crate::topology::NodeId;
 use crate::{LARGE_PAGE_BYTES, smaps};
@@ -93,29 +91,21 @@ impl Region {
             .max(1)
             .checked_next_multiple_of(unit)
             .ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
-        let range = AddressRange::reserve(mapped_bytes, unit).map_err(failed)?;
-        let start = range.start().as_ptr();
-        let map = |extra: MapFlags| {
-            // SAFETY: replaces our own reservation, which holds nothing.
-            unsafe {
-                mmap_anonymous(
-                    start.cast(),
-                    mapped_bytes,
-                    ProtFlags::READ | ProtFlags::WRITE,
-                    MapFlags::PRIVATE | MapFlags::FIXED | extra,
-                )
+        let large = unit == LARGE_PAGE_BYTES;
+        let reserved = (large && reserved_pages)
+            .then(|| AddressRange::on_reserved_pages(mapped_bytes).ok())
+            .flatten();
+        let range = match reserved {
+            Some(range) => range,
+            None => {
+                let range = AddressRange::zeroed(mapped_bytes, unit).map_err(failed)?;
+                if large {
+                    // SAFETY: just mapped, and ours.
+                    unsafe { address::advise_large_pages(range.start().as_ptr(), mapped_bytes) };
+                }
+                range
             }
         };
-        let large = unit == LARGE_PAGE_BYTES;
-        let reserved =
-            large && reserved_pages && map(MapFlags::HUGETLB | MapFlags::HUGE_2MB).is_ok();
-        if !reserved {
-            map(MapFlags::empty()).map_err(|errno| failed(errno.into()))?;
-            if large {
-                // SAFETY: just mapped, and ours.
-                unsafe { address::advise_large_pages(start, mapped_bytes) };
-            }
-        }
         Ok(Region {
             range,
             len_bytes,

@@ -4,6 +4,7 @@
 //! or (between open and retain) not yet known and left alone.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -181,10 +182,16 @@ impl Pool {
     /// Maps the file up to `len_bytes`, behind what is mapped. Pointers into the pool stay.
     pub(super) fn map_up_to(&self, len_bytes: u64) -> Result<(), PoolError> {
         let from = self.len_bytes();
+        if len_bytes > self.range.len_bytes() as u64 {
+            let lost = io::Error::other("an earlier attempt failed; reopen the database");
+            return Err(self.io("map the file", lost));
+        }
         let (at, more_bytes) = (self.address(from), (len_bytes - from) as usize);
         // SAFETY: the reservation beyond the mapped part is ours and holds nothing yet.
-        unsafe { self.medium.map(&self.file, at, from, more_bytes) }
-            .map_err(|source| self.io("map the file", source))?;
+        unsafe { self.medium.map(&self.file, at, from, more_bytes) }.map_err(|source| {
+            self.range.give_up_from(from as usize);
+            self.io("map the file", source)
+        })?;
         if let Some(node) = self.node
             && self.medium() == MediumKind::Tmpfs
         {
