@@ -9,10 +9,10 @@ use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use support::{Nulls, Shape, column, concatenated, read};
 use tierra_column::bits::Mask;
 use tierra_column::{
-    Chunk, ChunkPlan, Dictionary, DictionaryBuilder, Encoding, Filter, LogicalType, Scratch, Value,
-    ValueSet,
+    Cell, Chunk, ChunkPlan, Dictionary, DictionaryBuilder, Encoding, Filter, LogicalType, Scratch,
+    Value, ValueSet, Verdict,
 };
-use tierra_interleave::Execution;
+use tierra_interleave::{Execution, run_plain};
 
 const TYPES: [LogicalType; 3] = [
     LogicalType::Varchar,
@@ -59,6 +59,59 @@ fn the_first_chunk_is_in_order_and_later_values_are_the_delta() {
         let main: Vec<Value> = (0..5).map(|code| dictionary.value(code)).collect();
         assert!(main.is_sorted());
         assert_reads(&dictionary, &chunks);
+    }
+}
+
+#[test]
+fn a_chunk_of_nulls_needs_no_dictionary() {
+    // A column whose first rows are all NULL has a dictionary chunk before it has a dictionary.
+    for ty in TYPES {
+        for rows in [1, 1024, 1025] {
+            let column = column(ty, Shape::Few, Nulls::All, rows, 1);
+            let mut builder = DictionaryBuilder::new(ty, 1);
+            let encoding = Some(Encoding::Dictionary);
+            let plan = ChunkPlan::new(
+                ty,
+                std::slice::from_ref(&column),
+                encoding,
+                Some(&mut builder),
+            );
+            let bytes = write(&plan.unwrap());
+            assert!(builder.is_empty());
+            let chunk = Chunk::open(&bytes, ty).unwrap();
+            assert_eq!(&read(&chunk, None, |_| Mask::all()), &column, "{ty}");
+            assert_eq!(
+                run_plain(|cx| chunk.value(cx, rows - 1, None)),
+                Ok(Cell::Null)
+            );
+            let value = match ty {
+                LogicalType::Varchar => Value::Bytes(b"a"[..].into()),
+                _ => Value::Ordinal(1),
+            };
+            for (filter, passing) in [
+                (Filter::eq(value.clone()), 0),
+                (Filter::not_eq(value), 0),
+                (Filter::is_not_null(), 0),
+                (Filter::is_null(), rows),
+            ] {
+                let bound = chunk.bind(&filter, None).unwrap();
+                let mut found = 0;
+                for block in 0..chunk.blocks() {
+                    let mut mask = Mask::all();
+                    chunk
+                        .select(&bound, block, &mut mask, &mut Scratch::new())
+                        .unwrap();
+                    found += mask.count();
+                    let verdict = if passing == 0 {
+                        Verdict::Skip
+                    } else {
+                        Verdict::All
+                    };
+                    assert_eq!(chunk.verdict(&bound, block), verdict);
+                }
+                assert_eq!(found, passing, "{ty} {filter:?}");
+            }
+        }
     }
 }
 
@@ -263,17 +316,5 @@ fn any_predicate_is_evaluated_once_per_value() {
                 .collect();
             assert_eq!(found, expected);
         }
-    }
-}
-
-#[test]
-fn a_chunk_of_nulls_needs_no_value() {
-    for ty in TYPES {
-        let column = column(ty, Shape::Random, Nulls::All, 1100, 1);
-        let encoded = support::encode(ty, &column, Some(Encoding::Dictionary));
-        assert!(encoded.dictionary.as_ref().unwrap().is_empty());
-        let chunk = Chunk::open(&encoded.bytes, ty).unwrap();
-        let found = read(&chunk, encoded.dictionary.as_ref(), |_| Mask::all());
-        assert_eq!(&found, &column);
     }
 }

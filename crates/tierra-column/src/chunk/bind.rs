@@ -72,6 +72,8 @@ impl Chunk<'_> {
         let test = match resolved {
             Resolved::Nothing => Test::Nothing,
             Resolved::Everything => Test::Everything,
+            // The column may have no dictionary yet.
+            _ if is_dictionary && self.is_all_null() => Test::Nothing,
             resolved if is_dictionary => {
                 self.bind_codes(&resolved, filter.matches_null, self.dictionary(dictionary)?)?
             }

@@ -113,6 +113,11 @@ impl<'a> Chunk<'a> {
         self.descriptor.null_count as usize
     }
 
+    /// Whether every row is NULL: such a chunk needs no dictionary, even if its encoding is one.
+    pub(crate) fn is_all_null(&self) -> bool {
+        self.null_count() == self.rows()
+    }
+
     /// Bytes of the whole chunk.
     pub fn len_bytes(&self) -> usize {
         self.bytes.len()

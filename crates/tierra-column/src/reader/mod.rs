@@ -112,6 +112,8 @@ impl ColumnReader {
             (Column::Decimal(values), Payload::Wide(block)) => {
                 values.extend(mask.iter().map(|row| plain::read_wide(block, row)));
             }
+            // The column may have no dictionary yet.
+            (column, _) if chunk.is_all_null() => column.extend_empty(count),
             (column, _) if chunk.encoding() == Encoding::Dictionary => {
                 let dictionary = chunk.dictionary(dictionary)?;
                 dictionary_codes(&data, &mask, count, dictionary.len(), scratch)?;
@@ -123,8 +125,7 @@ impl ColumnReader {
                     (column, Values::Ordinals(values)) => {
                         let ordinals = &mut scratch.selected[..count];
                         for (ordinal, &code) in ordinals.iter_mut().zip(codes) {
-                            // Only a NULL row's code is beyond the (then empty) dictionary.
-                            *ordinal = values.get(code as usize).copied().unwrap_or(0);
+                            *ordinal = values[code as usize];
                         }
                         column.extend(self.ty, Codes::Wide(ordinals), 0);
                     }
@@ -186,11 +187,7 @@ impl ColumnReader {
     pub fn append_cell(&mut self, cell: Cell<'_>) -> Result<(), FormatError> {
         match (&mut self.column, cell) {
             (column, Cell::Null) => {
-                match column {
-                    Column::Strings(strings) => strings.append_empty(),
-                    Column::Decimal(values) => values.push(0),
-                    column => column.extend(self.ty, Codes::Wide(&[0]), 0),
-                }
+                column.extend_empty(1);
                 self.nulls.append_null();
                 return Ok(());
             }
@@ -290,6 +287,21 @@ impl Column {
         }
     }
 
+    /// Appends places for `count` NULLs.
+    fn extend_empty(&mut self, count: usize) {
+        fn pad<T: Clone + Default>(values: &mut Vec<T>, count: usize) {
+            values.resize(values.len() + count, T::default());
+        }
+        match self {
+            Column::Boolean(values) => values.append_n(count, false),
+            Column::Integer(values) => pad(values, count),
+            Column::BigInt(values) => pad(values, count),
+            Column::Double(values) => pad(values, count),
+            Column::Decimal(values) => pad(values, count),
+            Column::Strings(strings) => strings.append_empty(count),
+        }
+    }
+
     /// Appends `code + base` for every code.
     fn extend(&mut self, ty: LogicalType, codes: Codes<'_>, base: u64) {
         match self {
@@ -311,7 +323,7 @@ impl Column {
             Column::Decimal(values) => extend::<Decimal128Type>(values, codes, base),
             Column::Strings(strings) => {
                 debug_assert!(false, "{ty} has no ordinals");
-                strings.append_empty();
+                strings.append_empty(1);
             }
         }
     }
@@ -411,8 +423,7 @@ fn dictionary_codes(
         *code = code.saturating_sub(data.null_codes as u32);
         greatest = greatest.max(*code);
     }
-    // An empty dictionary has nothing for NULL rows either: their code 0 is never looked up.
-    if greatest as usize >= len.max(1) || (len == 0 && data.null_codes == 0) {
+    if greatest as usize >= len {
         return Err(beyond(greatest.into(), len));
     }
     Ok(())

@@ -39,9 +39,9 @@ impl StringColumn {
         }
     }
 
-    /// A place for NULL.
-    pub(super) fn append_empty(&mut self) {
-        self.views.push(0);
+    /// Places for `count` NULLs.
+    pub(super) fn append_empty(&mut self, count: usize) {
+        self.views.resize(self.views.len() + count, 0);
     }
 
     /// Copies one string.
@@ -142,10 +142,6 @@ impl StringColumn {
     ) -> Result<(), FormatError> {
         let start = self.views.len();
         self.views.resize(start + codes.len(), 0);
-        if values.is_empty() {
-            // Only NULL rows have no value to gather.
-            return Ok(());
-        }
         let first = self.share(values.data_buffers());
         let out = &mut self.views[start..];
         if let Err(error) = kernels.gather(values.views(), codes, out) {
