@@ -241,6 +241,9 @@ impl ColumnReader {
     }
 
     /// The rows collected, as an array of [`LogicalType::arrow`]'s type; the reader is empty again.
+    ///
+    /// # Panics
+    /// After an error of [`ColumnReader::append`], which may have left a row half appended.
     pub fn finish(&mut self) -> ArrayRef {
         let column = mem::replace(&mut self.column, Column::new(self.ty, self.capacity));
         let nulls = mem::replace(&mut self.nulls, NullBufferBuilder::new(self.capacity)).finish();

@@ -2,8 +2,10 @@
 //!
 //! Invariant: every view is of text that was checked to be UTF-8, lies inside the buffer it names,
 //! and repeats its first bytes as arrow wants. Views come from three places: a dictionary (checked
-//! when it was opened), another array, and `make_view` on bytes checked here. The array is
-//! therefore built without checking every string once more.
+//! when it was opened), another array, and `make_view` on bytes checked here, in the copy and not
+//! where they came from: a chunk's bytes are a file's, and whoever writes to that file meanwhile
+//! must not get anything past the check. The array is therefore built without checking every string
+//! once more.
 
 use arrow::array::{Array, StringViewArray, make_view};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
@@ -46,18 +48,19 @@ impl StringColumn {
 
     /// Copies one string.
     pub(super) fn append_bytes(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
-        let text = std::str::from_utf8(bytes).map_err(|_| not_text())?;
-        self.append_text(text)
-    }
-
-    fn append_text(&mut self, text: &str) -> Result<(), FormatError> {
-        if text.len() <= INLINE_BYTES {
-            self.views.push(make_view(text.as_bytes(), 0, 0));
+        if bytes.len() <= INLINE_BYTES {
+            let mut copy = [0; INLINE_BYTES];
+            let copy = &mut copy[..bytes.len()];
+            copy.copy_from_slice(bytes);
+            check_text(copy)?;
+            self.views.push(make_view(copy, 0, 0));
             return Ok(());
         }
-        let (index, offset) = self.heap_room(text.len())?;
-        self.views.push(make_view(text.as_bytes(), index, offset));
-        self.heap.extend_from_slice(text.as_bytes());
+        let (index, offset) = self.heap_room(bytes.len())?;
+        self.heap.extend_from_slice(bytes);
+        let copy = &self.heap[offset as usize..];
+        check_text(copy)?;
+        self.views.push(make_view(copy, index, offset));
         Ok(())
     }
 
@@ -95,37 +98,36 @@ impl StringColumn {
         count: usize,
         scratch: &mut Scratch,
     ) -> Result<(), FormatError> {
-        // For many rows the block's bytes are checked in one go, for few the strings are.
         if count * 2 < rows {
             for row in mask {
                 self.append_bytes(block.get(row)?)?;
             }
             return Ok(());
         }
-        let text = std::str::from_utf8(block.bytes).map_err(|_| not_text())?;
+        // For many rows all ends are unpacked at once, for all of them the bytes are copied and
+        // checked at once too.
         let ends = &mut scratch.codes[..rows];
         scratch.kernels.unpack_u64(block.ends, block.width, ends);
-        let out_of_order =
-            || FormatError::corrupt("a block of strings", "a string lies outside it");
-        let slice = |row: usize| {
-            let start = if row == 0 { 0 } else { ends[row - 1] };
-            let start = usize::try_from(start).ok()?;
-            let end = usize::try_from(ends[row]).ok()?;
-            // `None` too where a string would begin or end inside a character.
-            Some((start, text.get(start..end)?))
-        };
+        let bounds = |row: usize| (if row == 0 { 0 } else { ends[row - 1] }, ends[row]);
         if count < rows {
             for row in mask {
-                let (_, text) = slice(row).ok_or_else(out_of_order)?;
-                self.append_text(text)?;
+                self.append_bytes(block.slice(bounds(row))?)?;
             }
             return Ok(());
         }
-        let (index, offset) = self.heap_room(text.len())?;
-        // First the bytes, then the views: an error in between leaves no view without them.
-        self.heap.extend_from_slice(text.as_bytes());
+        let (index, offset) = self.heap_room(block.bytes.len())?;
+        self.heap.extend_from_slice(block.bytes);
+        let text = check_text(&self.heap[offset as usize..])?;
         for row in 0..rows {
-            let (start, text) = slice(row).ok_or_else(out_of_order)?;
+            let (start, end) = bounds(row);
+            let text = usize::try_from(start)
+                .ok()
+                .zip(usize::try_from(end).ok())
+                // `None` too where a string would begin or end inside a character.
+                .and_then(|(start, end)| text.get(start..end))
+                .ok_or_else(|| {
+                    FormatError::corrupt("a block of strings", "a string lies outside it")
+                })?;
             // The block is smaller than 4 GiB, and so is what the open buffer holds with it.
             self.views
                 .push(make_view(text.as_bytes(), index, offset + start as u32));
@@ -190,12 +192,21 @@ impl StringColumn {
         index
     }
 
+    /// # Panics
+    /// If there are not as many strings as `nulls` speaks of.
     pub(super) fn finish(mut self, nulls: Option<NullBuffer>) -> StringViewArray {
+        assert!(
+            nulls
+                .as_ref()
+                .is_none_or(|nulls| nulls.len() == self.views.len()),
+            "a column whose reading failed is of no use"
+        );
         self.close_heap();
         let views = ScalarBuffer::from(self.views);
         // SAFETY: by this type's invariant every view is of valid UTF-8 inside the buffer it
         // names (buffers are only ever added, so indices stay true), inlined up to 12 bytes and
-        // with its prefix else; NULL rows hold the view of an empty string.
+        // with its prefix else; NULL rows hold the view of an empty string. There are as many
+        // views as rows that may be NULL, as just asserted.
         unsafe { StringViewArray::new_unchecked(views, self.buffers, nulls) }
     }
 }
@@ -209,6 +220,7 @@ fn rebase(views: &mut [u128], first: u32) {
     }
 }
 
-fn not_text() -> FormatError {
-    FormatError::corrupt("a block of strings", "its bytes are not UTF-8")
+fn check_text(bytes: &[u8]) -> Result<&str, FormatError> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| FormatError::corrupt("a block of strings", "its bytes are not UTF-8"))
 }
