@@ -151,6 +151,17 @@ pub enum EncodeError {
         /// Bytes of its strings.
         bytes: u64,
     },
+    /// The blocks of a chunk together pass what its directory can address.
+    #[error(
+        "{rows} rows hold {bytes} bytes of strings, a chunk at most {}: store fewer rows at a time",
+        crate::chunk::layout::DATA_BYTES_MAX
+    )]
+    ChunkTooLong {
+        /// Rows given.
+        rows: usize,
+        /// Bytes they would take.
+        bytes: u64,
+    },
     /// The dictionary has no codes left.
     #[error("the dictionary is full at {0} values: store the column with encoding plain")]
     DictionaryFull(usize),

@@ -3,13 +3,19 @@
 
 mod support;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
-use arrow::compute::filter;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, StringViewArray, UInt32Array,
+};
+use arrow::compute::{filter, take};
 use arrow::datatypes::Float64Type;
 use proptest::prelude::*;
 use support::{NULLS, Nulls, ROWS, Random, SHAPES, Shape, TYPES, column, encode, read};
 use tierra_column::bits::{BLOCK_LEN, Mask};
-use tierra_column::{Chunk, ColumnReader, Encoding, LogicalType};
+use tierra_column::{
+    CHUNK_ROWS, Chunk, ChunkPlan, ColumnReader, EncodeError, Encoding, LogicalType,
+};
 use tierra_interleave::{Cx, Execution, GroupSize, for_each, in_mode};
 
 /// Arrow compares doubles by value; here their bits count.
@@ -164,6 +170,21 @@ fn values_over_all_ordinals_with_nulls_fall_back_to_plain() {
             Encoding::Plain
         );
     }
+}
+
+#[test]
+fn more_strings_than_a_directory_can_address_are_refused() {
+    let rows = CHUNK_ROWS;
+    // One string that all rows share: 256 GiB of which only one copy exists.
+    let string: ArrayRef = Arc::new(StringViewArray::from_iter_values(["x".repeat(1 << 18)]));
+    let all = take(&string, &UInt32Array::from(vec![0; rows]), None).unwrap();
+    let plan =
+        |rows| ChunkPlan::new(LogicalType::Varchar, &[all.slice(0, rows)], None, None).map(|_| ());
+    assert!(matches!(
+        plan(rows),
+        Err(EncodeError::ChunkTooLong { rows: CHUNK_ROWS, bytes }) if bytes > 1 << 38
+    ));
+    assert_eq!(plan(rows - BLOCK_LEN), Ok(()));
 }
 
 #[test]

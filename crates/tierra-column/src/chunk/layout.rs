@@ -51,6 +51,8 @@ pub(crate) const DESCRIPTOR_BYTES: usize = 128;
 pub(crate) const ENTRY_BYTES: usize = 32;
 /// Blocks begin on a multiple of this many bytes.
 pub(crate) const LINE_BYTES: usize = 64;
+/// Bytes that all blocks may have together: their places are numbers of lines, in 32 bits.
+pub(crate) const DATA_BYTES_MAX: u64 = u32::MAX as u64 * LINE_BYTES as u64;
 
 const MAGIC: [u8; 4] = *b"TCHK";
 const VERSION: u8 = 1;

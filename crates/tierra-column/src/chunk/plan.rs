@@ -9,7 +9,9 @@ use arrow::datatypes::Decimal128Type;
 
 use crate::bits::{BLOCK_LEN, Kernels, PAD_BYTES, packed_bytes};
 use crate::block::{OrdinalBlock, Summary};
-use crate::chunk::layout::{DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry, block_base, lines};
+use crate::chunk::layout::{
+    DATA_BYTES_MAX, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry, LINE_BYTES, block_base, lines,
+};
 use crate::dictionary::DictionaryBuilder;
 use crate::encoding::{
     Encoding, delta, dictionary, dynamic, frame_of_reference, plain, plain_strings, static_packing,
@@ -38,7 +40,7 @@ impl ChunkPlan {
     ///
     /// # Errors
     /// [`EncodeError`]: wrong array type, too many rows, an encoding the type does not have (or
-    /// `Dictionary` without a dictionary), strings of more than 4 GiB in one block.
+    /// `Dictionary` without a dictionary), strings of more than 4 GiB in one block or 256 GiB in all.
     pub fn new(
         ty: LogicalType,
         values: &[ArrayRef],
@@ -153,7 +155,7 @@ impl ChunkPlan {
         for (block, entry) in self.entries.iter_mut().enumerate() {
             let len = len(&self.descriptor, self.descriptor.block_rows(block), entry);
             entry.len_bytes = len as u32;
-            entry.offset_lines = (offset / 64) as u32;
+            entry.offset_lines = (offset / LINE_BYTES) as u32;
             offset += lines(len);
         }
         self.descriptor.data_offset = data_offset as u64;
@@ -193,7 +195,7 @@ impl ChunkPlan {
         directory.fill(0);
         let mut end = 0;
         for (block, entry) in self.entries.iter().enumerate() {
-            let from = entry.offset_lines as usize * 64;
+            let from = entry.offset_lines as usize * LINE_BYTES;
             data[end..from].fill(0);
             end = from + entry.len_bytes as usize;
             let bytes = &mut data[from..end];
@@ -444,5 +446,12 @@ fn plan_strings(arrays: Arrays) -> Result<ChunkPlan, EncodeError> {
     let mut plan = ChunkPlan::assemble(ty, Encoding::Plain, Source::Arrays(arrays), entries, total);
     let mut lens = lens.into_iter();
     plan.place(|descriptor, _, _| descriptor.bitmap_bytes() + lens.next().unwrap_or(0));
+    // All other encodings stay far below.
+    if plan.descriptor.len_bytes > DATA_BYTES_MAX {
+        return Err(EncodeError::ChunkTooLong {
+            rows: plan.rows(),
+            bytes: plan.descriptor.len_bytes,
+        });
+    }
     Ok(plan)
 }
