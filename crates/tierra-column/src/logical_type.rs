@@ -67,9 +67,12 @@ impl LogicalType {
             DataType::Boolean => LogicalType::Boolean,
             DataType::Int32 => LogicalType::Integer,
             DataType::Int64 => LogicalType::BigInt,
-            DataType::Decimal128(precision, scale) => LogicalType::Decimal {
-                precision: *precision,
-                scale: u8::try_from(*scale).ok()?,
+            // No column has digits before the first or beyond the last one of its precision.
+            &DataType::Decimal128(precision @ 1..=38, scale) => LogicalType::Decimal {
+                precision,
+                scale: u8::try_from(scale)
+                    .ok()
+                    .filter(|scale| *scale <= precision)?,
             },
             DataType::Float64 => LogicalType::Double,
             DataType::Date32 => LogicalType::Date,
@@ -173,6 +176,10 @@ mod tests {
         ] {
             assert_eq!(LogicalType::of_tag(ty.tag()), Some(ty));
             assert_eq!(LogicalType::of_arrow(&ty.arrow()), Some(ty));
+        }
+        for (precision, scale) in [(0, 0), (39, 0), (5, 6), (5, -1)] {
+            let ty = DataType::Decimal128(precision, scale);
+            assert_eq!(LogicalType::of_arrow(&ty), None, "{ty}");
         }
         assert_eq!(LogicalType::of_tag([4, 39, 0]), None);
         assert_eq!(LogicalType::of_tag([4, 5, 6]), None);
