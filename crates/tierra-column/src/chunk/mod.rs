@@ -144,14 +144,6 @@ impl<'a> Chunk<'a> {
         self.entry(block).len_bytes as usize
     }
 
-    /// NULLs in block `block`.
-    ///
-    /// # Panics
-    /// If there is no such block.
-    pub fn block_null_count(&self, block: usize) -> usize {
-        self.entry(block).null_count.into()
-    }
-
     /// Checks the block's checksum.
     ///
     /// # Errors

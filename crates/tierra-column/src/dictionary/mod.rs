@@ -73,14 +73,6 @@ impl Values {
 const VALUES_PER_DELTA: usize = 10;
 
 impl Dictionary {
-    /// An empty dictionary for a column of type `ty`.
-    ///
-    /// # Panics
-    /// If the type cannot have a dictionary (DECIMAL beyond 18 digits).
-    pub fn empty(ty: LogicalType, generation: u64) -> Dictionary {
-        DictionaryBuilder::new(ty, generation).finish()
-    }
-
     /// `values` of which the first `main_len` ascend strictly, and all differ.
     fn new(ty: LogicalType, generation: u64, values: Values, main_len: usize) -> Dictionary {
         let len = values.len() as u32;
@@ -208,7 +200,7 @@ impl Dictionary {
     }
 
     /// The code of `value`, if it has one: one lookup of a group.
-    pub async fn code_of<M: Mode>(&self, cx: Cx<M>, value: &Value) -> Option<u32> {
+    async fn code_of<M: Mode>(&self, cx: Cx<M>, value: &Value) -> Option<u32> {
         match self.main.find(cx, &self.values, value).await {
             None if self.delta.len() > 0 => self.delta.find(cx, &self.values, value).await,
             found => found,

@@ -82,11 +82,6 @@ impl OrdinalSet {
         OrdinalSet { sorted, members }
     }
 
-    /// The members in ascending order.
-    pub fn sorted(&self) -> &[u64] {
-        &self.sorted
-    }
-
     /// The members between two ordinals, both included.
     pub(crate) fn within(&self, low: u64, high: u64) -> &[u64] {
         let from = self.sorted.partition_point(|&value| value < low);

@@ -1,5 +1,6 @@
-//! All that depends on the CPU, and the only unsafe code of this crate: the kernels, generic over
-//! [`Vector`](super::vector::Vector) (`generic`), and the vectors of each instruction set.
+//! All that depends on the CPU: the kernels, generic over [`Vector`](super::vector::Vector)
+//! (`generic`), and the vectors of each instruction set. Outside this folder and `vector`, one place
+//! in this crate is unsafe: `reader/strings` builds arrays of strings it has checked itself.
 //!
 //! The functions here choose the level. They are safe: [`Available`] proves that the CPU has the
 //! level, and [`Block`] or a slice that the codes are where the kernel reads.
