@@ -12,6 +12,9 @@ use tierra_engine::{
     ColumnSpec, Database, DatabaseOptions, ScanCounters, ScanSpec, Snapshot, TableSpec,
 };
 
+/// A name, a projection, and conditions.
+type Query = (&'static str, Vec<usize>, Vec<(usize, Filter)>);
+
 fn main() -> Result<(), Box<dyn Error>> {
     let scale: f64 = std::env::args()
         .nth(1)
@@ -68,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let quantity = (position("lo_quantity")?, Filter::less(of(25)));
     let all: Vec<usize> = (0..schema.fields().len()).collect();
     let price = position("lo_extendedprice")?;
-    let queries: [(&str, Vec<usize>, Vec<(usize, Filter)>); 5] = [
+    let queries: [Query; 5] = [
         ("count", vec![], vec![]),
         ("one column", vec![price], vec![]),
         ("all columns", all, vec![]),

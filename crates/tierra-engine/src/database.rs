@@ -173,7 +173,8 @@ impl Database {
     /// Creates a table; durable on return. Blocks.
     ///
     /// # Errors
-    /// [`TableError`]: the name is taken, the description breaks a rule, the pool is full or failed.
+    /// [`TableError`]: the name is taken, the description breaks a rule, the pool is full or
+    /// failed.
     pub fn create_table(&self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
         self.storage.ask(|reply| Request::Create { spec, reply })?
     }

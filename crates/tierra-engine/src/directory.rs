@@ -62,7 +62,8 @@ pub(crate) fn prepare(dir: &Path, elsewhere: Option<&Path>) -> Result<PathBuf, O
     Ok(pool)
 }
 
-/// Undoes [`prepare`] after the pool could not be created. Errors are ignored: the first one counts.
+/// Undoes [`prepare`] after the pool could not be created. Errors are ignored: the first one
+/// counts.
 pub(crate) fn abandon(dir: &Path) {
     for file in [POOL_PATH_FILE, crate::lock::LOCK_FILE] {
         let _ = fs::remove_file(dir.join(file));

@@ -1,4 +1,5 @@
-//! What can go wrong with databases and tables: one enum per operation family, each saying what, where, and what to do about it.
+//! What can go wrong with databases and tables: one enum per operation family, each saying what,
+//! where, and what to do about it.
 //!
 //! Invariant: an operation that returned an error changed nothing that anybody else can see.
 

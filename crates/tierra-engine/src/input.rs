@@ -1,7 +1,8 @@
 //! Rows on their way in: whether batches fit a table, and the one form in which they go on.
 //!
-//! Invariant: a batch that [`Input::accept`] returned has exactly the table's arrow types, no NULL where none is allowed, and no DECIMAL
-//! with more digits than its column: nothing behind it checks again.
+//! Invariant: a batch that [`Input::accept`] returned has exactly the table's arrow types, no NULL
+//! where none is allowed, and no DECIMAL with more digits than its column: nothing behind it checks
+//! again.
 
 use std::sync::Arc;
 
@@ -150,7 +151,8 @@ impl Input {
     fn check_digits(&self, at: usize, values: &ArrayRef, precision: u8) -> Result<(), InputError> {
         let limit = 10_u128.pow(u32::from(precision));
         let decimals = values.as_primitive::<Decimal128Type>();
-        // Slots under a NULL hold anything: look at the bare values first, which compiles to one pass, and at rows only where that fails.
+        // Slots under a NULL hold anything: look at the bare values first, which compiles to one
+        // pass, and at rows only where that fails.
         if decimals
             .values()
             .iter()

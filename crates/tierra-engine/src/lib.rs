@@ -1,8 +1,8 @@
 //! Tables: created, appended to, loaded, scanned, looked up, and there again after a crash.
 //!
 //! A [`Database`] is a directory with a pool of far memory. Its tables consist of sealed
-//! [`Segment`]s, whose chunks are read where they lie, and a tail of the newest rows, logged far and
-//! kept unpacked near. One writer thread changes them; readers take a [`Snapshot`] and no lock.
+//! [`Segment`]s, whose chunks are read where they lie, and a tail of the newest rows, logged far
+//! and kept unpacked near. One writer thread changes them; readers take a [`Snapshot`] and no lock.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

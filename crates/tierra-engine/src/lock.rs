@@ -1,7 +1,8 @@
 //! One process at a time: the file LOCK of a database directory.
 //!
-//! Invariant: whoever holds a [`DirectoryLock`] is the only one that may touch the directory. The lock is the operating system's (flock), so it
-//! ends with its process, however that ends; the process id in the file serves the error message only.
+//! Invariant: whoever holds a [`DirectoryLock`] is the only one that may touch the directory. The
+//! lock is the operating system's (flock), so it ends with its process, however that ends; the
+//! process id in the file serves the error message only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};

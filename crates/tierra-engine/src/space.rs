@@ -1,8 +1,9 @@
 //! Who keeps an extent alive, and when its space may be reused.
 //!
-//! Invariant: an extent's space is given back only when no published manifest names it and nobody reads it any more. The last holder of an
-//! [`OwnedExtent`] gives the space back if nobody published it, or if the manifest has let it go since. A process that ends takes no part
-//! in this: at the next open everything that the manifest does not name is free.
+//! Invariant: an extent's space is given back only when no published manifest names it and nobody
+//! reads it any more. The last holder of an [`OwnedExtent`] gives the space back if nobody
+//! published it, or if the manifest has let it go since. A process that ends takes no part in this:
+//! at the next open everything that the manifest does not name is free.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tierra_memory::{Extent, ExtentWriter, Pool, PoolError};
 
-/// What an extent holds, and for which table: stored in its header and checked when a manifest names it.
+/// What an extent holds, and for which table: stored in its header and checked when a manifest
+/// names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Manifest,

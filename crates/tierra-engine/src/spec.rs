@@ -1,7 +1,7 @@
 //! What a table is declared to be: names, types, key, and the wishes about encoding and placement.
 //!
-//! Invariant: a [`TableSpec`] that passed [`TableSpec::check`] can be stored and read back; nothing after it checks names or positions
-//! again.
+//! Invariant: a [`TableSpec`] that passed [`TableSpec::check`] can be stored and read back; nothing
+//! after it checks names or positions again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ pub struct ColumnSpec {
     pub nullable: bool,
     /// The encoding of every chunk; `None`: estimated from each chunk's values.
     pub encoding: Option<Encoding>,
-    /// `Some(true)`: copied near before others; `Some(false)`: never; `None`: as long as the budget lasts.
+    /// `Some(true)`: copied near before others; `Some(false)`: never; `None`: as long as the budget
+    /// lasts.
     pub near: Option<bool>,
 }
 
@@ -56,7 +57,8 @@ pub struct TableSpec {
     pub name: String,
     /// In the order of the schema; at least one.
     pub columns: Vec<ColumnSpec>,
-    /// Positions of the key's columns, in the key's order; empty without a key. Key columns are NOT NULL.
+    /// Positions of the key's columns, in the key's order; empty without a key. Key columns are NOT
+    /// NULL.
     pub primary_key: Vec<usize>,
 }
 

@@ -1,7 +1,9 @@
-//! The bytes of a manifest: little-endian integers of fixed width, strings and lists behind a count.
+//! The bytes of a manifest: little-endian integers of fixed width, strings and lists behind a
+//! count.
 //!
-//! Invariant: a [`Decoder`] never reads past its bytes and never allocates more than they could hold, whatever they say: a count is
-//! believed only when that many items of their least size still fit into what is left.
+//! Invariant: a [`Decoder`] never reads past its bytes and never allocates more than they could
+//! hold, whatever they say: a count is believed only when that many items of their least size still
+//! fit into what is left.
 
 use super::ManifestError;
 

@@ -1,7 +1,8 @@
 //! The body of a manifest, version 1: what is written where.
 //!
-//! Invariant: `decode(encode(m)) == m`, and `decode` accepts nothing that the rest of the engine could not live with: places lie inside
-//! their extents, ids ascend, every segment has a chunk per column.
+//! Invariant: `decode(encode(m)) == m`, and `decode` accepts nothing that the rest of the engine
+//! could not live with: places lie inside their extents, ids ascend, every segment has a chunk per
+//! column.
 
 use std::sync::Arc;
 

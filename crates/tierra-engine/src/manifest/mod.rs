@@ -1,7 +1,8 @@
 //! The manifest: one immutable version of what a database consists of.
 //!
-//! It names every table and every extent that belongs to one. Publishing its extent through the pool's superblock commits; space that no
-//! published manifest and no snapshot names is free. Only the writer thread makes new versions.
+//! It names every table and every extent that belongs to one. Publishing its extent through the
+//! pool's superblock commits; space that no published manifest and no snapshot names is free. Only
+//! the writer thread makes new versions.
 //!
 //! ```text
 //! offset  0  magic "TIERRAMF"
@@ -185,7 +186,8 @@ impl Manifest {
         bytes
     }
 
-    /// Checks and reads what [`Manifest::encode`] wrote. Bytes after the body are ignored: an extent may be longer.
+    /// Checks and reads what [`Manifest::encode`] wrote. Bytes after the body are ignored: an
+    /// extent may be longer.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
         if bytes.len() < HEADER_BYTES {
             return Err(ManifestError::Truncated {
