@@ -200,3 +200,38 @@ fn a_damaged_dictionary_image_is_an_error() {
         }
     }
 }
+
+#[test]
+fn a_block_that_is_no_text_leaves_what_was_read_before() {
+    let ty = LogicalType::Varchar;
+    let column = column(ty, Shape::Random, Nulls::No, 2048, 3);
+    let mut bytes = encode(ty, &column, Some(Encoding::Plain)).bytes;
+    // The pad ends the chunk, fewer bytes than a line fill up the last block's last one.
+    let end = bytes.len() - 64;
+    let last = (end - 63..=end)
+        .rev()
+        .find(|&at| bytes[at - 1] != 0)
+        .unwrap();
+    bytes[last - 1] = 0xff;
+    let chunk = Chunk::open(&bytes, ty).unwrap();
+    assert!(chunk.verify_block(1).is_err());
+    let mut scratch = Scratch::new();
+    let mut reader = ColumnReader::new(ty, 0);
+    reader
+        .append(&chunk, 0, &Mask::all(), None, &mut scratch)
+        .unwrap();
+    // All rows, nearly all, and the last two.
+    let (mut nearly_all, mut two) = (Mask::all(), Mask::none());
+    nearly_all.set(7, false);
+    two.set(1022, true);
+    two.set(1023, true);
+    for mask in [Mask::all(), nearly_all, two] {
+        let error = reader.append(&chunk, 1, &mask, None, &mut scratch);
+        assert!(
+            matches!(error, Err(FormatError::Corrupt { .. })),
+            "{error:?}"
+        );
+        assert_eq!(reader.len(), 1024);
+    }
+    assert_eq!(&reader.finish(), &column.slice(0, 1024));
+}

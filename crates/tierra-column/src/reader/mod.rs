@@ -85,7 +85,7 @@ impl ColumnReader {
     ///
     /// # Errors
     /// [`FormatError`] where the block cannot be what was written, or its dictionary is missing or
-    /// another generation. What was collected before is then of no use.
+    /// another generation. What was collected before stays as it was.
     ///
     /// # Panics
     /// If the chunk is of another type, or there is no such block.
@@ -241,9 +241,6 @@ impl ColumnReader {
     }
 
     /// The rows collected, as an array of [`LogicalType::arrow`]'s type; the reader is empty again.
-    ///
-    /// # Panics
-    /// After an error of [`ColumnReader::append`], which may have left a row half appended.
     pub fn finish(&mut self) -> ArrayRef {
         let column = mem::replace(&mut self.column, Column::new(self.ty, self.capacity));
         let nulls = mem::replace(&mut self.nulls, NullBufferBuilder::new(self.capacity)).finish();

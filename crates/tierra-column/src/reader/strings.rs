@@ -89,8 +89,24 @@ impl StringColumn {
         }
     }
 
-    /// Appends the selected strings of a plain block.
+    /// Appends the selected strings of a plain block: all of them, or none.
     pub(super) fn append_block(
+        &mut self,
+        block: &Strings<'_>,
+        rows: usize,
+        mask: &Mask,
+        count: usize,
+        scratch: &mut Scratch,
+    ) -> Result<(), FormatError> {
+        let before = self.views.len();
+        let appended = self.append_rows(block, rows, mask, count, scratch);
+        if appended.is_err() {
+            self.views.truncate(before);
+        }
+        appended
+    }
+
+    fn append_rows(
         &mut self,
         block: &Strings<'_>,
         rows: usize,
@@ -192,14 +208,12 @@ impl StringColumn {
         index
     }
 
-    /// # Panics
-    /// If there are not as many strings as `nulls` speaks of.
     pub(super) fn finish(mut self, nulls: Option<NullBuffer>) -> StringViewArray {
         assert!(
             nulls
                 .as_ref()
                 .is_none_or(|nulls| nulls.len() == self.views.len()),
-            "a column whose reading failed is of no use"
+            "whatever adds a row adds a string or NULL"
         );
         self.close_heap();
         let views = ScalarBuffer::from(self.views);
