@@ -26,6 +26,7 @@ enum Fault {
     /// Extents reach the medium after the root that names them.
     SettleLate,
     /// The device refuses.
+    RefuseMap,
     RefuseSettle,
     RefusePersist,
 }
@@ -86,6 +87,9 @@ impl Medium for Simulated {
     }
 
     unsafe fn map(&self, file: &File, at: *mut u8, offset: u64, len: usize) -> io::Result<()> {
+        if self.fault == Fault::RefuseMap {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         // SAFETY: the caller's promise is passed on.
         unsafe { map_fixed(file, at, offset, len, MapFlags::SHARED)? };
         let mut state = lock(&self.state);
@@ -140,15 +144,23 @@ impl Medium for Simulated {
 }
 
 fn options() -> PoolOptions {
+    capacity(128 << 10)
+}
+
+fn capacity(bytes: u64) -> PoolOptions {
     PoolOptions {
-        capacity_bytes: Some(128 << 10),
+        capacity_bytes: Some(bytes),
         ..PoolOptions::default()
     }
 }
 
 /// A pool on the simulated medium.
 fn create(path: &Path, fault: Fault) -> (Arc<Pool>, Arc<Mutex<State>>) {
-    let mut pool = Arc::into_inner(Pool::create(path, &options()).unwrap()).unwrap();
+    create_with(path, fault, &options())
+}
+
+fn create_with(path: &Path, fault: Fault, options: &PoolOptions) -> (Arc<Pool>, Arc<Mutex<State>>) {
+    let mut pool = Arc::into_inner(Pool::create(path, options).unwrap()).unwrap();
     let state = State {
         base: pool.address(0).expose_provenance(),
         durable: std::fs::read(path).unwrap(),
@@ -255,6 +267,39 @@ fn a_record_of_a_log_is_durable_when_written() {
         assert_eq!(reopened.root(), Some(log));
         assert_eq!(&reopened.bytes(log)[at as usize..][..record.len()], record);
     }
+}
+
+#[test]
+fn a_pool_that_cannot_map_its_growth_goes_on_without() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p");
+    let options = capacity(16 << 20);
+    let (pool, _) = create_with(&path, Fault::RefuseMap, &options);
+    let kept = store(&pool, b"kept");
+    let len_bytes = pool.len_bytes();
+    for _ in 0..2 {
+        assert!(matches!(
+            pool.allocate(4 << 20, 0),
+            Err(PoolError::Io {
+                doing: "map the file",
+                ..
+            })
+        ));
+        // What lies behind may be another thread's by now.
+        assert_eq!(pool.range.len_bytes() as u64, len_bytes);
+        assert_eq!(
+            (pool.len_bytes(), pool.bytes(kept)),
+            (len_bytes, &b"kept"[..])
+        );
+    }
+    let more = store(&pool, b"in the space there is");
+    pool.publish(more).unwrap();
+    drop(pool);
+    let reopened = Pool::open(&path, &options).unwrap();
+    assert_eq!(reopened.root(), Some(more));
+    reopened.retain(&[kept]).unwrap();
+    assert!(reopened.allocate(4 << 20, 0).is_ok());
+    assert_eq!(reopened.bytes(kept), b"kept");
 }
 
 #[test]
