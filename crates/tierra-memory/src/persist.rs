@@ -29,7 +29,8 @@ impl Flush {
     }
 
     /// Every instruction this processor has, best first.
-    pub fn available() -> impl Iterator<Item = Flush> {
+    #[cfg(test)]
+    fn available() -> impl Iterator<Item = Flush> {
         let best = Flush::best();
         [Flush::Clwb, Flush::ClflushOpt, Flush::Clflush]
             .into_iter()

@@ -46,7 +46,6 @@ pub enum RegionError {
 pub struct Region {
     range: AddressRange,
     len_bytes: usize,
-    node: Option<NodeId>,
 }
 
 impl Region {
@@ -65,7 +64,7 @@ impl Region {
     pub fn on_node(node: NodeId, len_bytes: usize) -> Result<Region, RegionError> {
         // Reserved large pages belong to nodes: binding could leave a page that exists nowhere,
         // found out by a signal. Transparent ones fall back to small pages of the node.
-        let mut region = Region::map(len_bytes, false)?;
+        let region = Region::map(len_bytes, false)?;
         // SAFETY: the range is the region's own, just mapped.
         unsafe {
             address::bind(
@@ -75,7 +74,6 @@ impl Region {
             )
         }
         .map_err(|source| RegionError::Node { node, source })?;
-        region.node = Some(node);
         Ok(region)
     }
 
@@ -106,11 +104,7 @@ impl Region {
                 range
             }
         };
-        Ok(Region {
-            range,
-            len_bytes,
-            node: None,
-        })
+        Ok(Region { range, len_bytes })
     }
 
     /// Brings every page in now, so that none is missing later and page sizes are settled.
@@ -130,11 +124,6 @@ impl Region {
     /// Bytes of the pages that back most of what was touched so far, as the kernel says.
     pub fn page_size_bytes(&self) -> usize {
         smaps::page_size_bytes(self.range.start().as_ptr().addr(), self.range.len_bytes())
-    }
-
-    /// The node this region is bound to, if any.
-    pub fn node(&self) -> Option<NodeId> {
-        self.node
     }
 }
 
@@ -198,10 +187,7 @@ mod tests {
             Err(RegionError::Node { .. })
         ));
         match Region::on_node(NodeId(0), LARGE_PAGE_BYTES) {
-            Ok(mut region) => {
-                region.populate().unwrap();
-                assert_eq!(region.node(), Some(NodeId(0)));
-            }
+            Ok(mut region) => region.populate().unwrap(),
             // A kernel without NUMA, or a sandbox that forbids the call.
             Err(error) => assert!(matches!(error, RegionError::Node { .. })),
         }
