@@ -1,1 +1,62 @@
-//! placeholder
+//! Tierra is a database for machines whose memory comes in two speeds: **near** memory (DRAM) and
+//! **far** memory, which is larger and slower but still byte-addressable (persistent memory, CXL
+//! expanders, another socket's DRAM, or a mapped file). Columns live compressed and durable in far
+//! memory, with copies near as long as a budget lasts, and lookups that would wait for memory are
+//! interleaved with others.
+//!
+//! This crate is what a program embeds. A [`Database`] is a directory; SQL goes in, Arrow batches
+//! come out:
+//!
+//! ```
+//! # let scratch = tempfile::tempdir()?;
+//! # let dir = scratch.path().join("shop");
+//! let db = tierra::Database::create(&dir)?;
+//! db.sql("CREATE TABLE items (id INTEGER PRIMARY KEY, name VARCHAR, price DECIMAL(9, 2))")?;
+//! db.sql("INSERT INTO items VALUES (1, 'anvil', 99.95), (2, 'rope', 7.50), (3, 'kite', NULL)")?;
+//! let answer = db.sql("SELECT name FROM items WHERE price < 50 ORDER BY name")?;
+//! assert_eq!(answer.row_count(), 1);
+//! println!("{answer}");
+//! for batch in answer {
+//!     assert_eq!(batch.num_columns(), 1);
+//! }
+//! # drop(db);
+//!
+//! // What was answered is durable: another process, or this one later, finds it again.
+//! let db = tierra::Database::open(&dir)?;
+//! assert_eq!(db.sql("SELECT * FROM items")?.row_count(), 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! In async code use [`Database::sql_async`], or a [`Session`](sql::Session) of one's own, whose
+//! [`Rows`](sql::Rows) stream while the query runs and stop it when dropped:
+//!
+//! ```
+//! # let scratch = tempfile::tempdir()?;
+//! use tierra::{Database, sql::Outcome};
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let session = Database::create(scratch.path().join("db"))?.session()?;
+//! if let Outcome::Rows(mut rows) = session.sql("SELECT 6 * 7 AS answer").await? {
+//!     let batches = rows.collect().await?;
+//!     assert_eq!(batches[0].num_rows(), 1);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Unlike an in-memory engine, a query reads columns where they are durable, so opening a large
+//! database costs as little as opening a small one; unlike a disk-based one, it reads them by
+//! loads, with no buffer pool and no copy in between.
+
+mod answer;
+mod database;
+mod error;
+
+pub use answer::Answer;
+pub use database::{Database, Options};
+pub use error::Error;
+
+/// Tables, snapshots and bulk loads: the layer below SQL.
+pub use tierra_engine as engine;
+/// Sessions, statements and files.
+pub use tierra_sql as sql;

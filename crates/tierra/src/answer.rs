@@ -1,0 +1,91 @@
+//! The whole result of one statement.
+
+use std::fmt;
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{Schema, SchemaRef},
+    util::{display::FormatOptions, pretty::pretty_format_batches_with_options},
+};
+
+use crate::sql::{Done, Outcome, SqlError, Work};
+
+/// What a statement answered: rows, or that it is done. Displays as a table, NULLs as `NULL`.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    work: Work,
+    done: Option<Done>,
+}
+
+impl Answer {
+    /// All rows of an outcome.
+    pub(crate) async fn of(outcome: Outcome) -> Result<Self, SqlError> {
+        match outcome {
+            Outcome::Rows(mut rows) => {
+                let batches = rows.collect().await?;
+                Ok(Self {
+                    schema: rows.schema().clone(),
+                    batches,
+                    work: rows.work(),
+                    done: None,
+                })
+            }
+            Outcome::Done(done) => Ok(Self {
+                schema: Schema::empty().into(),
+                batches: Vec::new(),
+                work: Work::default(),
+                done: Some(done),
+            }),
+        }
+    }
+
+    /// Names and types of the columns; none for a statement that is no query.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The rows of a query.
+    pub fn batches(&self) -> &[RecordBatch] {
+        &self.batches
+    }
+
+    /// How many rows a query has, or how many a statement wrote.
+    pub fn row_count(&self) -> u64 {
+        match &self.done {
+            Some(done) => done.rows.unwrap_or(0),
+            None => self.batches.iter().map(|b| b.num_rows() as u64).sum(),
+        }
+    }
+
+    /// What the query read of near and far memory.
+    pub fn work(&self) -> Work {
+        self.work
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(done) = &self.done {
+            return done.fmt(f);
+        }
+        let mut batches = vec![RecordBatch::new_empty(self.schema.clone())];
+        batches.extend_from_slice(&self.batches);
+        let options = FormatOptions::new().with_null("NULL");
+        match pretty_format_batches_with_options(&batches, &options) {
+            Ok(table) => table.fmt(f),
+            Err(error) => write!(f, "a result that cannot be shown: {error}"),
+        }
+    }
+}
+
+impl IntoIterator for Answer {
+    type Item = RecordBatch;
+    type IntoIter = std::vec::IntoIter<RecordBatch>;
+
+    /// The batches of a query.
+    fn into_iter(self) -> Self::IntoIter {
+        self.batches.into_iter()
+    }
+}

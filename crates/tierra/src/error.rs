@@ -1,0 +1,29 @@
+//! Everything that can go wrong with a database, one variant for each family of operations.
+
+use std::io;
+
+use crate::{engine, sql};
+
+/// Why an operation on a database failed. Whatever it is, the tables are as they were before.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The directory is missing, not a database, newer than this program, damaged, or in use.
+    #[error(transparent)]
+    Open(#[from] engine::OpenError),
+    /// A statement failed.
+    #[error(transparent)]
+    Sql(#[from] sql::SqlError),
+    /// A table could not be created or dropped.
+    #[error(transparent)]
+    Table(#[from] engine::TableError),
+    /// A bulk load failed and was undone.
+    #[error(transparent)]
+    Load(#[from] engine::LoadError),
+    /// The threads that run queries could not be started.
+    #[error("cannot start the threads that run queries: {0}")]
+    Threads(#[source] io::Error),
+    /// [`Database::sql`](crate::Database::sql), which blocks, was called in async code.
+    #[error("Database::sql blocks and was called in async code: await Database::sql_async instead")]
+    InsideRuntime,
+}
