@@ -1,2 +1,9 @@
-//! placeholder
-fn main(){}
+//! The one binary: `tierra demo|sql|generate|load|tiers`.
+
+use std::process::ExitCode;
+
+mod cli;
+
+fn main() -> ExitCode {
+    cli::main()
+}

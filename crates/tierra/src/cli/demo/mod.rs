@@ -1,0 +1,139 @@
+//! `tierra demo`: what Tierra does, in under a minute, with every answer checked.
+//!
+//! It generates the Star Schema Benchmark and two tables for latency-bound queries, loads them into
+//! a database whose near memory is too small for all of it, runs every query plain and interleaved,
+//! and compares each answer with one that was computed without the database: SSB's by plain loops
+//! over the generated rows, the others by the generators' own inverse.
+
+mod data;
+mod directory;
+mod queries;
+mod rows;
+
+use std::{path::PathBuf, thread, time::Instant};
+
+use clap::Args;
+use tierra_data::{Scale, ssb};
+
+use super::{
+    CommandError,
+    interrupt::Interrupt,
+    open::OpenOptions,
+    text_table::{Side, TextTable},
+    units::{Bytes, Count, Time},
+};
+use data::DemoData;
+use queries::Measured;
+
+/// What `tierra demo` takes.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Scale factor of the Star Schema Benchmark: 1 is 6,000,000 orders' lines
+    #[arg(long, value_name = "N", default_value = "0.1")]
+    scale: Scale,
+    /// Directory for the database; one that an earlier demo made is replaced
+    #[arg(long, value_name = "DIR", default_value = "demo-db")]
+    dir: PathBuf,
+    #[command(flatten)]
+    open: OpenOptions,
+}
+
+/// Runs the command.
+pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
+    let start = Instant::now();
+    let interrupt = Interrupt::watch();
+    let data = DemoData::of(arguments.scale);
+    let open = arguments.open.clone().or_near_memory(data.near_bytes());
+    directory::clear(&arguments.dir, &open)?;
+    let database = open.open_or_create(&arguments.dir)?;
+    directory::mark(&arguments.dir)?;
+
+    println!(
+        "Star Schema Benchmark at scale {}, and two tables for latency-bound queries,\n\
+         into {} with {} of near memory:\n",
+        arguments.scale,
+        arguments.dir.display(),
+        Bytes(open.near_memory().map_or(0, |bytes| bytes.0)),
+    );
+    // The answers are computed from the generator's rows while the database loads its own.
+    let scale = arguments.scale;
+    let answers = thread::spawn(move || ssb::answers(scale));
+    data.load(&database, &interrupt)?;
+    println!("\n{}", tiers(&database));
+
+    let answers = answers
+        .join()
+        .expect("plain loops over valid rows do not panic");
+    let measured = queries::run(&database, &data, &answers, &interrupt).await?;
+    println!("{}", report(&measured));
+    let wrong = measured
+        .iter()
+        .filter(|query| query.fault.is_some())
+        .count();
+    if wrong > 0 {
+        return Err(CommandError::WrongAnswers(wrong));
+    }
+    println!(
+        "All {} answers are right, each plain and interleaved. {} in all.\n\
+         Open the same database:  cargo run --release -- sql --db {}",
+        measured.len(),
+        Time(start.elapsed()),
+        arguments.dir.display(),
+    );
+    Ok(())
+}
+
+/// Where the columns are now.
+fn tiers(database: &tierra::Database) -> TextTable {
+    let mut table = TextTable::new([
+        ("tier", Side::Left),
+        ("medium", Side::Left),
+        ("columns", Side::Right),
+        ("of", Side::Right),
+        ("pages", Side::Right),
+    ]);
+    for tier in database.engine().tiers() {
+        table.push(vec![
+            tier.speed.to_string(),
+            tier.medium
+                .map_or_else(|| "DRAM".to_owned(), |medium| medium.to_string()),
+            Bytes(tier.used_bytes).to_string(),
+            Bytes(tier.capacity_bytes).to_string(),
+            tier.page_size_bytes.map_or_else(
+                || "mixed".to_owned(),
+                |bytes| Bytes(bytes as u64).to_string(),
+            ),
+        ]);
+    }
+    table
+}
+
+fn report(measured: &[Measured]) -> TextTable {
+    let mut table = TextTable::new([
+        ("query", Side::Left),
+        ("rows", Side::Right),
+        ("plain", Side::Right),
+        ("interleaved", Side::Right),
+        ("gain", Side::Right),
+        ("near read", Side::Right),
+        ("far read", Side::Right),
+        ("answer", Side::Left),
+    ]);
+    for query in measured {
+        let gain = query.plain.as_secs_f64() / query.interleaved.as_secs_f64().max(1e-9);
+        table.push(vec![
+            query.name.clone(),
+            Count(query.rows).to_string(),
+            Time(query.plain).to_string(),
+            Time(query.interleaved).to_string(),
+            format!("{gain:.2}x"),
+            Bytes(query.bytes_near).to_string(),
+            Bytes(query.bytes_far).to_string(),
+            match &query.fault {
+                None => "right".to_owned(),
+                Some(fault) => format!("WRONG: {fault}"),
+            },
+        ]);
+    }
+    table
+}

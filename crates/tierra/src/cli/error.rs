@@ -1,0 +1,126 @@
+//! Why a command failed, said in one line, and the exit status that goes with it.
+
+use std::{fmt, io, path::PathBuf, process::ExitCode};
+
+use arrow::error::ArrowError;
+
+/// Where in a script something went wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The file, or how else the script was given.
+    pub(crate) script: String,
+    /// The line, from 1.
+    pub(crate) line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.script, self.line)
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    /// The database refused.
+    #[error(transparent)]
+    Database(#[from] tierra::Error),
+    /// A statement or dot command of a script failed.
+    #[error("{place}: {source}")]
+    InScript {
+        /// Where it begins.
+        place: Place,
+        /// What went wrong.
+        source: Box<CommandError>,
+    },
+    /// A dot command that is none, or takes other arguments.
+    #[error("{0}")]
+    DotCommand(String),
+    /// A file or directory could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was tried, such as `read`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A Parquet file could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: parquet::errors::ParquetError,
+    },
+    /// Standard output could not be written.
+    #[error("cannot write the output: {0}")]
+    Output(#[source] io::Error),
+    /// A result that the chosen format cannot express.
+    #[error("cannot write the result: {0}; try another --format")]
+    Unwritable(#[source] ArrowError),
+    /// The terminal failed.
+    #[error("cannot read the terminal: {0}")]
+    Terminal(#[from] rustyline::error::ReadlineError),
+    /// The machine's memory could not be explored or measured.
+    #[error("{0}")]
+    Tiers(String),
+    /// The demo may not use its directory.
+    #[error(
+        "{} is not empty and was not made by the demo: remove it, or choose another with --dir",
+        .0.display()
+    )]
+    NotADemo(PathBuf),
+    /// The demo found wrong answers.
+    #[error("{0} answers were wrong; this is a bug in Tierra, please report it")]
+    WrongAnswers(usize),
+    /// Ctrl-C.
+    #[error("interrupted; nothing was left half done")]
+    Interrupted,
+}
+
+impl CommandError {
+    /// An error of using `path`.
+    pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::File {
+            action,
+            path: path.into(),
+            source,
+        }
+    }
+
+    /// The exit status: 130 after Ctrl-C as shells have it, 1 otherwise.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::InScript { source, .. } => source.exit_code(),
+            Self::Interrupted => ExitCode::from(130),
+            _ => ExitCode::FAILURE,
+        }
+    }
+
+    /// Whether whoever read our output has gone, as `head` does: no reason to complain.
+    pub(crate) fn is_closed_output(&self) -> bool {
+        match self {
+            Self::InScript { source, .. } => source.is_closed_output(),
+            Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            _ => false,
+        }
+    }
+}
+
+macro_rules! from_database {
+    ($($error:ty),*) => {
+        $(impl From<$error> for CommandError {
+            fn from(error: $error) -> Self {
+                Self::Database(error.into())
+            }
+        })*
+    };
+}
+
+from_database!(
+    tierra::sql::SqlError,
+    tierra::engine::TableError,
+    tierra::engine::LoadError
+);

@@ -1,0 +1,84 @@
+//! Result rows as text: a table for people, CSV or JSON for programs.
+//!
+//! CSV and JSON are written batch by batch as the query yields them; a table needs the widths of
+//! all fields and so holds its rows until the last one.
+
+use std::io::Write;
+
+use arrow::{
+    array::RecordBatch,
+    csv,
+    error::ArrowError,
+    json::{WriterBuilder, writer::JsonArray},
+    util::{display::FormatOptions, pretty::pretty_format_batches_with_options},
+};
+use clap::ValueEnum;
+use futures::TryStreamExt;
+use tierra::sql::Rows;
+
+use super::CommandError;
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns with frames.
+    #[default]
+    Table,
+    /// Comma-separated values with a header; NULL is an empty field.
+    Csv,
+    /// One array of objects a statement.
+    Json,
+}
+
+/// Writes all rows of `rows` to `out`; how many there were.
+pub(crate) async fn write_rows(
+    format: Format,
+    rows: &mut Rows,
+    out: &mut impl Write,
+) -> Result<u64, CommandError> {
+    let schema = rows.schema().clone();
+    let mut count = 0;
+    match format {
+        Format::Table => {
+            let mut batches = vec![RecordBatch::new_empty(schema)];
+            while let Some(batch) = rows.try_next().await.map_err(tierra::Error::from)? {
+                count += batch.num_rows() as u64;
+                batches.push(batch);
+            }
+            let options = FormatOptions::new().with_null("NULL");
+            let table = pretty_format_batches_with_options(&batches, &options);
+            writeln!(out, "{}", table.map_err(unwritable)?).map_err(CommandError::Output)?;
+        }
+        Format::Csv => {
+            let mut writer = csv::WriterBuilder::new().with_header(true).build(&mut *out);
+            // An empty batch writes the header even of an empty result.
+            writer
+                .write(&RecordBatch::new_empty(schema))
+                .map_err(unwritable)?;
+            while let Some(batch) = rows.try_next().await.map_err(tierra::Error::from)? {
+                count += batch.num_rows() as u64;
+                writer.write(&batch).map_err(unwritable)?;
+            }
+        }
+        Format::Json => {
+            let options = WriterBuilder::new().with_explicit_nulls(true);
+            let mut writer = options.build::<_, JsonArray>(&mut *out);
+            while let Some(batch) = rows.try_next().await.map_err(tierra::Error::from)? {
+                count += batch.num_rows() as u64;
+                writer.write(&batch).map_err(unwritable)?;
+            }
+            writer.finish().map_err(unwritable)?;
+            writeln!(out).map_err(CommandError::Output)?;
+        }
+    }
+    out.flush().map_err(CommandError::Output)?;
+    Ok(count)
+}
+
+/// Arrow's writers wrap the errors of what they write to.
+fn unwritable(error: ArrowError) -> CommandError {
+    match error {
+        ArrowError::IoError(_, source) => CommandError::Output(source),
+        error => CommandError::Unwritable(error),
+    }
+}

@@ -1,0 +1,240 @@
+//! `tierra generate ssb|tpch`: a benchmark's tables, into a database or Parquet files.
+//!
+//! Each table or file is there completely or not at all: a load publishes once at its end, a file
+//! is renamed into place.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{FieldRef, SchemaRef},
+};
+use clap::{Args, ValueEnum};
+use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
+use tierra::engine::{ColumnSpec, LoadReport, Table, TableSpec};
+use tierra_column::{Encoding, LogicalType};
+use tierra_data::{Scale, Source, ssb, tpch};
+
+use super::{
+    CommandError,
+    interrupt::Interrupt,
+    load::print_encodings,
+    open::OpenOptions,
+    produce, progress,
+    units::{Bytes, Count, Time, rows_per_second},
+};
+
+/// Rows in a generated batch.
+const BATCH_ROWS: usize = 8_192;
+
+/// What `tierra generate` takes.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Which benchmark
+    benchmark: Benchmark,
+    /// Scale factor: 1 is about 6,000,000 rows in the largest table
+    #[arg(long, value_name = "N")]
+    scale: Scale,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    open: OpenOptions,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Target {
+    /// Database directory; created if there is none
+    #[arg(long, value_name = "DIR")]
+    db: Option<PathBuf>,
+    /// Directory for one Parquet file a table
+    #[arg(long, value_name = "DIR")]
+    parquet: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Benchmark {
+    /// Star Schema Benchmark
+    Ssb,
+    /// TPC-H
+    Tpch,
+}
+
+/// Runs the command.
+pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
+    match arguments.benchmark {
+        Benchmark::Ssb => generate(arguments, &ssb::Table::ALL),
+        Benchmark::Tpch => generate(arguments, &tpch::Table::ALL),
+    }
+}
+
+fn generate(arguments: &Arguments, tables: &[impl Source]) -> Result<(), CommandError> {
+    let interrupt = Interrupt::watch();
+    let scale = arguments.scale;
+    if let Some(dir) = &arguments.target.parquet {
+        fs::create_dir_all(dir).map_err(|e| CommandError::file("create", dir, e))?;
+        for &table in tables {
+            write_parquet(dir, table, scale, &interrupt)?;
+        }
+    }
+    if let Some(dir) = &arguments.target.db {
+        let database = arguments.open.open_or_create(dir)?;
+        for &source in tables {
+            let created = create_table(
+                &database,
+                source.name(),
+                &source.schema(),
+                source.primary_key(),
+                &[],
+            )?;
+            let loaded = load(&created, source, scale, &interrupt);
+            if loaded.is_err() {
+                // Undo: an empty table would stand in the way of the next attempt.
+                database
+                    .engine()
+                    .drop_table(source.name())
+                    .map_err(tierra::Error::from)?;
+            }
+            print_encodings(&loaded?);
+        }
+    }
+    Ok(())
+}
+
+/// Creates the table that rows of `schema` go into, with the encodings given for some columns.
+pub(crate) fn create_table(
+    database: &tierra::Database,
+    name: &str,
+    schema: &SchemaRef,
+    primary_key: Option<&str>,
+    encodings: &[(&str, Encoding)],
+) -> Result<Arc<Table>, CommandError> {
+    let column = |field: &FieldRef| {
+        let ty = LogicalType::of_arrow(field.data_type())
+            .expect("generators make only types that Tierra has");
+        let given = encodings.iter().find(|(name, _)| name == field.name());
+        let mut column = ColumnSpec::new(field.name(), ty).not_null();
+        column.encoding = given.map(|(_, encoding)| *encoding);
+        column
+    };
+    let spec = TableSpec {
+        name: name.to_owned(),
+        columns: schema.fields().iter().map(column).collect(),
+        primary_key: primary_key
+            .into_iter()
+            .filter_map(|key| schema.index_of(key).ok())
+            .collect(),
+    };
+    let created = database.engine().create_table(spec);
+    Ok(created.map_err(tierra::Error::from)?)
+}
+
+/// Generates `source` into `table`.
+pub(crate) fn load(
+    table: &Arc<Table>,
+    source: impl Source,
+    scale: Scale,
+    interrupt: &Interrupt,
+) -> Result<LoadReport, CommandError> {
+    let rows = source.expected_rows(scale);
+    let batches = produce::in_order(rows, BATCH_ROWS, move |part, batch_rows| {
+        source.generate(scale, part, batch_rows)
+    });
+    load_batches(table, rows, batches, interrupt)
+}
+
+/// Loads about `rows` rows into `table`, with a progress bar.
+pub(crate) fn load_batches(
+    table: &Arc<Table>,
+    rows: u64,
+    batches: impl Iterator<Item = RecordBatch>,
+    interrupt: &Interrupt,
+) -> Result<LoadReport, CommandError> {
+    let name = &table.spec().name;
+    let start = Instant::now();
+    let bar = progress::rows_bar(name, rows);
+    let mut loader = table.loader();
+    for batch in batches {
+        interrupt.check()?;
+        let rows = batch.num_rows() as u64;
+        loader.push(batch)?;
+        bar.inc(rows);
+    }
+    let report = loader.finish()?;
+    bar.finish_and_clear();
+    let time = start.elapsed();
+    eprintln!(
+        "{name:<12} {:>12} rows in {:>7}, {:>20}, {:>10} stored",
+        Count(report.rows),
+        Time(time),
+        rows_per_second(report.rows, time),
+        Bytes(report.stored_bytes),
+    );
+    Ok(report)
+}
+
+fn write_parquet(
+    dir: &Path,
+    source: impl Source,
+    scale: Scale,
+    interrupt: &Interrupt,
+) -> Result<(), CommandError> {
+    let start = Instant::now();
+    let path = dir.join(format!("{}.parquet", source.name()));
+    let unfinished = dir.join(format!("{}.parquet.unfinished", source.name()));
+    let written = write_rows(&unfinished, source, scale, interrupt).and_then(|rows| {
+        fs::rename(&unfinished, &path).map_err(|e| CommandError::file("write", &path, e))?;
+        Ok(rows)
+    });
+    if written.is_err() {
+        // The first error is the one to report.
+        let _ = fs::remove_file(&unfinished);
+    }
+    let (rows, time) = (written?, start.elapsed());
+    eprintln!(
+        "{:<12} {:>12} rows in {:>7}, {:>20}, {}",
+        source.name(),
+        Count(rows),
+        Time(time),
+        rows_per_second(rows, time),
+        path.display(),
+    );
+    Ok(())
+}
+
+/// Writes all rows of `source` to a Parquet file; how many they were.
+fn write_rows(
+    path: &Path,
+    source: impl Source,
+    scale: Scale,
+    interrupt: &Interrupt,
+) -> Result<u64, CommandError> {
+    let parquet = |source| CommandError::Parquet {
+        path: path.to_owned(),
+        source,
+    };
+    let expected = source.expected_rows(scale);
+    let bar = progress::rows_bar(source.name(), expected);
+    let file = File::create(path).map_err(|e| CommandError::file("create", path, e))?;
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
+    let mut writer =
+        ArrowWriter::try_new(file, source.schema(), Some(properties.build())).map_err(parquet)?;
+    let batches = produce::in_order(expected, BATCH_ROWS, move |part, batch_rows| {
+        source.generate(scale, part, batch_rows)
+    });
+    let mut rows = 0;
+    for batch in batches {
+        interrupt.check()?;
+        writer.write(&batch).map_err(parquet)?;
+        rows += batch.num_rows() as u64;
+        bar.set_position(rows);
+    }
+    writer.close().map_err(parquet)?;
+    bar.finish_and_clear();
+    Ok(rows)
+}

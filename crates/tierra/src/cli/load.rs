@@ -1,0 +1,122 @@
+//! `tierra load TABLE FILE...`: files into a table, each whole or not at all.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use clap::Args;
+use tierra::{
+    Database,
+    engine::LoadReport,
+    sql::load::{LoadError, LoadOptions, Progress, load_file},
+};
+use tierra_column::Encoding;
+
+use super::{
+    CommandError,
+    interrupt::Interrupt,
+    open::OpenOptions,
+    progress,
+    units::{Bytes, Count, Time, rows_per_second},
+};
+
+/// What `tierra load` takes.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Table to load into; created from the first file if there is none
+    table: String,
+    /// Parquet, Arrow IPC or CSV files (CSV with a header; its types are inferred, or the table's)
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Database directory; created if there is none
+    #[arg(long, value_name = "DIR")]
+    db: PathBuf,
+    #[command(flatten)]
+    open: OpenOptions,
+}
+
+/// Runs the command.
+pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
+    let interrupt = Interrupt::watch();
+    for file in &arguments.files {
+        // Before a database is created for a file that is not there.
+        std::fs::metadata(file).map_err(|e| CommandError::file("read", file, e))?;
+    }
+    let database = arguments.open.open_or_create(&arguments.db)?;
+    for file in &arguments.files {
+        load(&database, &arguments.table, file, &interrupt)?;
+    }
+    Ok(())
+}
+
+fn load(
+    database: &Database,
+    table: &str,
+    file: &Path,
+    interrupt: &Interrupt,
+) -> Result<(), CommandError> {
+    let start = Instant::now();
+    let bar = progress::bytes_bar(table, 0);
+    let show = |progress: Progress| {
+        bar.set_length(progress.bytes_total);
+        bar.set_position(progress.bytes);
+        bar.set_message(rows_per_second(progress.rows, start.elapsed()));
+    };
+    let flag = interrupt.flag();
+    let options = LoadOptions {
+        progress: Some(&show),
+        cancel: Some(&flag),
+        ..LoadOptions::default()
+    };
+    let report =
+        load_file(database.engine(), table, file, &options).map_err(|error| match error {
+            LoadError::Cancelled { .. } => CommandError::Interrupted,
+            error => tierra::Error::from(tierra::sql::SqlError::from(error)).into(),
+        })?;
+    bar.finish_and_clear();
+    let time = start.elapsed();
+    eprintln!(
+        "{}: {} rows in {}, {}; {} of file became {}{}",
+        file.display(),
+        Count(report.rows),
+        Time(time),
+        rows_per_second(report.rows, time),
+        Bytes(report.file_bytes),
+        Bytes(report.stored_bytes),
+        if report.created {
+            " in a new table"
+        } else {
+            ""
+        },
+    );
+    print_encoded_columns(&report.encodings);
+    Ok(())
+}
+
+/// Says which encodings a load chose.
+pub(crate) fn print_encodings(report: &LoadReport) {
+    print_encoded_columns(&report.encodings);
+}
+
+/// One line for each encoding, so that a thousand columns stay readable.
+fn print_encoded_columns(encodings: &[(String, Encoding)]) {
+    const NAMED: usize = 12;
+    let mut seen: Vec<Encoding> = Vec::new();
+    for (_, encoding) in encodings {
+        if !seen.contains(encoding) {
+            seen.push(*encoding);
+        }
+    }
+    for encoding in seen {
+        let columns = encodings.iter().filter(|(_, of)| *of == encoding);
+        let mut names: Vec<&str> = columns.map(|(name, _)| name.as_str()).collect();
+        let more = names.len().saturating_sub(NAMED);
+        names.truncate(NAMED);
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        eprintln!("  {encoding:<10} {}{more}", names.join(", "));
+    }
+}

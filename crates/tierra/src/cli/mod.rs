@@ -1,0 +1,76 @@
+//! The command line: what each command takes, and how it ends.
+//!
+//! Results go to standard output, everything about them (progress, errors) to standard error.
+//! Exit status: 0 if all went well, 1 on an error, 2 on a wrong command line, 130 after Ctrl-C.
+
+mod demo;
+mod error;
+mod format;
+mod generate;
+mod interrupt;
+mod load;
+mod open;
+mod produce;
+mod progress;
+mod script;
+mod shell;
+mod text_table;
+mod tiers;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use error::{CommandError, Place};
+
+/// A database for machines with near and far memory.
+#[derive(Parser)]
+#[command(name = "tierra", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Generate, load, query and check benchmark data: the first thing to run
+    Demo(demo::Arguments),
+    /// Open a shell, or run a script
+    Sql(shell::Arguments),
+    /// Generate the tables of a benchmark into a database or Parquet files
+    Generate(generate::Arguments),
+    /// Load Parquet, CSV or Arrow IPC files into a table
+    Load(load::Arguments),
+    /// Show and measure the memory of this machine
+    Tiers(tiers::Arguments),
+}
+
+/// Runs the command that the process was started with.
+pub(crate) fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    let result = tokio::runtime::Runtime::new()
+        .map_err(|error| tierra::Error::Threads(error).into())
+        .and_then(|runtime| {
+            let result = runtime.block_on(async {
+                match command {
+                    Command::Demo(arguments) => demo::run(&arguments).await,
+                    Command::Sql(arguments) => shell::run(&arguments).await,
+                    Command::Generate(arguments) => generate::run(&arguments).await,
+                    Command::Load(arguments) => load::run(&arguments).await,
+                    Command::Tiers(arguments) => tiers::run(&arguments),
+                }
+            });
+            // A query that was stopped may still be in the middle of a batch: no reason to wait.
+            runtime.shutdown_background();
+            result
+        });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_closed_output() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            error.exit_code()
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The options with which every command opens a database.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tierra::{Database, Options};
+
+use super::{CommandError, units::Bytes};
+
+/// How to open a database.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct OpenOptions {
+    /// Near memory that copies of columns may take, such as 512M or 8G
+    #[arg(long, value_name = "SIZE", help_heading = "Memory")]
+    near_memory: Option<Bytes>,
+    /// File that holds the far tier of a new database, if not one in its directory: on a DAX file
+    /// system, or on tmpfs
+    #[arg(long, value_name = "FILE", help_heading = "Memory")]
+    pool: Option<PathBuf>,
+    /// Threads that work on one query or load; all of the machine's by default
+    #[arg(long, value_name = "N", help_heading = "Memory")]
+    threads: Option<usize>,
+}
+
+impl OpenOptions {
+    /// The database in `dir`, which is there.
+    pub(crate) fn open(&self, dir: &Path) -> Result<Database, CommandError> {
+        Ok(self.options().open(dir)?)
+    }
+
+    /// The database in `dir`, created where there is none.
+    pub(crate) fn open_or_create(&self, dir: &Path) -> Result<Database, CommandError> {
+        Ok(self.options().open_or_create(dir)?)
+    }
+
+    /// The same, with a near-memory budget unless one was asked for.
+    pub(crate) fn or_near_memory(mut self, bytes: Bytes) -> Self {
+        self.near_memory.get_or_insert(bytes);
+        self
+    }
+
+    /// The near-memory budget, if one was asked for.
+    pub(crate) fn near_memory(&self) -> Option<Bytes> {
+        self.near_memory
+    }
+
+    fn options(&self) -> Options {
+        let mut options = Options::new();
+        if let Some(bytes) = self.near_memory {
+            options = options.near_memory_bytes(bytes.0);
+        }
+        if let Some(path) = &self.pool {
+            options = options.pool(path);
+        }
+        if let Some(threads) = self.threads {
+            options = options.threads(threads);
+        }
+        options
+    }
+}

@@ -1,0 +1,25 @@
+//! Progress bars on standard error: shown on a terminal, silent elsewhere.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+const ROWS: &str = "{prefix:12} [{bar:32}] {human_pos}/{human_len} rows  {per_sec}  {eta} left";
+const BYTES: &str = "{prefix:12} [{bar:32}] {bytes}/{total_bytes}  {msg}  {eta} left";
+
+/// A bar over `rows` rows of `table`.
+pub(crate) fn rows_bar(table: &str, rows: u64) -> ProgressBar {
+    bar(table, rows, ROWS)
+}
+
+/// A bar over `bytes` bytes of a file that goes into `table`.
+pub(crate) fn bytes_bar(table: &str, bytes: u64) -> ProgressBar {
+    bar(table, bytes, BYTES)
+}
+
+fn bar(prefix: &str, len: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template)
+        .expect("the templates above name only keys that exist")
+        .progress_chars("=> ");
+    ProgressBar::new(len)
+        .with_style(style)
+        .with_prefix(prefix.to_owned())
+}

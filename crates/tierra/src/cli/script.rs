@@ -1,0 +1,158 @@
+//! A text of SQL cut into statements and dot commands, each with the line it begins on.
+//!
+//! Only what decides where a statement ends is understood: quotes, comments, semicolons. Whether
+//! the rest is SQL is for the parser to say, statement by statement, so that an error in the last
+//! statement of a script does not keep the first from running.
+
+/// One statement or command of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece<'a> {
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Its text without the semicolon and surrounding blanks.
+    pub(crate) text: &'a str,
+    /// The line of the script that it begins on, from 1.
+    pub(crate) line: usize,
+}
+
+/// What a [`Piece`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// SQL up to a semicolon.
+    Statement,
+    /// SQL that the text ends in, without a semicolon.
+    Unfinished,
+    /// A line that starts with a dot.
+    Command,
+}
+
+/// The pieces of `script`, in order. Comments and blanks between statements are not pieces.
+pub(crate) fn pieces(script: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at += blank_len(&script[at..]);
+        let rest = &script[at..];
+        if rest.is_empty() {
+            return None;
+        }
+        let line = 1 + script[..at].matches('\n').count();
+        let (kind, len, skip) = if rest.starts_with('.') {
+            (Kind::Command, rest.find('\n').unwrap_or(rest.len()), 0)
+        } else {
+            match statement_len(rest) {
+                Some(len) => (Kind::Statement, len, 1),
+                None => (Kind::Unfinished, rest.len(), 0),
+            }
+        };
+        at += len + skip;
+        let text = rest[..len].trim();
+        Some(Piece { kind, text, line })
+    })
+    // A semicolon too many is no statement.
+    .filter(|piece| !piece.text.is_empty())
+}
+
+/// Bytes of blanks and comments at the start of `text`.
+fn blank_len(text: &str) -> usize {
+    let mut at = 0;
+    loop {
+        let rest = &text[at..];
+        at += rest.len() - rest.trim_start().len();
+        match comment_len(&text.as_bytes()[at..]) {
+            0 => return at,
+            len => at += len,
+        }
+    }
+}
+
+/// Bytes of the comment at the start of `text`, 0 if there is none there.
+fn comment_len(text: &[u8]) -> usize {
+    if text.starts_with(b"--") {
+        return (text.iter().position(|&byte| byte == b'\n')).unwrap_or(text.len());
+    }
+    if !text.starts_with(b"/*") {
+        return 0;
+    }
+    let (mut at, mut depth) = (2, 1);
+    while depth > 0 && at < text.len() {
+        match &text[at..] {
+            [b'*', b'/', ..] => (at, depth) = (at + 2, depth - 1),
+            [b'/', b'*', ..] => (at, depth) = (at + 2, depth + 1),
+            _ => at += 1,
+        }
+    }
+    at
+}
+
+/// Bytes before the semicolon that ends the statement at the start of `text`.
+fn statement_len(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b';' => return Some(at),
+            // A doubled quote ends one quoted run and begins the next: the same to us.
+            quote @ (b'\'' | b'"') => {
+                let rest = &bytes[at + 1..];
+                at += 2 + rest.iter().position(|&byte| byte == quote)?;
+            }
+            _ => at += comment_len(&bytes[at..]).max(1),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(script: &str) -> Vec<(Kind, &str, usize)> {
+        let pieces = pieces(script);
+        pieces.map(|p| (p.kind, p.text, p.line)).collect()
+    }
+
+    #[test]
+    fn statements_end_at_semicolons_that_are_code() {
+        use Kind::*;
+        assert_eq!(
+            cut("select 1; select\n2;"),
+            [(Statement, "select 1", 1), (Statement, "select\n2", 1)]
+        );
+        assert_eq!(
+            cut("select ';''; \";\", \"a\"\"; -- b;\n'/* ;"),
+            [(Unfinished, "select ';''; \";\", \"a\"\"; -- b;\n'/* ;", 1)]
+        );
+        assert_eq!(
+            cut("select ';''', \";\" -- ;\n /* ; /* ; */ ; */ ;x"),
+            [
+                (Statement, "select ';''', \";\" -- ;\n /* ; /* ; */ ; */", 1),
+                (Unfinished, "x", 2)
+            ]
+        );
+    }
+
+    #[test]
+    fn blanks_comments_and_stray_semicolons_are_nothing() {
+        assert_eq!(cut(""), []);
+        assert_eq!(cut(" ;; \n ; -- only a comment"), []);
+        assert_eq!(cut("/* never closed ; "), []);
+        assert_eq!(
+            cut("-- é\n\n select 1"),
+            [(Kind::Unfinished, "select 1", 3)]
+        );
+    }
+
+    #[test]
+    fn a_command_is_a_line() {
+        use Kind::*;
+        assert_eq!(
+            cut(".format csv\nselect 1;\n  .tables \nselect .5;"),
+            [
+                (Command, ".format csv", 1),
+                (Statement, "select 1", 2),
+                (Command, ".tables", 3),
+                (Statement, "select .5", 4)
+            ]
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! The shell's own commands: those that begin with a dot.
+
+use super::super::format::Format;
+use clap::ValueEnum;
+
+/// A dot command.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Dot {
+    /// `.tables`
+    Tables,
+    /// `.schema [TABLE]`
+    Schema(Option<String>),
+    /// `.format [table|csv|json]`
+    Format(Option<Format>),
+    /// `.timer [on|off]`
+    Timer(Option<bool>),
+    /// `.help`
+    Help,
+    /// `.quit`
+    Quit,
+}
+
+/// Every command with what it takes and does.
+pub(crate) const COMMANDS: [(&str, &str, &str); 6] = [
+    (".tables", "", "list the tables with their rows and bytes"),
+    (
+        ".schema",
+        "[TABLE]",
+        "show how a table, or every one, was created",
+    ),
+    (".format", "[table|csv|json]", "how results are printed"),
+    (
+        ".timer",
+        "[on|off]",
+        "whether each statement's time is shown",
+    ),
+    (".help", "", "this list"),
+    (".quit", "", "leave; Ctrl-D does too"),
+];
+
+impl Dot {
+    /// Understands a line that begins with a dot.
+    pub(crate) fn parse(line: &str) -> Result<Self, String> {
+        let mut words = line.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let argument = words.next();
+        if let Some(extra) = words.next() {
+            return Err(format!(
+                "{name} takes at most one argument, found '{extra}' too"
+            ));
+        }
+        let none = |command| match argument {
+            None => Ok(command),
+            Some(found) => Err(format!("{name} takes no argument, found '{found}'")),
+        };
+        match name {
+            ".tables" => none(Self::Tables),
+            ".help" => none(Self::Help),
+            ".quit" | ".exit" => none(Self::Quit),
+            ".schema" => Ok(Self::Schema(argument.map(str::to_owned))),
+            ".format" => match argument {
+                None => Ok(Self::Format(None)),
+                Some(format) => Format::from_str(format, true)
+                    .map(|format| Self::Format(Some(format)))
+                    .map_err(|_| format!("'{format}' is no format; choose table, csv or json")),
+            },
+            ".timer" => match argument {
+                None => Ok(Self::Timer(None)),
+                Some("on") => Ok(Self::Timer(Some(true))),
+                Some("off") => Ok(Self::Timer(Some(false))),
+                Some(other) => Err(format!("'{other}' is neither on nor off")),
+            },
+            _ => Err(format!("{name} is no command; .help lists them")),
+        }
+    }
+}
+
+/// What `.help` prints.
+pub(crate) fn help() -> String {
+    let mut help =
+        String::from("SQL statements end with a semicolon and may take several lines.\n");
+    for (name, argument, does) in COMMANDS {
+        help.push_str(&format!("{name:<8} {argument:<16}  {does}\n"));
+    }
+    help.push_str("Tab completes names and keywords; Ctrl-C stops a query.");
+    help
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_understood_and_mistakes_explained() {
+        assert_eq!(Dot::parse(".tables"), Ok(Dot::Tables));
+        assert_eq!(Dot::parse(".schema  t"), Ok(Dot::Schema(Some("t".into()))));
+        assert_eq!(
+            Dot::parse(".format CSV"),
+            Ok(Dot::Format(Some(Format::Csv)))
+        );
+        assert_eq!(Dot::parse(".timer off"), Ok(Dot::Timer(Some(false))));
+        assert_eq!(Dot::parse(".exit"), Ok(Dot::Quit));
+        for (line, part) in [
+            (".format xml", "table, csv or json"),
+            (".timer maybe", "neither on nor off"),
+            (".tables x", "no argument"),
+            (".schema a b", "'b'"),
+            (".nonsense", ".help"),
+        ] {
+            let message = Dot::parse(line).expect_err(line);
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}

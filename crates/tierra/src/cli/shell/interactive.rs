@@ -1,0 +1,100 @@
+//! The shell on a terminal: line editing, history, completion. Errors are shown and forgotten.
+
+use std::{
+    env,
+    io::{BufWriter, Write, stdout},
+    path::PathBuf,
+};
+
+use rustyline::{CompletionType, Config, Editor, error::ReadlineError, history::DefaultHistory};
+
+use super::{Next, Shell, complete::Names};
+use crate::cli::{
+    CommandError,
+    script::{Kind, pieces},
+};
+
+/// Statements that the history remembers.
+const HISTORY: usize = 10_000;
+
+/// Reads and runs statements until the user leaves.
+pub(super) async fn run(shell: &mut Shell, temporary: bool) -> Result<(), CommandError> {
+    let config = Config::builder()
+        .max_history_size(HISTORY)?
+        .history_ignore_space(true)
+        .completion_type(CompletionType::List)
+        .build();
+    let mut editor: Editor<Names, DefaultHistory> = Editor::with_config(config)?;
+    editor.set_helper(Some(Names::default()));
+    let history = history_file();
+    if let Some(file) = &history {
+        // The first time there is none.
+        let _ = editor.load_history(file);
+    }
+    eprintln!(
+        "Tierra {}; .help shows how to ask.",
+        env!("CARGO_PKG_VERSION")
+    );
+    if temporary {
+        eprintln!("This database is temporary; start with --db DIR to keep one.");
+    }
+    loop {
+        if let Some(names) = editor.helper_mut() {
+            names.tables = shell.session.tables_and_columns();
+        }
+        // Blocks this thread; queries have ended by now, so nothing waits for it.
+        let input = match editor.readline("tierra> ") {
+            Ok(input) => input,
+            // Ctrl-C drops what was typed, Ctrl-D leaves.
+            Err(ReadlineError::Interrupted) => continue,
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(error.into()),
+        };
+        if input.trim().is_empty() {
+            continue;
+        }
+        editor.add_history_entry(input.trim())?;
+        if let Some(file) = &history {
+            // Written at once: a shell that is killed remembers too. Not being able to is no
+            // reason to stop working.
+            let _ = editor.append_history(file);
+        }
+        if run_input(shell, &input).await? == Next::Quit {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn run_input(shell: &mut Shell, input: &str) -> Result<Next, CommandError> {
+    let mut out = BufWriter::new(stdout());
+    for piece in pieces(input) {
+        let result = match piece.kind {
+            Kind::Command => shell.command(piece.text, &mut out),
+            Kind::Statement | Kind::Unfinished => shell
+                .statement(piece.text, &mut out)
+                .await
+                .map(|()| Next::Continue),
+        };
+        out.flush().map_err(CommandError::Output)?;
+        match result {
+            Ok(Next::Continue) => {}
+            Ok(Next::Quit) => return Ok(Next::Quit),
+            // With the terminal gone there is nobody to go on for.
+            Err(CommandError::Output(error)) => return Err(CommandError::Output(error)),
+            Err(error) => {
+                eprintln!("error: {error}");
+                break;
+            }
+        }
+    }
+    Ok(Next::Continue)
+}
+
+/// `$TIERRA_HISTORY`, else `.tierra_history` in the home directory.
+fn history_file() -> Option<PathBuf> {
+    match env::var_os("TIERRA_HISTORY") {
+        Some(file) => Some(file.into()),
+        None => Some(PathBuf::from(env::var_os("HOME")?).join(".tierra_history")),
+    }
+}

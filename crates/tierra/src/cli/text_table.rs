@@ -1,0 +1,78 @@
+//! A plain table for a terminal: columns padded to their widest field, a line under the heads.
+
+use std::fmt;
+
+/// Which side of its column a field sticks to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Texts.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Rows of fields below heads; every row has as many fields as there are heads.
+pub(crate) struct TextTable {
+    sides: Vec<Side>,
+    rows: Vec<Vec<String>>,
+}
+
+impl TextTable {
+    /// A table with these heads and no rows.
+    pub(crate) fn new<const N: usize>(columns: [(&str, Side); N]) -> Self {
+        Self {
+            sides: columns.iter().map(|column| column.1).collect(),
+            rows: vec![columns.iter().map(|column| column.0.to_owned()).collect()],
+        }
+    }
+
+    /// Adds a row.
+    pub(crate) fn push(&mut self, row: Vec<String>) {
+        assert_eq!(row.len(), self.sides.len(), "one field for each head");
+        self.rows.push(row);
+    }
+}
+
+impl fmt::Display for TextTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = |column: usize| {
+            let widths = self.rows.iter().map(|row| row[column].chars().count());
+            widths.max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.sides.len()).map(width).collect();
+        for (number, row) in self.rows.iter().enumerate() {
+            let mut line = String::new();
+            for ((field, &width), side) in row.iter().zip(&widths).zip(&self.sides) {
+                if !line.is_empty() {
+                    line.push_str("  ");
+                }
+                line.push_str(&match side {
+                    Side::Left => format!("{field:<width$}"),
+                    Side::Right => format!("{field:>width$}"),
+                });
+            }
+            writeln!(f, "{}", line.trim_end())?;
+            if number == 0 {
+                let ruler: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+                writeln!(f, "{}", ruler.join("  "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let mut table = TextTable::new([("what", Side::Left), ("n", Side::Right)]);
+        table.push(vec!["é".into(), "10".into()]);
+        table.push(vec!["longer".into(), "7".into()]);
+        assert_eq!(
+            table.to_string(),
+            "what     n\n------  --\né       10\nlonger   7\n"
+        );
+    }
+}

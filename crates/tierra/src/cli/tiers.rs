@@ -1,0 +1,144 @@
+//! `tierra tiers`: what memory this machine has, and what it really gives.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+use tierra_memory::{
+    Pool, PoolOptions, Topology,
+    measure::{self, Effort, Measurement},
+    topology::{Mount, Node},
+};
+
+use super::{
+    CommandError,
+    text_table::{Side, TextTable},
+    units::Bytes,
+};
+
+/// Milliseconds spent on each figure.
+const FIGURE_MS: u64 = 150;
+
+/// What `tierra tiers` takes.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Bytes that each measurement roams over; more than the processor's caches hold
+    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    working_set: Bytes,
+    /// Directories whose file systems to measure too, as the far tier of a database there
+    #[arg(value_name = "DIR")]
+    directories: Vec<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
+    let topology = Topology::discover().map_err(|e| CommandError::Tiers(e.to_string()))?;
+    let working_set = usize::try_from(arguments.working_set.0).unwrap_or(usize::MAX);
+    let effort = Effort {
+        working_set_bytes: working_set,
+        time_per_figure: Duration::from_millis(FIGURE_MS),
+        ..Effort::default()
+    };
+    for socket in &topology.sockets {
+        println!("{}: {} CPUs", socket.id, socket.cpus.len());
+    }
+    println!(
+        "measured on {} with {} threads (latency: one)\n",
+        Bytes(effort.working_set_bytes as u64),
+        effort.threads
+    );
+    let mut table = TextTable::new([
+        ("tier", Side::Left),
+        ("memory", Side::Left),
+        ("size", Side::Right),
+        ("pages", Side::Right),
+        ("latency", Side::Right),
+        ("random read", Side::Right),
+        ("sequential read", Side::Right),
+        ("sequential write", Side::Right),
+    ]);
+    for node in &topology.nodes {
+        table.push(node_row(node, &effort));
+    }
+    for mount in topology.dax_mounts.iter().chain(&topology.tmpfs_mounts) {
+        if let Some(row) = mount_row(mount, &effort) {
+            table.push(row);
+        }
+    }
+    for directory in &arguments.directories {
+        let memory = format!("files in {}", directory.display());
+        table.push(row("far", memory, None, pool(directory, &effort)));
+    }
+    for device in &topology.dax_devices {
+        // Without a file system there is no file to make a pool of.
+        let advice = "make a DAX file system on it, or system RAM with daxctl".to_owned();
+        let memory = format!("device {}", device.name);
+        table.push(row("far", memory, Some(device.bytes), Err(advice)));
+    }
+    print!("{table}");
+    Ok(())
+}
+
+fn node_row(node: &Node, effort: &Effort) -> Vec<String> {
+    let (tier, kind) = match node.has_cpus() {
+        true => ("near", "DRAM"),
+        false => ("far", "no CPUs, volatile"),
+    };
+    let measured = measure::region(Some(node.id), effort).map_err(|e| e.to_string());
+    row(
+        tier,
+        format!("{} ({kind})", node.id),
+        Some(node.bytes),
+        measured,
+    )
+}
+
+/// `None` for a file system too small to hold a pool worth the name.
+fn mount_row(mount: &Mount, effort: &Effort) -> Option<Vec<String>> {
+    let (size, free) = mount.bytes.unzip();
+    if free.is_some_and(|free| free < 2 * effort.working_set_bytes as u64) {
+        return None;
+    }
+    let memory = format!("{} {}", mount.file_system, mount.path.display());
+    Some(row("far", memory, size, pool(&mount.path, effort)))
+}
+
+fn row(
+    tier: &str,
+    memory: String,
+    size: Option<u64>,
+    measured: Result<Measurement, String>,
+) -> Vec<String> {
+    let size = size.map_or_else(String::new, |size| Bytes(size).to_string());
+    let mut row = vec![tier.to_owned(), memory, size];
+    match measured {
+        Ok(measured) => {
+            let rate = |bytes: f64| format!("{}/s", Bytes(bytes as u64));
+            row.extend([
+                Bytes(measured.page_size_bytes as u64).to_string(),
+                format!("{:.0} ns", measured.latency_ns),
+                rate(measured.random_read_bytes_per_s),
+                rate(measured.sequential_read_bytes_per_s),
+                rate(measured.sequential_write_bytes_per_s),
+            ]);
+        }
+        Err(error) => {
+            row[1] = format!("{} (not measured: {error})", row[1]);
+            row.extend(std::iter::repeat_n("-".to_owned(), 5));
+        }
+    }
+    row
+}
+
+/// A pool made in `directory`, measured, and removed.
+fn pool(directory: &Path, effort: &Effort) -> Result<Measurement, String> {
+    let scratch = tempfile::Builder::new()
+        .prefix(".tierra-tiers-")
+        .tempdir_in(directory)
+        .map_err(|e| e.to_string())?;
+    let path = scratch.path().join("pool");
+    let pool = Pool::create(&path, &PoolOptions::default()).map_err(|e| e.to_string())?;
+    measure::pool(&pool, effort).map_err(|e| e.to_string())
+}
