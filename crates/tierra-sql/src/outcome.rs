@@ -9,6 +9,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::ExecutionPlan;
+use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 
 use crate::error::SqlError;
@@ -95,12 +96,14 @@ impl Rows {
     ///
     /// # Errors
     /// The first error of the query; rows before it are lost.
-    pub async fn collect(&mut self) -> Result<Vec<RecordBatch>, SqlError> {
-        let mut batches = Vec::new();
-        while let Some(batch) = self.next().await {
-            batches.push(batch?);
-        }
-        Ok(batches)
+    pub fn collect(&mut self) -> BoxFuture<'_, Result<Vec<RecordBatch>, SqlError>> {
+        Box::pin(async move {
+            let mut batches = Vec::new();
+            while let Some(batch) = self.next().await {
+                batches.push(batch?);
+            }
+            Ok(batches)
+        })
     }
 
     /// What the query's scans have read so far; all they will once the rows have ended.

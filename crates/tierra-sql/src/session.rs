@@ -5,6 +5,9 @@
 //!                          PREPARE, EXECUTE ---> stored point plan, else DataFusion
 //!                          anything else ------> DataFusion: plan, optimise, execute
 //! ```
+//!
+//! The futures handed out are boxed: the body of an `async fn` is compiled where it is polled, so
+//! every binary and test would otherwise compile DataFusion's planner anew.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +23,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use tierra_engine::Database;
 use tierra_interleave::Execution;
 
@@ -84,51 +88,57 @@ impl Session {
     /// # Errors
     /// The first statement that fails, with its number where there are several; those before it
     /// have taken effect, those after it have not run.
-    pub async fn execute(&self, sql: &str) -> Result<Vec<Outcome>, SqlError> {
-        let statements = statement::split(sql)?;
-        let several = statements.len() > 1;
-        let mut outcomes = Vec::with_capacity(statements.len());
-        for (place, parsed) in statements.iter().enumerate() {
-            let outcome = self.run(parsed).await.map_err(|error| match several {
-                true => SqlError::InStatement {
-                    number: place + 1,
-                    statement: parsed.quoted(),
-                    source: Box::new(error),
-                },
-                false => error,
-            })?;
-            outcomes.push(outcome);
-        }
-        Ok(outcomes)
+    pub fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Outcome>, SqlError>> {
+        Box::pin(async move {
+            let statements = statement::split(sql)?;
+            let several = statements.len() > 1;
+            let mut outcomes = Vec::with_capacity(statements.len());
+            for (place, parsed) in statements.iter().enumerate() {
+                let outcome = self.run(parsed).await.map_err(|error| match several {
+                    true => SqlError::InStatement {
+                        number: place + 1,
+                        statement: parsed.quoted(),
+                        source: Box::new(error),
+                    },
+                    false => error,
+                })?;
+                outcomes.push(outcome);
+            }
+            Ok(outcomes)
+        })
     }
 
     /// Run one statement.
     ///
     /// # Errors
     /// If there is not exactly one, or if it fails.
-    pub async fn sql(&self, sql: &str) -> Result<Outcome, SqlError> {
-        let statements = statement::split(sql)?;
-        match statements.as_slice() {
-            [parsed] => self.run(parsed).await,
-            others => Err(SqlError::Syntax(format!(
-                "expected one statement, found {}",
-                others.len()
-            ))),
-        }
+    pub fn sql<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Outcome, SqlError>> {
+        Box::pin(async move {
+            let statements = statement::split(sql)?;
+            match statements.as_slice() {
+                [parsed] => self.run(parsed).await,
+                others => Err(SqlError::Syntax(format!(
+                    "expected one statement, found {}",
+                    others.len()
+                ))),
+            }
+        })
     }
 
     /// Run one query and collect its rows.
     ///
     /// # Errors
     /// If the statement fails or is no query.
-    pub async fn query(&self, sql: &str) -> Result<Vec<RecordBatch>, SqlError> {
-        match self.sql(sql).await? {
-            Outcome::Rows(mut rows) => Rows::collect(&mut rows).await,
-            Outcome::Done(done) => Err(SqlError::Syntax(format!(
-                "expected a query, found {}",
-                done.command
-            ))),
-        }
+    pub fn query<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<RecordBatch>, SqlError>> {
+        Box::pin(async move {
+            match self.sql(sql).await? {
+                Outcome::Rows(mut rows) => Rows::collect(&mut rows).await,
+                Outcome::Done(done) => Err(SqlError::Syntax(format!(
+                    "expected a query, found {}",
+                    done.command
+                ))),
+            }
+        })
     }
 
     /// The rows of the prepared point query `name` for many keys at once: one array per key column,
