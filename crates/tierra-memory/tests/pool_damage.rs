@@ -135,6 +135,26 @@ fn a_first_publication_cut_short_leaves_an_empty_pool() {
     assert_eq!(open(&path).unwrap().root(), None);
 }
 
+/// A slot forged to the last sequence there is: counting on from it would wrap, and the new root
+/// would be older than the forged one.
+#[test]
+fn a_publication_that_cannot_be_counted_is_refused() {
+    let fixture = fixture();
+    let mut slot = [0; 64];
+    let file = OpenOptions::new().read(true).open(&fixture.path).unwrap();
+    file.read_exact_at(&mut slot, SLOTS[1]).unwrap();
+    slot[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    let crc = crc32c::crc32c(&slot[..56]);
+    slot[56..60].copy_from_slice(&crc.to_le_bytes());
+    overwrite(&fixture.path, SLOTS[1], &slot);
+    let pool = open(&fixture.path).unwrap();
+    assert_eq!(pool.root(), Some(fixture.roots[0]), "the forged slot");
+    pool.retain(&fixture.roots).unwrap();
+    let error = pool.publish(fixture.roots[1]).unwrap_err();
+    assert!(matches!(error, PoolError::Damaged { .. }), "{error}");
+    assert_eq!(pool.root(), Some(fixture.roots[0]), "nothing was published");
+}
+
 #[test]
 fn two_torn_slots_are_damage() {
     let fixture = fixture();

@@ -49,7 +49,7 @@ impl Pool {
     /// durable, and a crash at any moment finds either the old root or the new one.
     ///
     /// # Errors
-    /// [`PoolError::BadExtent`]: nothing is published. [`PoolError::Io`]: whether the new root is
+    /// [`PoolError::BadExtent`], [`PoolError::Damaged`]: nothing is published. [`PoolError::Io`]: whether the new root is
     /// durable is unknown, the old one's bytes must stay, and the pool publishes no more
     /// ([`PoolError::Poisoned`]) until it is opened again.
     pub fn publish(&self, root: Extent) -> Result<(), PoolError> {
@@ -61,8 +61,14 @@ impl Pool {
         self.medium
             .settle(&self.file)
             .map_err(|source| self.poison("make its extents durable", source))?;
+        // Only a forged slot can have counted so far; wrapping round would publish behind it.
+        let sequence = publication.sequence.checked_add(1);
+        let sequence = sequence.ok_or_else(|| PoolError::Damaged {
+            path: self.path.clone(),
+            what: "its superblock counts no further publication",
+        })?;
         let slot = Slot {
-            sequence: publication.sequence + 1,
+            sequence,
             root_offset: root.offset,
             root_bytes: root.len_bytes,
             pool_bytes,
