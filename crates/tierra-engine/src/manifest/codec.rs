@@ -7,6 +7,9 @@
 
 use super::ManifestError;
 
+/// Counters are smaller: a table's id shares a word with what an extent is for, which takes a byte.
+const COUNTER_END: u64 = 1 << 56;
+
 /// Appends values to a growing body.
 #[derive(Default)]
 pub(crate) struct Encoder {
@@ -94,6 +97,16 @@ impl<'a> Decoder<'a> {
         Ok(u64::from_le_bytes(
             bytes.try_into().expect("take returned eight bytes"),
         ))
+    }
+
+    /// A number that was counted up one by one. What nobody can have counted to is refused, so that
+    /// counting on never overflows.
+    pub(crate) fn counter(&mut self) -> Result<u64, ManifestError> {
+        let counted = self.u64()?;
+        if counted >= COUNTER_END {
+            return Err(self.fault(format!("nothing was ever counted up to {counted}")));
+        }
+        Ok(counted)
     }
 
     /// The number of items of a list whose items take at least `least_bytes` each.

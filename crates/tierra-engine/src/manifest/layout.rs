@@ -36,8 +36,8 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
 
 pub(super) fn decode(body: &[u8]) -> Result<Manifest, ManifestError> {
     let mut input = Decoder::new(body);
-    let version = input.u64()?;
-    let next_table_id = input.u64()?;
+    let version = input.counter()?;
+    let next_table_id = input.counter()?;
     let mut tables: Vec<Arc<TableEntry>> = Vec::new();
     for _ in 0..input.count(TABLE_BYTES)? {
         let table = decode_table(&mut input)?;
@@ -111,7 +111,7 @@ fn decode_table(input: &mut Decoder) -> Result<TableEntry, ManifestError> {
     let mut dictionaries = vec![None; columns];
     for _ in 0..input.count(4 + 8 + PLACE_BYTES + 4)? {
         let column = input.u32()? as usize;
-        let generation = input.u64()?;
+        let generation = input.counter()?;
         let main = decode_place(input)?;
         let deltas = input.list(PLACE_BYTES, decode_place)?;
         match dictionaries.get_mut(column) {
@@ -138,7 +138,7 @@ fn decode_table(input: &mut Decoder) -> Result<TableEntry, ManifestError> {
     if segment_id >= next_segment_id || segments.iter().any(|segment| segment.id == segment_id) {
         return Err(input.fault(format!("the tail's segment id {segment_id} is not its own")));
     }
-    let first_sequence = input.u64()?;
+    let first_sequence = input.counter()?;
     let logs = input.list(EXTENT_BYTES + 8, |input| {
         Ok(LogEntry {
             extent: decode_extent(input)?,

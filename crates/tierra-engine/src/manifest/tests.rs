@@ -217,6 +217,18 @@ proptest! {
     }
 }
 
+/// The next commit would count on from them.
+#[test]
+fn counters_at_their_end_are_refused() {
+    for at in [0, 8] {
+        let mut bytes = Manifest::default().encode();
+        bytes[HEADER_BYTES + at..][..8].copy_from_slice(&u64::MAX.to_le_bytes());
+        reseal(&mut bytes);
+        let error = Manifest::decode(&bytes).unwrap_err().to_string();
+        assert!(error.contains("nothing was ever counted"), "{error}");
+    }
+}
+
 #[test]
 fn a_list_is_believed_only_as_long_as_it_could_be() {
     let mut bytes = Manifest::default().encode();
