@@ -24,6 +24,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use tierra_column::LogicalType;
 use tierra_engine::Database;
 use tierra_interleave::Execution;
 
@@ -36,6 +37,9 @@ use crate::prepared::PointPlan;
 use crate::settings::{self, TierraSettings};
 use crate::sink::{TableSink, blocking};
 use crate::statement::{self, Compact, Parsed};
+
+/// Decimal digits that every double keeps.
+const DOUBLE_DIGITS: u8 = 15;
 
 /// How a session begins; SET changes it later.
 #[derive(Debug, Clone, Default)]
@@ -182,6 +186,16 @@ impl Session {
         {
             return Ok(outcome);
         }
+        if self.inserts_long_decimals(&compact.statement) {
+            let mut state = self.context.state();
+            let parser = &mut state.config_mut().options_mut().sql_parser;
+            parser.parse_float_as_decimal = true;
+            self.planned.fetch_add(1, Ordering::Relaxed);
+            // A DOUBLE beyond 76 digits, as 1e300, is no decimal and is planned as it always is.
+            if let Ok(plan) = state.statement_to_plan(parsed.parse()?).await {
+                return self.run_plan(state, plan).await;
+            }
+        }
         if compact.sets.is_empty() {
             return self
                 .run_planned(compact.statement, self.context.state())
@@ -254,6 +268,24 @@ impl Session {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Whether 0.1 in `statement` has to be read as a decimal: as a double, the planner's default,
+    /// it would lose digits on its way into a column that has more of them than a double.
+    fn inserts_long_decimals(&self, statement: &Statement) -> bool {
+        let Statement::Statement(inner) = statement else {
+            return false;
+        };
+        let ast::Statement::Insert(insert) = inner.as_ref() else {
+            return false;
+        };
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return false;
+        };
+        let table = single_name(name).and_then(|name| self.database.table(&name));
+        let is_long =
+            |ty| matches!(ty, LogicalType::Decimal { precision, .. } if precision > DOUBLE_DIGITS);
+        table.is_some_and(|table| table.spec().columns.iter().any(|column| is_long(column.ty)))
     }
 
     async fn run_planned(

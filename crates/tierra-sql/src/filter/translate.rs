@@ -150,7 +150,10 @@ fn negated(not: &NotExpr, ty: LogicalType) -> Option<Filter> {
     let call = not.arg().downcast_ref::<ScalarFunctionExpr>()?;
     let set = call.fun().inner().downcast_ref::<InSet>()?;
     is_column(call.args().first()?)?;
-    Some(Filter::not_in_set(set.values(&ty.arrow()).ok()?, false)).map(not_null)
+    Some(not_null(Filter::not_in_set(
+        set.values(&ty.arrow()).ok()?,
+        false,
+    )))
 }
 
 /// A long list is never empty, but none of its values may fit the column: NOT IN is then true for

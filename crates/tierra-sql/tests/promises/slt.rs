@@ -1,6 +1,6 @@
 //! The answers in `tests/slt/*.slt`: read them to see what SQL means here.
 //!
-//! `TIERRA_SLT=complete cargo test --release -p tierra-sql --test slt` writes the answers anew;
+//! `TIERRA_SLT=complete cargo test --release -p tierra-sql --test promises slt` writes the answers anew;
 //! then read the difference. `TIERRA_SLT=NAME` runs the files whose name contains NAME.
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,267 @@
+//! Files are loaded whole or not at all, and errors say where they are.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arrow::array::{
+    ArrayRef, DictionaryArray, Float32Array, Int8Array, Int64Array, RecordBatch, StringArray,
+    UInt32Array,
+};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, GzipLevel, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use tierra_sql::load::{LoadError, LoadOptions, load_file};
+
+use crate::twins::{Twins, rows};
+
+fn csv(twins: &Twins, text: &[u8]) -> PathBuf {
+    let path = twins.dir.path().join("file.csv");
+    File::create(&path).unwrap().write_all(text).unwrap();
+    path
+}
+
+fn load(twins: &Twins, table: &str, path: &Path) -> Result<u64, LoadError> {
+    load_file(
+        twins.tierra.database(),
+        table,
+        path,
+        &LoadOptions::default(),
+    )
+    .map(|report| report.rows)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn csv_infers_types_and_takes_those_of_a_table() {
+    let twins = Twins::new();
+    let path = csv(
+        &twins,
+        b"id,price,day,name\n1,2.5,1998-01-02,\"a, \"\"b\"\"\"\n-2,,1998-01-03,\n",
+    );
+    assert_eq!(load(&twins, "t", &path).unwrap(), 2);
+    let found = twins
+        .tierra
+        .query("SELECT * FROM t ORDER BY id")
+        .await
+        .unwrap();
+    assert_eq!(
+        rows(&found),
+        [
+            "-2|NULL|1998-01-03|NULL",
+            "1|2.500000000000e0|1998-01-02|a, \"b\""
+        ]
+    );
+
+    twins
+        .tierra
+        .sql("CREATE TABLE u (name VARCHAR NOT NULL, price DECIMAL(5, 2), id INTEGER)")
+        .await
+        .unwrap();
+    assert_eq!(load(&twins, "u", &path).unwrap(), 2);
+    let found = twins
+        .tierra
+        .query("SELECT * FROM u ORDER BY id")
+        .await
+        .unwrap();
+    assert_eq!(rows(&found), ["|NULL|-2", "a, \"b\"|2.50|1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_field_is_named_and_nothing_is_loaded() {
+    let twins = Twins::new();
+    twins
+        .tierra
+        .sql("CREATE TABLE t (id INTEGER NOT NULL, price DECIMAL(5, 2), name VARCHAR)")
+        .await
+        .unwrap();
+    let good = "1,1.00,x\n".repeat(30_000);
+    for (bad, message) in [
+        (&b"2,1.00\n"[..], ":30002: 2 fields, expected 3"),
+        (b"2,1.00,x,y\n", ":30002: 4 fields, expected 3"),
+        (b"2x,1.00,x\n", ":30002: column 'id': '2x' is no INTEGER"),
+        (
+            b"3000000000,1.00,x\n",
+            ":30002: column 'id': '3000000000' is no INTEGER",
+        ),
+        (
+            b",1.00,x\n",
+            ":30002: column 'id': '' is no NOT NULL INTEGER",
+        ),
+        (
+            b"2,1000.00,x\n",
+            ":30002: column 'price': '1000.00' is no DECIMAL(5, 2)",
+        ),
+        (
+            b"2,1.001,x\n",
+            ":30002: column 'price': '1.001' is no DECIMAL(5, 2)",
+        ),
+        (
+            b"2,1.00,\xff\n",
+            ":30002: column 'name': '\u{fffd}' is no VARCHAR",
+        ),
+    ] {
+        let mut text = format!("id,price,name\n{good}").into_bytes();
+        text.extend_from_slice(bad);
+        let error = load(&twins, "t", &csv(&twins, &text))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(message), "{error}");
+        let left = twins.tierra.query("SELECT count(*) FROM t").await.unwrap();
+        assert_eq!(rows(&left), ["0"]);
+    }
+    let error = load(&twins, "t", &csv(&twins, b"id,name\n1,x\n"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("has no column 'price', which table 't' needs; its columns are id, name"),
+        "{error}"
+    );
+    assert!(load(&twins, "t", &csv(&twins, b"")).is_err());
+    // A table made for a file that fails does not stay.
+    let mut text = format!("id,price,name\n{good}").into_bytes();
+    text.extend_from_slice(b"x,1.00,x\n");
+    assert!(load(&twins, "new", &csv(&twins, &text)).is_err());
+    assert!(twins.tierra.database().table("new").is_none());
+}
+
+fn batch(rows: i64) -> RecordBatch {
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("tiny", DataType::Int8, true),
+        Field::new("unsigned", DataType::UInt32, true),
+        Field::new("single", DataType::Float32, true),
+        Field::new("text", DataType::Utf8, true),
+        Field::new(
+            "word",
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            true,
+        ),
+    ]);
+    let words: DictionaryArray<Int32Type> = (0..rows)
+        .map(|n| ["red", "green"][(n % 2) as usize])
+        .collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(0..rows)),
+        Arc::new(Int8Array::from_iter(
+            (0..rows).map(|n| (n % 3 > 0).then_some((n % 100) as i8)),
+        )),
+        Arc::new(UInt32Array::from_iter_values(
+            (0..rows).map(|n| u32::MAX - n as u32),
+        )),
+        Arc::new(Float32Array::from_iter_values(
+            (0..rows).map(|n| n as f32 / 4.0),
+        )),
+        Arc::new(StringArray::from_iter_values(
+            (0..rows).map(|n| format!("text {n}")),
+        )),
+        Arc::new(words),
+    ];
+    RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_compression_of_parquet_loads_in_order() {
+    let twins = Twins::new();
+    let batch = batch(10_000);
+    for (name, compression) in [
+        ("none", Compression::UNCOMPRESSED),
+        ("snappy", Compression::SNAPPY),
+        ("zstd", Compression::ZSTD(ZstdLevel::default())),
+        ("lz4", Compression::LZ4_RAW),
+        ("gzip", Compression::GZIP(GzipLevel::default())),
+    ] {
+        let path = twins.dir.path().join(format!("{name}.parquet"));
+        let properties = WriterProperties::builder()
+            .set_compression(compression)
+            .set_max_row_group_row_count(Some(1_500))
+            .build();
+        let mut writer = ArrowWriter::try_new(
+            File::create(&path).unwrap(),
+            batch.schema(),
+            Some(properties),
+        )
+        .unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let seen = AtomicU64::new(0);
+        let progress =
+            |progress: tierra_sql::load::Progress| seen.store(progress.rows, Ordering::Relaxed);
+        let options = LoadOptions {
+            progress: Some(&progress),
+            threads: Some(3),
+            ..LoadOptions::default()
+        };
+        let report = load_file(twins.tierra.database(), name, &path, &options).unwrap();
+        assert_eq!(
+            (report.rows, report.created, seen.load(Ordering::Relaxed)),
+            (10_000, true, 10_000)
+        );
+        let sql = format!(
+            "SELECT count(*), min(id), max(unsigned), sum(tiny), max(single), max(word) FROM {name} WHERE text <> ''"
+        );
+        let found = twins.tierra.query(&sql).await.unwrap();
+        let tiny: i64 = (0..10_000).filter(|n| n % 3 > 0).map(|n| n % 100).sum();
+        assert_eq!(
+            rows(&found),
+            [format!(
+                "10000|0|{}|{tiny}|{:.12e}|red",
+                u32::MAX,
+                9_999.0 / 4.0
+            )]
+        );
+        // SQL reads the file itself, too.
+        let sql = format!("SELECT count(*) FROM '{}' WHERE id < 10", path.display());
+        assert_eq!(rows(&twins.tierra.query(&sql).await.unwrap()), ["10"]);
+        let sql = format!("INSERT INTO {name} SELECT * FROM '{}'", path.display());
+        twins.tierra.sql(&sql).await.unwrap();
+        assert_eq!(
+            rows(
+                &twins
+                    .tierra
+                    .query(&format!("SELECT count(*) FROM {name}"))
+                    .await
+                    .unwrap()
+            ),
+            ["20000"]
+        );
+    }
+}
+
+#[test]
+fn a_cancelled_load_leaves_nothing() {
+    let twins = Twins::new();
+    let path = twins.dir.path().join("file.arrow");
+    crate::twins::write(&path, &batch(1).schema(), &[batch(5_000)]);
+    let cancel = AtomicBool::new(true);
+    let options = LoadOptions {
+        cancel: Some(&cancel),
+        ..LoadOptions::default()
+    };
+    let error = load_file(twins.tierra.database(), "t", &path, &options).unwrap_err();
+    assert!(matches!(error, LoadError::Cancelled { .. }), "{error}");
+    assert!(twins.tierra.database().table("t").is_none());
+}
+
+#[test]
+fn other_files_are_refused() {
+    let twins = Twins::new();
+    for (name, bytes) in [
+        ("a.parquet", &b"PAR1 and then nothing"[..]),
+        ("a.arrow", b"ARROW1xx"),
+        ("a.txt", b"hello"),
+        ("a.csv", b""),
+    ] {
+        let path = twins.dir.path().join(name);
+        File::create(&path).unwrap().write_all(bytes).unwrap();
+        let error = load(&twins, "t", &path).unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+        assert!(twins.tierra.database().tables().is_empty());
+    }
+    assert!(matches!(
+        load(&twins, "t", &twins.dir.path().join("absent.csv")),
+        Err(LoadError::Io { .. })
+    ));
+}
