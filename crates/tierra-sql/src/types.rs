@@ -12,7 +12,7 @@ use tierra_column::LogicalType;
 
 use crate::error::DefinitionError;
 
-/// Digits of a decimal that has none given, as in PostgreSQL's successors: `DECIMAL` is `DECIMAL(38, 10)`.
+/// Digits of a `DECIMAL` that has none given, and how many of them are behind the point.
 const DEFAULT_DECIMAL: (u8, u8) = (38, 10);
 /// The most digits that 16 bytes hold.
 const MAX_PRECISION: u8 = 38;
@@ -129,8 +129,8 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
         let plain = cast_with_options(&utc, &plain, &checked)?;
         return convert(&plain, to);
     }
-    // Between days and microseconds of a timestamp, floor: the truncation of a cast would move
-    // instants before 1970 towards it.
+    // From nanoseconds to microseconds, floor: the truncation of a cast would move instants before
+    // 1970 towards it.
     if let (
         DataType::Timestamp(TimeUnit::Nanosecond, None),
         DataType::Timestamp(TimeUnit::Microsecond, None),
