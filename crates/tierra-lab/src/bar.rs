@@ -55,6 +55,19 @@ impl Bar {
         }
     }
 
+    /// Whether two computations of a bar came to the same: a decimal number in a file need not give
+    /// back the last bit of the one that was written.
+    pub fn agrees_with(&self, other: &Bar) -> bool {
+        let same_number = match (self.measured, other.measured) {
+            (Some(one), Some(another)) => {
+                (one - another).abs() <= 1e-9 * one.abs().max(another.abs())
+            }
+            (one, another) => one == another,
+        };
+        let stated = |bar: &Bar| (bar.what.clone(), bar.sense, bar.met);
+        same_number && self.bar == other.bar && stated(self) == stated(other)
+    }
+
     /// The bar as a line of the printed table: what, bar, measured, met.
     pub fn cells(&self) -> [String; 4] {
         let sense = match self.sense {
@@ -81,6 +94,16 @@ mod tests {
         assert!(!Bar::at_most("a", 1.0, Some(1.001)).met);
         assert!(Bar::at_least("a", 20.0, Some(20.0)).met);
         assert!(!Bar::at_least("a", 20.0, Some(19.9)).met);
+    }
+
+    #[test]
+    fn agreement_forgives_the_last_bit_and_nothing_else() {
+        let bar = |measured| Bar::at_most("a", 1.1, measured);
+        let ratio = 0.1 + 0.2;
+        assert!(bar(Some(ratio)).agrees_with(&bar(Some(0.3))));
+        assert!(!bar(Some(ratio)).agrees_with(&bar(Some(0.300_001))));
+        assert!(!bar(Some(ratio)).agrees_with(&bar(None)));
+        assert!(!bar(Some(ratio)).agrees_with(&Bar::at_most("a", 1.2, Some(ratio))));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tierra_lab::error::LabError;
+use tierra_lab::experiments::Experiment;
 use tierra_lab::lab::Lab;
 use tierra_lab::machine::Machine;
 use tierra_lab::table::aligned;
@@ -25,9 +26,12 @@ enum Command {
     List,
     /// Runs experiments and writes NAME.json, NAME.csv and NAME.svg.
     Run {
-        /// Which ones; `all` for all of them.
-        #[arg(required = true, value_name = "NAME")]
+        /// Which ones.
+        #[arg(required_unless_present = "all", value_name = "NAME")]
         names: Vec<String>,
+        /// All of them.
+        #[arg(long, conflicts_with = "names")]
+        all: bool,
         /// Small data and few repetitions: seconds instead of minutes, every step still taken.
         #[arg(long)]
         quick: bool,
@@ -58,10 +62,13 @@ fn main() -> ExitCode {
         }
         Command::Run {
             names,
+            all,
             quick,
             out,
             scratch,
-        } => run_all(&names, quick, &out, &scratch).map(|()| true),
+        } => chosen(&names, all)
+            .and_then(|chosen| run_all(&chosen, quick, &out, &scratch))
+            .map(|()| true),
         Command::Bars { folder } => bars(&folder),
     };
     match done {
@@ -93,20 +100,26 @@ fn list() {
     print!("{}", aligned(&lines));
 }
 
-fn run_all(names: &[String], quick: bool, out: &Path, scratch: &Path) -> Result<(), LabError> {
-    let chosen = if names == ["all"] {
-        experiments::all().to_vec()
-    } else {
-        // All names are looked up before the first experiment spends minutes.
-        names
-            .iter()
-            .map(|name| experiments::named(name))
-            .collect::<Result<Vec<_>, _>>()?
-    };
+/// The experiments of those names: all looked up before the first one spends minutes.
+fn chosen(names: &[String], all: bool) -> Result<Vec<&'static dyn Experiment>, LabError> {
+    if all {
+        return Ok(experiments::all().to_vec());
+    }
+    names.iter().map(|name| experiments::named(name)).collect()
+}
+
+fn run_all(
+    chosen: &[&'static dyn Experiment],
+    quick: bool,
+    out: &Path,
+    scratch: &Path,
+) -> Result<(), LabError> {
     let machine = Machine::record(near_page_bytes());
-    let lab = Lab::new(quick, scratch)?;
     for experiment in chosen {
-        run::run(experiment, &lab, &machine, out)?;
+        // A bench of its own for each: what one leaves behind, on disk or in memory, is gone before
+        // the next one starts.
+        let lab = Lab::new(quick, scratch)?;
+        run::run(*experiment, &lab, &machine, out)?;
     }
     Ok(())
 }
