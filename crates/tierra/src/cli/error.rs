@@ -22,9 +22,9 @@ impl fmt::Display for Place {
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    /// The database refused.
+    /// The database refused. Boxed, since this error is returned everywhere and rarely.
     #[error(transparent)]
-    Database(#[from] tierra::Error),
+    Database(Box<tierra::Error>),
     /// A statement or dot command of a script failed.
     #[error("{place}: {source}")]
     InScript {
@@ -113,13 +113,14 @@ macro_rules! from_database {
     ($($error:ty),*) => {
         $(impl From<$error> for CommandError {
             fn from(error: $error) -> Self {
-                Self::Database(error.into())
+                Self::Database(Box::new(error.into()))
             }
         })*
     };
 }
 
 from_database!(
+    tierra::Error,
     tierra::sql::SqlError,
     tierra::engine::TableError,
     tierra::engine::LoadError

@@ -24,10 +24,10 @@ pub(super) fn clear(dir: &Path, open: &OpenOptions) -> Result<(), CommandError> 
     }
     // Fails if a shell still has it open, which must not lose its files. A demo that was killed
     // early may have left no database: that is no reason to refuse.
-    if let Err(error @ CommandError::Database(tierra::Error::Open(OpenError::Locked { .. }))) =
-        open.open(dir)
+    if let Err(CommandError::Database(error)) = open.open(dir)
+        && matches!(*error, tierra::Error::Open(OpenError::Locked { .. }))
     {
-        return Err(error);
+        return Err(CommandError::Database(error));
     }
     fs::remove_dir_all(dir).map_err(|error| CommandError::file("remove", dir, error))
 }
