@@ -1,0 +1,99 @@
+//! A pool that somebody wrote to deceive, its checksums right: it opens or is refused, reading it
+//! ends with rows or an error, and what it accepts it keeps. No thread panics.
+//!
+//! The code and the seeds are those of the fuzz targets `database`, `manifest` and `tail_log`; here
+//! mutations are drawn at random. A failure prints the numbers that draw them again.
+
+#[path = "../../../fuzz/src/database.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the fuzz targets")]
+mod database;
+#[path = "../../../fuzz/src/image.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the fuzz targets")]
+mod image;
+#[path = "../../../fuzz/src/queries.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the fuzz targets")]
+mod queries;
+#[path = "../../../fuzz/src/seal.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the fuzz targets")]
+mod seal;
+#[path = "../../../fuzz/src/seeds.rs"]
+#[allow(unreachable_pub, reason = "shared with the fuzz targets")]
+mod seeds;
+
+use std::ops::Range;
+use std::panic;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+
+/// Panics so far, of whatever thread: the writer's would otherwise only be logged.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let tell = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            PANICS.fetch_add(1, Ordering::SeqCst);
+            tell(panic);
+        }));
+    });
+}
+
+/// Where the pool's structures lie: mutating zeros between them finds nothing.
+fn structures(pool: &[u8]) -> Vec<usize> {
+    let lines = pool.chunks(64).enumerate();
+    lines
+        .filter(|(_, line)| line.iter().any(|byte| *byte != 0))
+        .map(|(at, _)| at * 64)
+        .collect()
+}
+
+fn change(bytes: &mut [u8], at: usize, how: u8, value: u8) {
+    let Some(byte) = bytes.get_mut(at) else {
+        return;
+    };
+    *byte = match how % 4 {
+        0 => value,
+        1 => *byte ^ 1 << (value % 8),
+        2 => byte.wrapping_add(1 + value % 3),
+        _ => 0xff,
+    };
+}
+
+#[test]
+#[ignore = "writes the seeds anew, after a deliberate change of a format"]
+fn write_seeds() {
+    seeds::write().unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 700, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_forged_database_is_refused_or_keeps_its_promises(
+        part in 0..3,
+        changes in prop::collection::vec((any::<u16>(), 0..64_usize, any::<u8>(), any::<u8>()), 1..5),
+        sealed in prop::bool::weighted(0.9),
+    ) {
+        count_panics();
+        let before = PANICS.load(Ordering::SeqCst);
+        let mut pool = database::base().to_vec();
+        let within: Range<usize> = match part {
+            0 => 0..pool.len(),
+            1 => image::root(&pool),
+            _ => database::log(&pool),
+        };
+        let lines = structures(&pool);
+        let lines: Vec<usize> = lines.into_iter().filter(|at| within.contains(at)).collect();
+        for (line, at, how, value) in changes {
+            change(&mut pool, lines[usize::from(line) % lines.len()] + at, how, value);
+        }
+        if sealed {
+            seal::pool(&mut pool);
+        }
+        database::open_and_use(&pool);
+        prop_assert_eq!(PANICS.load(Ordering::SeqCst), before, "a thread panicked");
+    }
+}

@@ -1,0 +1,9 @@
+//! What the fuzz targets share. Each target states its promise in its own file; `README.md` lists
+//! them and says how to run one.
+
+pub mod column;
+pub mod database;
+pub mod image;
+pub mod queries;
+pub mod seal;
+pub mod seeds;

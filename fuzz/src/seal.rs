@@ -1,0 +1,119 @@
+//! Makes the checksums of mutated bytes right again.
+//!
+//! A checksum stops nearly every mutation at the door. That is its duty, and the targets leave it
+//! in place for a part of the inputs; for the others they recompute it here, so that mutations
+//! reach the checks behind. Whoever writes a hostile file does the same.
+//!
+//! Invariant: only checksums change, from the innermost out, and only those of structures that lie
+//! inside the bytes; bytes that make no sense are left alone.
+
+/// Structures inside extents begin on a line.
+const LINE: usize = 64;
+/// Extents begin on a grain, the first behind header, slots and reserve.
+const GRAIN: usize = 4096;
+const FIRST_EXTENT: usize = 16_384;
+const SLOTS: [usize; 2] = [4096, 8192];
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    usize::try_from(u32::from_le_bytes(bytes.try_into().ok()?)).ok()
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
+    let bytes = bytes.get(at..at.checked_add(8)?)?;
+    usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
+}
+
+/// Stores the CRC32C of `len` bytes from `from` at `at`, where all of that exists.
+fn put_crc(bytes: &mut [u8], from: usize, len: usize, at: usize) -> Option<()> {
+    let crc = crc32c::crc32c(bytes.get(from..from.checked_add(len)?)?);
+    let place = bytes.get_mut(at..at.checked_add(4)?)?;
+    place.copy_from_slice(&crc.to_le_bytes());
+    Some(())
+}
+
+/// A chunk's blocks, directory and descriptor (`docs/file-format.md`, "Chunk").
+pub fn chunk(bytes: &mut [u8]) {
+    let _ = blocks_and_directory(bytes);
+    let _ = put_crc(bytes, 0, 124, 124);
+}
+
+fn blocks_and_directory(bytes: &mut [u8]) -> Option<()> {
+    let directory = u32_at(bytes, 12)?.div_ceil(1024) * 32;
+    let data_offset = u64_at(bytes, 40)?;
+    for entry in (128..128 + directory).step_by(32) {
+        let from = data_offset.checked_add(u32_at(bytes, entry + 20)? * LINE);
+        let len = u32_at(bytes, entry + 24)?;
+        // A block outside the chunk has no checksum to make right.
+        let _ = from.and_then(|from| put_crc(bytes, from, len, entry + 16));
+    }
+    put_crc(bytes, 128, directory, 120)
+}
+
+/// A dictionary image's body and head ("Dictionary").
+pub fn dictionary(bytes: &mut [u8]) {
+    let each = if bytes.get(6) == Some(&1) { 4 } else { 8 };
+    let len = u64_at(bytes, 24)
+        .and_then(|count| count.checked_mul(each))
+        .zip(u64_at(bytes, 32))
+        .and_then(|(fixed, strings)| fixed.checked_add(strings));
+    if let Some(len) = len {
+        let _ = put_crc(bytes, 48, len, 40);
+    }
+    let _ = put_crc(bytes, 0, 44, 44);
+}
+
+/// A manifest's body ("Manifest and tail log").
+pub fn manifest(bytes: &mut [u8]) {
+    if let Some(len) = u64_at(bytes, 16) {
+        let _ = put_crc(bytes, 24, len, 12);
+    }
+}
+
+/// A tail log's record: its payload, then its header.
+pub fn record(bytes: &mut [u8]) {
+    if let Some(len) = u64_at(bytes, 8) {
+        let _ = put_crc(bytes, 64, len, 36);
+    }
+    let _ = put_crc(bytes, 0, 60, 60);
+}
+
+/// Every structure that begins on a line of these bytes.
+pub fn content(bytes: &mut [u8]) {
+    for at in (0..bytes.len()).step_by(LINE) {
+        let structure = &mut bytes[at..];
+        match structure.first_chunk() {
+            Some(b"TCHK") => chunk(structure),
+            Some(b"TDIC") => dictionary(structure),
+            Some(b"TLOG") => record(structure),
+            Some(b"TIER") if structure.starts_with(b"TIERRAMF") => manifest(structure),
+            _ => {}
+        }
+    }
+}
+
+/// A whole pool: what its extents hold, the extents, the slots, the header ("Pool").
+pub fn pool(bytes: &mut [u8]) {
+    for at in (FIRST_EXTENT..bytes.len()).step_by(GRAIN) {
+        if !bytes[at..].starts_with(b"TIERRAEX") {
+            continue;
+        }
+        let payload = at + LINE;
+        if let Some(len) = u64_at(bytes, at + 24)
+            && let Some(end) = payload.checked_add(len)
+            && let Some(inside) = bytes.get_mut(payload..end)
+        {
+            content(inside);
+            if u32_at(bytes, at + 52) == Some(0) {
+                let _ = put_crc(bytes, payload, len, at + 48);
+            }
+        }
+        let _ = put_crc(bytes, at, 60, at + 60);
+    }
+    for slot in SLOTS {
+        if bytes.get(slot + 60..slot + 64) == Some(b"SLOT") {
+            let _ = put_crc(bytes, slot, 56, slot + 56);
+        }
+    }
+    let _ = put_crc(bytes, 0, 60, 60);
+}
