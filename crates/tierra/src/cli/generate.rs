@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
 }
 
 fn generate(arguments: &Arguments, tables: &[impl Source]) -> Result<(), CommandError> {
-    let interrupt = Interrupt::watch();
+    let interrupt = Interrupt::watch()?;
     let scale = arguments.scale;
     if let Some(dir) = &arguments.target.parquet {
         fs::create_dir_all(dir).map_err(|e| CommandError::file("create", dir, e))?;

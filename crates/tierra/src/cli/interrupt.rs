@@ -1,44 +1,94 @@
-//! Ctrl-C: the first stops what is running, a second one that nobody heeds ends the process.
+//! Ctrl-C: the first stops what is running, a second one that comes before anybody heeded the
+//! first ends the process.
+//!
+//! The signal is awaited on a thread of its own. A query that keeps every worker of the runtime
+//! busy, as a large join can for seconds, so never keeps Ctrl-C from being noticed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
+
+use tokio::{runtime::Builder, sync::Notify};
 
 use super::CommandError;
 
-/// Whether Ctrl-C was pressed since [`Interrupt::watch`].
+/// Whether Ctrl-C was pressed.
 #[derive(Clone)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt {
+    pressed: Arc<AtomicBool>,
+    wake: Arc<Notify>,
+}
 
 impl Interrupt {
-    /// Watches for Ctrl-C from now on; called on the runtime, for commands that run to their end
-    /// and look at the flag between steps.
-    pub(crate) fn watch() -> Self {
-        let pressed = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&pressed);
-        tokio::spawn(async move {
-            while tokio::signal::ctrl_c().await.is_ok() {
-                if flag.swap(true, Ordering::Relaxed) {
-                    // What was asked to stop does not: unpublished work is undone on the next open.
-                    std::process::exit(130);
+    /// Watches for Ctrl-C from now on, until the process ends.
+    pub(crate) fn watch() -> Result<Self, CommandError> {
+        let threads = |error: io::Error| tierra::Error::Threads(error);
+        let interrupt = Self {
+            pressed: Arc::default(),
+            wake: Arc::default(),
+        };
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(threads)?;
+        let Self { pressed, wake } = interrupt.clone();
+        let watch = move || {
+            runtime.block_on(async {
+                while tokio::signal::ctrl_c().await.is_ok() {
+                    if pressed.swap(true, Ordering::Relaxed) {
+                        // Whoever was asked to stop does not. Unpublished work is undone by the
+                        // next open.
+                        std::process::exit(130);
+                    }
+                    wake.notify_waiters();
                 }
-                eprintln!("stopping; press Ctrl-C again to leave at once");
-            }
-        });
-        Self(pressed)
+            });
+        };
+        thread::Builder::new()
+            .name("tierra-interrupt".to_owned())
+            .spawn(watch)
+            .map_err(threads)?;
+        Ok(interrupt)
     }
 
     /// The flag itself, for a loader that looks at it.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
+        Arc::clone(&self.pressed)
     }
 
     /// An error once Ctrl-C was pressed.
     pub(crate) fn check(&self) -> Result<(), CommandError> {
-        match self.0.load(Ordering::Relaxed) {
+        match self.pressed.load(Ordering::Relaxed) {
             true => Err(CommandError::Interrupted),
             false => Ok(()),
         }
+    }
+
+    /// What `work` yields, or an error if Ctrl-C is pressed before: `work` is dropped then. A press
+    /// from before does not count.
+    pub(crate) async fn stops<T>(
+        &self,
+        work: impl Future<Output = Result<T, CommandError>>,
+    ) -> Result<T, CommandError> {
+        self.pressed.store(false, Ordering::Relaxed);
+        let pressed = async {
+            // Registered before the flag is looked at, so that no press falls in between.
+            let woken = self.wake.notified();
+            if self.check().is_ok() {
+                woken.await;
+            }
+        };
+        let result = tokio::select! {
+            done = work => done,
+            () = pressed => Err(CommandError::Interrupted),
+        };
+        // Heeded: the next press is a first one again.
+        self.pressed.store(false, Ordering::Relaxed);
+        result
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
-    let interrupt = Interrupt::watch();
+    let interrupt = Interrupt::watch()?;
     for file in &arguments.files {
         // Before a database is created for a file that is not there.
         std::fs::metadata(file).map_err(|e| CommandError::file("read", file, e))?;

@@ -1,5 +1,7 @@
 //! Running the built binary, and what it said.
 
+#![allow(dead_code, reason = "each test program uses a part")]
+
 use std::{
     ffi::OsStr,
     io::Write,

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
     let start = Instant::now();
-    let interrupt = Interrupt::watch();
+    let interrupt = Interrupt::watch()?;
     let data = DemoData::of(arguments.scale);
     let open = arguments.open.clone().or_near_memory(data.near_bytes());
     directory::clear(&arguments.dir, &open)?;

@@ -22,6 +22,7 @@ use tierra::{
 use super::{
     CommandError,
     format::{Format, write_rows},
+    interrupt::Interrupt,
     open::OpenOptions,
     text_table::{Side, TextTable},
     units::{Bytes, Count, Time},
@@ -71,6 +72,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
     let mut shell = Shell {
         database,
         session,
+        interrupt: Interrupt::watch()?,
         format: arguments.format,
         timer: script.is_none(),
     };
@@ -108,6 +110,7 @@ fn script(arguments: &Arguments) -> Result<Option<(String, String)>, CommandErro
 struct Shell {
     session: Session,
     database: Database,
+    interrupt: Interrupt,
     format: Format,
     /// Whether the time of each statement is shown.
     timer: bool,
@@ -125,10 +128,10 @@ impl Shell {
     async fn statement(&self, sql: &str, out: &mut impl Write) -> Result<(), CommandError> {
         let start = Instant::now();
         let run = async {
-            match self.session.sql(sql).await.map_err(tierra::Error::from)? {
+            match self.session.sql(sql).await? {
                 Outcome::Rows(mut rows) => {
                     let count = write_rows(self.format, &mut rows, out).await?;
-                    Ok::<_, CommandError>((Some(count), rows.work()))
+                    Ok((Some(count), rows.work()))
                 }
                 Outcome::Done(done) => {
                     // Programs that read CSV or JSON want rows only.
@@ -139,11 +142,8 @@ impl Shell {
                 }
             }
         };
-        let (rows, work) = tokio::select! {
-            done = run => done?,
-            // Dropping the statement stops its query and undoes what it has not committed.
-            _ = tokio::signal::ctrl_c() => return Err(CommandError::Interrupted),
-        };
+        // Dropping the statement stops its query and undoes what it has not committed.
+        let (rows, work) = self.interrupt.stops(run).await?;
         if self.timer {
             eprintln!("{}", timing(rows, start, work));
         }
