@@ -54,6 +54,10 @@ fn results() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/results")
 }
 
+/// The allocator of the `tierra` binary, for both sides of every comparison.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::List => {

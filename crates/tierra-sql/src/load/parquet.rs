@@ -17,10 +17,10 @@ use tierra_engine::Database;
 
 use super::{LoadError, LoadReport, Source, Target, columns, spec_of_file};
 
-/// Rows decoded at a time.
-const BATCH_ROWS: usize = 1 << 16;
+/// Rows decoded at a time: few enough that the allocator hands the same pages out again.
+const BATCH_ROWS: usize = 1 << 14;
 /// Batches that a worker may be ahead.
-const QUEUE: usize = 4;
+const QUEUE: usize = 16;
 
 /// What a worker says: rows, or that a row group is done.
 type Message = Result<Option<RecordBatch>, LoadError>;
