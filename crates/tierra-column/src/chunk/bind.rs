@@ -279,6 +279,10 @@ fn count_bits(bitmap: &[u64], low: u64, high: u64) -> (bool, bool) {
         let word = bitmap[index as usize] & considered;
         none &= word == 0;
         all &= word == considered;
+        // Asked once per block: a block whose codes span a large dictionary must not read it all.
+        if !none && !all {
+            break;
+        }
     }
     (none, all)
 }
