@@ -12,7 +12,7 @@ use tierra_column::{
     Cell, Chunk, ChunkPlan, ColumnReader, Dictionary, DictionaryBuilder, Encoding, Filter,
     LogicalType, Physical, Scratch, Value, ValueSet, Verdict, evaluate,
 };
-use tierra_interleave::run_plain;
+use tierra_interleave::{Execution, run_plain};
 
 use crate::queries::logical_type;
 
@@ -216,7 +216,7 @@ fn check_filter(
 ) {
     let expected = evaluate(filter, column).expect("a filter of the column's values");
     let bound = chunk
-        .bind(filter, dictionary)
+        .bind(filter, dictionary, Execution::default())
         .expect("a filter of the column's values");
     let mut scratch = Scratch::new();
     for block in 0..chunk.blocks() {

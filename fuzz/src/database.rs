@@ -86,6 +86,7 @@ fn first_batch(table: &Arc<Table>) -> Option<RecordBatch> {
         projection: (0..table.spec().columns.len()).collect(),
         filters: vec![],
         batch_rows: 64,
+        execution: tierra_interleave::Execution::default(),
     };
     table.snapshot().scan(spec).cursor().next(&[], 0).ok()?
 }
@@ -123,6 +124,7 @@ fn scan(table: &Arc<Table>, filters: Vec<(usize, tierra_column::Filter)>) {
         projection: projection(table),
         filters,
         batch_rows: 1024,
+        execution: tierra_interleave::Execution::default(),
     };
     let mut cursor = table.snapshot().scan(spec).cursor();
     let mut rows = 0;

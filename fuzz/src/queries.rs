@@ -9,7 +9,7 @@ use tierra_column::{
     Chunk, ColumnReader, Dictionary, DictionaryBuilder, Filter, LogicalType, Physical, Scratch,
     Value, ValueSet,
 };
-use tierra_interleave::run_plain;
+use tierra_interleave::{Execution, run_plain};
 
 /// Types that a mutated byte chooses from: every one, and DECIMALs of each physical kind.
 pub const TYPES: [LogicalType; 10] = [
@@ -102,7 +102,7 @@ pub fn read(chunk: &Chunk<'_>, dictionary: Option<&Dictionary>) -> usize {
         few.chain((3..chunk.blocks()).step_by(97))
     };
     for filter in filters(ty) {
-        let Ok(bound) = chunk.bind(&filter, dictionary) else {
+        let Ok(bound) = chunk.bind(&filter, dictionary, Execution::default()) else {
             continue;
         };
         for block in blocks() {

@@ -13,6 +13,7 @@
 //! use tierra_column::{
 //!     Chunk, ChunkPlan, ColumnReader, Encoding, Filter, LogicalType, Scratch, Value, Verdict, ordinal,
 //! };
+//! use tierra_interleave::Execution;
 //!
 //! // Encode: plan, find space, write.
 //! let days: ArrayRef = Arc::new(Int32Array::from_iter_values((0..5000).map(|i| 19_920_101 + i / 7)));
@@ -24,7 +25,7 @@
 //! // Scan: bind once, ask the directory, test packed codes, decode what survives.
 //! let chunk = Chunk::open(&bytes, LogicalType::Integer)?;
 //! let filter = Filter::eq(Value::Ordinal(ordinal::of_i32(19_920_201)));
-//! let bound = chunk.bind(&filter, None)?;
+//! let bound = chunk.bind(&filter, None, Execution::default())?;
 //! let (mut scratch, mut reader) = (Scratch::new(), ColumnReader::new(LogicalType::Integer, 8));
 //! for block in 0..chunk.blocks() {
 //!     let mut mask = Mask::first(chunk.block_rows(block));

@@ -13,7 +13,7 @@ use tierra_column::{
     Chunk, ColumnReader, Dictionary, Encoding, Filter, FormatError, LogicalType, Scratch, Value,
     ValueSet,
 };
-use tierra_interleave::run_plain;
+use tierra_interleave::{Execution, run_plain};
 
 fn step(value: &Value, steps: u64) -> Value {
     match value {
@@ -44,7 +44,7 @@ fn use_chunk(bytes: &[u8], ty: LogicalType, dictionary: Option<&Dictionary>) {
         Filter::is_null(),
     ];
     for filter in filters {
-        let Ok(bound) = chunk.bind(&filter, dictionary) else {
+        let Ok(bound) = chunk.bind(&filter, dictionary, Execution::default()) else {
             continue;
         };
         for block in 0..chunk.blocks() {

@@ -94,7 +94,7 @@ fn a_chunk_of_nulls_needs_no_dictionary() {
                 (Filter::is_not_null(), 0),
                 (Filter::is_null(), rows),
             ] {
-                let bound = chunk.bind(&filter, None).unwrap();
+                let bound = chunk.bind(&filter, None, Execution::default()).unwrap();
                 let mut found = 0;
                 for block in 0..chunk.blocks() {
                     let mut mask = Mask::all();
@@ -230,7 +230,11 @@ fn merging_makes_codes_ranks_and_chunks_follow() {
         let chunk = Chunk::open(&moved[0].0, ty).unwrap();
         assert!(
             chunk
-                .bind(&Filter::eq(dictionary.value(0)), Some(&dictionary))
+                .bind(
+                    &Filter::eq(dictionary.value(0)),
+                    Some(&dictionary),
+                    Execution::default()
+                )
                 .is_err()
         );
         assert!(ChunkPlan::remap(&chunk, &remapping, &mut scratch).is_err());
@@ -263,7 +267,9 @@ fn filters_see_main_and_delta() {
             for (bytes, column) in &chunks {
                 let expected = tierra_column::evaluate(&filter, column).unwrap();
                 let chunk = Chunk::open(bytes, ty).unwrap();
-                let bound = chunk.bind(&filter, Some(&dictionary)).unwrap();
+                let bound = chunk
+                    .bind(&filter, Some(&dictionary), Execution::default())
+                    .unwrap();
                 let mut scratch = Scratch::new();
                 for block in 0..chunk.blocks() {
                     let mut mask = Mask::all();
@@ -298,7 +304,9 @@ fn any_predicate_is_evaluated_once_per_value() {
             .unwrap();
         for (bytes, column) in &chunks {
             let chunk = Chunk::open(bytes, ty).unwrap();
-            let bound = chunk.bind(&filter, Some(&dictionary)).unwrap();
+            let bound = chunk
+                .bind(&filter, Some(&dictionary), Execution::default())
+                .unwrap();
             let (mut scratch, mut found) = (Scratch::new(), Vec::new());
             for block in 0..chunk.blocks() {
                 let mut mask = Mask::all();

@@ -13,6 +13,7 @@ use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{
     Chunk, Encoding, Filter, FilterError, LogicalType, Scratch, Value, ValueSet, Verdict, evaluate,
 };
+use tierra_interleave::Execution;
 
 /// A condition as SQL writes it.
 #[derive(Debug, Clone)]
@@ -160,7 +161,9 @@ fn check(ty: LogicalType, column: &ArrayRef, encoding: Encoding, seed: u64, what
             "evaluate, {what}"
         );
 
-        let bound = chunk.bind(&filter, dictionary).unwrap();
+        let bound = chunk
+            .bind(&filter, dictionary, Execution::default())
+            .unwrap();
         for block in 0..chunk.blocks() {
             let rows = chunk.block_rows(block);
             let expected = &expected[block * BLOCK_LEN..][..rows];
@@ -246,7 +249,9 @@ fn a_range_outside_all_values_skips_every_block() {
         let list = vec![Value::Ordinal(1), Value::Ordinal(u64::from(u32::MAX))];
         let set = Filter::in_set(Arc::new(ValueSet::new(list).unwrap()));
         for filter in [far, set] {
-            let bound = chunk.bind(&filter, encoded.dictionary.as_ref()).unwrap();
+            let bound = chunk
+                .bind(&filter, encoded.dictionary.as_ref(), Execution::default())
+                .unwrap();
             for block in 0..chunk.blocks() {
                 assert_eq!(chunk.verdict(&bound, block), Verdict::Skip, "{encoding}");
             }
@@ -265,7 +270,9 @@ fn a_set_within_one_step_skips_the_others() {
     for encoding in Encoding::ALL {
         let encoded = encode(ty, &column, Some(encoding));
         let chunk = Chunk::open(&encoded.bytes, ty).unwrap();
-        let bound = chunk.bind(&filter, encoded.dictionary.as_ref()).unwrap();
+        let bound = chunk
+            .bind(&filter, encoded.dictionary.as_ref(), Execution::default())
+            .unwrap();
         let tested: Vec<usize> = (0..chunk.blocks())
             .filter(|&block| chunk.verdict(&bound, block) != Verdict::Skip)
             .collect();
@@ -319,7 +326,7 @@ fn a_filter_on_another_type_is_an_error() {
     let set = Arc::new(ValueSet::new(vec![text.clone()]).unwrap());
     for filter in [Filter::eq(text), Filter::in_set(set)] {
         assert!(matches!(
-            chunk.bind(&filter, None),
+            chunk.bind(&filter, None, Execution::default()),
             Err(FilterError::Type { .. })
         ));
         assert!(matches!(
@@ -329,7 +336,7 @@ fn a_filter_on_another_type_is_an_error() {
     }
     let codes = Filter::codes(1, vec![1].into(), false);
     assert!(matches!(
-        chunk.bind(&codes, None),
+        chunk.bind(&codes, None, Execution::default()),
         Err(FilterError::Codes { .. })
     ));
     assert!(matches!(

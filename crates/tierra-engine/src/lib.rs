@@ -10,6 +10,7 @@
 //! use arrow::array::{Int32Array, RecordBatch};
 //! use tierra_column::{Filter, LogicalType, Value, ordinal};
 //! use tierra_engine::{ColumnSpec, Database, DatabaseOptions, ScanSpec, TableSpec};
+//! use tierra_interleave::Execution;
 //!
 //! # let directory = tempfile::tempdir()?;
 //! # let dir = directory.path().join("db");
@@ -23,7 +24,12 @@
 //! table.append(&[rows])?; // durable now
 //!
 //! let least = Filter::greater_or_equal(Value::Ordinal(ordinal::of_i32(2)));
-//! let spec = ScanSpec { projection: vec![0], filters: vec![(0, least)], batch_rows: 8192 };
+//! let spec = ScanSpec {
+//!     projection: vec![0],
+//!     filters: vec![(0, least)],
+//!     batch_rows: 8192,
+//!     execution: Execution::Interleaved,
+//! };
 //! let mut cursor = table.snapshot().scan(spec).cursor();
 //! let batch = cursor.next(&[], 0)?.expect("two rows");
 //! assert_eq!(batch.num_rows(), 2);

@@ -35,6 +35,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::Stream;
 use tierra_engine::{Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot};
+use tierra_interleave::Execution;
 
 use crate::filter::{ColumnFilters, DynamicFilters};
 use crate::statistics;
@@ -58,6 +59,7 @@ pub(crate) struct ScanPlan {
     pub(crate) shown: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) threads: usize,
     pub(crate) batch_rows: usize,
+    pub(crate) execution: Execution,
     /// Rows of each partition after which it may stop.
     pub(crate) fetch: Option<usize>,
 }
@@ -126,6 +128,7 @@ impl TierraScanExec {
                 projection: self.plan.projection.clone(),
                 filters: self.plan.filters.clone(),
                 batch_rows: self.plan.batch_rows,
+                execution: self.plan.execution,
             })
         });
         Arc::clone(scan)

@@ -174,6 +174,7 @@ impl TableProvider for TierraTable {
             shown: predicates.shown,
             threads: settings.threads,
             batch_rows: settings.batch_rows,
+            execution: settings.execution,
             fetch: limit.filter(|_| predicates.residual.is_empty()),
         };
         let exec = TierraScanExec::new(plan)?;

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use tierra_interleave::Execution;
+
 use crate::chunk::Chunk;
 use crate::chunk::layout::{Descriptor, Entry};
 use crate::chunk::select::MEMBERS_COMPARED;
@@ -66,6 +68,7 @@ impl Chunk<'_> {
         &self,
         filter: &Filter,
         dictionary: Option<&Dictionary>,
+        execution: Execution,
     ) -> Result<BoundFilter, FilterError> {
         let resolved = Resolved::new(filter, self.logical_type())?;
         let is_dictionary = self.encoding() == Encoding::Dictionary;
@@ -75,7 +78,8 @@ impl Chunk<'_> {
             // The column may have no dictionary yet.
             _ if is_dictionary && self.is_all_null() => Test::Nothing,
             resolved if is_dictionary => {
-                self.bind_codes(&resolved, filter.matches_null, self.dictionary(dictionary)?)?
+                let dictionary = self.dictionary(dictionary)?;
+                self.bind_codes(&resolved, filter.matches_null, dictionary, execution)?
             }
             Resolved::Codes { generation, .. } => {
                 return Err(FilterError::Codes {
@@ -114,6 +118,7 @@ impl Chunk<'_> {
         resolved: &Resolved,
         matches_null: bool,
         dictionary: &Dictionary,
+        execution: Execution,
     ) -> Result<Test, FilterError> {
         let codes = match resolved {
             Resolved::Codes { generation, bitmap } => {
@@ -131,7 +136,7 @@ impl Chunk<'_> {
                 clear_beyond(&mut codes, dictionary.len());
                 codes
             }
-            resolved => dictionary.matching_codes(resolved),
+            resolved => dictionary.matching_codes(resolved, execution),
         };
         let stretches = stretches(&codes, dictionary.len());
         if let Some(stretches) = stretches {

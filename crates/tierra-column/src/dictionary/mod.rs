@@ -237,8 +237,8 @@ impl Dictionary {
         Ok(Filter::codes(self.generation, bitmap.into(), matches_null))
     }
 
-    /// A bit for each value that passes.
-    pub(crate) fn matching_codes(&self, resolved: &Resolved) -> Vec<u64> {
+    /// A bit for each value that passes. A set is looked up value by value, as `execution` says.
+    pub(crate) fn matching_codes(&self, resolved: &Resolved, execution: Execution) -> Vec<u64> {
         let mut codes = vec![0_u64; self.len().div_ceil(64)];
         let mut set = |code: u32| codes[code as usize / 64] |= 1 << (code % 64);
         match resolved {
@@ -266,7 +266,7 @@ impl Dictionary {
                         .filter(|&code| self.is_member(values, code))
                         .for_each(set);
                 } else {
-                    self.code_of_many(&values.values(), Execution::default())
+                    self.code_of_many(&values.values(), execution)
                         .into_iter()
                         .flatten()
                         .for_each(set);

@@ -60,7 +60,7 @@ impl ScanCursor {
         let reader = |column: &usize| ColumnReader::new(spec.columns[*column].ty, capacity);
         let readers = scan.spec.projection.iter().map(reader).collect();
         let mut cursor = Self {
-            conditions: Conditions::new(&scan.spec.filters),
+            conditions: Conditions::new(&scan.spec.filters, scan.spec.execution),
             needed: Vec::new(),
             at: None,
             batch: Batch { readers, rows: 0 },

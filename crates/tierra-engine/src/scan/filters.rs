@@ -3,6 +3,7 @@
 //! Invariant: all of them hold for every row that passes, in whatever order they are tested.
 
 use tierra_column::{BoundFilter, Filter};
+use tierra_interleave::Execution;
 
 use crate::error::ScanError;
 use crate::segment::Segment;
@@ -45,6 +46,8 @@ impl Condition {
 /// All conditions of a cursor.
 #[derive(Debug)]
 pub(super) struct Conditions {
+    /// How the values of a set are looked up in a dictionary.
+    execution: Execution,
     all: Vec<Condition>,
     /// How many of them the scan was made with; those behind came later.
     fixed: usize,
@@ -57,12 +60,13 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    pub(super) fn new(filters: &[(usize, Filter)]) -> Self {
+    pub(super) fn new(filters: &[(usize, Filter)], execution: Execution) -> Self {
         let all: Vec<_> = filters
             .iter()
             .map(|(column, filter)| Condition::new(*column, filter.clone()))
             .collect();
         Self {
+            execution,
             fixed: all.len(),
             order: (0..all.len()).collect(),
             all,
@@ -131,9 +135,11 @@ impl Conditions {
         self.bound_to = None;
         for condition in &self.all {
             let column = condition.column;
-            let bound = segment
-                .chunk(column)
-                .bind(&condition.filter, version.dictionary(column));
+            let bound = segment.chunk(column).bind(
+                &condition.filter,
+                version.dictionary(column),
+                self.execution,
+            );
             self.bound.push(bound.map_err(|source| ScanError::Filter {
                 table: spec.name.clone(),
                 column: spec.columns[column].name.clone(),

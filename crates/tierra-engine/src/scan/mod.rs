@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use tierra_column::Filter;
+use tierra_interleave::Execution;
 
 pub use cursor::ScanCursor;
 
@@ -34,6 +35,8 @@ pub struct ScanSpec {
     pub filters: Vec<(usize, Filter)>,
     /// Rows of a batch, about: up to a block more.
     pub batch_rows: usize,
+    /// How the values of an IN-list are looked up in a column's dictionary.
+    pub execution: Execution,
 }
 
 /// What a cursor has done so far.

@@ -138,6 +138,7 @@ pub(crate) fn scan(
         projection: projection.to_vec(),
         filters: filters.to_vec(),
         batch_rows: 8192,
+        execution: tierra_interleave::Execution::default(),
     };
     let scan = snapshot.scan(spec);
     let mut cursor = scan.cursor();

@@ -19,6 +19,8 @@ use tierra_column::{
     LogicalType, Scratch, Value, evaluate,
 };
 
+use tierra_interleave::Execution;
+
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::distributions::{self, Distribution};
@@ -329,7 +331,9 @@ impl Task<'_> {
         scratch: &mut Scratch,
     ) -> Result<usize, LabError> {
         let doing = || format!("selecting from {}", self.name);
-        let bound = chunk.bind(&self.filter, dictionary).by("Tierra", doing())?;
+        let bound = chunk
+            .bind(&self.filter, dictionary, Execution::default())
+            .by("Tierra", doing())?;
         let mut selected = 0;
         for block in 0..chunk.blocks() {
             let mut mask = Mask::first(chunk.block_rows(block));
