@@ -1,11 +1,12 @@
 //! Finding: from a key to where its row is, with memory accesses that can be interleaved.
 //!
-//! Two structures, chosen by what has to be found:
+//! Structures, chosen by what has to be found:
 //!
 //! | | finds | lines touched | changes |
 //! |---|---|---|---|
 //! | [`HashIndex`] | the rows of a 64-bit key | one, rarely two | grows with each insert, in bounded steps |
-//! | [`lower_bound`] | the rank of a key in a sorted slice | log2(len / line) | the slice's owner's business |
+//! | [`SearchTree`] | the rank of a key in a sorted slice | log17(len) for `u32`, log9(len) for `u64` | built once over a slice |
+//! | [`lower_bound`] | the same, without anything built | log2(len / line) | the slice's owner's business |
 //!
 //! Lookups are `async fn`s generic over [`Mode`](tierra_interleave::Mode): the same code runs one at
 //! a time or a group in turn, and data structures know nothing about it.
@@ -29,6 +30,22 @@
 //! assert_eq!(rows, [Some(1), None, Some(999)]);
 //! ```
 //!
+//! The rank of a value among sorted ones, which in a dictionary is its code:
+//!
+//! ```
+//! use tierra_index::SearchTree;
+//! use tierra_interleave::{Interleaved, run_plain};
+//!
+//! let sorted: Vec<u32> = (0..100_000).map(|i| 3 * i).collect();
+//! let tree = SearchTree::new(&sorted);
+//! let searcher = tree.over(&sorted);
+//! assert_eq!(run_plain(|cx| searcher.lower_bound(cx, 299_997)), 99_999);
+//!
+//! let mut ranks = [0; 3];
+//! searcher.lower_bounds::<Interleaved>(&[0, 4, u32::MAX], &mut ranks);
+//! assert_eq!(ranks, [0, 2, 100_000]);
+//! ```
+//!
 //! # How it differs
 //!
 //! The standard `HashMap` and its relatives answer one key at a time: a caller with ten thousand keys
@@ -37,7 +54,10 @@
 //! moves at most the entries of one segment.
 
 mod hash;
+mod lines;
 mod sorted;
+mod tree;
 
 pub use hash::{Candidates, HashIndex};
 pub use sorted::lower_bound;
+pub use tree::{Key, SearchTree, Searcher};

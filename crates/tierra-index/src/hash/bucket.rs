@@ -9,6 +9,8 @@
 //! that has a vacant slot never was full, because entries are never removed: a probe ends there. 64
 //! zero bytes are an empty bucket.
 
+use crate::lines::Node;
+
 /// The only number that is no row.
 pub(super) const NO_ROW: u64 = u64::MAX;
 
@@ -18,7 +20,7 @@ pub(super) const SLOTS: usize = 4;
 /// The row word of a vacant slot.
 const VACANT: u64 = 0;
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {
     keys: [u64; SLOTS],
@@ -27,12 +29,15 @@ pub(super) struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == tierra_interleave::LINE_BYTES);
 
-impl Bucket {
-    pub(super) const EMPTY: Bucket = Bucket {
+// SAFETY: eight integers that fill a line, aligned to it.
+unsafe impl Node for Bucket {
+    const ZERO: Bucket = Bucket {
         keys: [0; SLOTS],
         rows_plus_1: [VACANT; SLOTS],
     };
+}
 
+impl Bucket {
     /// Whether every slot is occupied: the entries of a key may go on in the next bucket.
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {

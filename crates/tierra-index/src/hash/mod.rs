@@ -19,7 +19,6 @@
 //! - Entries are never removed.
 
 mod bucket;
-mod buckets;
 mod segment;
 
 use tierra_interleave::{Cx, GroupSize, Interleaved, Load, Mode, for_each};

@@ -9,8 +9,8 @@
 use tierra_memory::LARGE_PAGE_BYTES;
 
 use super::bucket::{Bucket, SLOTS};
-use super::buckets::Buckets;
 use super::hash_of;
+use crate::lines::Lines;
 
 /// Beyond this a segment grows. At this load a probe for an absent key touches 1.3 lines on average.
 pub(super) const MAX_LOAD_PERCENT: usize = 80;
@@ -19,7 +19,7 @@ pub(super) const MAX_LOAD_PERCENT: usize = 80;
 pub(super) const SPLIT_BUCKETS: usize = LARGE_PAGE_BYTES / size_of::<Bucket>();
 
 pub(super) struct Segment {
-    buckets: Buckets,
+    buckets: Lines<Bucket>,
     len: usize,
     /// How many of a hash's top bits all entries share: those by which the directory finds it.
     pub(super) depth: u32,
@@ -30,7 +30,7 @@ impl Segment {
     pub(super) fn new(buckets: usize, depth: u32) -> Self {
         assert!(buckets.is_power_of_two());
         Segment {
-            buckets: Buckets::empty(buckets),
+            buckets: Lines::zeroed(buckets),
             len: 0,
             depth,
         }

@@ -1,0 +1,73 @@
+//! Where the nodes of an index lie: a near region on large pages once they fill one, the heap while
+//! they do not, or where the system grants no region.
+//!
+//! With small pages nearly every lookup in a large index misses the TLB besides the cache.
+//!
+//! Invariant: a region holds whole nodes, each aligned to lines.
+
+use std::ops::{Deref, DerefMut};
+
+use tierra_interleave::LINE_BYTES;
+use tierra_memory::{LARGE_PAGE_BYTES, Region};
+
+/// A node of an index: one or more whole lines.
+///
+/// # Safety
+///
+/// Any bytes are a valid value, so integers only and no padding, and the type is aligned to lines.
+pub unsafe trait Node: Copy {
+    /// The node of zero bytes.
+    const ZERO: Self;
+}
+
+/// An array of nodes.
+pub(crate) enum Lines<T> {
+    Heap(Box<[T]>),
+    Large(Region),
+}
+
+impl<T: Node> Lines<T> {
+    /// `len` nodes of zero bytes.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        const { assert!(align_of::<T>() == LINE_BYTES && size_of::<T>() > 0) };
+        let len_bytes = len.saturating_mul(size_of::<T>());
+        if len_bytes >= LARGE_PAGE_BYTES
+            && let Ok(region) = Region::near(len_bytes)
+        {
+            assert!(region.as_ptr().cast::<T>().is_aligned() && region.len() == len_bytes);
+            return Lines::Large(region);
+        }
+        Lines::Heap(vec![T::ZERO; len].into_boxed_slice())
+    }
+}
+
+impl<T: Node> Deref for Lines<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        match self {
+            Lines::Heap(nodes) => nodes,
+            Lines::Large(region) => {
+                let len = region.len() / size_of::<T>();
+                // SAFETY: `zeroed` has checked alignment and length of the region, which never
+                // moves; any bytes are a `T`, as `Node` promises; and the region is borrowed for as
+                // long as the slice.
+                unsafe { std::slice::from_raw_parts(region.as_ptr().cast::<T>(), len) }
+            }
+        }
+    }
+}
+
+impl<T: Node> DerefMut for Lines<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match self {
+            Lines::Heap(nodes) => nodes,
+            Lines::Large(region) => {
+                let len = region.len() / size_of::<T>();
+                // SAFETY: as in `deref`, and the region is borrowed uniquely.
+                unsafe { std::slice::from_raw_parts_mut(region.as_mut_ptr().cast::<T>(), len) }
+            }
+        }
+    }
+}

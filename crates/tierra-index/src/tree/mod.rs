@@ -1,0 +1,175 @@
+//! A static search tree over a sorted slice: the rank of a key in a few lines.
+//!
+//! ```text
+//!  root      │ s s s … s │                        one node: 16 separators of u32 (8 of u64), one line
+//!              ╱   │   ╲
+//!  levels    │ s … s │ │ s … s │ …                 17 (9) children a node, no pointers:
+//!              ╱   │   ╲                           child j of node k is node 17 k + j one level down
+//!  leaves    │ v v v … v │ v v v … v │ v v …       the sorted slice itself, where it lies
+//! ```
+//!
+//! Only the separators are built, about a sixteenth of the slice (an eighth for `u64`). Separator `j`
+//! of a node is the greatest value below child `j`, so the number of separators less than a key is
+//! the child to go to, and the leaf it ends at holds the least value that is not less than the key,
+//! unless there is none: whoever asks whether the key itself is there needs no further line.
+//! Repeated values are allowed.
+//!
+//! A leaf begins where a line begins, not where the slice does: the first one is shorter by `pad`
+//! values. Leaves are read as windows of a node's length, moved inwards at either end of the slice, and
+//! counting the values less than a key in any window around its rank gives that rank.
+//!
+//! Invariants:
+//! - A child that a node leads to exists, whatever the key: behind the last existing child of a node
+//!   every separator is the type's greatest value, which is less than no key.
+//! - Nothing is read outside the slice and the separators, whatever the slice holds.
+
+mod arch;
+mod batch;
+mod key;
+mod separators;
+
+use tierra_interleave::{Cx, Mode};
+
+use crate::lines::Lines;
+use arch::Available;
+pub use key::Key;
+
+/// Levels are read where they stand, without giving way, as long as all of them together with those
+/// above take at most this: they stay in the cache next to the core, which is 1 MiB and more on the
+/// processors this is made for, and a turn costs more than reading from there.
+const RESIDENT_BYTES: usize = 256 << 10;
+
+/// The separators over a sorted slice. See the [crate] for an example.
+///
+/// The slice stays its owner's; [`over`](Self::over) joins the two for lookups.
+pub struct SearchTree<K: Key> {
+    /// All levels, root first.
+    nodes: Lines<K::Node>,
+    /// The number of the first node of each level, root first.
+    levels: Box<[usize]>,
+    /// How many of the levels, from the root, stay in a near cache.
+    resident: usize,
+    /// Values of the slice, and how many the first leaf lacks.
+    len: usize,
+    pad: usize,
+}
+
+impl<K: Key> SearchTree<K> {
+    /// Builds the separators over `sorted`, which is in ascending order. If it is not, lookups answer
+    /// some number up to its length.
+    pub fn new(sorted: &[K]) -> Self {
+        debug_assert!(
+            sorted.is_sorted(),
+            "a search tree is built over sorted values"
+        );
+        let node_bytes = K::LANES * size_of::<K>();
+        let pad = sorted.as_ptr().addr() % node_bytes / size_of::<K>();
+        let (nodes, levels) = separators::build(sorted, pad);
+        let level_end = |level: usize| levels.get(level + 1).copied().unwrap_or(nodes.len());
+        let resident = (0..levels.len())
+            .take_while(|&level| level_end(level) * node_bytes <= RESIDENT_BYTES)
+            .count();
+        SearchTree {
+            len: sorted.len(),
+            nodes,
+            levels,
+            resident,
+            pad,
+        }
+    }
+
+    /// Bytes of memory that the tree takes beside the slice.
+    pub fn len_bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.nodes) + size_of_val(&*self.levels)
+    }
+
+    /// Lines that a lookup reads and probably waits for: those of the leaf and of the levels that are
+    /// too large to stay in a near cache.
+    pub fn lines_waited_for(&self) -> usize {
+        self.levels.len() - self.resident + 1
+    }
+
+    /// The tree together with the slice it was built over, ready for lookups.
+    ///
+    /// # Panics
+    ///
+    /// If `sorted` has another length than the slice the tree was built over. Another slice of the
+    /// same length makes lookups answer some number up to its length.
+    #[inline]
+    pub fn over<'a>(&'a self, sorted: &'a [K]) -> Searcher<'a, K> {
+        assert_eq!(self.len, sorted.len(), "a search tree belongs to one slice");
+        Searcher { tree: self, sorted }
+    }
+}
+
+/// A [`SearchTree`] and its slice: finds ranks. Copied freely.
+#[derive(Clone, Copy)]
+pub struct Searcher<'a, K: Key> {
+    tree: &'a SearchTree<K>,
+    /// As long as `tree.len`.
+    sorted: &'a [K],
+}
+
+impl<K: Key> Searcher<'_, K> {
+    /// The number of values that are less than `key`: one lookup of a group, which may be made of
+    /// lookups of any kinds. Gives way only at levels that are too large to stay in a near cache.
+    pub async fn lower_bound<M: Mode>(self, cx: Cx<M>, key: K) -> usize {
+        let Searcher { tree, sorted } = self;
+        if sorted.len() < K::LANES {
+            return less(cx.load(sorted).await, key);
+        }
+        let (resident, larger) = tree.levels.split_at(tree.resident);
+        let mut child = 0;
+        for first in resident {
+            child = child * K::FANOUT + less(tree.nodes[first + child].as_ref(), key);
+        }
+        for first in larger {
+            let node = cx.load(&tree.nodes[first + child]).await;
+            child = child * K::FANOUT + less(node.as_ref(), key);
+        }
+        let start = self.leaf_start(child);
+        let leaf = cx.load(&sorted[start..start + K::LANES]).await;
+        start + less(leaf, key)
+    }
+
+    /// The number of values that are less than `keys[i]`, for each `i`, written to `ranks[i]`.
+    ///
+    /// The fastest way for many keys: they go down together, a level at a time, each fetching its
+    /// next node while the others are compared. In a mode that is not interleaved nothing is fetched
+    /// ahead, though the processor may overlap what it sees coming.
+    ///
+    /// # Panics
+    ///
+    /// If there are more or fewer places than keys.
+    pub fn lower_bounds<M: Mode>(self, keys: &[K], ranks: &mut [usize]) {
+        self.lower_bounds_with::<M>(Available::fastest(), keys, ranks);
+    }
+
+    fn lower_bounds_with<M: Mode>(self, level: Available, keys: &[K], ranks: &mut [usize]) {
+        assert_eq!(keys.len(), ranks.len(), "a place for each rank");
+        if self.sorted.len() < K::LANES {
+            for (key, rank) in keys.iter().zip(ranks) {
+                *rank = less(self.sorted, *key);
+            }
+            return;
+        }
+        K::lower_bounds::<M>(level, self, keys, ranks);
+    }
+
+    /// Where the window of leaf `leaf` begins. The slice is at least as long as a window.
+    #[inline(always)]
+    fn leaf_start(self, leaf: usize) -> usize {
+        let start = (leaf * K::LANES).saturating_sub(self.tree.pad);
+        start.min(self.sorted.len() - K::LANES)
+    }
+}
+
+/// The number of `values` that are less than `key`. Plain code, so that it becomes part of whatever
+/// group the lookup is run in, with the instructions that are switched on there.
+#[inline(always)]
+fn less<K: Key>(values: &[K], key: K) -> usize {
+    values.iter().map(|&value| usize::from(value < key)).sum()
+}
+
+#[cfg(test)]
+mod tests;
