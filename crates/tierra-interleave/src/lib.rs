@@ -57,12 +57,22 @@
 //! How to write a lookup that stays fast is in `docs/interleaving.md`.
 
 mod arch;
+mod chain;
+mod counted;
 mod group;
 mod group_size;
+mod lanes;
 mod load;
+mod load_all;
 mod mode;
+mod walk;
 
-pub use group::{for_each, map_into, run_plain};
+pub use chain::{Chain, Map, Then};
+pub use counted::{Counted, Counts};
+pub use group::{GroupReport, for_each, map_into, run_plain};
 pub use group_size::{GroupSize, MAX_LANES, ParseGroupSizeError};
-pub use load::{Cx, Load, LoadBytes, LoadMap};
+pub use lanes::Group;
+pub use load::{Cx, Load, LoadBytes};
+pub use load_all::{LoadAll, Places};
 pub use mode::{Execution, Interleaved, LINE_BYTES, Mode, ParseExecutionError, Plain};
+pub use walk::Walk;

@@ -28,6 +28,26 @@ impl<M: Mode> Cx<M> {
         Cx::default()
     }
 
+    /// The context of the lookup of one input.
+    #[inline(always)]
+    pub(crate) fn of_lookup(index: usize) -> Self {
+        let mode = M::for_lookup(index);
+        Cx { mode }
+    }
+
+    /// How this lookup's loads behave.
+    #[inline(always)]
+    pub fn mode(&self) -> M {
+        self.mode
+    }
+
+    /// Which lookup of its group this is, for messages: the index of its input, in a mode that keeps
+    /// it, such as [`Counted`](crate::Counted). The native modes keep nothing.
+    #[inline(always)]
+    pub fn id(&self) -> Option<usize> {
+        self.mode.id()
+    }
+
     /// Asks for `place` and resolves to it: the only access that a lookup should have to wait for.
     ///
     /// What is read through the returned reference is near; what lies behind further pointers is
@@ -59,44 +79,33 @@ pub struct Load<'a, T: ?Sized, M: Mode> {
     ticket: Option<M::Ticket>,
 }
 
+/// Tells the mode that `place`, which has a size, is wanted.
+#[inline(always)]
+pub(crate) fn issue<T: ?Sized, M: Mode>(mode: M, place: &T) -> M::Ticket {
+    let (bytes, align) = (size_of_val(place), align_of_val(place));
+    debug_assert!(bytes > 0, "nothing is asked for");
+    // A value no larger than its alignment never straddles two lines. Sizes are constants for all
+    // but slices, so this folds to a single prefetch.
+    let one_line = bytes <= align && bytes <= LINE_BYTES;
+    let len_bytes = if one_line { 1 } else { bytes };
+    mode.issue(core::ptr::from_ref(place).cast::<u8>(), len_bytes)
+}
+
 /// A short run of bytes on its way to the processor. Made by [`Cx::load_bytes`].
 pub type LoadBytes<'a, M> = Load<'a, [u8], M>;
 
-impl<'a, T: ?Sized, M: Mode> Load<'a, T, M> {
-    /// Applies `f` to the place as soon as it has arrived, without the state machine that an
-    /// `async` block around the load would add.
-    #[inline(always)]
-    pub fn map<F, U>(self, f: F) -> LoadMap<'a, T, M, F>
-    where
-        F: FnMut(&'a T) -> U,
-    {
-        LoadMap { load: self, f }
-    }
+impl<'a, T: ?Sized, M: Mode> Future for Load<'a, T, M> {
+    type Output = &'a T;
 
     #[inline(always)]
-    fn issue(&self) -> M::Ticket {
-        let bytes = size_of_val(self.place);
-        let align = align_of_val(self.place);
-        // A value no larger than its alignment never straddles two lines. Sizes are constants
-        // for all but slices, so this folds to a single prefetch.
-        let len_bytes = if bytes <= align && bytes <= LINE_BYTES {
-            1
-        } else {
-            bytes
-        };
-        self.mode
-            .issue(core::ptr::from_ref(self.place).cast::<u8>(), len_bytes)
-    }
-
-    #[inline(always)]
-    fn advance(&mut self) -> Poll<&'a T> {
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<&'a T> {
         if size_of_val(self.place) == 0 {
             return Poll::Ready(self.place);
         }
         let ticket = match self.ticket {
             Some(ticket) => ticket,
             None => {
-                let ticket = self.issue();
+                let ticket = issue(self.mode, self.place);
                 if M::INTERLEAVED {
                     self.ticket = Some(ticket);
                     return Poll::Pending;
@@ -109,42 +118,8 @@ impl<'a, T: ?Sized, M: Mode> Load<'a, T, M> {
     }
 }
 
-impl<'a, T: ?Sized, M: Mode> Future for Load<'a, T, M> {
-    type Output = &'a T;
-
-    #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<&'a T> {
-        self.advance()
-    }
-}
-
 // Nothing in a load refers to the load itself, so it may move between polls whatever the mode holds.
 impl<T: ?Sized, M: Mode> Unpin for Load<'_, T, M> {}
-
-/// A load with a function applied to what arrives. Made by [`Load::map`].
-#[must_use = "a load asks for memory only when it is awaited"]
-pub struct LoadMap<'a, T: ?Sized, M: Mode, F> {
-    load: Load<'a, T, M>,
-    f: F,
-}
-
-impl<'a, T: ?Sized, M: Mode, F, U> Future for LoadMap<'a, T, M, F>
-where
-    F: FnMut(&'a T) -> U,
-{
-    type Output = U;
-
-    #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<U> {
-        match self.load.advance() {
-            Poll::Ready(place) => Poll::Ready((self.f)(place)),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-// The function is called, never pinned.
-impl<T: ?Sized, M: Mode, F> Unpin for LoadMap<'_, T, M, F> {}
 
 #[cfg(test)]
 mod tests {
@@ -171,10 +146,6 @@ mod tests {
         let mut load = Cx::<Interleaved>::new().load(&value);
         assert_eq!(poll(&mut load), Poll::Pending);
         assert_eq!(poll(&mut load), Poll::Ready(&7));
-
-        let mut mapped = Cx::<Interleaved>::new().load(&value).map(|v| v + 1);
-        assert_eq!(poll(&mut mapped), Poll::Pending);
-        assert_eq!(poll(&mut mapped), Poll::Ready(8));
     }
 
     #[test]

@@ -28,6 +28,20 @@ pub trait Mode: Copy + Default + 'static {
     /// What a load has to remember from being issued until it arrives.
     type Ticket: Copy + Unpin;
 
+    /// The mode as the lookup of input `index` gets it. Overridden by modes that tell lookups apart;
+    /// they answer [`id`](Self::id) with it.
+    #[inline(always)]
+    fn for_lookup(index: usize) -> Self {
+        let _ = index;
+        Self::default()
+    }
+
+    /// The index that [`for_lookup`](Self::for_lookup) was given, if the mode keeps it.
+    #[inline(always)]
+    fn id(self) -> Option<usize> {
+        None
+    }
+
     /// Asks for the `len_bytes` bytes at `address`. Called once per load, before the bytes are used.
     ///
     /// `len_bytes` is at least 1, and the whole range belongs to one live object.

@@ -139,7 +139,7 @@ fn inputs_are_not_asked_again_after_their_end() {
         |_: Cx<Interleaved>, input| async move { input },
         &mut out,
     );
-    assert_eq!((answered, out), (2, [1, 2]));
+    assert_eq!((answered.lookups, out), (2, [1, 2]));
 }
 
 /// A future that must stay where it was first polled, and counts how often it is dropped.
