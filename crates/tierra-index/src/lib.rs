@@ -5,7 +5,7 @@
 //! | | finds | lines touched | changes |
 //! |---|---|---|---|
 //! | [`HashIndex`] | the rows of a 64-bit key | one, rarely two | grows with each insert, in bounded steps |
-//! | [`SearchTree`] | the rank of a key in a sorted slice | log17(len) for `u32`, log9(len) for `u64` | built once over a slice |
+//! | [`SearchTree`] | the rank of a key in a sorted slice | log17(len), twice for `u64` | built once over a slice |
 //! | [`lower_bound`] | the same, without anything built | log2(len / line) | the slice's owner's business |
 //!
 //! Lookups are `async fn`s generic over [`Mode`](tierra_interleave::Mode): the same code runs one at

@@ -7,12 +7,12 @@
 
 use std::mem::MaybeUninit;
 
-use tierra_interleave::Mode;
+use tierra_interleave::{LINE_BYTES, Mode};
 
-use super::{Key, Searcher};
+use super::{FANOUT, Key, LANES, Searcher};
 
-/// Keys that go down together. Enough to cover a miss with the others' work; their nodes, 8 KiB, stay
-/// in the nearest cache until they are read.
+/// Keys that go down together. Enough to cover a miss with the others' work; their nodes, 8 or 16 KiB,
+/// stay in the nearest cache until they are read.
 const BATCH: usize = 128;
 
 /// Comparing a key with a node's values, with the instructions of one level.
@@ -26,7 +26,7 @@ pub(super) trait Compare<K: Key> {
     /// The CPU has the level's instructions.
     unsafe fn splat(key: K) -> Self::Splat;
 
-    /// How many of the `K::LANES` values at `values` are less than the key.
+    /// How many of the `LANES` values at `values` are less than the key.
     ///
     /// # Safety
     /// The CPU has the level's instructions, and the values can be read. Their alignment is that of
@@ -37,7 +37,7 @@ pub(super) trait Compare<K: Key> {
 /// The ranks of `keys`, for as many places in `ranks`.
 ///
 /// # Safety
-/// The CPU has `C`'s instructions, and the searcher's slice has at least `K::LANES` values.
+/// The CPU has `C`'s instructions, and the searcher's slice has at least `LANES` values.
 #[inline(always)]
 pub(super) unsafe fn lower_bounds<K: Key, C: Compare<K>, M: Mode>(
     searcher: Searcher<'_, K>,
@@ -62,36 +62,42 @@ unsafe fn descend<K: Key, C: Compare<K>, M: Mode>(
     ranks: &mut [usize],
 ) {
     let (tree, sorted) = (searcher.tree, searcher.sorted);
+    let nodes: &[K::Node] = &tree.nodes;
     let mode = M::default();
     let mut tickets = [const { MaybeUninit::<M::Ticket>::uninit() }; BATCH];
+    // One byte stands for a line that it shares with nothing: nodes are aligned.
+    let node_bytes = match size_of::<K::Node>() {
+        LINE_BYTES => 1,
+        several => several,
+    };
     ranks.fill(0);
 
     let (resident, larger) = tree.levels.split_at(tree.resident);
     for &first in resident {
         for (key, child) in keys.iter().zip(&mut *ranks) {
-            let node: *const K::Node = &tree.nodes[first + *child];
-            // SAFETY: the caller vouches for the CPU, and a node has `K::LANES` values.
+            let node: *const K::Node = &nodes[first + *child];
+            // SAFETY: the caller vouches for the CPU, and a node has `LANES` values.
             let less = unsafe { C::less(node.cast::<K>(), C::splat(*key)) };
-            *child = *child * K::FANOUT + less;
+            *child = *child * FANOUT + less;
         }
     }
     for (level, &first) in larger.iter().enumerate() {
         if level == 0 {
             for (child, ticket) in ranks.iter().zip(&mut tickets) {
-                let node: *const K::Node = &tree.nodes[first + *child];
-                ticket.write(mode.issue(node.cast(), size_of::<K::Node>()));
+                let node: *const K::Node = &nodes[first + *child];
+                ticket.write(mode.issue(node.cast(), node_bytes));
             }
         }
         for ((key, child), ticket) in keys.iter().zip(&mut *ranks).zip(&mut tickets) {
             // SAFETY: written above or by the level before, for as many keys.
             mode.arrive(unsafe { ticket.assume_init() });
-            let node: *const K::Node = &tree.nodes[first + *child];
+            let node: *const K::Node = &nodes[first + *child];
             // SAFETY: as above.
             let less = unsafe { C::less(node.cast::<K>(), C::splat(*key)) };
-            *child = *child * K::FANOUT + less;
+            *child = *child * FANOUT + less;
             if let Some(next) = larger.get(level + 1) {
-                let node: *const K::Node = &tree.nodes[next + *child];
-                ticket.write(mode.issue(node.cast(), size_of::<K::Node>()));
+                let node: *const K::Node = &nodes[next + *child];
+                ticket.write(mode.issue(node.cast(), node_bytes));
             }
         }
     }
@@ -104,8 +110,8 @@ unsafe fn descend<K: Key, C: Compare<K>, M: Mode>(
     for ((key, rank), ticket) in keys.iter().zip(&mut *ranks).zip(&tickets) {
         // SAFETY: written by the loop before.
         mode.arrive(unsafe { ticket.assume_init() });
-        let leaf = &sorted[*rank..*rank + K::LANES];
-        // SAFETY: the caller vouches for the CPU, and the leaf has `K::LANES` values.
+        let leaf = &sorted[*rank..*rank + LANES];
+        // SAFETY: the caller vouches for the CPU, and the leaf has `LANES` values.
         *rank += unsafe { C::less(leaf.as_ptr(), C::splat(*key)) };
     }
 }

@@ -2,8 +2,8 @@
 
 use tierra_interleave::{LINE_BYTES, Mode};
 
-use super::Searcher;
 use super::arch::{self, Available};
+use super::{LANES, Searcher};
 use crate::lines::Node;
 
 /// A type whose sorted slices can have a [`SearchTree`](super::SearchTree): `u32` and `u64`.
@@ -18,17 +18,17 @@ pub(super) mod sealed {
     use super::*;
 
     pub trait Key: Copy + Ord + 'static {
-        /// Values in a node.
-        const LANES: usize;
-        /// Children of a node.
-        const FANOUT: usize = Self::LANES + 1;
         /// The greatest value.
         const GREATEST: Self;
 
         /// A node's separators.
         type Node: Node + AsRef<[Self]> + AsMut<[Self]>;
 
-        /// [`Searcher::lower_bounds`] over at least [`Key::LANES`] values, with the instructions of
+        /// How many of the first [`LANES`] of `values` are less than `key`, with the
+        /// instructions of `level`.
+        fn less(level: Available, values: &[Self], key: Self) -> usize;
+
+        /// [`Searcher::lower_bounds`] over at least [`LANES`] values, with the instructions of
         /// `level`. There are as many ranks as keys.
         fn lower_bounds<M: Mode>(
             level: Available,
@@ -41,18 +41,18 @@ pub(super) mod sealed {
 }
 
 macro_rules! key {
-    ($key:ident, $node:ident, $lanes:expr) => {
+    ($key:ident, $node:ident) => {
         /// The separators of a node.
         #[derive(Clone, Copy)]
         #[repr(C, align(64))]
-        pub struct $node([$key; $lanes]);
+        pub struct $node([$key; LANES]);
 
-        const _: () = assert!(size_of::<$node>() == $lanes * size_of::<$key>());
+        const _: () = assert!(size_of::<$node>() == LANES * size_of::<$key>());
         const _: () = assert!(size_of::<$node>().is_multiple_of(LINE_BYTES));
 
         // SAFETY: integers that fill their lines, aligned to them.
         unsafe impl Node for $node {
-            const ZERO: Self = $node([0; $lanes]);
+            const ZERO: Self = $node([0; LANES]);
         }
 
         impl AsRef<[$key]> for $node {
@@ -70,9 +70,13 @@ macro_rules! key {
         }
 
         impl sealed::Key for $key {
-            const LANES: usize = $lanes;
             const GREATEST: Self = $key::MAX;
             type Node = $node;
+
+            #[inline(always)]
+            fn less(level: Available, values: &[Self], key: Self) -> usize {
+                arch::less(level, values, key)
+            }
 
             #[inline]
             fn lower_bounds<M: Mode>(
@@ -87,5 +91,5 @@ macro_rules! key {
     };
 }
 
-key!(u32, Separators32, 16);
-key!(u64, Separators64, 8);
+key!(u32, Separators32);
+key!(u64, Separators64);

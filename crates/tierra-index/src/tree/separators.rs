@@ -1,19 +1,19 @@
 //! Building the levels above a sorted slice, each straight from the slice: a separator is the last
 //! value below its child, and where that lies is arithmetic.
 
-use super::Key;
+use super::{FANOUT, Key, LANES};
 use crate::lines::Lines;
 
 /// The nodes of all levels over `sorted`, root first, and the first node of each level. The first leaf
 /// has `pad` values fewer than the others. A slice that one leaf holds has no level.
 pub(super) fn build<K: Key>(sorted: &[K], pad: usize) -> (Lines<K::Node>, Box<[usize]>) {
-    debug_assert!(pad < K::LANES);
+    debug_assert!(pad < LANES);
     // Nodes of each level, leaves first.
-    let mut counts = vec![(sorted.len() + pad).div_ceil(K::LANES)];
+    let mut counts = vec![(sorted.len() + pad).div_ceil(LANES)];
     while let Some(&below) = counts.last()
         && below > 1
     {
-        counts.push(below.div_ceil(K::FANOUT));
+        counts.push(below.div_ceil(FANOUT));
     }
     let levels: Box<[usize]> = counts[1..]
         .iter()
@@ -32,16 +32,16 @@ pub(super) fn build<K: Key>(sorted: &[K], pad: usize) -> (Lines<K::Node>, Box<[u
         let (children, count) = (counts[height], counts[height + 1]);
         for (number, node) in nodes[*first..first + count].iter_mut().enumerate() {
             for (slot, separator) in node.as_mut().iter_mut().enumerate() {
-                let after = number * K::FANOUT + slot + 1;
+                let after = number * FANOUT + slot + 1;
                 *separator = if after < children {
                     // A child that is not the last has all its leaves, and none is the slice's last.
-                    sorted[after * leaves * K::LANES - pad - 1]
+                    sorted[after * leaves * LANES - pad - 1]
                 } else {
                     K::GREATEST
                 };
             }
         }
-        leaves *= K::FANOUT;
+        leaves *= FANOUT;
     }
     (nodes, levels)
 }

@@ -1,6 +1,8 @@
 //! Comparing a node with a key, for each instruction set, and the choice between them.
 //!
-//! A whole call of [`lower_bounds`] runs inside one function that switches the instructions on.
+//! A whole call of [`lower_bounds`] runs inside one function that switches the instructions on. A
+//! coroutine is compiled without them, so [`less`], its way to compare, costs a call for each node; plain
+//! code would be inlined but costs more, unsigned 64-bit values without AVX most of all.
 
 mod scalar;
 #[cfg(target_arch = "x86_64")]
@@ -11,7 +13,7 @@ use std::sync::LazyLock;
 use tierra_interleave::Mode;
 
 use super::batch::{self, Compare};
-use super::{Key, Searcher};
+use super::{Key, LANES, Searcher};
 use scalar::Scalar;
 #[cfg(target_arch = "x86_64")]
 use x86_64::{Avx2, Avx512};
@@ -69,8 +71,30 @@ impl Available {
     }
 }
 
+/// How many of the first `LANES` of `values` are less than `key`, with the instructions of a level.
+#[inline(always)]
+pub(super) fn less<K>(level: Available, values: &[K], key: K) -> usize
+where
+    K: Key,
+    Scalar: Compare<K>,
+    Avx2: Compare<K>,
+    Avx512: Compare<K>,
+{
+    let values = values[..LANES].as_ptr();
+    match level.0 {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `level` proves that the CPU has the instructions, and the length was checked.
+        Level::Avx512 => unsafe { x86_64::avx512_less(values, key) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { x86_64::avx2_less(values, key) },
+        // SAFETY: no instructions are needed but those of every CPU, and the length was checked.
+        _ => unsafe { Scalar::less(values, Scalar::splat(key)) },
+    }
+}
+
 /// The ranks of `keys`, for as many places in `ranks`, with the instructions of a level. The searcher's
-/// slice must have at least `K::LANES` values, which is checked.
+/// slice must have at least `LANES` values, which is checked.
 #[inline]
 pub(super) fn lower_bounds<K, M>(
     level: Available,
@@ -84,10 +108,7 @@ pub(super) fn lower_bounds<K, M>(
     Avx2: Compare<K>,
     Avx512: Compare<K>,
 {
-    assert!(
-        searcher.sorted.len() >= K::LANES,
-        "a leaf is read as a whole"
-    );
+    assert!(searcher.sorted.len() >= LANES, "a leaf is read as a whole");
     match level.0 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `level` proves that the CPU has the instructions, and the length was checked.
