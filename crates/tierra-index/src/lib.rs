@@ -6,6 +6,7 @@
 //! |---|---|---|---|
 //! | [`HashIndex`] | the rows of a 64-bit key | one, rarely two | grows with each insert, in bounded steps |
 //! | [`SearchTree`] | the rank of a key in a sorted slice | log17(len), twice for `u64` | built once over a slice |
+//! | [`PrefixTree`] | the rank of a string among sorted ones | a tree's, and the string's | built once over the strings |
 //! | [`lower_bound`] | the same, without anything built | log2(len / line) | the slice's owner's business |
 //!
 //! Lookups are `async fn`s generic over [`Mode`](tierra_interleave::Mode): the same code runs one at
@@ -55,9 +56,11 @@
 
 mod hash;
 mod lines;
+mod prefix;
 mod sorted;
 mod tree;
 
 pub use hash::{Candidates, HashIndex};
+pub use prefix::{FETCHED_BYTES, PrefixTree, SortedStrings};
 pub use sorted::lower_bound;
 pub use tree::{Key, SearchTree, Searcher};

@@ -36,10 +36,13 @@ use crate::lines::Lines;
 use arch::Available;
 pub use key::Key;
 
-/// Levels are read where they stand, without giving way, as long as all of them together with those
-/// above take at most this: they stay in the cache next to the core, which is 1 MiB and more on the
-/// processors this is made for, and a turn costs more than reading from there.
+/// A lookup by itself reads levels where they stand, without giving way, as long as all of them
+/// together with those above take at most this: they stay in the cache next to the core, 1 MiB and more
+/// on the processors this is made for, and a turn costs more than reading from there.
 const RESIDENT_BYTES: usize = 256 << 10;
+
+/// The same for a batch, where fetching a node ahead costs little: what stays in the nearest cache.
+const NEAREST_BYTES: usize = 32 << 10;
 
 /// Values in a leaf, and separators in a node.
 const LANES: usize = 16;
@@ -55,8 +58,10 @@ pub struct SearchTree<K: Key> {
     nodes: Lines<K::Node>,
     /// The number of the first node of each level, root first.
     levels: Box<[usize]>,
-    /// How many of the levels, from the root, stay in a near cache.
+    /// How many of the levels, from the root, take at most [`RESIDENT_BYTES`].
     resident: usize,
+    /// How many take at most [`NEAREST_BYTES`].
+    nearest: usize,
     /// Values of the slice, and how many the first leaf lacks.
     len: usize,
     pad: usize,
@@ -76,14 +81,17 @@ impl<K: Key> SearchTree<K> {
         let pad = sorted.as_ptr().addr() % node_bytes / size_of::<K>();
         let (nodes, levels) = separators::build(sorted, pad);
         let level_end = |level: usize| levels.get(level + 1).copied().unwrap_or(nodes.len());
-        let resident = (0..levels.len())
-            .take_while(|&level| level_end(level) * node_bytes <= RESIDENT_BYTES)
-            .count();
+        let within = |len_bytes: usize| {
+            (0..levels.len())
+                .take_while(|&level| level_end(level) * node_bytes <= len_bytes)
+                .count()
+        };
         SearchTree {
             len: sorted.len(),
+            resident: within(RESIDENT_BYTES),
+            nearest: within(NEAREST_BYTES),
             nodes,
             levels,
-            resident,
             pad,
             level: Available::fastest(),
         }
