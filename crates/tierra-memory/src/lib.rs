@@ -7,7 +7,8 @@
 //!   extents and published by one 8-byte store.
 //! * [`persist`]: flush, fence and bulk copies, the steps of which durability is made.
 //! * [`budget`]: how much near memory may still be taken.
-//! * [`measure`]: what a tier's latency and bandwidth really are.
+//! * [`measure`]: what a tier's latency and bandwidth really are, and the least that given lookups can take.
+//! * [`emulation`]: far memory where there is none; [`in_mode!`] runs lookups on it or natively.
 //!
 //! ```
 //! use tierra_memory::{Pool, PoolOptions};
@@ -37,6 +38,7 @@
 mod address;
 mod arch;
 pub mod budget;
+pub mod emulation;
 pub mod measure;
 pub mod persist;
 pub mod pool;

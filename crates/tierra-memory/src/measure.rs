@@ -8,12 +8,21 @@
 //!
 //! Threads run where the scheduler puts them: to measure from one socket, call it from a thread that
 //! is pinned there; the threads started here inherit the affinity.
+//!
+//! Two limits stand beside these figures: the [floor](Chase) of random lines with a given number in flight, and the
+//! [replay](record) of the very lines that given lookups asked for.
+
+mod floor;
+mod replay;
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+pub use floor::Chase;
+pub use replay::{Trace, record};
 
 use crate::pool::{Pool, PoolError};
 use crate::region::{Region, RegionError};

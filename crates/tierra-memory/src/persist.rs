@@ -3,11 +3,14 @@
 //! A store is durable on byte-addressable persistent memory once its line was flushed and a fence of
 //! the same thread followed. Many flushes may share one fence; that is what makes a write of several
 //! copies cost hardly more than one. The instruction is detected once and cached.
+//!
+//! While far memory is emulated, what is flushed to it, streamed to it and fenced takes its time
+//! ([`emulation`]).
 
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::arch;
+use crate::{arch, emulation};
 
 /// The instruction that moves a line from the caches to memory, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,15 +53,14 @@ impl fmt::Display for Flush {
 
 /// Starts moving the lines of `bytes` to memory; [`fence`] waits for them.
 pub fn flush(bytes: &[u8]) {
-    if let Some(how) = Flush::best() {
-        // SAFETY: a slice is mapped, and the instruction was detected.
-        unsafe { arch::flush(how, bytes.as_ptr(), bytes.len()) }
-    }
+    // SAFETY: a slice is mapped.
+    unsafe { flush_raw(bytes.as_ptr(), bytes.len()) }
 }
 
 /// Waits until this thread's flushes and streaming stores have reached memory.
 pub fn fence() {
     arch::fence();
+    emulation::fenced();
 }
 
 /// Flush and fence: when it returns, `bytes` survive a power cut if they lie on persistent memory
@@ -74,7 +76,11 @@ pub fn persist(bytes: &[u8]) {
 /// # Panics
 /// If the lengths differ.
 pub fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
+    let reading = emulation::begin_read(from);
+    emulation::flushed(to.as_ptr(), to.len());
     arch::copy_nontemporal(to, from);
+    emulation::fenced();
+    drop(reading);
 }
 
 /// [`flush`] for memory that must not be borrowed, because someone else may be writing next to it.
@@ -82,6 +88,7 @@ pub fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
 /// # Safety
 /// `[start, start + len_bytes)` must be mapped.
 pub(crate) unsafe fn flush_raw(start: *const u8, len_bytes: usize) {
+    emulation::flushed(start, len_bytes);
     if let Some(how) = Flush::best() {
         // SAFETY: mapped by the caller's promise, and the instruction was detected.
         unsafe { arch::flush(how, start, len_bytes) }

@@ -1,11 +1,11 @@
-//! Instructions that move a line towards memory, one file per instruction set.
+//! Instructions that move a line towards memory, and the clock to wait by, one file per instruction set.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{copy_nontemporal, detect, fence, flush};
+pub(crate) use x86_64::{copy_nontemporal, detect, fence, flush, ticks};
 
 #[cfg(not(target_arch = "x86_64"))]
 mod portable;
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use portable::{copy_nontemporal, detect, fence, flush};
+pub(crate) use portable::{copy_nontemporal, detect, fence, flush, ticks};

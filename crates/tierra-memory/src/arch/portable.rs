@@ -1,5 +1,8 @@
 //! Where no flush instruction is known: detection says so, and pools stay durable by page.
 
+use std::sync::OnceLock;
+use std::time::Instant;
+
 use crate::persist::Flush;
 
 /// No instruction: [`flush`] is never reached.
@@ -21,4 +24,10 @@ pub(crate) fn fence() {
 /// A plain copy.
 pub(crate) fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
     to.copy_from_slice(from);
+}
+
+/// Nanoseconds since the first call.
+pub(crate) fn ticks() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }

@@ -202,6 +202,9 @@ impl Pool {
                 source,
             })?;
         }
+        if let Some(far) = &self.far {
+            lock(far).cover_up_to(at.addr() + more_bytes);
+        }
         self.mapped_bytes.store(len_bytes, Ordering::Release);
         Ok(())
     }

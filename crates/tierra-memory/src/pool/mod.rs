@@ -39,6 +39,7 @@ pub use writer::ExtentWriter;
 
 use crate::LINE_BYTES;
 use crate::address::AddressRange;
+use crate::emulation::{self, FarRange};
 use crate::smaps;
 use crate::topology::{NodeId, Speed};
 use allocation::Space;
@@ -109,6 +110,9 @@ pub struct Pool {
     path: PathBuf,
     file: File,
     medium: Box<dyn Medium>,
+    /// The mapped bytes of a far pool, which emulation slows. Before the range, so that what comes
+    /// to lie there afterwards is not far.
+    far: Option<Mutex<FarRange>>,
     range: AddressRange,
     /// Bytes of the file that are allocated and mapped; only grows.
     mapped_bytes: AtomicU64,
@@ -160,6 +164,7 @@ impl Pool {
     /// [`PoolError::BadExtent`].
     pub fn verify_extent(&self, extent: Extent) -> Result<u64, PoolError> {
         let header = self.header(extent)?;
+        let _reading = emulation::begin_read(self.bytes(extent));
         if header.kind == ExtentKind::Sealed
             && crc32c::crc32c(self.bytes(extent)) != header.payload_crc
         {

@@ -22,6 +22,8 @@ use super::medium;
 use super::publication::Publication;
 use super::{Pool, PoolError, PoolOptions};
 use crate::address::AddressRange;
+use crate::emulation::FarRange;
+use crate::topology::Speed;
 use crate::{LARGE_PAGE_BYTES, LINE_BYTES};
 
 /// Bytes of a new pool, less where its capacity is less.
@@ -169,10 +171,12 @@ impl Pool {
             LARGE_PAGE_BYTES,
         )
         .map_err(|source| at.io("reserve addresses (is `ulimit -v` too low?)", source))?;
+        let far = FarRange::new(range.start().as_ptr().addr(), 0);
         let pool = Pool {
             path: path.to_owned(),
             file,
             medium,
+            far: (options.speed == Speed::Far).then(|| Mutex::new(far)),
             limit_bytes: limit_bytes.min(range.len_bytes() as u64),
             range,
             mapped_bytes: AtomicU64::new(0),

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use rustix::mm::{MapFlags, MsyncFlags, msync};
 
 use super::{Medium, MediumKind, map_fixed};
+use crate::emulation;
 use crate::pool::Durability;
 
 #[derive(Debug)]
@@ -43,10 +44,11 @@ impl Medium for PageCache {
     unsafe fn stage(
         &self,
         file: &File,
-        _: *const u8,
+        start: *const u8,
         offset: u64,
         len_bytes: u64,
     ) -> io::Result<()> {
+        let _writing = emulation::begin_write(start, len_bytes as usize);
         // Small extents wait for `settle`; write-back of each would only split its work.
         const WORTH_STARTING_BYTES: u64 = 1 << 20;
         if len_bytes >= WORTH_STARTING_BYTES {
@@ -72,6 +74,7 @@ impl Medium for PageCache {
     }
 
     unsafe fn persist(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
+        let _writing = emulation::begin_write(start, len_bytes as usize);
         let lead = start.addr() % rustix::param::page_size();
         let first = start.wrapping_sub(lead).cast_mut().cast();
         // SAFETY: mapped by the caller's promise, and mappings consist of whole pages.

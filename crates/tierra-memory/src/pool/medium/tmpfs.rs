@@ -10,6 +10,7 @@ use rustix::mm::MapFlags;
 
 use super::{Medium, MediumKind, map_fixed};
 use crate::address;
+use crate::emulation;
 use crate::persist;
 use crate::pool::Durability;
 
@@ -55,7 +56,8 @@ impl Medium for Tmpfs {
         Ok(())
     }
 
-    unsafe fn stage(&self, _: &File, _: *const u8, _: u64, _: u64) -> io::Result<()> {
+    unsafe fn stage(&self, _: &File, start: *const u8, _: u64, len_bytes: u64) -> io::Result<()> {
+        let _writing = emulation::begin_write(start, len_bytes as usize);
         // Streaming stores of this thread must be in memory before another publishes them.
         persist::fence();
         Ok(())
@@ -65,7 +67,8 @@ impl Medium for Tmpfs {
         Ok(())
     }
 
-    unsafe fn persist(&self, _: *const u8, _: u64) -> io::Result<()> {
+    unsafe fn persist(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
+        let _writing = emulation::begin_write(start, len_bytes as usize);
         persist::fence();
         Ok(())
     }

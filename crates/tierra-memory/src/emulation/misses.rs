@@ -1,0 +1,184 @@
+//! The misses that one core has in flight, and when each arrives.
+//!
+//! ```text
+//!   ring:  │ done │ done │ done │ … │ done │      as many as the core has line-fill buffers
+//!             ▲ next: the oldest
+//!   issue:  start = max(now, oldest, bandwidth)    done = start + latency
+//! ```
+//!
+//! Invariant: completion times grow from one miss to the next, and no more than `misses` of them lie in the
+//! future of a start. Everything is computed from the times given in, so that tests need no clock.
+
+use super::FarMemory;
+use super::channel::{Channel, Stretch};
+use super::costs::Costs;
+
+/// One core's misses.
+#[derive(Debug)]
+pub(super) struct Misses {
+    done: [u64; FarMemory::MAX_MISSES],
+    next: usize,
+    stretch: Stretch,
+    /// The internal line of the last miss.
+    internal: u64,
+}
+
+impl Misses {
+    pub(super) const fn new() -> Misses {
+        Misses {
+            done: [0; FarMemory::MAX_MISSES],
+            next: 0,
+            stretch: Stretch::new(),
+            internal: u64::MAX - 1,
+        }
+    }
+
+    /// A line asked for at `now`; returns when it arrives.
+    #[inline]
+    pub(super) fn issue(&mut self, costs: &Costs, channel: &Channel, line: u64, now: u64) -> u64 {
+        let oldest = self.done[self.next];
+        let ready = now.max(oldest);
+        let internal = line >> costs.internal_shift;
+        let follows = internal.wrapping_sub(self.internal) <= 1;
+        self.internal = internal;
+        let ticks = if follows {
+            costs.sequential_line
+        } else {
+            costs.random_line
+        };
+        let start = if ticks == 0 {
+            ready
+        } else {
+            self.stretch.place(channel, ready, ticks, costs.stretch)
+        };
+        let done = start + costs.latency;
+        self.done[self.next] = done;
+        self.next += 1;
+        if self.next == costs.misses {
+            self.next = 0;
+        }
+        done
+    }
+
+    /// When the miss arrives that was issued `overlap - 1` before the last one: what a plain load waits
+    /// for.
+    #[inline]
+    pub(super) fn held_up_until(&self, costs: &Costs) -> u64 {
+        let back = self.next + costs.misses - costs.overlap;
+        self.done[if back >= costs.misses {
+            back - costs.misses
+        } else {
+            back
+        }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A gigahertz, so that ticks are nanoseconds.
+    fn costs(far: &str) -> Costs {
+        Costs::new(&far.parse().unwrap(), 1.0)
+    }
+
+    /// Lines that never follow each other.
+    fn scattered() -> impl Iterator<Item = u64> {
+        (0..).map(|line| line * 1000)
+    }
+
+    #[test]
+    fn a_dependent_chase_takes_the_latency_each() {
+        let (costs, channel, mut misses) = (costs("latency=300"), Channel::new(), Misses::new());
+        let mut now = 5000;
+        for line in scattered().take(100) {
+            let done = misses.issue(&costs, &channel, line, now);
+            assert_eq!(done, now + 300);
+            now = done;
+        }
+    }
+
+    #[test]
+    fn independent_loads_share_the_latency_among_the_misses_in_flight() {
+        for in_flight in [1u64, 2, 10, 64] {
+            let costs = costs(&format!("latency=300,misses={in_flight}"));
+            let (channel, mut misses) = (Channel::new(), Misses::new());
+            let last = scattered()
+                .take(1000)
+                .map(|line| misses.issue(&costs, &channel, line, 0))
+                .last();
+            assert_eq!(last, Some(1000u64.div_ceil(in_flight) * 300));
+        }
+    }
+
+    #[test]
+    fn bandwidth_is_the_least_time_between_lines() {
+        // 64 lines in flight would give 4.7 ns a line; 10 GB/s allow 6.4.
+        let costs = costs("latency=300,misses=64,random=10GB/s,sequential=10GB/s");
+        let (channel, mut misses) = (Channel::new(), Misses::new());
+        let last = scattered()
+            .take(10_000)
+            .map(|line| misses.issue(&costs, &channel, line, 0))
+            .last()
+            .unwrap();
+        let per_line = last as f64 / 10_000.0;
+        assert!((6.35..6.5).contains(&per_line), "{per_line}");
+    }
+
+    #[test]
+    fn two_cores_share_the_bandwidth() {
+        let costs = costs("latency=300,misses=64,random=1GB/s,sequential=1GB/s");
+        let channel = Channel::new();
+        let mut cores = [Misses::new(), Misses::new()];
+        let mut last = 0;
+        for line in scattered().take(1000) {
+            for core in &mut cores {
+                last = core.issue(&costs, &channel, line, 0);
+            }
+        }
+        let per_line = last as f64 / 2000.0;
+        assert!((63.5..64.6).contains(&per_line), "{per_line}");
+    }
+
+    #[test]
+    fn neighbours_within_an_internal_line_cost_sequential_bandwidth() {
+        let costs = costs("misses=64,line=256,random=1GB/s,sequential=4GB/s");
+        let (channel, mut misses) = (Channel::new(), Misses::new());
+        // Four lines of one internal line: 64 + 3 * 16 ticks; far apart: 64 each.
+        let last = (0..1000)
+            .flat_map(|internal| (0..4).map(move |line| internal * 4000 + line))
+            .map(|line| misses.issue(&costs, &channel, line, 0))
+            .last()
+            .unwrap();
+        assert!((110_000..115_000).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn plain_loads_are_bounded_above_and_below() {
+        // A loop of plain loads with no work between them, each waiting as its bound says.
+        let chase = |overlap: usize| {
+            let costs = costs(&format!("latency=300,misses=10,overlap={overlap}"));
+            let (channel, mut misses) = (Channel::new(), Misses::new());
+            let mut now = 10_000u64;
+            for line in scattered().take(1000) {
+                misses.issue(&costs, &channel, line, now);
+                now = now.max(misses.held_up_until(&costs));
+            }
+            (now - 10_000) as f64 / 1000.0
+        };
+        assert_eq!(chase(1), 300.0);
+        assert!((149.0..151.0).contains(&chase(2)));
+        assert!((29.0..31.0).contains(&chase(10)));
+    }
+
+    #[test]
+    fn a_load_that_waited_its_latency_elsewhere_waits_no_more() {
+        let (costs, channel, mut misses) = (costs("latency=300"), Channel::new(), Misses::new());
+        let done = misses.issue(&costs, &channel, 0, 1000);
+        let (later, work) = (1000 + 250, 1000 + 400);
+        assert_eq!(done - later, 50);
+        assert!(done < work);
+        // A slot that has long been free does not hold anything up.
+        assert_eq!(misses.issue(&costs, &channel, 5000, 9000), 9300);
+    }
+}

@@ -1,0 +1,121 @@
+//! Turning emulation on and off while the process runs.
+//!
+//! Invariant: a state's number is used once. Threads compare it with the one whose costs they hold, and fetch
+//! the new costs when they differ; 0 means that nobody emulates or records, and native modes may run.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::costs::Costs;
+use super::far::{self, Concern};
+use super::{EmulationError, FarMemory, cache, clock, local};
+
+/// The number of the state that everyone is in.
+static STATE: AtomicU32 = AtomicU32::new(0);
+
+static SWITCH: Mutex<Switch> = Mutex::new(Switch {
+    setting: None,
+    costs: Costs::NONE,
+    cached_under: None,
+    recorders: 0,
+    states: 0,
+});
+
+struct Switch {
+    setting: Option<FarMemory>,
+    costs: Costs,
+    /// The setting under which the modelled cache was filled.
+    cached_under: Option<FarMemory>,
+    /// Recordings under way.
+    recorders: u32,
+    /// States so far.
+    states: u32,
+}
+
+impl Switch {
+    /// Has every thread look again.
+    fn announce(&mut self) {
+        far::set_concern(if self.recorders > 0 {
+            Concern::Everything
+        } else if self.costs.free_loads {
+            Concern::None
+        } else if self.costs.everywhere {
+            Concern::Everything
+        } else {
+            Concern::Covered
+        });
+        self.states = self.states.wrapping_add(1).max(1);
+        let off = self.setting.is_none() && self.recorders == 0;
+        STATE.store(if off { 0 } else { self.states }, Ordering::Release);
+    }
+}
+
+fn lock() -> MutexGuard<'static, Switch> {
+    // Nothing is left half done by a panic: fields are plain values, and the state is announced last.
+    SWITCH.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Emulates this far memory from now on, or none: for the whole process, lookups under way included.
+///
+/// The first call takes 20 ms to calibrate the clock. The modelled cache starts empty unless the same far
+/// memory was emulated last, so that alternating on and off finds it as it was left.
+///
+/// # Errors
+/// [`EmulationError::Senseless`], and the setting stays as it was.
+pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
+    let costs = match &far {
+        Some(far) => {
+            far.check()?;
+            Costs::new(far, clock::ticks_per_ns())
+        }
+        None => Costs::NONE,
+    };
+    let mut switch = lock();
+    if far.is_some() && switch.cached_under != far {
+        cache::clear(&cache::SETS[..costs.cache_sets]);
+        switch.cached_under = far;
+    }
+    local::clear_channels();
+    switch.setting = far;
+    switch.costs = costs;
+    switch.announce();
+    Ok(())
+}
+
+/// What is emulated now.
+pub fn current() -> Option<FarMemory> {
+    lock().setting
+}
+
+/// Whether loads have to be looked at: emulation is on, or a recording under way. One relaxed load.
+#[inline(always)]
+pub fn is_on() -> bool {
+    state() != 0
+}
+
+/// The number of the state, 0 where all is native.
+#[inline(always)]
+pub(super) fn state() -> u32 {
+    STATE.load(Ordering::Relaxed)
+}
+
+/// The costs of the state that is in force, and its number.
+#[cold]
+pub(super) fn costs() -> (Costs, u32) {
+    let switch = lock();
+    (switch.costs, STATE.load(Ordering::Acquire))
+}
+
+/// Has lookups run in modes that can record, whether or not far memory is emulated.
+pub(crate) fn hold_on() {
+    let mut switch = lock();
+    switch.recorders += 1;
+    switch.announce();
+}
+
+/// Takes back one [`hold_on`].
+pub(crate) fn release() {
+    let mut switch = lock();
+    switch.recorders -= 1;
+    switch.announce();
+}

@@ -1,0 +1,71 @@
+//! Bytes that move in order: blocks of a scan, copies, and lines on their way to durability.
+//!
+//! Invariant: the time that a transfer takes begins when it is begun and is waited for when it ends, so what
+//! the processor does in between is not added to it.
+
+use super::{local, switch};
+
+/// Bytes on their way from or to far memory. Dropping it waits until they would have arrived.
+#[derive(Debug)]
+#[must_use = "a transfer is waited for when it is dropped: hold it while the bytes are used"]
+pub struct Transfer {
+    until: u64,
+}
+
+impl Drop for Transfer {
+    #[inline]
+    fn drop(&mut self) {
+        if self.until != 0 {
+            local::wait_until(self.until);
+        }
+    }
+}
+
+/// Begins to read bytes in order, if they are far: call it before a block is read and hold the
+/// [`Transfer`] while it is. Blocks that follow each other pay the bandwidth, the first the latency too.
+/// The modelled cache is passed by: scans neither find nor leave lines in it.
+///
+/// ```
+/// # let block = [1u8; 1000];
+/// let reading = tierra_memory::emulation::begin_read(&block);
+/// let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
+/// drop(reading);
+/// # assert_eq!(sum, 1000);
+/// ```
+#[inline]
+pub fn begin_read(bytes: &[u8]) -> Transfer {
+    let until = if switch::is_on() {
+        local::read(bytes.as_ptr().addr(), bytes.len())
+    } else {
+        0
+    };
+    Transfer { until }
+}
+
+/// Begins to write bytes to far memory, where no flush says so: media of pools whose stores count as written
+/// without one.
+#[inline]
+pub fn begin_write(start: *const u8, len_bytes: usize) -> Transfer {
+    let until = if switch::is_on() {
+        local::write(start.addr(), len_bytes)
+    } else {
+        0
+    };
+    Transfer { until }
+}
+
+/// Lines have been flushed, or streamed past the caches: the next [`fenced`] waits for them.
+#[inline]
+pub(crate) fn flushed(start: *const u8, len_bytes: usize) {
+    if switch::is_on() {
+        local::write(start.addr(), len_bytes);
+    }
+}
+
+/// A fence: waits until what was flushed before is durable.
+#[inline]
+pub(crate) fn fenced() {
+    if switch::is_on() {
+        local::wait_durable();
+    }
+}

@@ -1,0 +1,121 @@
+//! The floor: what a random line costs when a given number of them is under way.
+//!
+//! One chase is a cycle through all lines in random order, each naming the next; several chases round the same
+//! cycle, taken in turn, are so many loads in flight. No interleaving of lookups can be faster per line than
+//! as many bare loads.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use tierra_interleave::Mode;
+
+use super::{lay_cycle, word_at};
+use crate::LINE_BYTES;
+
+/// Memory laid out as a cycle of lines in random order, to be chased.
+///
+/// ```
+/// use std::time::Duration;
+/// use tierra_interleave::{Execution, Plain};
+/// use tierra_memory::{Region, in_mode, measure::Chase};
+///
+/// let mut region = Region::near(1 << 20)?;
+/// let chase = Chase::lay(&mut region);
+/// let (few, time) = (4, Duration::from_millis(1));
+/// let by_the_processor = chase.ns_per_line::<Plain>(few, time);
+/// // on emulated far memory, while emulation is on and the region counts as far
+/// let prefetched = in_mode!(Execution::Interleaved, M => chase.ns_per_line::<M>(few, time));
+/// # assert!(by_the_processor > 0.0 && prefetched > 0.0);
+/// # Ok::<(), tierra_memory::RegionError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Chase<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Chase<'a> {
+    /// Most loads in flight.
+    pub const MAX_IN_FLIGHT: usize = 64;
+
+    /// Overwrites memory with a cycle. Less than a line is left as it is and cannot be chased.
+    pub fn lay(bytes: &'a mut [u8]) -> Chase<'a> {
+        lay_cycle(bytes);
+        Chase { bytes }
+    }
+
+    /// Nanoseconds per line with `in_flight` (1 to [`Chase::MAX_IN_FLIGHT`], the nearest of which is taken)
+    /// independent chases in turn, in mode `M`, over about `time`. In a mode that gives way each load is
+    /// issued a whole turn before it is used, in any other just before.
+    pub fn ns_per_line<M: Mode>(&self, in_flight: usize, time: Duration) -> f64 {
+        const LINES: usize = 4096;
+        let count = self.bytes.len() / LINE_BYTES;
+        if count == 0 {
+            return 0.0;
+        }
+        let in_flight = in_flight.clamp(1, Self::MAX_IN_FLIGHT);
+        let mut lanes = [0u64; Self::MAX_IN_FLIGHT];
+        for (lane, line) in lanes.iter_mut().enumerate() {
+            *line = (count * lane / in_flight % count) as u64;
+        }
+        let lanes = &mut lanes[..in_flight];
+        let mode = M::default();
+        let issue = |line: u64| {
+            let place = self.bytes.as_ptr().wrapping_add(line as usize * LINE_BYTES);
+            mode.issue(place, size_of::<u64>())
+        };
+        let mut tickets = [None; Self::MAX_IN_FLIGHT];
+        let mut read = 0u64;
+        let start = Instant::now();
+        loop {
+            for _ in 0..LINES.div_ceil(in_flight) {
+                for (line, ticket) in lanes.iter_mut().zip(&mut tickets) {
+                    if M::INTERLEAVED {
+                        if let Some(ticket) = ticket.take() {
+                            mode.arrive(ticket);
+                        }
+                        *line = word_at(self.bytes, *line);
+                        *ticket = Some(issue(*line));
+                    } else {
+                        mode.arrive(issue(*line));
+                        *line = word_at(self.bytes, *line);
+                    }
+                }
+                read += in_flight as u64;
+            }
+            let elapsed = start.elapsed();
+            if elapsed >= time {
+                black_box(&lanes);
+                return elapsed.as_nanos() as f64 / read as f64;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tierra_interleave::{Interleaved, Plain};
+
+    use super::*;
+
+    #[test]
+    fn every_number_in_flight_is_measured() {
+        let mut bytes = vec![0; 1 << 16];
+        let chase = Chase::lay(&mut bytes);
+        for in_flight in [0, 1, 2, 7, 64, 1000] {
+            let time = Duration::from_micros(100);
+            assert!(chase.ns_per_line::<Plain>(in_flight, time) > 0.0);
+            assert!(chase.ns_per_line::<Interleaved>(in_flight, time) > 0.0);
+        }
+    }
+
+    #[test]
+    fn tiny_memory_is_chased_or_refused() {
+        let mut none = [0u8; 63];
+        assert_eq!(
+            Chase::lay(&mut none).ns_per_line::<Plain>(4, Duration::ZERO),
+            0.0
+        );
+        let mut one = [0u8; 64];
+        assert!(Chase::lay(&mut one).ns_per_line::<Plain>(4, Duration::ZERO) > 0.0);
+    }
+}

@@ -1,0 +1,214 @@
+//! The promise of emulation: far memory is as slow as asked and near memory is not, whoever turns it on; and no
+//! answer changes.
+//!
+//! Times are bounded from below by settings so slow that no machine is slower by itself, and from above only
+//! by the sum of all waits that must not happen. The setting is the process's, so the tests take turns.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tierra_interleave::{Cx, Execution, GroupSize, Mode, map_into};
+use tierra_memory::emulation::{self, EmulationError, FarMemory, begin_read, count_as_far};
+use tierra_memory::measure::record;
+use tierra_memory::{Pool, PoolOptions, Region, Speed, in_mode, persist};
+
+/// Emulates a setting until dropped.
+struct Emulation(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
+
+fn emulate(setting: &str) -> Emulation {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    emulation::set(emulation::parse(setting).unwrap()).unwrap();
+    Emulation(turn)
+}
+
+impl Drop for Emulation {
+    fn drop(&mut self) {
+        emulation::set(None).unwrap();
+    }
+}
+
+/// Follows the bytes of a region from line to line, `steps` times.
+async fn walk<M: Mode>(cx: Cx<M>, lines: &[[u8; 64]], start: usize, steps: usize) -> usize {
+    let mut at = start;
+    for _ in 0..steps {
+        at = (at + 1 + usize::from(cx.load(&lines[at]).await[0])) % lines.len();
+    }
+    at
+}
+
+fn walk_all(lines: &[[u8; 64]], execution: Execution, starts: usize) -> (Vec<usize>, Duration) {
+    let mut ends = vec![0; starts];
+    let start = Instant::now();
+    in_mode!(execution, M => map_into(
+        GroupSize::DEFAULT,
+        0..starts,
+        |cx: Cx<M>, start| walk(cx, lines, start * 97, 5),
+        &mut ends,
+    ));
+    (ends, start.elapsed())
+}
+
+fn lines(bytes: &[u8]) -> &[[u8; 64]] {
+    bytes.as_chunks().0
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn far_lookups_wait_near_ones_do_not_and_answers_agree() {
+    let (mut far, mut near) = (
+        Region::near(4 << 20).unwrap(),
+        Region::near(4 << 20).unwrap(),
+    );
+    for region in [&mut far, &mut near] {
+        (0..region.len()).for_each(|at| region[at] = (at / 64 * 31) as u8);
+    }
+    let counted = count_as_far(&far[..]);
+    let expected = walk_all(lines(&near), Execution::Plain, 8).0;
+    {
+        // 8 walks of 5 steps at 2 ms: 80 ms one after the other, 10 ms when all 8 overlap.
+        let _on = emulate("latency=2ms");
+        let (plain, took) = walk_all(lines(&far), Execution::Plain, 8);
+        assert_eq!(plain, expected);
+        assert!(took >= 80 * MS, "{took:?}");
+        let (interleaved, took) = walk_all(lines(&far), Execution::Interleaved, 8);
+        assert_eq!(interleaved, expected);
+        assert!(took >= 10 * MS && took < 80 * MS, "{took:?}");
+        for execution in Execution::ALL {
+            let (ends, took) = walk_all(lines(&near), execution, 8);
+            assert_eq!(ends, expected);
+            assert!(took < 10 * MS, "{took:?}");
+        }
+    }
+    {
+        let _on = emulate("latency=2ms,overlap=10");
+        let (ends, took) = walk_all(lines(&far), Execution::Plain, 8);
+        assert_eq!(ends, expected);
+        assert!(
+            took >= 6 * MS && took < 80 * MS,
+            "the lower bound: {took:?}"
+        );
+    }
+    {
+        let _on = emulate("latency=2ms,cache=1MiB");
+        assert!(walk_all(lines(&far), Execution::Plain, 8).1 >= 60 * MS);
+        let (_, again) = walk_all(lines(&far), Execution::Plain, 8);
+        assert!(again < 10 * MS, "cached by now: {again:?}");
+    }
+    {
+        let _on = emulate("latency=2ms,far=everything");
+        assert!(walk_all(lines(&near), Execution::Plain, 8).1 >= 80 * MS);
+    }
+    let _off = emulate("off");
+    assert!(walk_all(lines(&far), Execution::Plain, 8).1 < 10 * MS);
+    drop(counted);
+}
+
+#[test]
+fn far_pools_are_far_and_near_pools_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    for (speed, is_slow) in [(Speed::Far, true), (Speed::Near, false)] {
+        let path = dir.path().join(speed.to_string());
+        let options = PoolOptions {
+            speed,
+            ..PoolOptions::default()
+        };
+        let pool = Pool::create(&path, &options).unwrap();
+        // Beyond the pool's first length, so that growing is seen as well.
+        let mut writer = pool.allocate(8 << 20, 1).unwrap();
+        writer.fill(3);
+        let extent = writer.finish().unwrap();
+        let bytes = pool.bytes(extent);
+        let _on = emulate("latency=2ms");
+        let end = lines(&bytes[bytes.len() - (1 << 20)..]);
+        assert_eq!(walk_all(end, Execution::Plain, 8).1 >= 80 * MS, is_slow);
+        let start = Instant::now();
+        drop(begin_read(&bytes[..4096]));
+        assert_eq!(start.elapsed() >= 2 * MS, is_slow);
+    }
+}
+
+#[test]
+fn scans_flushes_and_copies_take_their_bandwidth() {
+    let mut far = Region::near(4 << 20).unwrap();
+    let near = vec![1u8; 1 << 20];
+    let _counted = count_as_far(&far[..]);
+    let timed = |work: &mut dyn FnMut()| {
+        let start = Instant::now();
+        work();
+        start.elapsed()
+    };
+    // A mebibyte at 50 MB/s: 21 ms.
+    let _on = emulate(
+        "sequential=50MB/s,random=50MB/s,sequential-write=50MB/s,random-write=50MB/s,persist=3ms",
+    );
+    let scan = timed(&mut || {
+        far[..1 << 20]
+            .chunks(4096)
+            .for_each(|block| drop(begin_read(block)))
+    });
+    assert!(scan >= 20 * MS, "{scan:?}");
+    let scan = timed(&mut || near.chunks(4096).for_each(|block| drop(begin_read(block))));
+    assert!(scan < 20 * MS, "{scan:?}");
+    let copy = timed(&mut || persist::copy_nontemporal(&mut far[1 << 20..2 << 20], &near));
+    assert!(copy >= 23 * MS, "{copy:?}");
+    assert_eq!(far[1 << 20..2 << 20], near);
+    let durable = timed(&mut || persist::persist(&far[..64]));
+    assert!(durable >= 3 * MS, "{durable:?}");
+    let many = timed(&mut || {
+        far.chunks(64).take(5).for_each(persist::flush);
+        persist::fence();
+    });
+    assert!(many >= 3 * MS && many < 15 * MS, "one fence: {many:?}");
+    let near_copy = timed(&mut || persist::persist(&near[..64]));
+    assert!(near_copy < 3 * MS, "{near_copy:?}");
+}
+
+#[test]
+fn threads_share_the_bandwidth() {
+    let far = Region::near(4 << 20).unwrap();
+    let _counted = count_as_far(&far[..]);
+    // 2 MiB in all at 100 MB/s: 21 ms, however many threads read.
+    let _on = emulate("sequential=100MB/s,random=100MB/s");
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for part in far[..2 << 20].chunks(512 << 10) {
+            scope.spawn(move || part.chunks(4096).for_each(|block| drop(begin_read(block))));
+        }
+    });
+    assert!(start.elapsed() >= 20 * MS, "{:?}", start.elapsed());
+}
+
+#[test]
+fn replays_wait_like_lookups_do() {
+    let far = Region::near(4 << 20).unwrap();
+    let _counted = count_as_far(&far[..]);
+    let _on = emulate("latency=2ms");
+    let (_, trace) = record(|| walk_all(lines(&far), Execution::Interleaved, 8));
+    assert_eq!(trace.lines(), 40);
+    assert!(trace.replay(1) >= 40 * MS);
+    let overlapped = trace.replay(10);
+    assert!(
+        overlapped >= 8 * MS && overlapped < 40 * MS,
+        "{overlapped:?}"
+    );
+}
+
+#[test]
+fn settings_are_refused_and_the_old_one_stays() {
+    let _on = emulate("cxl");
+    let senseless = FarMemory {
+        misses_in_flight: 0,
+        ..FarMemory::CXL
+    };
+    assert!(matches!(
+        emulation::set(Some(senseless)),
+        Err(EmulationError::Senseless {
+            field: "misses",
+            ..
+        })
+    ));
+    assert_eq!(emulation::current(), Some(FarMemory::CXL));
+    assert!(emulation::is_on());
+}
