@@ -103,7 +103,7 @@ fn measure<K: Value>(mb: usize, greatest: u64) -> Result<(), tierra_memory::Regi
 
     let ways: [(&str, &Way<'_, K>); 6] = [
         ("tree batched", &|keys, ranks| {
-            searcher.lower_bounds::<Interleaved>(keys, ranks)
+            searcher.lower_bounds::<Interleaved>(keys, ranks);
         }),
         ("tree interleaved", &|keys, ranks| {
             one_by_one::<Interleaved, _, _>(keys, |cx, key| searcher.lower_bound(cx, key), ranks);

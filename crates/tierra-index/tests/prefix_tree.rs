@@ -29,6 +29,14 @@ fn check(strings: &[Bytes], wanted: &[Bytes]) -> PrefixTree {
         ));
         assert!(ranks == expected, "{execution}, one by one");
         ranks.fill(Some(usize::MAX));
+        in_mode!(execution, M => map_into(
+            GroupSize::DEFAULT,
+            wanted,
+            |cx: Cx<M>, wanted| tree.find_by_halving(cx, strings, wanted),
+            &mut ranks,
+        ));
+        assert!(ranks == expected, "{execution}, by halving");
+        ranks.fill(Some(usize::MAX));
         in_mode!(execution, M => {
             tree.find_all::<M, _, _>(strings, wanted, |index, rank| ranks[index] = rank);
         });

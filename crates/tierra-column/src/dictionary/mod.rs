@@ -23,7 +23,7 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
-use tierra_interleave::{Cx, Execution, GroupSize, Mode, for_each, in_mode};
+use tierra_interleave::{Cx, Execution, Mode, in_mode};
 
 pub use builder::DictionaryBuilder;
 pub use merge::Remapping;
@@ -31,7 +31,7 @@ pub use merge::Remapping;
 use crate::error::FormatError;
 use crate::filter::{Filter, Resolved, ValueSet};
 use crate::logical_type::{LogicalType, Physical};
-use crate::ordinal::{self, OrdinalType};
+use crate::ordinal::OrdinalType;
 use crate::value::{Cell, Value};
 use search::Order;
 
@@ -59,14 +59,6 @@ impl Values {
             Values::Strings(values) => values.len(),
         }
     }
-
-    /// The value's image in a search: its ordinal, or its first eight bytes.
-    fn key(&self, code: u32) -> u64 {
-        match self {
-            Values::Ordinals(values) => values[code as usize],
-            Values::Strings(values) => ordinal::of_prefix(values.value(code as usize).as_bytes()),
-        }
-    }
 }
 
 /// A merge is due when more than one value in this many is in the delta.
@@ -75,13 +67,11 @@ const VALUES_PER_DELTA: usize = 10;
 impl Dictionary {
     /// `values` of which the first `main_len` ascend strictly, and all differ.
     fn new(ty: LogicalType, generation: u64, values: Values, main_len: usize) -> Dictionary {
-        let len = values.len() as u32;
-        let main_len = main_len as u32;
         Dictionary {
             ty,
             generation,
-            main: Order::ascending(&values, 0..main_len),
-            delta: Order::sorting(&values, main_len..len),
+            main: Order::ascending(&values, main_len),
+            delta: Order::sorting(&values, main_len as u32..values.len() as u32),
             values,
         }
     }
@@ -199,24 +189,87 @@ impl Dictionary {
         }
     }
 
-    /// The code of `value`, if it has one: one lookup of a group.
-    async fn code_of<M: Mode>(&self, cx: Cx<M>, value: &Value) -> Option<u32> {
-        match self.main.find(cx, &self.values, value).await {
-            None if self.delta.len() > 0 => self.delta.find(cx, &self.values, value).await,
-            found => found,
-        }
-    }
-
     /// The codes of many values, in their order; `None` for a value that has none.
     pub fn code_of_many(&self, values: &[Value], execution: Execution) -> Vec<Option<u32>> {
         let mut codes = vec![None; values.len()];
-        in_mode!(execution, M => for_each(
-            GroupSize::DEFAULT,
-            values,
-            |cx: Cx<M>, value| self.code_of(cx, value),
-            |index, code| codes[index] = code,
-        ));
+        match &self.values {
+            Values::Ordinals(_) => {
+                let (places, wanted): (Vec<usize>, Vec<u64>) = values
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(place, value)| match value {
+                        Value::Ordinal(value) => Some((place, *value)),
+                        _ => None,
+                    })
+                    .unzip();
+                self.find_ordinals(&wanted, execution, |index, code| {
+                    codes[places[index]] = Some(code);
+                });
+            }
+            Values::Strings(strings) => {
+                let (places, wanted): (Vec<usize>, Vec<&[u8]>) = values
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(place, value)| match value {
+                        Value::Bytes(value) => Some((place, &**value)),
+                        _ => None,
+                    })
+                    .unzip();
+                self.find_strings(strings, &wanted, execution, |index, code| {
+                    codes[places[index]] = Some(code);
+                });
+            }
+        }
         codes
+    }
+
+    /// Calls `found` with the index and the code of each value that has one, in no particular order.
+    fn find_ordinals(
+        &self,
+        wanted: &[u64],
+        execution: Execution,
+        mut found: impl FnMut(usize, u32),
+    ) {
+        in_mode!(execution, M => {
+            let mut missing = Vec::new();
+            self.main.find_ordinals::<M>(wanted, |index, code| match code {
+                Some(code) => found(index, code),
+                None => missing.push(index),
+            });
+            if self.delta.len() > 0 && !missing.is_empty() {
+                let wanted: Vec<u64> = missing.iter().map(|&index| wanted[index]).collect();
+                self.delta.find_ordinals::<M>(&wanted, |index, code| {
+                    if let Some(code) = code {
+                        found(missing[index], code);
+                    }
+                });
+            }
+        });
+    }
+
+    /// [`Dictionary::find_ordinals`] of strings.
+    fn find_strings<W: AsRef<[u8]>>(
+        &self,
+        strings: &StringViewArray,
+        wanted: &[W],
+        execution: Execution,
+        mut found: impl FnMut(usize, u32),
+    ) {
+        in_mode!(execution, M => {
+            let mut missing = Vec::new();
+            self.main.find_strings::<M, _>(strings, wanted, |index, code| match code {
+                Some(code) => found(index, code),
+                None => missing.push(index),
+            });
+            if self.delta.len() > 0 && !missing.is_empty() {
+                let wanted: Vec<&[u8]> = missing.iter().map(|&index| wanted[index].as_ref()).collect();
+                self.delta.find_strings::<M, _>(strings, &wanted, |index, code| {
+                    if let Some(code) = code {
+                        found(missing[index], code);
+                    }
+                });
+            }
+        });
     }
 
     /// The filter on codes that `predicate` makes: evaluated once per value instead of once per
@@ -266,10 +319,7 @@ impl Dictionary {
                         .filter(|&code| self.is_member(values, code))
                         .for_each(set);
                 } else {
-                    self.code_of_many(&values.values(), execution)
-                        .into_iter()
-                        .flatten()
-                        .for_each(set);
+                    self.find_members(values, execution, set);
                 }
                 if *negated {
                     for word in &mut codes {
@@ -280,6 +330,20 @@ impl Dictionary {
             }
         }
         codes
+    }
+
+    /// Calls `found` with the code of each member of a set that has one.
+    fn find_members(&self, set: &ValueSet, execution: Execution, mut found: impl FnMut(u32)) {
+        match (&self.values, set) {
+            (Values::Ordinals(_), ValueSet::Ordinals(set)) => {
+                let members = set.within(u64::MIN, u64::MAX);
+                self.find_ordinals(members, execution, |_, code| found(code));
+            }
+            (Values::Strings(strings), ValueSet::Bytes { sorted, .. }) => {
+                self.find_strings(strings, sorted, execution, |_, code| found(code));
+            }
+            _ => {}
+        }
     }
 
     fn is_member(&self, set: &ValueSet, code: u32) -> bool {

@@ -1,133 +1,192 @@
-//! Finding a value's code: an order of some codes by value, searched in groups.
+//! Finding values' codes: an order of some codes by value, with an index above it.
 //!
-//! Beside the codes lie their *keys*, 8 bytes each: the ordinal itself, or a string's first eight
-//! bytes. A search walks the dense keys and touches strings only between equal keys.
+//! Ordinals are found by a search tree whose leaves are the values themselves where they are stored in
+//! order (half a byte a value), strings by eight bytes of each and a search tree over those (8.5 bytes
+//! a string). Front-coded strings were not chosen: predicates and results need the strings as an arrow
+//! array, which front coding would store a second time.
+//!
+//! Run one by one, values are found by binary search, the tree left aside: that is what
+//! [`Execution::Plain`](tierra_interleave::Execution::Plain) means, here as in every measurement.
 
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-use tierra_index::lower_bound;
-use tierra_interleave::{Cx, Mode};
+use arrow::array::StringViewArray;
+use tierra_index::{FETCHED_BYTES, PrefixTree, SearchTree, SortedStrings, lower_bound};
+use tierra_interleave::{Cx, GroupSize, Mode, for_each};
 
 use super::Values;
 use crate::filter::BytesRange;
-use crate::ordinal;
-use crate::value::Value;
+use crate::reader::INLINE_BYTES;
 
 /// Codes in the order of their values.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Order {
-    keys: Arc<Vec<u64>>,
     codes: Codes,
+    index: Index,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum Codes {
-    /// The code at position `p` is `first + p`: these values are stored in order.
+    /// The code at position `p` is `p`: these values are stored in order.
     Ranks {
-        first: u32,
+        len: usize,
     },
     Sorted(Arc<Vec<u32>>),
 }
 
+/// Finds positions of the order.
+#[derive(Clone)]
+enum Index {
+    Ordinals {
+        /// In order as far as there are codes; the dictionary's own where these are stored in order.
+        ascending: Arc<Vec<u64>>,
+        tree: Arc<SearchTree<u64>>,
+    },
+    Strings(Arc<PrefixTree>),
+}
+
+/// Ordinals looked up together: their leaves are still near when they are compared.
+const ORDINALS_TOGETHER: usize = 512;
+
 impl Order {
-    /// Of codes whose values ascend already.
-    pub(super) fn ascending(values: &Values, codes: Range<u32>) -> Order {
-        Order {
-            codes: Codes::Ranks { first: codes.start },
-            keys: Arc::new(codes.map(|code| values.key(code)).collect()),
-        }
+    /// Of the first `len` codes, whose values ascend already.
+    pub(super) fn ascending(values: &Values, len: usize) -> Order {
+        let codes = Codes::Ranks { len };
+        let index = match values {
+            Values::Ordinals(values) => Index::Ordinals {
+                ascending: Arc::clone(values),
+                tree: Arc::new(SearchTree::new(&values[..len])),
+            },
+            Values::Strings(strings) => Index::of_strings(strings, &codes),
+        };
+        Order { codes, index }
     }
 
     /// Of codes in any order.
     pub(super) fn sorting(values: &Values, codes: Range<u32>) -> Order {
-        let mut sorted: Vec<(u64, u32)> = codes.map(|code| (values.key(code), code)).collect();
         match values {
-            Values::Ordinals(_) => sorted.sort_unstable(),
-            Values::Strings(strings) => sorted.sort_unstable_by(|&(a, x), &(b, y)| {
-                a.cmp(&b)
-                    .then_with(|| strings.value(x as usize).cmp(strings.value(y as usize)))
-            }),
-        }
-        Order {
-            keys: Arc::new(sorted.iter().map(|&(key, _)| key).collect()),
-            codes: Codes::Sorted(Arc::new(sorted.into_iter().map(|(_, code)| code).collect())),
+            Values::Ordinals(values) => {
+                let of = |code: u32| (values[code as usize], code);
+                let mut sorted: Vec<(u64, u32)> = codes.map(of).collect();
+                sorted.sort_unstable();
+                let (ascending, codes): (Vec<u64>, Vec<u32>) = sorted.into_iter().unzip();
+                Order {
+                    index: Index::Ordinals {
+                        tree: Arc::new(SearchTree::new(&ascending)),
+                        ascending: Arc::new(ascending),
+                    },
+                    codes: Codes::Sorted(Arc::new(codes)),
+                }
+            }
+            Values::Strings(strings) => {
+                let mut codes: Vec<u32> = codes.collect();
+                codes.sort_unstable_by_key(|&code| strings.value(code as usize));
+                let codes = Codes::Sorted(Arc::new(codes));
+                Order {
+                    index: Index::of_strings(strings, &codes),
+                    codes,
+                }
+            }
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.keys.len()
+        self.codes.len()
     }
 
+    /// Bytes beside the dictionary's values.
     pub(super) fn len_bytes(&self) -> usize {
         let codes = match &self.codes {
             Codes::Ranks { .. } => 0,
-            Codes::Sorted(codes) => codes.len() * size_of::<u32>(),
+            Codes::Sorted(codes) => size_of_val(&codes[..]),
         };
-        self.keys.len() * size_of::<u64>() + codes
+        let index = match (&self.index, &self.codes) {
+            (Index::Ordinals { tree, .. }, Codes::Ranks { .. }) => tree.len_bytes(),
+            (Index::Ordinals { tree, ascending }, Codes::Sorted(_)) => {
+                tree.len_bytes() + size_of_val(&ascending[..])
+            }
+            (Index::Strings(tree), _) => tree.len_bytes(),
+        };
+        codes + index
     }
 
     /// The code at a position of the order.
     #[inline]
     pub(super) fn code(&self, position: usize) -> u32 {
-        match &self.codes {
-            Codes::Ranks { first } => first + position as u32,
-            Codes::Sorted(codes) => codes[position],
+        self.codes.at(position)
+    }
+
+    /// Looks up ordinals: `found` gets the index of each and its code, if it has one, in no particular
+    /// order. Of a column of strings, none has.
+    pub(super) fn find_ordinals<M: Mode>(
+        &self,
+        wanted: &[u64],
+        mut found: impl FnMut(usize, Option<u32>),
+    ) {
+        let Index::Ordinals { ascending, tree } = &self.index else {
+            return (0..wanted.len()).for_each(|index| found(index, None));
+        };
+        let ascending = &ascending[..self.len()];
+        let mut resolve = |index: usize, position: usize| {
+            let is_there = ascending.get(position) == Some(&wanted[index]);
+            found(index, is_there.then(|| self.code(position)));
+        };
+        if !M::INTERLEAVED {
+            let search = |cx: Cx<M>, &ordinal: &u64| lower_bound(cx, ascending, ordinal);
+            for_each(GroupSize::DEFAULT, wanted, search, resolve);
+            return;
+        }
+        let searcher = tree.over(ascending);
+        let mut positions = [0; ORDINALS_TOGETHER];
+        let mut first = 0;
+        for wanted in wanted.chunks(ORDINALS_TOGETHER) {
+            let positions = &mut positions[..wanted.len()];
+            searcher.lower_bounds::<M>(wanted, positions);
+            for position in positions {
+                resolve(first, *position);
+                first += 1;
+            }
         }
     }
 
-    /// The code whose value equals `value`.
-    pub(super) async fn find<M: Mode>(
+    /// Looks up strings among those of the dictionary, as [`Order::find_ordinals`].
+    pub(super) fn find_strings<M: Mode, W: AsRef<[u8]>>(
         &self,
-        cx: Cx<M>,
-        values: &Values,
-        value: &Value,
-    ) -> Option<u32> {
-        let (key, bytes) = match value {
-            Value::Ordinal(ordinal) => (*ordinal, None),
-            Value::Bytes(bytes) => (ordinal::of_prefix(bytes), Some(&**bytes)),
-            Value::Wide(_) => return None,
+        strings: &StringViewArray,
+        wanted: &[W],
+        mut found: impl FnMut(usize, Option<u32>),
+    ) {
+        let Index::Strings(tree) = &self.index else {
+            return (0..wanted.len()).for_each(|index| found(index, None));
         };
-        let low = lower_bound(cx, &self.keys, key).await;
-        if self.keys.get(low) != Some(&key) {
-            return None;
+        let strings = InOrder {
+            strings,
+            codes: &self.codes,
+        };
+        let resolve = |index: usize, position: Option<usize>| {
+            found(index, position.map(|position| self.code(position)));
+        };
+        if !M::INTERLEAVED {
+            for_each(
+                GroupSize::DEFAULT,
+                wanted,
+                |cx: Cx<M>, wanted| tree.find_by_halving(cx, &strings, wanted.as_ref()),
+                resolve,
+            );
+            return;
         }
-        let (strings, bytes) = match (values, bytes) {
-            (Values::Ordinals(_), None) => return Some(self.code(low)),
-            (Values::Strings(strings), Some(bytes)) => (strings, bytes),
-            _ => return None,
-        };
-        // Among equal keys the strings themselves decide.
-        let mut low = low;
-        let mut len = match key.checked_add(1) {
-            Some(next) if self.keys.get(low + 1) == Some(&key) => {
-                lower_bound(cx, &self.keys[low..], next).await
-            }
-            Some(_) => 1,
-            None => self.keys.len() - low,
-        };
-        while len > 0 {
-            let half = len / 2;
-            let code = self.code(low + half);
-            let view = *cx.load(&strings.views()[code as usize]).await;
-            let found = strings.value(code as usize).as_bytes();
-            if view as u32 as usize > crate::reader::INLINE_BYTES {
-                // One line decides nearly always: the bytes behind the common prefix.
-                cx.load(&found[0]).await;
-            }
-            match found.cmp(bytes) {
-                std::cmp::Ordering::Equal => return Some(code),
-                std::cmp::Ordering::Less => (low, len) = (low + half + 1, len - half - 1),
-                std::cmp::Ordering::Greater => len = half,
-            }
-        }
-        None
+        tree.find_all::<M, _, _>(&strings, wanted, resolve);
     }
 
     /// Codes of ordinals between two, both included.
     pub(super) fn between(&self, low: u64, high: u64) -> impl Iterator<Item = u32> {
-        let from = self.keys.partition_point(|&key| key < low);
-        let to = self.keys.partition_point(|&key| key <= high);
+        let ascending = match &self.index {
+            Index::Ordinals { ascending, .. } => &ascending[..self.len()],
+            Index::Strings(_) => &[],
+        };
+        let from = ascending.partition_point(|&value| value < low);
+        let to = ascending.partition_point(|&value| value <= high);
         (from..to).map(|position| self.code(position))
     }
 
@@ -163,5 +222,62 @@ impl Order {
             Bound::Excluded(high) => rank(&|value| value < &**high),
         };
         (from..to).map(|position| self.code(position))
+    }
+}
+
+impl Codes {
+    fn len(&self) -> usize {
+        match self {
+            Codes::Ranks { len } => *len,
+            Codes::Sorted(codes) => codes.len(),
+        }
+    }
+
+    #[inline]
+    fn at(&self, position: usize) -> u32 {
+        match self {
+            Codes::Ranks { .. } => position as u32,
+            Codes::Sorted(codes) => codes[position],
+        }
+    }
+}
+
+impl Index {
+    fn of_strings(strings: &StringViewArray, codes: &Codes) -> Index {
+        Index::Strings(Arc::new(PrefixTree::new(&InOrder { strings, codes })))
+    }
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Order of {} codes", self.len())
+    }
+}
+
+/// A dictionary's strings in order.
+struct InOrder<'a> {
+    strings: &'a StringViewArray,
+    codes: &'a Codes,
+}
+
+impl SortedStrings for InOrder<'_> {
+    fn len(&self) -> usize {
+        self.codes.len()
+    }
+
+    fn get(&self, rank: usize) -> &[u8] {
+        self.strings.value(self.codes.at(rank) as usize).as_bytes()
+    }
+
+    async fn load<M: Mode>(&self, cx: Cx<M>, rank: usize) -> &[u8] {
+        let code = self.codes.at(rank) as usize;
+        // The view has the length, and short strings whole.
+        cx.load(&self.strings.views()[code]).await;
+        let bytes = self.strings.value(code).as_bytes();
+        if bytes.len() > INLINE_BYTES {
+            cx.load_bytes(&bytes[..bytes.len().min(FETCHED_BYTES)])
+                .await;
+        }
+        bytes
     }
 }

@@ -31,9 +31,10 @@ mod build;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use tierra_interleave::{Cx, GroupSize, Mode, for_each};
+use tierra_interleave::{Cx, GroupReport, GroupSize, Mode, for_each};
 
 use crate::hash::HashIndex;
+use crate::sorted::lower_bound;
 use crate::tree::SearchTree;
 
 /// Bytes that a key takes from a string.
@@ -148,6 +149,29 @@ impl PrefixTree {
         self.resolve(cx, strings, wanted, position).await
     }
 
+    /// As [`find`](Self::find), but the keys of the first layer are searched by halving them, as if there
+    /// were no tree: what the tree is measured against.
+    ///
+    /// # Panics
+    ///
+    /// As [`find`](Self::find).
+    pub async fn find_by_halving<M, S>(
+        &self,
+        cx: Cx<M>,
+        strings: &S,
+        wanted: &[u8],
+    ) -> Option<usize>
+    where
+        M: Mode,
+        S: SortedStrings + ?Sized,
+    {
+        self.check(strings);
+        let layer = &self.layers[0];
+        let key = key_of(wanted, layer.skip)?;
+        let position = lower_bound(cx, &layer.keys, key).await;
+        self.resolve(cx, strings, wanted, position).await
+    }
+
     /// The ranks of many strings, as [`find`](Self::find): `found` is called with the index of each and
     /// its rank, in no particular order. The first layer's tree is gone down in batches.
     ///
@@ -159,7 +183,8 @@ impl PrefixTree {
         strings: &S,
         wanted: &[W],
         mut found: impl FnMut(usize, Option<usize>),
-    ) where
+    ) -> GroupReport
+    where
         M: Mode,
         S: SortedStrings + ?Sized,
         W: AsRef<[u8]>,
@@ -169,6 +194,7 @@ impl PrefixTree {
         let searcher = layer.tree.over(&layer.keys);
         let mut keys = Vec::with_capacity(KEYS_TOGETHER.min(wanted.len()));
         let mut positions = vec![0; KEYS_TOGETHER.min(wanted.len())];
+        let mut report = GroupReport::default();
         for (number, together) in wanted.chunks(KEYS_TOGETHER).enumerate() {
             keys.clear();
             // One that is too short to have a key is not there: any position finds that out.
@@ -178,8 +204,8 @@ impl PrefixTree {
                     .map(|wanted| key_of(wanted.as_ref(), layer.skip).unwrap_or(0)),
             );
             let positions = &mut positions[..together.len()];
-            searcher.lower_bounds::<M>(&keys, positions);
-            for_each(
+            report.suspensions += searcher.lower_bounds::<M>(&keys, positions).suspensions;
+            report += for_each(
                 GroupSize::DEFAULT,
                 together.iter().zip(&*positions),
                 |cx: Cx<M>, (wanted, &position)| {
@@ -188,6 +214,7 @@ impl PrefixTree {
                 |index, rank| found(number * KEYS_TOGETHER + index, rank),
             );
         }
+        report
     }
 
     /// The rank of `wanted`, given the position of its key in the first layer.

@@ -30,7 +30,7 @@ mod batch;
 mod key;
 mod separators;
 
-use tierra_interleave::{Cx, Mode};
+use tierra_interleave::{Cx, GroupReport, Mode};
 
 use crate::lines::Lines;
 use arch::Available;
@@ -157,11 +157,21 @@ impl<K: Key> Searcher<'_, K> {
     /// next node while the others are compared. In a mode that is not interleaved nothing is fetched
     /// ahead, though the processor may overlap what it sees coming.
     ///
+    /// Every node fetched ahead counts as a suspension: the key gave way to the others meanwhile.
+    ///
     /// # Panics
     ///
     /// If there are more or fewer places than keys.
-    pub fn lower_bounds<M: Mode>(self, keys: &[K], ranks: &mut [usize]) {
+    pub fn lower_bounds<M: Mode>(self, keys: &[K], ranks: &mut [usize]) -> GroupReport {
         self.lower_bounds_with::<M>(self.tree.level, keys, ranks);
+        let fetched = match M::INTERLEAVED && self.sorted.len() >= LANES {
+            true => self.tree.levels.len() - self.tree.nearest + 1,
+            false => 0,
+        };
+        GroupReport {
+            lookups: keys.len() as u64,
+            suspensions: (keys.len() * fetched) as u64,
+        }
     }
 
     fn lower_bounds_with<M: Mode>(self, level: Available, keys: &[K], ranks: &mut [usize]) {

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 use proptest::prelude::*;
-use tierra_interleave::{Cx, Execution, GroupSize, in_mode, map_into};
+use tierra_interleave::{Cx, Execution, GroupSize, Interleaved, Plain, in_mode, map_into};
 
 use super::*;
 
@@ -84,6 +84,15 @@ fn a_level_too_large_to_stay_near_is_waited_for() {
     assert!(tree.len_bytes() < len * size_of::<u32>() * 10 / 155);
     let keys: Vec<u32> = (0..3000).map(|i| i * 2_654_435).collect();
     check(&sorted, &keys);
+    let mut ranks = [0; 10];
+    let mut report = tree
+        .over(&sorted)
+        .lower_bounds::<Interleaved>(&keys[..10], &mut ranks);
+    assert_eq!((report.lookups, report.suspensions), (10, 30));
+    report = tree
+        .over(&sorted)
+        .lower_bounds::<Plain>(&keys[..10], &mut ranks);
+    assert_eq!((report.lookups, report.suspensions), (10, 0));
 }
 
 #[test]
@@ -95,7 +104,7 @@ fn an_unsorted_slice_gives_some_rank() {
     let tree = SearchTree::new(&sorted);
     let mut ranks = vec![usize::MAX; values.len()];
     tree.over(&values)
-        .lower_bounds::<tierra_interleave::Interleaved>(&values, &mut ranks);
+        .lower_bounds::<Interleaved>(&values, &mut ranks);
     assert!(ranks.iter().all(|&rank| rank <= values.len()));
 }
 
@@ -111,8 +120,7 @@ fn another_slice_is_refused() {
 fn too_few_places_are_refused() {
     let sorted: Vec<u32> = (0..100).collect();
     let tree = SearchTree::new(&sorted);
-    tree.over(&sorted)
-        .lower_bounds::<tierra_interleave::Plain>(&[1, 2], &mut [0]);
+    tree.over(&sorted).lower_bounds::<Plain>(&[1, 2], &mut [0]);
 }
 
 proptest! {
