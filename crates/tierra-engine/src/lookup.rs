@@ -5,7 +5,8 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Cell, LogicalType, Value};
-use tierra_interleave::{Cx, Execution, GroupSize, for_each, in_mode};
+use tierra_interleave::{Cx, Execution, GroupSize, for_each};
+use tierra_memory::in_mode;
 
 use crate::cells::{cell_of, gather};
 use crate::error::{LookupError, ScanError};

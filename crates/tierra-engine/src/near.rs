@@ -6,6 +6,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use tierra_memory::emulation::begin_read;
 use tierra_memory::{Budget, Region, Reservation};
 
 use crate::space::OwnedExtent;
@@ -60,7 +61,9 @@ pub(crate) fn copy_extents(
     };
     for (extent, place) in extents.iter().zip(&places) {
         if let Some(CopyAt(at)) = *place {
+            let reading = begin_read(extent);
             region[at..at + extent.len()].copy_from_slice(extent);
+            drop(reading);
         }
     }
     (

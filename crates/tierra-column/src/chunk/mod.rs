@@ -144,6 +144,15 @@ impl<'a> Chunk<'a> {
         self.entry(block).len_bytes as usize
     }
 
+    /// The block as it is stored, where it lies: what a scan is about to read in order.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn stored_block(&self, block: usize) -> &'a [u8] {
+        let entry = self.entry(block);
+        &self.block_and_beyond(&entry)[..entry.len_bytes as usize]
+    }
+
     /// Checks the block's checksum.
     ///
     /// # Errors
@@ -153,8 +162,7 @@ impl<'a> Chunk<'a> {
     /// If there is no such block.
     pub fn verify_block(&self, block: usize) -> Result<(), FormatError> {
         let entry = self.entry(block);
-        let bytes = &self.block_and_beyond(&entry)[..entry.len_bytes as usize];
-        let computed = crc32c::crc32c(bytes);
+        let computed = crc32c::crc32c(self.stored_block(block));
         if computed == entry.crc {
             return Ok(());
         }

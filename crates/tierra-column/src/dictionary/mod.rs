@@ -23,7 +23,8 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
-use tierra_interleave::{Cx, Execution, Mode, in_mode};
+use tierra_interleave::{Cx, Execution, Mode};
+use tierra_memory::in_mode;
 
 pub use builder::DictionaryBuilder;
 pub use merge::Remapping;

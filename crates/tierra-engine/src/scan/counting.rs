@@ -1,6 +1,8 @@
-//! What a cursor reads, counted once per block and column however often it is looked at.
+//! What a cursor reads, counted (and, where far memory is emulated, charged) once per block and column
+//! however often it is looked at.
 
 use tierra_memory::Speed;
+use tierra_memory::emulation::{Transfer, begin_read};
 
 use super::ScanCounters;
 use crate::segment::Segment;
@@ -35,19 +37,23 @@ impl Counting {
         self.read = 0;
     }
 
-    pub(super) fn read(&mut self, segment: &Segment, column: usize, block: usize) {
+    /// A block is about to be read: what is returned is held until it was.
+    pub(super) fn read(&mut self, segment: &Segment, column: usize, block: usize) -> Transfer {
         let last = &mut self.last[column].0;
         if *last == self.serial {
-            return;
+            // Cached since it was read a moment ago.
+            return begin_read(&[]);
         }
         *last = self.serial;
         self.read += 1;
         self.counters.blocks_read += 1;
-        let bytes = segment.chunk(column).block_bytes(block) as u64;
+        let stored = segment.chunk(column).stored_block(block);
+        let bytes = stored.len() as u64;
         match segment.speed(column) {
             Speed::Near => self.counters.bytes_near += bytes,
             Speed::Far => self.counters.bytes_far += bytes,
         }
+        begin_read(stored)
     }
 
     pub(super) fn decoded(&mut self, column: usize) {

@@ -188,8 +188,8 @@ impl ScanCursor {
         let mut mask = Mask::first(segment.block_rows(block));
         if self.select(segment, block, spec, &mut mask)? {
             for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
+                let _reading = self.counting.read(segment, *column, block);
                 segment.verify(spec, *column, block)?;
-                self.counting.read(segment, *column, block);
                 self.counting.decoded(*column);
                 let (chunk, dictionary) = (segment.chunk(*column), version.dictionary(*column));
                 reader
@@ -223,8 +223,8 @@ impl ScanCursor {
         for place in &self.undecided {
             let (index, condition, bound) = self.conditions.at(*place);
             let column = condition.column;
+            let _reading = self.counting.read(segment, column, block);
             segment.verify(spec, column, block)?;
-            self.counting.read(segment, column, block);
             let chunk = segment.chunk(column);
             let touched = chunk
                 .select(bound, block, mask, &mut self.scratch)
