@@ -1,6 +1,7 @@
 //! The promise of the search tree: the rank that `partition_point` gives, whatever the slice and
 //! however it lies, one by one or batched, in every mode and with every instruction set.
 
+use std::cell::RefCell;
 use std::fmt::Debug;
 
 use proptest::prelude::*;
@@ -93,6 +94,63 @@ fn a_level_too_large_to_stay_near_is_waited_for() {
         .over(&sorted)
         .lower_bounds::<Plain>(&keys[..10], &mut ranks);
     assert_eq!((report.lookups, report.suspensions), (10, 0));
+}
+
+thread_local! {
+    static ISSUED: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
+    static ARRIVED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Stands for the modes that emulate slower memory.
+#[derive(Clone, Copy, Default)]
+struct Recording;
+
+impl Mode for Recording {
+    const INTERLEAVED: bool = true;
+    const NAME: &'static str = "recording";
+    type Ticket = usize;
+
+    fn issue(self, address: *const u8, len_bytes: usize) -> usize {
+        ISSUED.with_borrow_mut(|issued| {
+            issued.push((address.addr(), len_bytes));
+            issued.len() - 1
+        })
+    }
+
+    fn arrive(self, ticket: usize) {
+        ARRIVED.with_borrow_mut(|arrived| arrived.push(ticket));
+    }
+}
+
+#[test]
+fn a_mode_sees_every_node_of_a_batch_and_its_ticket() {
+    let sorted: Vec<u32> = (0..1_000_000).collect();
+    let tree = SearchTree::new(&sorted);
+    // More than a batch, and not a multiple of one.
+    let keys: Vec<u32> = (0..1000).map(|i| i * 999).collect();
+    let report = tree
+        .over(&sorted)
+        .lower_bounds::<Recording>(&keys, &mut vec![0; keys.len()]);
+    let (issued, mut arrived) = (ISSUED.take(), ARRIVED.take());
+    assert_eq!(issued.len() as u64, report.suspensions);
+    arrived.sort_unstable();
+    assert!(
+        arrived.iter().copied().eq(0..issued.len()),
+        "each ticket comes back once"
+    );
+    let leaves = sorted.as_ptr_range();
+    let leaves = leaves.start.addr()..leaves.end.addr();
+    let of_leaves = issued
+        .iter()
+        .filter(|(address, _)| leaves.contains(address));
+    assert_eq!(of_leaves.count(), keys.len());
+    let is_inside = |&(address, len_bytes): &(usize, usize)| address + len_bytes <= leaves.end;
+    assert!(
+        issued
+            .iter()
+            .filter(|(address, _)| leaves.contains(address))
+            .all(is_inside)
+    );
 }
 
 #[test]
