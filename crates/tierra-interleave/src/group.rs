@@ -6,11 +6,12 @@
 //!
 //! Invariant: every input is answered exactly once, or something has panicked.
 
+use core::marker::PhantomData;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use crate::group_size::GroupSize;
-use crate::lanes::Group;
+use crate::lanes::{Feed, Group};
 use crate::load::Cx;
 use crate::mode::{Mode, Plain};
 
@@ -58,7 +59,8 @@ where
     Fut: Future,
     D: FnMut(usize, Fut::Output),
 {
-    let mut inputs = inputs.into_iter();
+    // Some iterators start again after their end; a group must not.
+    let inputs = inputs.into_iter().fuse();
     let mut index = 0;
     if !M::INTERLEAVED {
         for input in inputs {
@@ -72,23 +74,38 @@ where
     }
 
     let mut group = pin!(Group::new(size));
-    // Some iterators start again after their end; a group must not.
-    let mut ended = false;
-    let mut next = || {
-        if ended {
-            return None;
-        }
-        let Some(input) = inputs.next() else {
-            ended = true;
-            return None;
-        };
-        let started = lookup(Cx::of_lookup(index), input);
-        index += 1;
-        Some((index - 1, started))
+    let mut feed = Inputs {
+        inputs,
+        lookup,
+        index,
+        mode: PhantomData,
     };
     // A group takes inputs as long as there are any, so it is empty only when they have ended.
-    while group.as_mut().turn(&mut next, &mut done) != 0 {}
+    while group.as_mut().turn_fed(&mut feed, &mut done) != 0 {}
     group.report()
+}
+
+/// Inputs that become lookups in mode `M`, numbered.
+struct Inputs<M, I, F> {
+    inputs: I,
+    lookup: F,
+    index: usize,
+    mode: PhantomData<M>,
+}
+
+impl<M, I, F, Fut> Feed<usize, Fut> for Inputs<M, I, F>
+where
+    M: Mode,
+    I: Iterator,
+    F: FnMut(Cx<M>, I::Item) -> Fut,
+{
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, Fut)> {
+        let input = self.inputs.next()?;
+        let index = self.index;
+        self.index += 1;
+        Some((index, (self.lookup)(Cx::of_lookup(index), input)))
+    }
 }
 
 /// [`for_each`] with the outputs in the order of the inputs: the output of input `i` replaces

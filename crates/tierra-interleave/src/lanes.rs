@@ -14,6 +14,7 @@
 //! - The first `opened` lanes are initialised, and none beyond. `busy` counts the live ones between
 //!   turns.
 
+use core::hint::cold_path;
 use core::marker::PhantomPinned;
 use core::mem::{self, MaybeUninit};
 use core::pin::Pin;
@@ -60,7 +61,9 @@ use crate::group_size::{GroupSize, MAX_LANES};
 pub struct Group<Fut, Tag> {
     size: usize,
     opened: usize,
-    busy: usize,
+    /// Narrower than the counts of `report`: updated together with one of them as a pair, it would be
+    /// read back before its own store has arrived.
+    busy: u32,
     report: GroupReport,
     lanes: [MaybeUninit<Lane<Fut, Tag>>; MAX_LANES],
     // Lookups are pinned inside, so the whole must not move once pinned, whatever `Fut` is.
@@ -100,9 +103,20 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
     /// If `next`, a lookup or `done` panics, every lookup under way is dropped and the panic goes on;
     /// what `done` has been given stands. The group is empty then, and may be used again.
     #[inline(always)]
-    pub fn turn<N, D>(self: Pin<&mut Self>, mut next: N, mut done: D) -> usize
+    pub fn turn<N, D>(self: Pin<&mut Self>, next: N, done: D) -> usize
     where
         N: FnMut() -> Option<(Tag, Fut)>,
+        D: FnMut(Tag, Fut::Output),
+    {
+        self.turn_fed(&mut Asked(next), done)
+    }
+
+    /// [`turn`](Self::turn) with a feed, which unlike a closure can insist on being inlined: a lookup
+    /// is then made where it will lie, and a copy would wait for the very stores that it reads.
+    #[inline(always)]
+    pub(crate) fn turn_fed<N, D>(self: Pin<&mut Self>, feed: &mut N, mut done: D) -> usize
+    where
+        N: Feed<Tag, Fut>,
         D: FnMut(Tag, Fut::Output),
     {
         // SAFETY: nothing is moved out of the group: lanes are written while vacant, lookups are
@@ -111,7 +125,7 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
         let group = &mut *unwinding.0;
 
         while group.opened < group.size {
-            let Some((tag, lookup)) = next() else {
+            let Some((tag, lookup)) = feed.next() else {
                 break;
             };
             group.open(tag, lookup);
@@ -122,7 +136,8 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
             let lane = unsafe { lane.assume_init_mut() };
             loop {
                 if !lane.live {
-                    let Some((tag, lookup)) = next() else {
+                    cold_path();
+                    let Some((tag, lookup)) = feed.next() else {
                         break;
                     };
                     // SAFETY: the lane is not live.
@@ -134,6 +149,7 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
                 let Poll::Ready(output) = unsafe { lane.lookup() }.poll(&mut task) else {
                     break;
                 };
+                cold_path();
                 // SAFETY: the lookup that has just been polled is still there.
                 let tag = unsafe { lane.end() };
                 group.busy -= 1;
@@ -141,17 +157,36 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
             }
         }
         // Every lookup that is still under way has given way once in this turn.
-        group.report.suspensions += group.busy as u64;
-        let busy = group.busy;
+        group.report.suspensions += u64::from(group.busy);
+        let busy = group.len();
         mem::forget(unwinding);
         busy
+    }
+}
+
+/// Where a group's lookups come from.
+pub(crate) trait Feed<Tag, Fut> {
+    /// The next lookup, if there is one now.
+    fn next(&mut self) -> Option<(Tag, Fut)>;
+}
+
+/// A closure as a feed.
+struct Asked<N>(N);
+
+impl<N, Tag, Fut> Feed<Tag, Fut> for Asked<N>
+where
+    N: FnMut() -> Option<(Tag, Fut)>,
+{
+    #[inline(always)]
+    fn next(&mut self) -> Option<(Tag, Fut)> {
+        (self.0)()
     }
 }
 
 impl<Fut, Tag> Group<Fut, Tag> {
     /// How many lookups are under way.
     pub fn len(&self) -> usize {
-        self.busy
+        self.busy as usize
     }
 
     /// Whether no lookup is under way.

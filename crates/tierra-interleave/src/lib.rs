@@ -59,6 +59,8 @@
 mod arch;
 mod chain;
 mod counted;
+mod gate;
+mod gated;
 mod group;
 mod group_size;
 mod lanes;
@@ -69,6 +71,8 @@ mod walk;
 
 pub use chain::{Chain, Map, Then};
 pub use counted::{Counted, Counts};
+pub use gate::{Choice, Gate};
+pub use gated::{for_each_gated, map_into_gated};
 pub use group::{GroupReport, for_each, map_into, run_plain};
 pub use group_size::{GroupSize, MAX_LANES, ParseGroupSizeError};
 pub use lanes::Group;

@@ -1,5 +1,5 @@
-//! Prefetch on 64-bit ARM: `prfm pldl1keep`. The intrinsic is not stable, so it is one line of
-//! assembly.
+//! Prefetch and clock on 64-bit ARM: `prfm pldl1keep` and the virtual counter. The intrinsics are not
+//! stable, so each is a line of assembly.
 
 use core::arch::asm;
 
@@ -11,4 +11,15 @@ pub(crate) fn prefetch_line(address: *const u8) {
     unsafe {
         asm!("prfm pldl1keep, [{address}]", address = in(reg) address, options(nostack, preserves_flags, readonly));
     }
+}
+
+/// The virtual counter, read after everything before has been executed.
+#[inline]
+pub(crate) fn ticks() -> u64 {
+    let ticks: u64;
+    // SAFETY: the virtual counter is readable from user space, and reading it has no other effect.
+    unsafe {
+        asm!("isb", "mrs {ticks}, cntvct_el0", ticks = out(reg) ticks, options(nostack, nomem, preserves_flags));
+    }
+    ticks
 }

@@ -1,0 +1,426 @@
+//! A gate before a group: plain or interleaved, whichever is cheaper here and now.
+//!
+//! Whether lookups miss depends on how large a structure is, what else ran, and which keys are asked
+//! for; nothing but the clock knows all of it. So a [`Gate`] measures: it runs lookups in stretches,
+//! keeps what a lookup of each mode costs, uses the cheaper mode, and now and then probes the other
+//! with few lookups. What probing may cost is a fixed share of the time that the gate has seen, so a
+//! mode eleven times as slow is probed rarely and one nearly as good often.
+//!
+//! The policy knows no clock and no memory: [`Gate::choose`] says what to run next and
+//! [`Gate::report`] is told how long it took. Where the modes are within a few per cent of each other
+//! either is right, and the gate stays with the one it uses.
+//!
+//! Invariant: a gate's state is a few independent numbers, each plausible alone, so threads that race
+//! on them lose a measurement at worst. It decides which mode runs, never what a lookup answers.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+
+use crate::group_size::{GroupSize, MAX_LANES};
+use crate::mode::Execution;
+
+/// Lookups between two looks at the clock: enough that filling and draining the lanes once per stretch
+/// is a hundredth of it, few enough to notice soon that data has become near or far.
+const STRETCH: usize = 2048;
+/// Plain lookups of a probe: each may cost ten times what it would interleaved.
+const PROBE_PLAIN: usize = 32;
+/// Interleaved lookups of a probe, in group sizes: most of them must find the lanes full.
+const PROBE_GROUPS: usize = 4;
+/// One in this many ticks may be lost to probing.
+const PROBE_SHARE: u64 = 50;
+/// The other mode must be cheaper by one in this many to be used instead.
+const HYSTERESIS: u32 = 32;
+/// A cost that has moved by one in this many says that the other mode's may have moved too.
+const DRIFT: u32 = 4;
+/// A probe is expected to lose at most this many times what its lookups cost in the mode used:
+/// what was measured while a disk was read, say, must not keep a mode from ever being probed again.
+const MOST_LOSS: u64 = 128;
+/// A cost that has been confirmed to have risen still rises by this factor at most at a time: enough to
+/// change modes, and soon tried again if both measurements were interrupted.
+const MOST_RISE: u32 = 4;
+/// How many lookups weigh as much as what was known before.
+const MEMORY: u64 = 192;
+/// Costs are kept in fractions of a tick.
+const FRACTIONS: u64 = 16;
+/// The cost of a mode that has not been measured.
+const UNKNOWN: u32 = 0;
+
+/// Chooses between plain and interleaved for one kind of lookup in one structure.
+///
+/// Keep one beside the structure that is looked into, or one per call site: what is measured of one
+/// size of data says nothing about another. It may be shared by threads.
+///
+/// [`for_each_gated`](crate::for_each_gated) does what follows; the parts are public for whoever
+/// runs groups by other means.
+///
+/// ```
+/// use tierra_interleave::{Execution, Gate, GroupSize};
+///
+/// let gate = Gate::new(GroupSize::DEFAULT);
+/// for _ in 0..100 {
+///     let choice = gate.choose();
+///     // A structure in the cache: plain lookups take 40 ticks, interleaved ones 100.
+///     let ticks_each = [40, 100][usize::from(choice.execution == Execution::Interleaved)];
+///     gate.report(choice, choice.lookups, ticks_each * choice.lookups as u64);
+/// }
+/// assert_eq!(gate.execution(), Execution::Plain);
+/// ```
+pub struct Gate {
+    /// Whether interleaved is in use.
+    interleaved: AtomicBool,
+    /// What a lookup costs in each mode, in `FRACTIONS` of a tick; `UNKNOWN` until measured.
+    costs: [AtomicU32; 2],
+    /// A measurement far from what was known, until another one confirms it; otherwise `UNKNOWN`.
+    surprises: [AtomicU32; 2],
+    /// What the mode in use cost when the other was last measured.
+    cost_at_probe: AtomicU32,
+    /// Ticks that probing may cost, saved up.
+    spare_ticks: AtomicU32,
+    size: AtomicU8,
+}
+
+/// What to run next. Made by [`Gate::choose`], given back to [`Gate::report`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The mode to run in.
+    pub execution: Execution,
+    /// How many lookups at most, at least 1.
+    pub lookups: usize,
+}
+
+impl Gate {
+    /// A gate that has measured nothing, for groups of `size`. The first lookups measure both modes.
+    pub const fn new(size: GroupSize) -> Self {
+        Gate {
+            interleaved: AtomicBool::new(true),
+            costs: [AtomicU32::new(UNKNOWN), AtomicU32::new(UNKNOWN)],
+            surprises: [AtomicU32::new(UNKNOWN), AtomicU32::new(UNKNOWN)],
+            cost_at_probe: AtomicU32::new(UNKNOWN),
+            spare_ticks: AtomicU32::new(0),
+            size: AtomicU8::new(size.get() as u8),
+        }
+    }
+
+    /// How many lookups take turns when they are interleaved.
+    #[inline]
+    pub fn size(&self) -> GroupSize {
+        GroupSize::new(usize::from(self.size.load(Relaxed))).unwrap_or_default()
+    }
+
+    /// Changes the group size, such as to one that has been calibrated. What interleaved lookups cost
+    /// is measured anew.
+    pub fn set_size(&self, size: GroupSize) {
+        self.size.store(size.get() as u8, Relaxed);
+        self.costs[slot(Execution::Interleaved)].store(UNKNOWN, Relaxed);
+    }
+
+    /// The mode in use: the cheaper one, as far as is known.
+    pub fn execution(&self) -> Execution {
+        if self.interleaved.load(Relaxed) {
+            Execution::Interleaved
+        } else {
+            Execution::Plain
+        }
+    }
+
+    /// Ticks per lookup in a mode as last measured; `None` before.
+    pub fn ticks_per_lookup(&self, execution: Execution) -> Option<f64> {
+        match self.costs[slot(execution)].load(Relaxed) {
+            UNKNOWN => None,
+            cost => Some(f64::from(cost) / FRACTIONS as f64),
+        }
+    }
+
+    /// Says which mode to run next, and for how many lookups.
+    pub fn choose(&self) -> Choice {
+        let using = self.execution();
+        let (cost, other_cost) = self.costs_of(using);
+        let surprised = |execution| self.surprises[slot(execution)].load(Relaxed) != UNKNOWN;
+        if cost == UNKNOWN || surprised(using) {
+            return self.probe(using);
+        }
+        let probe = self.probe(other(using));
+        let spare = u64::from(self.spare_ticks.load(Relaxed));
+        let due = other_cost == UNKNOWN || surprised(other(using)) || {
+            let loss = expected_loss(cost, other_cost, probe.lookups);
+            let drifted = self.cost_at_probe.load(Relaxed).abs_diff(cost) > cost / DRIFT;
+            spare >= loss || drifted && spare >= loss / 4
+        };
+        if due {
+            return probe;
+        }
+        Choice {
+            execution: using,
+            lookups: STRETCH,
+        }
+    }
+
+    /// Tells what became of a choice: `lookups` of them, which may be fewer than it said, took
+    /// `ticks` of any clock that runs evenly. None is no news.
+    pub fn report(&self, choice: Choice, lookups: usize, ticks: u64) {
+        if lookups == 0 {
+            return;
+        }
+        let sample = (ticks.saturating_mul(FRACTIONS) / lookups as u64).clamp(1, u32::MAX.into());
+        self.learn(choice.execution, sample as u32, lookups as u64);
+
+        let using = self.execution();
+        let (cost, other_cost) = self.costs_of(using);
+        if choice.execution == using {
+            // As much as the dearest probe may be expected to lose; more would be spent in a burst.
+            let most = expected_loss(cost, u32::MAX, PROBE_GROUPS * MAX_LANES);
+            self.save(ticks / PROBE_SHARE, most);
+        } else {
+            let in_use = (lookups as u64).saturating_mul(cost.into()) / FRACTIONS;
+            self.spend(ticks.saturating_sub(in_use).max(in_use / 8));
+            self.cost_at_probe.store(cost, Relaxed);
+        }
+        if cost != UNKNOWN && other_cost != UNKNOWN && other_cost < cost - cost / HYSTERESIS {
+            self.interleaved.store(using == Execution::Plain, Relaxed);
+            self.cost_at_probe.store(other_cost, Relaxed);
+        }
+    }
+
+    /// Takes a measurement into account. One far from what is known may be an interruption of the
+    /// thread, so it counts only once a second one, taken at once, agrees.
+    fn learn(&self, execution: Execution, sample: u32, lookups: u64) {
+        let (cost, surprise) = (
+            &self.costs[slot(execution)],
+            &self.surprises[slot(execution)],
+        );
+        let (known, surprising) = (cost.load(Relaxed), surprise.load(Relaxed));
+        let learnt = if known == UNKNOWN {
+            sample
+        } else if (known / 2..=known.saturating_mul(2)).contains(&sample) {
+            blend(known, sample, lookups)
+        } else if surprising == UNKNOWN {
+            surprise.store(sample, Relaxed);
+            return;
+        } else if sample > known {
+            sample
+                .min(surprising)
+                .clamp(known, known.saturating_mul(MOST_RISE))
+        } else {
+            sample.max(surprising).min(known)
+        };
+        surprise.store(UNKNOWN, Relaxed);
+        cost.store(learnt, Relaxed);
+    }
+
+    fn probe(&self, execution: Execution) -> Choice {
+        let lookups = match execution {
+            Execution::Plain => PROBE_PLAIN,
+            Execution::Interleaved => PROBE_GROUPS * self.size().get(),
+        };
+        Choice { execution, lookups }
+    }
+
+    /// What a lookup costs in `execution` and in the other mode.
+    fn costs_of(&self, execution: Execution) -> (u32, u32) {
+        let cost = |execution| self.costs[slot(execution)].load(Relaxed);
+        (cost(execution), cost(other(execution)))
+    }
+
+    fn save(&self, ticks: u64, most: u64) {
+        let saved = u64::from(self.spare_ticks.load(Relaxed)) + ticks;
+        let saved = saved.min(most).min(u32::MAX.into());
+        self.spare_ticks.store(saved as u32, Relaxed);
+    }
+
+    fn spend(&self, ticks: u64) {
+        let saved = u64::from(self.spare_ticks.load(Relaxed)).saturating_sub(ticks);
+        self.spare_ticks.store(saved as u32, Relaxed);
+    }
+}
+
+/// Ticks that a probe of `lookups` is expected to lose against the mode in use. Never nothing: each
+/// change of modes fills and drains the lanes.
+fn expected_loss(cost: u32, other_cost: u32, lookups: usize) -> u64 {
+    let cost = u64::from(cost);
+    let lost_each = u64::from(other_cost)
+        .saturating_sub(cost)
+        .clamp(cost / 8, MOST_LOSS * cost);
+    lost_each * lookups as u64 / FRACTIONS
+}
+
+/// What is known after `lookups` of them cost `sample` each.
+fn blend(known: u32, sample: u32, lookups: u64) -> u32 {
+    let weight = lookups.min(MEMORY);
+    let blended = (u64::from(known) * MEMORY + u64::from(sample) * weight) / (MEMORY + weight);
+    blended as u32
+}
+
+fn slot(execution: Execution) -> usize {
+    match execution {
+        Execution::Plain => 0,
+        Execution::Interleaved => 1,
+    }
+}
+
+fn other(execution: Execution) -> Execution {
+    match execution {
+        Execution::Plain => Execution::Interleaved,
+        Execution::Interleaved => Execution::Plain,
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ticks = |execution| self.ticks_per_lookup(execution);
+        f.debug_struct("Gate")
+            .field("execution", &self.execution())
+            .field("plain_ticks", &ticks(Execution::Plain))
+            .field("interleaved_ticks", &ticks(Execution::Interleaved))
+            .field("size", &self.size())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Runs `lookups` in calls of `call`, each at the ticks that `ticks_each` gives for the lookups
+    /// done so far, and returns the ticks spent and those that the better mode would have taken.
+    fn run(
+        gate: &Gate,
+        lookups: usize,
+        call: usize,
+        mut ticks_each: impl FnMut(usize) -> [u64; 2],
+    ) -> (u64, u64) {
+        let (mut spent, mut best, mut done) = (0, 0, 0);
+        while done < lookups {
+            let mut left = call;
+            while left > 0 {
+                let choice = gate.choose();
+                let now = choice.lookups.min(left);
+                let costs = ticks_each(done);
+                let ticks = costs[slot(choice.execution)] * now as u64;
+                gate.report(choice, now, ticks);
+                spent += ticks;
+                best += costs[0].min(costs[1]) * now as u64;
+                (left, done) = (left - now, done + now);
+            }
+        }
+        (spent, best)
+    }
+
+    const WARM_UP: usize = 20_000;
+
+    proptest! {
+        #[test]
+        fn never_a_tenth_above_the_better_mode(
+            plain in 20u64..10_000,
+            interleaved in 20u64..10_000,
+            call in 64usize..20_000,
+        ) {
+            let gate = Gate::new(GroupSize::DEFAULT);
+            run(&gate, WARM_UP, call, |_| [plain, interleaved]);
+            let (spent, best) = run(&gate, 1_000_000, call, |_| [plain, interleaved]);
+            prop_assert!(spent <= best + best / 10, "{spent} ticks instead of {best}: {gate:?}");
+        }
+
+        #[test]
+        fn noise_does_not_mislead(
+            plain in 100u64..5_000,
+            interleaved in 100u64..5_000,
+            seed in 1u64..u64::MAX,
+        ) {
+            let gate = Gate::new(GroupSize::DEFAULT);
+            let mut random = seed;
+            let mut noisy = |_| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                // A tenth either way, and one stretch in 64 is interrupted for long.
+                let interrupted = if random % 64 == 0 { 20 } else { 1 };
+                let noise = |ticks: u64, bits: u64| ticks * (90 + bits % 21) / 100 * interrupted;
+                [noise(plain, random >> 8), noise(interleaved, random >> 16)]
+            };
+            run(&gate, WARM_UP, 4096, &mut noisy);
+            // Judged by what the modes cost on average.
+            let (mut lookups, mut dear) = (0u64, 0u64);
+            while lookups < 1_000_000 {
+                let choice = gate.choose();
+                let ticks = noisy(0)[slot(choice.execution)] * choice.lookups as u64;
+                gate.report(choice, choice.lookups, ticks);
+                lookups += choice.lookups as u64;
+                dear += [plain, interleaved][slot(choice.execution)] * choice.lookups as u64;
+            }
+            let best = plain.min(interleaved) * lookups;
+            prop_assert!(dear <= best + best / 7, "{dear} ticks instead of {best}");
+        }
+    }
+
+    #[test]
+    fn it_notices_when_data_becomes_far_and_near_again() {
+        const PHASE: usize = 500_000;
+        let (near, far) = ([60, 140], [2000, 250]);
+        let gate = Gate::new(GroupSize::DEFAULT);
+        let phases = |done: usize| {
+            if (done / PHASE).is_multiple_of(2) {
+                near
+            } else {
+                far
+            }
+        };
+        let (spent, best) = run(&gate, 6 * PHASE, 10_000, phases);
+        assert!(spent <= best + best / 10, "{spent} ticks instead of {best}");
+        assert_eq!(gate.execution(), Execution::Interleaved);
+    }
+
+    #[test]
+    fn it_notices_when_only_the_other_mode_changes() {
+        let gate = Gate::new(GroupSize::DEFAULT);
+        run(&gate, WARM_UP, 1000, |_| [300, 200]);
+        assert_eq!(gate.execution(), Execution::Interleaved);
+        run(&gate, 200_000, 1000, |_| [100, 200]);
+        assert_eq!(gate.execution(), Execution::Plain);
+    }
+
+    #[test]
+    fn a_few_lookups_at_a_time_are_enough() {
+        let gate = Gate::new(GroupSize::DEFAULT);
+        run(&gate, 2_000, 3, |_| [400, 100]);
+        assert_eq!(gate.execution(), Execution::Interleaved);
+        let gate = Gate::new(GroupSize::DEFAULT);
+        run(&gate, 2_000, 1, |_| [100, 400]);
+        assert_eq!(gate.execution(), Execution::Plain);
+    }
+
+    #[test]
+    fn nonsense_is_survived() {
+        let gate = Gate::new(GroupSize::DEFAULT);
+        for (lookups, ticks) in [
+            (0, 5),
+            (1, 0),
+            (1, u64::MAX),
+            (usize::MAX, u64::MAX),
+            (7, 7),
+        ] {
+            for _ in 0..100 {
+                let choice = gate.choose();
+                assert!(choice.lookups > 0);
+                gate.report(choice, lookups, ticks);
+            }
+        }
+        run(&gate, 1_000_000, 1000, |_| [100, 300]);
+        assert_eq!(gate.execution(), Execution::Plain);
+    }
+
+    #[test]
+    fn a_new_size_is_measured_anew() {
+        let gate = Gate::new(GroupSize::DEFAULT);
+        run(&gate, WARM_UP, 1000, |_| [200, 300]);
+        assert_eq!(gate.execution(), Execution::Plain);
+        gate.set_size(GroupSize::new(16).unwrap());
+        assert_eq!(gate.size().get(), 16);
+        assert_eq!(gate.ticks_per_lookup(Execution::Interleaved), None);
+        let expected = (Execution::Interleaved, PROBE_GROUPS * 16);
+        assert_eq!((gate.choose().execution, gate.choose().lookups), expected);
+        run(&gate, WARM_UP, 1000, |_| [200, 100]);
+        assert_eq!(gate.execution(), Execution::Interleaved);
+    }
+}
