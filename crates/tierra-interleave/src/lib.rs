@@ -35,12 +35,19 @@
 //! # The parts
 //!
 //! - [`Cx::load`] is a lookup's access to memory that it may wait for: a [`Load`], a future of a
-//!   pointer and a bit, written by hand because every suspension passes through it.
+//!   pointer and a bit, written by hand because every suspension passes through it. [`Cx::load_all`]
+//!   joins several, [`Cx::walk`] follows a chain of them, and [`Chain`] continues any lookup; none of
+//!   them costs a state machine.
 //! - A [`Mode`] decides what a load does: [`Plain`] makes it at once, [`Interleaved`] prefetches
-//!   and gives way. A lookup is generic over it; [`Execution`] and [`in_mode!`] choose at run time.
+//!   and gives way, [`Counted`] counts besides. A lookup is generic over it; [`Execution`] and
+//!   [`in_mode!`] choose at run time.
 //! - [`for_each`] and [`map_into`] run a group of lookups: [`GroupSize`] of them at a time, in lanes
-//!   that lie in the caller's frame, each refilled as soon as its lookup ends. No heap, no queue, no
-//!   wakers, no threads.
+//!   that lie in the caller's frame, each refilled as soon as its lookup ends. A [`Group`] takes
+//!   lookups that arrive over time. No heap, no queue, no wakers, no threads.
+//! - A [`Gate`] finds out by the clock which mode is cheaper, and [`for_each_gated`] and
+//!   [`map_into_gated`] run it: cached data is looked up by the plain loop.
+//!
+//! Where to begin: `examples/btree.rs`, somebody's own B+-tree made to hide its misses.
 //!
 //! # How it differs
 //!
