@@ -75,6 +75,17 @@ pub(crate) enum CommandError {
     /// The demo found wrong answers.
     #[error("{0} answers were wrong; this is a bug in Tierra, please report it")]
     WrongAnswers(usize),
+    /// Ctrl-C cannot be watched for.
+    #[error("cannot listen for Ctrl-C: {0}")]
+    Signal(#[source] io::Error),
+    /// Tables that are to be generated are there.
+    #[error("nothing was generated, for {0} there already: drop what is, or choose another --db")]
+    TablesExist(String),
+    /// Files that are to be written are there.
+    #[error(
+        "nothing was generated, for {0} there already: replace with --force, or choose another --parquet"
+    )]
+    FilesExist(String),
     /// Ctrl-C.
     #[error("interrupted; nothing was left half done")]
     Interrupted,

@@ -1,11 +1,13 @@
 //! Ctrl-C: the first stops what is running, a second one that comes before anybody heeded the
 //! first ends the process.
 //!
+//! The handler is in place when [`Interrupt::watch`] returns: the line editor of the shell puts its
+//! own in front while it reads, and afterwards restores the one that it found.
+//!
 //! The signal is awaited on a thread of its own. A query that keeps every worker of the runtime
 //! busy, as a large join can for seconds, so never keeps Ctrl-C from being noticed.
 
 use std::{
-    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,7 +15,11 @@ use std::{
     thread,
 };
 
-use tokio::{runtime::Builder, sync::Notify};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+    sync::Notify,
+};
 
 use super::CommandError;
 
@@ -27,7 +33,7 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// Watches for Ctrl-C from now on, until the process ends.
     pub(crate) fn watch() -> Result<Self, CommandError> {
-        let threads = |error: io::Error| tierra::Error::Threads(error);
+        let threads = tierra::Error::Threads;
         let interrupt = Self {
             pressed: Arc::default(),
             wake: Arc::default(),
@@ -36,13 +42,21 @@ impl Interrupt {
             .enable_all()
             .build()
             .map_err(threads)?;
+        let registered = {
+            let _context = runtime.enter();
+            signal(SignalKind::interrupt())
+        };
+        let mut presses = registered.map_err(CommandError::Signal)?;
         let Self { pressed, wake } = interrupt.clone();
         let watch = move || {
             runtime.block_on(async {
-                while tokio::signal::ctrl_c().await.is_ok() {
+                while presses.recv().await.is_some() {
                     if pressed.swap(true, Ordering::Relaxed) {
-                        // Whoever was asked to stop does not. Unpublished work is undone by the
-                        // next open.
+                        // Whoever was asked to stop does not.
+                        eprintln!(
+                            "error: interrupted twice, so ended at once; what was not committed is \
+                             undone when the database is next opened"
+                        );
                         std::process::exit(130);
                     }
                     wake.notify_waiters();
