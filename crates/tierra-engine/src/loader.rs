@@ -26,7 +26,7 @@ pub struct LoadReport {
     pub rows: u64,
     /// Segments made; none where the rows were few and went to the tail.
     pub segments: usize,
-    /// Bytes of the chunks, one copy.
+    /// Bytes of the chunks, one copy; of the log's record where the rows went to the tail.
     pub stored_bytes: u64,
     /// Each column's encoding: that of most segments. Empty where the rows went to the tail.
     pub encodings: Vec<(String, Encoding)>,
@@ -161,12 +161,10 @@ impl Loader {
             && self.encoded.is_empty()
             && let Some(batch) = self.table.as_tail_batch(&self.pending)?
         {
-            let stored_bytes = batch.get_array_memory_size() as u64;
-            let rows = self.table.append_to_tail(batch)?;
             return Ok(LoadReport {
-                rows,
+                rows: self.rows,
                 segments: 0,
-                stored_bytes,
+                stored_bytes: self.table.append_to_tail(batch)?,
                 encodings: Vec::new(),
             });
         }

@@ -44,6 +44,11 @@ impl Snapshot {
         u64::from(self.version.tail.rows())
     }
 
+    /// Bytes that these rows take in the tail's log, unpacked.
+    pub fn tail_bytes(&self) -> u64 {
+        self.version.tail.bytes()
+    }
+
     /// The sealed rows.
     pub fn segments(&self) -> &[Arc<Segment>] {
         &self.version.segments

@@ -101,7 +101,9 @@ impl Table {
         let accepted = batches.iter().map(|batch| self.input.accept(batch));
         let accepted = accepted.collect::<Result<Vec<_>, _>>()?;
         if let Some(batch) = self.as_tail_batch(&accepted)? {
-            return self.append_to_tail(batch);
+            let rows = batch.num_rows() as u64;
+            self.append_to_tail(batch)?;
+            return Ok(rows);
         }
         let mut loader = self.loader();
         for batch in accepted {
@@ -129,7 +131,7 @@ impl Table {
         Ok((bytes < TAIL_APPEND_BYTES).then_some(batch))
     }
 
-    /// Appends rows that [`Table::as_tail_batch`] returned.
+    /// Appends rows that [`Table::as_tail_batch`] returned; how many bytes were logged.
     pub(crate) fn append_to_tail(self: &Arc<Self>, batch: RecordBatch) -> Result<u64, AppendError> {
         let rows = batch.num_rows();
         if rows == 0 {
@@ -140,6 +142,7 @@ impl Table {
             table: self.spec.name.clone(),
             source,
         })?;
+        let logged_bytes = record.len_bytes();
         let keys = self.key.as_ref().map(|key| key.batch_images(&batch));
         self.storage.ask(|reply| {
             Request::Append(Append {
@@ -150,7 +153,7 @@ impl Table {
                 reply,
             })
         })??;
-        Ok(rows as u64)
+        Ok(logged_bytes)
     }
 
     /// Starts a bulk load: whole segments, visible all at once by [`Loader::finish`].

@@ -167,3 +167,29 @@ fn chunks_are_copied_near_again_after_a_reopen_as_far_as_the_budget_goes() {
         assert!(database.tiers()[0].used_bytes <= near_bytes);
     }
 }
+
+#[test]
+fn bytes_of_the_tail_are_those_of_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("db");
+    let database = Database::create(&dir, &options()).unwrap();
+    let table = database.create_table(spec("t", vec![])).unwrap();
+    let mut logged = 0;
+    for few in [1, 100, 1_000] {
+        let mut loader = table.loader();
+        loader.push(rows(0..few)).unwrap();
+        let report = loader.finish().unwrap();
+        assert_eq!((report.rows, report.segments), (few as u64, 0));
+        // A record is about its rows, not the room that buffers for more have.
+        let unpacked = 64 + rows(0..few).get_array_memory_size() as u64;
+        assert!(report.stored_bytes > 0 && report.stored_bytes < 2 * unpacked);
+        logged += report.stored_bytes;
+    }
+    assert_eq!(table.snapshot().tail_bytes(), logged);
+    drop((table, database));
+    let database = Database::open(&dir, &options()).unwrap();
+    let table = database.table("t").unwrap();
+    assert_eq!(table.snapshot().tail_bytes(), logged);
+    table.seal().unwrap();
+    assert_eq!(table.snapshot().tail_bytes(), 0);
+}

@@ -77,13 +77,14 @@ fn load(
     bar.finish_and_clear();
     let time = start.elapsed();
     eprintln!(
-        "{}: {} rows in {}, {}; {} of file became {}{}",
+        "{}: {} rows in {}, {}; {} of file became {} {}{}",
         file.display(),
         Count(report.rows),
         Time(time),
         rows_per_second(report.rows, time),
         Bytes(report.file_bytes),
         Bytes(report.stored_bytes),
+        stored(&report.encodings),
         if report.created {
             " in a new table"
         } else {
@@ -92,6 +93,14 @@ fn load(
     );
     print_encoded_columns(&report.encodings);
     Ok(())
+}
+
+/// How a load's rows are stored: few go to the tail, where they have no encodings.
+pub(crate) fn stored(encodings: &[(String, Encoding)]) -> &'static str {
+    match encodings {
+        [] => "in the tail",
+        _ => "packed",
+    }
 }
 
 /// Says which encodings a load chose.

@@ -22,7 +22,11 @@ pub(crate) enum Dot {
 
 /// Every command with what it takes and does.
 pub(crate) const COMMANDS: [(&str, &str, &str); 6] = [
-    (".tables", "", "list the tables with their rows and bytes"),
+    (
+        ".tables",
+        "",
+        "list the tables, their rows and bytes, packed and in the tail",
+    ),
     (
         ".schema",
         "[TABLE]",

@@ -42,7 +42,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Run these statements and leave
-    #[arg(short, long, value_name = "SQL", conflicts_with = "file")]
+    #[arg(
+        short,
+        long,
+        value_name = "SQL",
+        conflicts_with = "file",
+        allow_hyphen_values = true
+    )]
     command: Option<String>,
     /// Run the statements of this file and leave; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
@@ -178,8 +184,9 @@ impl Shell {
             ("table", Side::Left),
             ("columns", Side::Right),
             ("rows", Side::Right),
-            ("in tail", Side::Right),
-            ("stored", Side::Right),
+            ("packed", Side::Right),
+            ("tail rows", Side::Right),
+            ("tail", Side::Right),
         ]);
         for name in engine.tables() {
             // Another session may have dropped it since.
@@ -189,8 +196,9 @@ impl Shell {
                     name,
                     Count(found.spec().columns.len() as u64).to_string(),
                     Count(snapshot.rows()).to_string(),
-                    Count(snapshot.tail_rows()).to_string(),
                     Bytes(snapshot.stored_bytes()).to_string(),
+                    Count(snapshot.tail_rows()).to_string(),
+                    Bytes(snapshot.tail_bytes()).to_string(),
                 ]);
             }
         }
