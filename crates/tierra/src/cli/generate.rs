@@ -1,7 +1,7 @@
 //! `tierra generate ssb|tpch`: a benchmark's tables, into a database or Parquet files.
 //!
-//! Each table or file is there completely or not at all: a load publishes once at its end, a file
-//! is renamed into place.
+//! All tables or files are there completely, or none is: what fails, or is interrupted, takes away
+//! what it made. Nothing that was there before is replaced without being asked to.
 
 use std::{
     fs::{self, File},
@@ -18,12 +18,12 @@ use clap::{Args, ValueEnum};
 use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 use tierra::engine::{ColumnSpec, LoadReport, Table, TableSpec};
 use tierra_column::{Encoding, LogicalType};
-use tierra_data::{Scale, Source, ssb, tpch};
+use tierra_data::{Part, Scale, Source, ssb, tpch};
 
 use super::{
     CommandError,
     interrupt::Interrupt,
-    load::print_encodings,
+    load::{print_encodings, stored},
     open::OpenOptions,
     produce, progress,
     units::{Bytes, Count, Time, rows_per_second},
@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     scale: Scale,
     #[command(flatten)]
     target: Target,
+    /// Replace Parquet files that are there
+    #[arg(long, requires = "parquet")]
+    force: bool,
     #[command(flatten)]
     open: OpenOptions,
 }
@@ -76,34 +79,56 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
 fn generate(arguments: &Arguments, tables: &[impl Source]) -> Result<(), CommandError> {
     let interrupt = Interrupt::watch()?;
     let scale = arguments.scale;
+    if let Some(&first) = tables.first() {
+        // The texts that all tables of a benchmark draw from take most of a second to make: not to
+        // be counted as time of the first table.
+        drop(first.generate(scale, Part::WHOLE, 1).next());
+    }
     if let Some(dir) = &arguments.target.parquet {
-        fs::create_dir_all(dir).map_err(|e| CommandError::file("create", dir, e))?;
-        for &table in tables {
-            write_parquet(dir, table, scale, &interrupt)?;
-        }
+        into_files(dir, tables, scale, arguments.force, &interrupt)?;
     }
     if let Some(dir) = &arguments.target.db {
         let database = arguments.open.open_or_create(dir)?;
-        for &source in tables {
-            let created = create_table(
-                &database,
-                source.name(),
-                &source.schema(),
-                source.primary_key(),
-                &[],
-            )?;
-            let loaded = load(&created, source, scale, &interrupt);
-            if loaded.is_err() {
-                // Undo: an empty table would stand in the way of the next attempt.
-                database
-                    .engine()
-                    .drop_table(source.name())
-                    .map_err(tierra::Error::from)?;
-            }
-            print_encodings(&loaded?);
-        }
+        into_tables(&database, tables, scale, &interrupt)?;
     }
     Ok(())
+}
+
+fn into_tables(
+    database: &tierra::Database,
+    tables: &[impl Source],
+    scale: Scale,
+    interrupt: &Interrupt,
+) -> Result<(), CommandError> {
+    let engine = database.engine();
+    let there = tables.iter().map(|source| source.name());
+    let there: Vec<_> = there.filter(|name| engine.table(name).is_some()).collect();
+    if !there.is_empty() {
+        return Err(CommandError::TablesExist(these_are("table", &there)));
+    }
+    let mut created = Vec::new();
+    let made = tables.iter().try_for_each(|&source| {
+        let (name, schema) = (source.name(), source.schema());
+        let table = create_table(database, name, &schema, source.primary_key(), &[])?;
+        created.push(name);
+        print_encodings(&load(&table, source, scale, interrupt)?);
+        Ok(())
+    });
+    if made.is_err() {
+        for name in created {
+            engine.drop_table(name).map_err(tierra::Error::from)?;
+        }
+    }
+    made
+}
+
+/// `table a is`, `tables a, b are`.
+fn these_are(what: &str, names: &[impl AsRef<str>]) -> String {
+    let listed = names.iter().map(AsRef::as_ref).collect::<Vec<_>>();
+    match listed[..] {
+        [name] => format!("{what} {name} is"),
+        _ => format!("{what}s {} are", listed.join(", ")),
+    }
 }
 
 /// Creates the table that rows of `schema` go into, with the encodings given for some columns.
@@ -169,40 +194,69 @@ pub(crate) fn load_batches(
     bar.finish_and_clear();
     let time = start.elapsed();
     eprintln!(
-        "{name:<12} {:>12} rows in {:>7}, {:>20}, {:>10} stored",
+        "{name:<12} {:>12} rows in {:>7}, {:>20}, {:>10} {}",
         Count(report.rows),
         Time(time),
         rows_per_second(report.rows, time),
         Bytes(report.stored_bytes),
+        stored(&report.encodings),
     );
     Ok(report)
 }
 
-fn write_parquet(
+/// Writes one file a table. They get their names when the last is written.
+fn into_files(
     dir: &Path,
+    tables: &[impl Source],
+    scale: Scale,
+    force: bool,
+    interrupt: &Interrupt,
+) -> Result<(), CommandError> {
+    let finished = tables.iter();
+    let finished = finished.map(|source| dir.join(format!("{}.parquet", source.name())));
+    let finished: Vec<PathBuf> = finished.collect();
+    let there = finished.iter().filter(|file| file.exists());
+    let there: Vec<_> = there.map(|file| file.display().to_string()).collect();
+    if !there.is_empty() && !force {
+        return Err(CommandError::FilesExist(these_are("file", &there)));
+    }
+    fs::create_dir_all(dir).map_err(|e| CommandError::file("create", dir, e))?;
+    let unfinished = |file: &PathBuf| file.with_extension("parquet.unfinished");
+    let mut files = tables.iter().zip(&finished);
+    let written = files.try_for_each(|(&source, file)| {
+        write_parquet(&unfinished(file), file, source, scale, interrupt)
+    });
+    let made = written.and_then(|()| {
+        finished.iter().try_for_each(|file| {
+            fs::rename(unfinished(file), file).map_err(|e| CommandError::file("write", file, e))
+        })
+    });
+    if made.is_err() {
+        for file in &finished {
+            // Of some there is none. The first error is the one to report.
+            let _ = fs::remove_file(unfinished(file));
+        }
+    }
+    made
+}
+
+fn write_parquet(
+    unfinished: &Path,
+    file: &Path,
     source: impl Source,
     scale: Scale,
     interrupt: &Interrupt,
 ) -> Result<(), CommandError> {
     let start = Instant::now();
-    let path = dir.join(format!("{}.parquet", source.name()));
-    let unfinished = dir.join(format!("{}.parquet.unfinished", source.name()));
-    let written = write_rows(&unfinished, source, scale, interrupt).and_then(|rows| {
-        fs::rename(&unfinished, &path).map_err(|e| CommandError::file("write", &path, e))?;
-        Ok(rows)
-    });
-    if written.is_err() {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&unfinished);
-    }
-    let (rows, time) = (written?, start.elapsed());
+    let rows = write_rows(unfinished, source, scale, interrupt)?;
+    let time = start.elapsed();
     eprintln!(
         "{:<12} {:>12} rows in {:>7}, {:>20}, {}",
         source.name(),
         Count(rows),
         Time(time),
         rows_per_second(rows, time),
-        path.display(),
+        file.display(),
     );
     Ok(())
 }
