@@ -48,7 +48,7 @@ fn csv_creates_a_table_and_then_fills_it() {
         "id,day,price,note\n1,2026-11-20,1.5,first\n2,2026-11-21,,\"two\nlines\"\n",
     );
     let loaded = scratch.load("t", &first).well();
-    for part in ["2 rows", "rows/s", "new table"] {
+    for part in ["2 rows", "rows/s", "in the tail", "new table"] {
         assert!(loaded.err.contains(part), "{}", loaded.err);
     }
     let more = scratch.file("b.csv", "note,id,price,day\nthird,3,2.5,2026-11-22\n");
@@ -65,7 +65,12 @@ fn nothing_of_a_malformed_file_is_loaded() {
     let good = scratch.file("good.csv", "id,price\n1,1.5\n2,2.5\n");
     scratch.load("t", &good).well();
     let before = scratch.csv("SELECT * FROM t ORDER BY id");
-    let cases: [(&str, &[u8], &[&str]); 6] = [
+    let cases: [(&str, &[u8], &[&str]); 7] = [
+        (
+            "quote.csv",
+            b"id,price\n3,3.5\n4,\"4.5\n5,5.5\n",
+            &["quote.csv:3", "'price'", "never closed"],
+        ),
         (
             "few.csv",
             b"id,price\n3,3.5\n4\n",
@@ -122,6 +127,67 @@ fn nothing_of_a_malformed_file_is_loaded() {
 }
 
 #[test]
+fn an_export_is_loaded_as_it_was() {
+    let scratch = Scratch::new();
+    let first = scratch.file(
+        "first.csv",
+        "id,note,price\n1,,1.5\n2,\"\",\n3,\"a \"\"b\"\", c\r\n\",-0.25\n4,\" x \",NaN\n5,-,inf\n",
+    );
+    let create = "CREATE TABLE t (id INTEGER, note VARCHAR, price DOUBLE);
+        CREATE TABLE again (id INTEGER, note VARCHAR, price DOUBLE);
+        CREATE TABLE notes (note VARCHAR)";
+    let db = scratch.path("db");
+    tierra(["sql", "--create", "--db", &db, "-c", create]).well();
+    scratch.load("t", &first).well();
+    let exported = scratch.csv("SELECT * FROM t ORDER BY id");
+    scratch
+        .load("again", &scratch.file("export.csv", &exported))
+        .well();
+    assert_eq!(scratch.csv("SELECT * FROM again ORDER BY id"), exported);
+    let nulls = "SELECT id FROM again WHERE note IS NULL OR note = '' ORDER BY note IS NULL, id";
+    assert_eq!(scratch.csv(nulls), "id\n2\n1\n");
+    // One column of NULLs and empty strings keeps its rows, too.
+    let exported = scratch.csv("SELECT note FROM t ORDER BY id");
+    scratch
+        .load("notes", &scratch.file("notes.csv", &exported))
+        .well();
+    let counts = "SELECT count(*) AS n, count(note) AS known FROM notes";
+    assert_eq!(scratch.csv(counts), "n,known\n5,4\n");
+}
+
+#[test]
+fn the_bytes_of_a_small_load_are_those_of_the_tail() {
+    let scratch = Scratch::new();
+    let file = scratch.file("a.csv", "id,name\n1,one\n2,two\n3,\n");
+    let loaded = scratch.load("t", &file).well().err;
+    let (_, became) = loaded.split_once("became ").expect(&loaded);
+    let (bytes, _) = became.split_once(" in the tail").expect(&loaded);
+    assert!(bytes.ends_with(" B"), "less than a KiB: {loaded}");
+    let db = scratch.path("db");
+    let tables = tierra(["sql", "--db", &db, "-c", ".tables"]).well().out;
+    assert!(
+        tables.ends_with(&format!("3  {bytes}\n")),
+        "{tables}, {bytes}"
+    );
+}
+
+#[test]
+fn files_are_replaced_only_by_force() {
+    let scratch = Scratch::new();
+    let dir = scratch.path("parquet");
+    fs::create_dir(&dir).unwrap();
+    let precious = format!("{dir}/part.parquet");
+    fs::write(&precious, "years of work").unwrap();
+    let generate = ["generate", "ssb", "--scale", "0.001", "--parquet", &dir];
+    tierra(generate).with_error(&["part.parquet is there", "--force"]);
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "years of work");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+    tierra(generate.iter().chain(&["--force"])).well();
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 5);
+    scratch.load("part", &precious).well();
+}
+
+#[test]
 fn a_missing_file_makes_no_database() {
     let scratch = Scratch::new();
     scratch
@@ -147,7 +213,10 @@ fn a_benchmark_reads_the_same_from_files_and_from_the_generator() {
         assert_eq!(loaded, generated.out, "{table}");
     }
     // Once more would give every row twice: refused, and nothing is lost by it.
-    tierra(generate.iter().chain(&["--db", &direct])).with_error(&["date", "exists"]);
+    tierra(generate.iter().chain(&["--db", &direct])).with_error(&[
+        "tables date, supplier, customer, part, lineorder are there",
+        "drop",
+    ]);
     let count = "SELECT count(*) AS n FROM lineorder";
     let count = tierra(["sql", "--db", &direct, "--format=csv", "-c", count]).well();
     assert_eq!(count.out, "n\n6000\n");

@@ -1,18 +1,21 @@
 //! CSV with a header: records parsed into columns by one thread while another loads them.
 //!
-//! An empty field is NULL; only in a NOT NULL VARCHAR it is the empty string. Where the table is
-//! new, its types are those that every record of a sample at the beginning of the file fits.
+//! An empty field is NULL. In quotes it is the empty string of a VARCHAR, as PostgreSQL has it; the
+//! other types have no empty value, so there it is NULL as well. Where the table is new, its types
+//! are those that every record of a sample at the beginning of the file fits.
 
+use std::fs::File;
+use std::str::Utf8Error;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use ::csv::{ByteRecord, Reader, ReaderBuilder};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use tierra_column::LogicalType;
 use tierra_engine::{ColumnSpec, Database, TableSpec};
 
-use super::csv_field::{FieldBuilder, Guess};
+use super::csv_field::{BadField, FieldBuilder, Guess};
+use super::csv_records::{Record, RecordError, Records};
 use super::{LoadError, LoadReport, Source, Target, columns};
 use crate::table::logical_type;
 
@@ -61,54 +64,78 @@ pub(super) fn load(
     target.finish()
 }
 
-fn reader(source: &Source<'_>, delimiter: u8) -> Result<Reader<std::fs::File>, LoadError> {
-    let mut builder = ReaderBuilder::new();
-    // Records of another length are ours to report.
-    builder
-        .delimiter(delimiter)
-        .flexible(true)
-        .has_headers(false)
-        .buffer_capacity(1 << 18);
-    Ok(builder.from_reader(source.file()?))
+/// A file that is being read, and what errors about it have to name.
+struct Reader<'a> {
+    source: &'a Source<'a>,
+    names: &'a [String],
+    records: Records<File>,
+    record: Record,
 }
 
-fn next(
-    source: &Source<'_>,
-    reader: &mut Reader<std::fs::File>,
-    record: &mut ByteRecord,
-) -> Result<bool, LoadError> {
-    reader
-        .read_byte_record(record)
-        .map_err(|error| source.damaged(error))
-}
+impl<'a> Reader<'a> {
+    /// Before the header if there are no `names` yet, else behind it.
+    fn open(source: &'a Source<'a>, delimiter: u8, names: &'a [String]) -> Result<Self, LoadError> {
+        let mut reader = Self {
+            source,
+            names,
+            records: Records::new(source.file()?, delimiter),
+            record: Record::default(),
+        };
+        if !names.is_empty() {
+            reader.next_record()?;
+        }
+        if names.len() == 1 {
+            reader.records.expect_one_field();
+        }
+        Ok(reader)
+    }
 
-fn line(record: &ByteRecord) -> u64 {
-    record.position().map_or(0, |position| position.line())
+    /// Reads the next record, whatever its number of fields.
+    fn next_record(&mut self) -> Result<bool, LoadError> {
+        self.records
+            .read(&mut self.record)
+            .map_err(|error| match error {
+                RecordError::Io(error) => self.source.unreadable(error),
+                RecordError::Malformed { place, fault } => self.bad_field(place, fault.to_string()),
+            })
+    }
+
+    /// Reads the next record, which has a field for each of the names.
+    fn next_row(&mut self) -> Result<bool, LoadError> {
+        let found = self.next_record()?;
+        if found && self.record.len() != self.names.len() {
+            return Err(LoadError::FieldCount {
+                file: self.source.path.to_path_buf(),
+                line: self.record.line,
+                found: self.record.len(),
+                expected: self.names.len(),
+            });
+        }
+        Ok(found)
+    }
+
+    fn bad_field(&self, place: usize, message: String) -> LoadError {
+        let number = || format!("number {}", place + 1);
+        LoadError::Field {
+            file: self.source.path.to_path_buf(),
+            line: self.record.line,
+            column: self.names.get(place).cloned().unwrap_or_else(number),
+            message,
+        }
+    }
 }
 
 fn header(source: &Source<'_>, delimiter: u8) -> Result<Vec<String>, LoadError> {
-    let mut record = ByteRecord::new();
-    if !next(source, &mut reader(source, delimiter)?, &mut record)? {
+    let mut reader = Reader::open(source, delimiter, &[])?;
+    if !reader.next_record()? {
         return Err(LoadError::NoHeader {
             file: source.path.to_path_buf(),
         });
     }
-    let mut names = Vec::with_capacity(record.len());
-    for (place, name) in record.iter().enumerate() {
-        let name = if place == 0 {
-            name.strip_prefix(b"\xef\xbb\xbf").unwrap_or(name)
-        } else {
-            name
-        };
-        let name = std::str::from_utf8(name).map_err(|_| {
-            bad_field(
-                source,
-                1,
-                &format!("number {}", place + 1),
-                name,
-                "column name in UTF-8".to_string(),
-            )
-        })?;
+    let mut names = Vec::with_capacity(reader.record.len());
+    for (place, name) in reader.record.iter().enumerate() {
+        let name = std::str::from_utf8(name.bytes)
+            .map_err(|error| reader.bad_field(place, not_utf8(name.bytes, &error)))?;
         names.push(name.trim().to_string());
     }
     Ok(names)
@@ -121,16 +148,13 @@ fn inferred(
     table: &str,
     names: &[String],
 ) -> Result<TableSpec, LoadError> {
-    let mut reader = reader(source, delimiter)?;
-    let mut record = ByteRecord::new();
+    let mut reader = Reader::open(source, delimiter, names)?;
     let mut guesses = vec![Guess::default(); names.len()];
-    next(source, &mut reader, &mut record)?;
     for _ in 0..SAMPLE_RECORDS {
-        if !next(source, &mut reader, &mut record)? {
+        if !reader.next_row()? {
             break;
         }
-        check_count(source, &record, names.len())?;
-        for (guess, field) in guesses.iter_mut().zip(&record) {
+        for (guess, field) in guesses.iter_mut().zip(reader.record.iter()) {
             guess.see(field);
         }
     }
@@ -146,37 +170,35 @@ fn inferred(
     })
 }
 
-fn check_count(source: &Source<'_>, record: &ByteRecord, expected: usize) -> Result<(), LoadError> {
-    if record.len() == expected {
-        return Ok(());
+/// What is wrong with a field that is no value of its column.
+fn explained(bad: BadField, field: &[u8], ty: LogicalType) -> String {
+    match bad {
+        BadField::Null if ty == LogicalType::Varchar => {
+            "empty, which is NULL, but the column is NOT NULL; write \"\" for the empty string"
+                .to_string()
+        }
+        BadField::Null => "empty, which is NULL, but the column is NOT NULL".to_string(),
+        BadField::NotUtf8(error) => not_utf8(field, &error),
+        BadField::Value => format!("'{}' is no {ty}", shown(field)),
     }
-    Err(LoadError::FieldCount {
-        file: source.path.to_path_buf(),
-        line: line(record),
-        found: record.len(),
-        expected,
-    })
 }
 
-fn bad_field(
-    source: &Source<'_>,
-    line: u64,
-    column: &str,
-    field: &[u8],
-    expected: String,
-) -> LoadError {
+fn not_utf8(field: &[u8], error: &Utf8Error) -> String {
+    let byte = field.get(error.valid_up_to()).copied().unwrap_or_default();
+    format!(
+        "'{}' is not UTF-8 (byte 0x{byte:02X}); convert the file to UTF-8",
+        shown(field)
+    )
+}
+
+/// The beginning of a field; bytes that are no UTF-8 are replaced.
+fn shown(field: &[u8]) -> String {
     let mut value = String::from_utf8_lossy(field).into_owned();
     if let Some((end, _)) = value.char_indices().nth(SHOWN) {
         value.truncate(end);
         value.push_str("..");
     }
-    LoadError::Field {
-        file: source.path.to_path_buf(),
-        line,
-        column: column.to_string(),
-        value,
-        expected,
-    }
+    value
 }
 
 /// Parse every record into batches of the table's columns; `places` says which field each is.
@@ -188,9 +210,7 @@ fn parse(
     schema: &SchemaRef,
     send: &SyncSender<Message>,
 ) -> Result<(), LoadError> {
-    let mut reader = reader(source, delimiter)?;
-    let mut record = ByteRecord::new();
-    next(source, &mut reader, &mut record)?;
+    let mut reader = Reader::open(source, delimiter, names)?;
     let types: Vec<LogicalType> = (0..places.len())
         .map(|column| logical_type(schema, column))
         .collect();
@@ -200,21 +220,13 @@ fn parse(
         .collect();
     loop {
         let mut rows = 0;
-        while rows < BATCH_ROWS && next(source, &mut reader, &mut record)? {
-            check_count(source, &record, names.len())?;
+        while rows < BATCH_ROWS && reader.next_row()? {
             for (column, builder) in builders.iter_mut().enumerate() {
-                let field = &record[places[column]];
+                let field = reader.record.field(places[column]);
                 let nullable = schema.field(column).is_nullable();
-                if builder.append(field, nullable).is_err() {
-                    let null = if field.is_empty() { "NOT NULL " } else { "" };
-                    let expected = format!("{null}{}", types[column]);
-                    return Err(bad_field(
-                        source,
-                        line(&record),
-                        schema.field(column).name(),
-                        field,
-                        expected,
-                    ));
+                if let Err(bad) = builder.append(field, nullable) {
+                    let message = explained(bad, field.bytes, types[column]);
+                    return Err(reader.bad_field(places[column], message));
                 }
             }
             rows += 1;
@@ -225,7 +237,10 @@ fn parse(
         let arrays: Vec<ArrayRef> = builders.iter_mut().map(FieldBuilder::finish).collect();
         let batch = RecordBatch::try_new(Arc::clone(schema), arrays)
             .map_err(|error| source.damaged(error))?;
-        if send.send(Ok((batch, reader.position().byte()))).is_err() {
+        if send
+            .send(Ok((batch, reader.records.position_bytes())))
+            .is_err()
+        {
             return Ok(());
         }
     }

@@ -1,19 +1,30 @@
 //! Fields of a CSV file as values: parsed strictly, so that what does not fit is an error and never
 //! rounded, wrapped or made NULL.
 
+use std::str::Utf8Error;
 use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanBuilder, Date32Builder, Decimal128Builder, Float64Builder, Int32Builder,
     Int64Builder, StringViewBuilder, TimestampMicrosecondBuilder,
 };
-use arrow::compute::kernels::cast_utils::Parser;
-use arrow::datatypes::{Date32Type, TimestampMicrosecondType};
+use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
+use arrow::datatypes::Date32Type;
+use chrono::Utc;
 use tierra_column::LogicalType;
 
-/// A field that is no value of its column.
+use super::csv_records::Field;
+
+/// Why a field is no value of its column.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct BadField;
+pub(super) enum BadField {
+    /// NULL where there must be a value.
+    Null,
+    /// Its bytes are no text.
+    NotUtf8(Utf8Error),
+    /// Its text is none of the type's values, or would have to be changed to become one.
+    Value,
+}
 
 /// Collects the fields of one column.
 pub(super) enum FieldBuilder {
@@ -54,29 +65,40 @@ impl FieldBuilder {
         }
     }
 
-    /// Add a field; empty is NULL where the column allows it.
-    pub(super) fn append(&mut self, field: &[u8], nullable: bool) -> Result<(), BadField> {
-        if field.is_empty() && nullable {
+    /// Add a field; empty is NULL, but the empty string in quotes where the type has one.
+    pub(super) fn append(&mut self, field: Field<'_>, nullable: bool) -> Result<(), BadField> {
+        let empty_string = field.quoted && matches!(self, Self::Varchar(_));
+        if field.bytes.is_empty() && !empty_string {
+            if !nullable {
+                return Err(BadField::Null);
+            }
             self.append_null();
             return Ok(());
         }
-        let text = std::str::from_utf8(field).map_err(|_| BadField)?;
+        let text = std::str::from_utf8(field.bytes).map_err(BadField::NotUtf8)?;
         match self {
-            Self::Boolean(values) => values.append_value(boolean(text).ok_or(BadField)?),
+            Self::Boolean(values) => values.append_value(boolean(text).ok_or(BadField::Value)?),
             Self::Integer(values) => {
-                values.append_value(text.trim().parse().map_err(|_| BadField)?)
+                values.append_value(text.trim().parse().map_err(|_| BadField::Value)?)
             }
-            Self::BigInt(values) => values.append_value(text.trim().parse().map_err(|_| BadField)?),
+            Self::BigInt(values) => {
+                values.append_value(text.trim().parse().map_err(|_| BadField::Value)?)
+            }
             Self::Decimal {
                 values,
                 precision,
                 scale,
             } => {
-                values.append_value(decimal(text.trim(), *precision, *scale).ok_or(BadField)?);
+                values
+                    .append_value(decimal(text.trim(), *precision, *scale).ok_or(BadField::Value)?);
             }
-            Self::Double(values) => values.append_value(text.trim().parse().map_err(|_| BadField)?),
-            Self::Date(values) => values.append_value(date(text.trim()).ok_or(BadField)?),
-            Self::Timestamp(values) => values.append_value(timestamp(text.trim()).ok_or(BadField)?),
+            Self::Double(values) => {
+                values.append_value(double(text.trim()).ok_or(BadField::Value)?);
+            }
+            Self::Date(values) => values.append_value(date(text.trim()).ok_or(BadField::Value)?),
+            Self::Timestamp(values) => {
+                values.append_value(timestamp(text.trim()).ok_or(BadField::Value)?)
+            }
             Self::Varchar(values) => values.append_value(text),
         }
         Ok(())
@@ -125,9 +147,24 @@ fn date(text: &str) -> Option<i32> {
     if shape { Date32Type::parse(text) } else { None }
 }
 
-/// `YYYY-MM-DD hh:mm:ss[.ffffff]`, or a date alone.
+/// `YYYY-MM-DD hh:mm:ss[.ffffff]`, or a date alone; digits beyond microseconds are refused unless
+/// they are zeros.
 fn timestamp(text: &str) -> Option<i64> {
-    TimestampMicrosecondType::parse(text)
+    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit);
+    if digits.skip(6).any(|digit| digit != b'0') {
+        return None;
+    }
+    let parsed = string_to_datetime(&Utc, text).ok()?;
+    Some(parsed.timestamp_micros())
+}
+
+/// A number rounded to the nearest double, as every decimal has to be; one that is too large for
+/// that is refused, and infinity only what is called so.
+fn double(text: &str) -> Option<f64> {
+    let value: f64 = text.parse().ok()?;
+    let named = !text.bytes().any(|byte| byte.is_ascii_digit());
+    (value.is_finite() || named).then_some(value)
 }
 
 /// The digits of a number with at most `scale` after the point and `precision` in all; anything that
@@ -167,7 +204,7 @@ fn decimal(text: &str, precision: u8, scale: u8) -> Option<i128> {
 /// The narrowest type that the fields seen so far are values of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Guess {
-    /// Only empty fields.
+    /// Only NULLs.
     #[default]
     Unseen,
     Boolean,
@@ -179,11 +216,11 @@ pub(super) enum Guess {
 }
 
 impl Guess {
-    pub(super) fn see(&mut self, field: &[u8]) {
-        if field.is_empty() || *self == Guess::Varchar {
+    pub(super) fn see(&mut self, field: Field<'_>) {
+        if *self == Guess::Varchar || field.bytes.is_empty() && !field.quoted {
             return;
         }
-        let text = std::str::from_utf8(field).map_or("", str::trim);
+        let text = std::str::from_utf8(field.bytes).map_or("", str::trim);
         *self = match (*self, Self::of(text)) {
             (Guess::Unseen, new) => new,
             (old, new) if old == new => old,
@@ -200,7 +237,7 @@ impl Guess {
             Guess::BigInt
         } else if is_number
             && text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'))
-            && text.parse::<f64>().is_ok()
+            && double(text).is_some()
         {
             Guess::Double
         } else if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") {
@@ -245,10 +282,35 @@ mod tests {
     }
 
     #[test]
+    fn what_would_be_rounded_away_is_refused() {
+        assert_eq!(timestamp("1970-01-01"), Some(0));
+        assert_eq!(timestamp("1970-01-01 00:00:00.000001"), Some(1));
+        assert_eq!(timestamp("1970-01-01T00:00:01.5000000000"), Some(1_500_000));
+        assert_eq!(timestamp("1969-12-31 23:59:59.999999"), Some(-1));
+        assert_eq!(
+            timestamp("9999-12-31 00:00:00"),
+            Some(253_402_214_400_000_000)
+        );
+        assert_eq!(timestamp("1970-01-01 00:00:00.0000001"), None);
+        assert_eq!(timestamp("1970-01-01 00:00:00.000000000000001"), None);
+        assert_eq!(double("1e308"), Some(1e308));
+        assert_eq!(double("1e400"), None);
+        assert_eq!(double("-1e400"), None);
+        assert_eq!(double("-inf"), Some(f64::NEG_INFINITY));
+        assert_eq!(double("Infinity"), Some(f64::INFINITY));
+        assert!(double("NaN").is_some_and(f64::is_nan));
+    }
+
+    #[test]
     fn a_guess_widens_and_never_narrows() {
         let guess = |fields: &[&str]| {
             let mut guess = Guess::default();
-            fields.iter().for_each(|field| guess.see(field.as_bytes()));
+            for text in fields {
+                let text = text.as_bytes();
+                let quoted = text == b"\"\"";
+                let bytes = if quoted { b"" } else { text };
+                guess.see(Field { bytes, quoted });
+            }
             guess.ty()
         };
         assert_eq!(guess(&["1", "", "-5"]), LogicalType::BigInt);
@@ -261,5 +323,12 @@ mod tests {
         );
         assert_eq!(guess(&["true", "FALSE"]), LogicalType::Boolean);
         assert_eq!(guess(&[""]), LogicalType::Varchar);
+        // What would be changed by the type does not make it the column's.
+        assert_eq!(guess(&["1", "\"\""]), LogicalType::Varchar);
+        assert_eq!(guess(&["1.5", "1e400"]), LogicalType::Varchar);
+        assert_eq!(
+            guess(&["1998-01-01 10:00:00.1234567"]),
+            LogicalType::Varchar
+        );
     }
 }

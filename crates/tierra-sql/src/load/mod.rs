@@ -8,6 +8,7 @@
 mod columns;
 mod csv;
 mod csv_field;
+mod csv_records;
 mod ipc;
 mod parquet;
 
@@ -56,7 +57,7 @@ pub struct LoadReport {
     pub file_bytes: u64,
     /// What one copy of the rows takes.
     pub stored_bytes: u64,
-    /// Each column's encoding.
+    /// Each column's encoding; empty where the rows are few and went to the table's tail, unpacked.
     pub encodings: Vec<(String, Encoding)>,
     /// Whether the table was created for the file.
     pub created: bool,
@@ -110,7 +111,7 @@ pub enum LoadError {
         message: String,
     },
     /// A field of a CSV file is not what its column holds.
-    #[error("{}:{line}: column '{column}': '{value}' is no {expected}", file.display())]
+    #[error("{}:{line}: column '{column}': {message}", file.display())]
     Field {
         /// The file.
         file: PathBuf,
@@ -118,10 +119,8 @@ pub enum LoadError {
         line: u64,
         /// The column.
         column: String,
-        /// The field, shortened; bytes that are no UTF-8 are replaced.
-        value: String,
-        /// What it should be.
-        expected: String,
+        /// What is wrong, with the field's beginning.
+        message: String,
     },
     /// A record of a CSV file has too many or too few fields.
     #[error("{}:{line}: {found} fields, expected {expected} as in the header", file.display())]
@@ -215,10 +214,7 @@ impl<'a> Source<'a> {
     }
 
     fn file(&self) -> Result<File, LoadError> {
-        File::open(self.path).map_err(|source| LoadError::Io {
-            file: self.path.to_path_buf(),
-            source,
-        })
+        File::open(self.path).map_err(|error| self.unreadable(error))
     }
 
     fn format(&self) -> Result<Format, LoadError> {
@@ -226,10 +222,7 @@ impl<'a> Source<'a> {
         let read = self
             .file()?
             .read(&mut magic)
-            .map_err(|source| LoadError::Io {
-                file: self.path.to_path_buf(),
-                source,
-            })?;
+            .map_err(|error| self.unreadable(error))?;
         let extension = self
             .path
             .extension()
@@ -256,6 +249,13 @@ impl<'a> Source<'a> {
         self.options
             .cancel
             .is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    }
+
+    fn unreadable(&self, source: std::io::Error) -> LoadError {
+        LoadError::Io {
+            file: self.path.to_path_buf(),
+            source,
+        }
     }
 
     fn damaged(&self, error: impl std::fmt::Display) -> LoadError {

@@ -57,7 +57,7 @@ async fn csv_infers_types_and_takes_those_of_a_table() {
 
     twins
         .tierra
-        .sql("CREATE TABLE u (name VARCHAR NOT NULL, price DECIMAL(5, 2), id INTEGER)")
+        .sql("CREATE TABLE u (name VARCHAR, price DECIMAL(5, 2), id INTEGER)")
         .await
         .unwrap();
     assert_eq!(load(&twins, "u", &path).unwrap(), 2);
@@ -66,7 +66,55 @@ async fn csv_infers_types_and_takes_those_of_a_table() {
         .query("SELECT * FROM u ORDER BY id")
         .await
         .unwrap();
-    assert_eq!(rows(&found), ["|NULL|-2", "a, \"b\"|2.50|1"]);
+    assert_eq!(rows(&found), ["NULL|NULL|-2", "a, \"b\"|2.50|1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quotes_tell_the_empty_string_from_null() {
+    let twins = Twins::new();
+    twins
+        .tierra
+        .sql("CREATE TABLE t (id INTEGER, name VARCHAR, price DOUBLE)")
+        .await
+        .unwrap();
+    twins
+        .tierra
+        .sql("CREATE TABLE named (name VARCHAR NOT NULL)")
+        .await
+        .unwrap();
+    let text = b"id,name,price\n1,,\n2,\"\",\"\"\n3,\"x\",1.5\n";
+    let query = "SELECT id, name IS NULL, name = '', price IS NULL FROM t ORDER BY id";
+    let expected = [
+        "1|true|NULL|true",
+        "2|false|true|true",
+        "3|false|false|false",
+    ];
+    assert_eq!(load(&twins, "t", &csv(&twins, text)).unwrap(), 3);
+    assert_eq!(rows(&twins.tierra.query(query).await.unwrap()), expected);
+    // Where types are inferred, the empty string makes a VARCHAR, as it is none of the others'.
+    let inferred = b"a,b\n1,1\n\"\",\n";
+    assert_eq!(load(&twins, "new", &csv(&twins, inferred)).unwrap(), 2);
+    let query = "SELECT a, b + 1 FROM new WHERE a = '' OR b = 1 ORDER BY a";
+    let found = twins.tierra.query(query).await.unwrap();
+    assert_eq!(rows(&found), ["|NULL", "1|2"]);
+    // A line without characters is a row where there is one column, and nothing where there are more.
+    assert_eq!(
+        load(&twins, "named", &csv(&twins, b"name\n\"\"\nx\n")).unwrap(),
+        2
+    );
+    let error = load(&twins, "named", &csv(&twins, b"name\nx\n\n"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(
+            ":3: column 'name': empty, which is NULL, but the column is NOT NULL; write \"\""
+        ),
+        "{error}"
+    );
+    assert_eq!(
+        load(&twins, "t", &csv(&twins, b"\nid,name,price\n\n4,y,2\n\n")).unwrap(),
+        1
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,7 +136,7 @@ async fn a_bad_field_is_named_and_nothing_is_loaded() {
         ),
         (
             b",1.00,x\n",
-            ":30002: column 'id': '' is no NOT NULL INTEGER",
+            ":30002: column 'id': empty, which is NULL, but the column is NOT NULL",
         ),
         (
             b"2,1000.00,x\n",
@@ -100,7 +148,15 @@ async fn a_bad_field_is_named_and_nothing_is_loaded() {
         ),
         (
             b"2,1.00,\xff\n",
-            ":30002: column 'name': '\u{fffd}' is no VARCHAR",
+            ":30002: column 'name': '\u{fffd}' is not UTF-8 (byte 0xFF)",
+        ),
+        (
+            b"2,1.00,\"oops\n3,1.00,x\n",
+            ":30002: column 'name': its opening quote is never closed",
+        ),
+        (
+            b"2,1.00,\"oops\n3,1.00,\"x\"\n",
+            ":30002: column 'name': text after its closing quote",
         ),
     ] {
         let mut text = format!("id,price,name\n{good}").into_bytes();
@@ -111,6 +167,24 @@ async fn a_bad_field_is_named_and_nothing_is_loaded() {
         assert!(error.contains(message), "{error}");
         let left = twins.tierra.query("SELECT count(*) FROM t").await.unwrap();
         assert_eq!(rows(&left), ["0"]);
+    }
+    twins
+        .tierra
+        .sql("CREATE TABLE exact (at TIMESTAMP, of DOUBLE)")
+        .await
+        .unwrap();
+    for (bad, message) in [
+        (
+            "2026-11-20 10:00:00.1234567,1",
+            "column 'at': '2026-11-20 10:00:00.1234567' is no TIMESTAMP",
+        ),
+        ("2026-11-20,1e400", "column 'of': '1e400' is no DOUBLE"),
+    ] {
+        let text = format!("at,of\n2026-11-20 10:00:00.123456,1e300\n{bad}\n");
+        let error = load(&twins, "exact", &csv(&twins, text.as_bytes()))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(&format!(":3: {message}")), "{error}");
     }
     let error = load(&twins, "t", &csv(&twins, b"id,name\n1,x\n"))
         .unwrap_err()

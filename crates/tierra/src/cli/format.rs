@@ -7,26 +7,24 @@ use std::io::Write;
 
 use arrow::{
     array::RecordBatch,
-    csv,
     error::ArrowError,
-    json::{WriterBuilder, writer::JsonArray},
     util::{display::FormatOptions, pretty::pretty_format_batches_with_options},
 };
 use clap::ValueEnum;
 use futures::TryStreamExt;
 use tierra::sql::Rows;
 
-use super::CommandError;
+use super::{CommandError, csv, json};
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Columns with frames.
+    /// Columns with frames
     #[default]
     Table,
-    /// Comma-separated values with a header; NULL is an empty field.
+    /// Comma-separated values with a header; NULL is an empty field, an empty string is ""
     Csv,
-    /// One array of objects a statement.
+    /// One array of objects a statement; numbers that JSON lacks are strings: "NaN", "Infinity"
     Json,
 }
 
@@ -50,19 +48,14 @@ pub(crate) async fn write_rows(
             writeln!(out, "{}", table.map_err(unwritable)?).map_err(CommandError::Output)?;
         }
         Format::Csv => {
-            let mut writer = csv::WriterBuilder::new().with_header(true).build(&mut *out);
-            // An empty batch writes the header even of an empty result.
-            writer
-                .write(&RecordBatch::new_empty(schema))
-                .map_err(unwritable)?;
+            csv::write_header(&schema, out).map_err(CommandError::Output)?;
             while let Some(batch) = rows.try_next().await.map_err(tierra::Error::from)? {
                 count += batch.num_rows() as u64;
-                writer.write(&batch).map_err(unwritable)?;
+                csv::write_rows(&batch, out).map_err(unwritable)?;
             }
         }
         Format::Json => {
-            let options = WriterBuilder::new().with_explicit_nulls(true);
-            let mut writer = options.build::<_, JsonArray>(&mut *out);
+            let mut writer = json::writer(&mut *out);
             while let Some(batch) = rows.try_next().await.map_err(tierra::Error::from)? {
                 count += batch.num_rows() as u64;
                 writer.write(&batch).map_err(unwritable)?;

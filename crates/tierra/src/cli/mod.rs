@@ -3,11 +3,13 @@
 //! Results go to standard output, everything about them (progress, errors) to standard error.
 //! Exit status: 0 if all went well, 1 on an error, 2 on a wrong command line, 130 after Ctrl-C.
 
+mod csv;
 mod demo;
 mod error;
 mod format;
 mod generate;
 mod interrupt;
+mod json;
 mod load;
 mod open;
 mod produce;
