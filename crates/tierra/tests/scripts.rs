@@ -40,7 +40,7 @@ fn every_format_is_exact() {
     let csv = sql(&dir, &["--format", "csv", "-c", query]).well();
     assert_eq!(
         csv.out,
-        "id,name,price\n1,\"a \"\"b\"\", c\",1.50\n2,,-0.01\n3,,\n"
+        "id,name,price\n1,\"a \"\"b\"\", c\",1.50\n2,\"\",-0.01\n3,,\n"
     );
     let json = sql(&dir, &["--format", "json", "-c", query]).well();
     let rows: serde_json::Value = serde_json::from_str(&json.out).unwrap();
@@ -49,6 +49,17 @@ fn every_format_is_exact() {
     assert!(rows[2]["price"].is_null());
     assert_eq!(rows.as_array().unwrap().len(), 3);
     assert_eq!(format!("{}{}{}", table.err, csv.err, json.err), "");
+}
+
+#[test]
+fn json_tells_what_is_no_number_from_null() {
+    let query =
+        "SELECT 0.0 / 0.0 AS nan, -1e0 / 0.0 AS least, CAST(NULL AS DOUBLE) AS missing, 1.5 AS x";
+    let json = tierra(["sql", "--format=json", "-c", query]).well();
+    assert_eq!(
+        json.out,
+        "[{\"nan\":\"NaN\",\"least\":\"-Infinity\",\"missing\":null,\"x\":1.5}]\n"
+    );
 }
 
 #[test]
@@ -94,6 +105,15 @@ fn a_script_stops_at_its_first_error_and_says_where() {
 }
 
 #[test]
+fn a_script_may_begin_with_a_comment_and_quote_with_dollars() {
+    let script = "-- only a comment";
+    assert_eq!(tierra(["sql", "-c", script]).well().out, "");
+    let script = "-- then\nSELECT $$a;b$$ AS x";
+    let ended = tierra(["sql", "--format=csv", "-c", script]).well();
+    assert_eq!(ended.out, "x\na;b\n");
+}
+
+#[test]
 fn standard_input_is_a_script() {
     let (_scratch, dir) = database();
     let script = ".format csv\nSELECT ';' AS semicolon;\nSELECT count(*) AS n FROM t";
@@ -110,7 +130,8 @@ fn commands_describe_the_database() {
     let (_scratch, dir) = database();
     let described = tierra_reading(".tables\n.schema t\n.help", ["sql", "--db", &dir]).well();
     for part in [
-        "t            3     3        3     0 B",
+        "table  columns  rows  packed  tail rows   tail\n",
+        "t            3     3     0 B          3  ",
         "CREATE TABLE t (\n  id INTEGER NOT NULL,\n  name VARCHAR,\n  price DECIMAL(9, 2),\n  PRIMARY KEY (id)\n);",
         ".format",
     ] {

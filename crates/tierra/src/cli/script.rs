@@ -1,7 +1,7 @@
 //! A text of SQL cut into statements and dot commands, each with the line it begins on.
 //!
-//! Only what decides where a statement ends is understood: quotes, comments, semicolons. Whether
-//! the rest is SQL is for the parser to say, statement by statement, so that an error in the last
+//! Only what decides where a statement ends is understood: quotes of all kinds, comments,
+//! semicolons. Whether the rest is SQL is for the parser to say, statement by statement, so that an error in the last
 //! statement of a script does not keep the first from running.
 
 /// One statement or command of a script.
@@ -89,17 +89,52 @@ fn statement_len(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
-        match bytes[at] {
+        let rest = &bytes[at..];
+        at += match rest[0] {
             b';' => return Some(at),
             // A doubled quote ends one quoted run and begins the next: the same to us.
-            quote @ (b'\'' | b'"') => {
-                let rest = &bytes[at + 1..];
-                at += 2 + rest.iter().position(|&byte| byte == quote)?;
-            }
-            _ => at += comment_len(&bytes[at..]).max(1),
-        }
+            quote @ (b'\'' | b'"' | b'`') => 2 + position(&rest[1..], &[quote])?,
+            b'e' | b'E' if rest.get(1) == Some(&b'\'') => 2 + escaped_len(&rest[2..])?,
+            // A dollar inside a name is a letter of it.
+            first if is_of_name(first) => rest
+                .iter()
+                .position(|&byte| !is_of_name(byte) && byte != b'$')
+                .unwrap_or(rest.len()),
+            b'$' => match dollar_quote(rest) {
+                Some(quote) => 2 * quote.len() + position(&rest[quote.len()..], quote)?,
+                None => 1,
+            },
+            _ => comment_len(rest).max(1),
+        };
     }
     None
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// Where `wanted` first is in `text`.
+fn position(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|found| found == wanted)
+}
+
+/// Bytes of a string with backslashes, behind its opening quote and with its closing one.
+fn escaped_len(text: &[u8]) -> Option<usize> {
+    let mut escaped = false;
+    let end = text.iter().position(|&byte| {
+        let ends = byte == b'\'' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })?;
+    Some(end + 1)
+}
+
+/// The `$$` or `$tag$` that `text` begins with; `$1` is a parameter.
+fn dollar_quote(text: &[u8]) -> Option<&[u8]> {
+    let tag = text[1..].iter().take_while(|&&byte| is_of_name(byte));
+    let len = 2 + tag.count();
+    (text.get(len - 1) == Some(&b'$')).then(|| &text[..len])
 }
 
 #[cfg(test)]
@@ -129,6 +164,31 @@ mod tests {
                 (Unfinished, "x", 2)
             ]
         );
+    }
+
+    #[test]
+    fn quotes_of_all_kinds_hide_semicolons() {
+        use Kind::*;
+        for statement in [
+            "select $$a;b$$",
+            "select $t$a;$$;b$t$",
+            "select $é$;$é$",
+            r"select e'it\'s; \\', E'\\\';'",
+            "select `a;b`",
+        ] {
+            let script = format!("{statement}; select $1;");
+            assert_eq!(
+                cut(&script),
+                [(Statement, statement, 1), (Statement, "select $1", 1)]
+            );
+        }
+        assert_eq!(
+            cut("select a$$b; select c$$d;"),
+            [(Statement, "select a$$b", 1), (Statement, "select c$$d", 1)]
+        );
+        for open in ["select $$a; b", "select $t$ $$; x", r"select e'a\'; b"] {
+            assert_eq!(cut(open), [(Unfinished, open, 1)]);
+        }
     }
 
     #[test]
