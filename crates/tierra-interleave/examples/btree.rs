@@ -206,7 +206,7 @@ fn main() -> ExitCode {
     ];
 
     println!(
-        "{millions} million keys, ns per lookup, median of {ROUNDS} rounds of {LOOKUPS} fresh keys"
+        "{millions} million keys, ns per lookup, lower quartile of {ROUNDS} rounds of {LOOKUPS} fresh keys"
     );
     let mut times_ns = vec![Vec::new(); ways.len()];
     for _ in 0..ROUNDS {
@@ -224,7 +224,7 @@ fn main() -> ExitCode {
     }
     for ((name, _), mut times_ns) in ways.iter().zip(times_ns) {
         times_ns.sort_by(f64::total_cmp);
-        println!("{:>8.1}  {name}", times_ns[ROUNDS / 2]);
+        println!("{:>8.1}  {name}", times_ns[ROUNDS / 4]);
     }
     ExitCode::SUCCESS
 }

@@ -4,7 +4,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tierra_interleave::{Cx, GroupSize, Interleaved, Mode, Plain, for_each};
+use std::pin::pin;
+
+use tierra_interleave::{
+    Cx, Gate, Group, GroupSize, Interleaved, Mode, Plain, for_each, for_each_gated,
+};
 
 struct Counting;
 
@@ -63,6 +67,48 @@ fn a_group_allocates_nothing() {
         assert_eq!(allocations_of(|| chase_all::<Plain>(&ring, group)), 0);
         assert_eq!(allocations_of(|| chase_all::<Interleaved>(&ring, group)), 0);
     }
+}
+
+#[test]
+fn a_group_fed_over_time_allocates_nothing() {
+    let ring: Vec<usize> = (0..1000).map(|i| (i + 7) % 1000).collect();
+    let allocations = allocations_of(|| {
+        let cx = Cx::<Interleaved>::new();
+        let mut group = pin!(Group::new(GroupSize::DEFAULT));
+        let (mut started, mut ended) = (0, 0);
+        for turn in 0.. {
+            let until = ring.len().min(turn * 5);
+            let next = || {
+                (started < until).then(|| {
+                    started += 1;
+                    (started, chase(cx, &ring, started - 1))
+                })
+            };
+            let under_way = group.as_mut().turn(next, |_, _| ended += 1);
+            if under_way == 0 && started == ring.len() {
+                break;
+            }
+        }
+        assert_eq!(ended, ring.len());
+    });
+    assert_eq!(allocations, 0);
+}
+
+#[test]
+fn a_gated_group_allocates_nothing() {
+    let ring: Vec<usize> = (0..5000).map(|i| (i + 7) % 5000).collect();
+    let gate = Gate::new(GroupSize::DEFAULT);
+    let mut sum = 0;
+    let allocations = allocations_of(|| {
+        for_each_gated(
+            &gate,
+            0..ring.len(),
+            |cx: Cx<Plain>, start| chase(cx, &ring, start),
+            |cx: Cx<Interleaved>, start| chase(cx, &ring, start),
+            |_, end| sum += end,
+        );
+    });
+    assert_eq!((allocations, sum), (0, 5000 * 4999 / 2));
 }
 
 #[test]
