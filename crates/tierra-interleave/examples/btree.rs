@@ -114,8 +114,8 @@ impl BTree {
     }
 }
 
-const LOOKUPS: usize = 10_000;
-const ROUNDS: usize = 15;
+const LOOKUPS: usize = 2_000;
+const ROUNDS: usize = 101;
 
 fn main() -> ExitCode {
     let millions = match std::env::args().nth(1).map(|text| text.parse()) {

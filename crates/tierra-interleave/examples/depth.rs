@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use tierra_interleave::{Chain, Cx, GroupSize, Interleaved, map_into};
 
-const SEARCHES: usize = 10_000;
-const ROUNDS: usize = 41;
+const SEARCHES: usize = 2_000;
+const ROUNDS: usize = 201;
 
 type Cxi = Cx<Interleaved>;
 
