@@ -14,18 +14,48 @@ pub(super) fn now() -> u64 {
     arch::ticks()
 }
 
-/// Ticks in a nanosecond. The first call takes the time of a calibration, 20 ms.
-pub(super) fn ticks_per_ns() -> f64 {
-    static TICKS_PER_NS: OnceLock<f64> = OnceLock::new();
-    *TICKS_PER_NS.get_or_init(|| {
+/// What was found out about the clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calibration {
+    pub(super) ticks_per_ns: f64,
+    /// Ticks from one reading to the next, when nothing else is done.
+    pub(super) reading: u64,
+}
+
+impl Calibration {
+    /// How late a wait ends on average: at the first reading past its time.
+    pub(super) fn lateness(&self) -> u64 {
+        self.reading / 2
+    }
+}
+
+/// The first call takes the time of a calibration, 20 ms.
+pub(super) fn calibration() -> Calibration {
+    static CALIBRATION: OnceLock<Calibration> = OnceLock::new();
+    *CALIBRATION.get_or_init(|| {
         const LONG_ENOUGH: Duration = Duration::from_millis(20);
         let (started, first) = both_clocks();
         while started.elapsed() < LONG_ENOUGH {
             std::hint::spin_loop();
         }
         let (ended, last) = both_clocks();
-        last.saturating_sub(first) as f64 / ended.duration_since(started).as_nanos() as f64
+        let ns = ended.duration_since(started).as_nanos() as f64;
+        Calibration {
+            ticks_per_ns: last.saturating_sub(first) as f64 / ns,
+            reading: reading(),
+        }
     })
+}
+
+/// The least that a reading took in some rounds of many, interrupts aside.
+fn reading() -> u64 {
+    const READINGS: u64 = 64;
+    let round = |_| {
+        let first = now();
+        let last = (0..READINGS).fold(first, |_, _| now());
+        last.saturating_sub(first) / READINGS
+    };
+    (0..32).map(round).min().unwrap_or(0)
 }
 
 /// Both clocks at one moment: of several pairs the one taken fastest, so that no interrupt lies between.
@@ -53,8 +83,10 @@ mod tests {
 
     #[test]
     fn ticks_and_nanoseconds_agree() {
-        let per_ns = ticks_per_ns();
+        let per_ns = calibration().ticks_per_ns;
         assert!(per_ns > 0.001 && per_ns < 20.0, "{per_ns}");
+        let reading_ns = calibration().reading as f64 / per_ns;
+        assert!(reading_ns < 1000.0, "{reading_ns}");
         let (started, first) = both_clocks();
         std::thread::sleep(Duration::from_millis(5));
         let (ended, last) = both_clocks();

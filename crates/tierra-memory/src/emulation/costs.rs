@@ -4,6 +4,7 @@
 //! no lookup reads what another thread may be changing.
 
 use super::FarMemory;
+use super::clock::Calibration;
 use crate::LINE_BYTES;
 
 /// Lines whose bandwidth a thread takes at a time: few enough that threads alternate within a
@@ -73,6 +74,16 @@ pub(super) struct Costs {
 }
 
 impl Costs {
+    /// Of a description, on a clock whose ticks are nanoseconds and which is read at once.
+    #[cfg(test)]
+    pub(super) fn in_ns(far: &str) -> Costs {
+        let clock = Calibration {
+            ticks_per_ns: 1.0,
+            reading: 0,
+        };
+        Costs::new(&far.parse().expect("a setting"), &clock)
+    }
+
     /// Of no far memory at all.
     pub(super) const NONE: Costs = Costs {
         latency: 0,
@@ -96,9 +107,10 @@ impl Costs {
         stretch: 0,
     };
 
-    /// Of a checked description.
-    pub(super) fn new(far: &FarMemory, ticks_per_ns: f64) -> Costs {
-        let ticks = |ns: f64| (ns * ticks_per_ns).round() as u64;
+    /// Of a checked description. What a wait will be late by is taken off beforehand.
+    pub(super) fn new(far: &FarMemory, clock: &Calibration) -> Costs {
+        let ticks_per_ns = clock.ticks_per_ns;
+        let ticks = |ns: f64| ((ns * ticks_per_ns).round() as u64).saturating_sub(clock.lateness());
         let reads = Rates::new(
             far.sequential_read_gb_per_s,
             far.random_read_gb_per_s,
@@ -120,7 +132,7 @@ impl Costs {
             internal_shift: (far.internal_line_bytes / LINE_BYTES).trailing_zeros(),
             cache_sets: super::cache::sets_of(far.cache_bytes),
             everywhere: far.everywhere,
-            free_loads: ticks(far.latency_ns) == 0 && reads.are_free(),
+            free_loads: far.latency_ns == 0.0 && reads.are_free(),
             random_line: reads.random(line),
             sequential_line: reads.sequential(line),
             stretch: reads.random(STRETCH_LINES * line),

@@ -240,7 +240,7 @@ mod tests {
 
     /// A core on a clock of a gigahertz.
     fn core(far: &str) -> Core {
-        Core::new(Costs::new(&far.parse().unwrap(), 1.0))
+        Core::new(Costs::in_ns(far))
     }
 
     #[test]

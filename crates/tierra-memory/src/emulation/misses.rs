@@ -77,11 +77,6 @@ impl Misses {
 mod tests {
     use super::*;
 
-    /// A gigahertz, so that ticks are nanoseconds.
-    fn costs(far: &str) -> Costs {
-        Costs::new(&far.parse().unwrap(), 1.0)
-    }
-
     /// Lines that never follow each other.
     fn scattered() -> impl Iterator<Item = u64> {
         (0..).map(|line| line * 1000)
@@ -89,7 +84,8 @@ mod tests {
 
     #[test]
     fn a_dependent_chase_takes_the_latency_each() {
-        let (costs, channel, mut misses) = (costs("latency=300"), Channel::new(), Misses::new());
+        let (costs, channel, mut misses) =
+            (Costs::in_ns("latency=300"), Channel::new(), Misses::new());
         let mut now = 5000;
         for line in scattered().take(100) {
             let done = misses.issue(&costs, &channel, line, now);
@@ -101,7 +97,7 @@ mod tests {
     #[test]
     fn independent_loads_share_the_latency_among_the_misses_in_flight() {
         for in_flight in [1u64, 2, 10, 64] {
-            let costs = costs(&format!("latency=300,misses={in_flight}"));
+            let costs = Costs::in_ns(&format!("latency=300,misses={in_flight}"));
             let (channel, mut misses) = (Channel::new(), Misses::new());
             let last = scattered()
                 .take(1000)
@@ -114,7 +110,7 @@ mod tests {
     #[test]
     fn bandwidth_is_the_least_time_between_lines() {
         // 64 lines in flight would give 4.7 ns a line; 10 GB/s allow 6.4.
-        let costs = costs("latency=300,misses=64,random=10GB/s,sequential=10GB/s");
+        let costs = Costs::in_ns("latency=300,misses=64,random=10GB/s,sequential=10GB/s");
         let (channel, mut misses) = (Channel::new(), Misses::new());
         let last = scattered()
             .take(10_000)
@@ -127,7 +123,7 @@ mod tests {
 
     #[test]
     fn two_cores_share_the_bandwidth() {
-        let costs = costs("latency=300,misses=64,random=1GB/s,sequential=1GB/s");
+        let costs = Costs::in_ns("latency=300,misses=64,random=1GB/s,sequential=1GB/s");
         let channel = Channel::new();
         let mut cores = [Misses::new(), Misses::new()];
         let mut last = 0;
@@ -142,7 +138,7 @@ mod tests {
 
     #[test]
     fn neighbours_within_an_internal_line_cost_sequential_bandwidth() {
-        let costs = costs("misses=64,line=256,random=1GB/s,sequential=4GB/s");
+        let costs = Costs::in_ns("misses=64,line=256,random=1GB/s,sequential=4GB/s");
         let (channel, mut misses) = (Channel::new(), Misses::new());
         // Four lines of one internal line: 64 + 3 * 16 ticks; far apart: 64 each.
         let last = (0..1000)
@@ -157,7 +153,7 @@ mod tests {
     fn plain_loads_are_bounded_above_and_below() {
         // A loop of plain loads with no work between them, each waiting as its bound says.
         let chase = |overlap: usize| {
-            let costs = costs(&format!("latency=300,misses=10,overlap={overlap}"));
+            let costs = Costs::in_ns(&format!("latency=300,misses=10,overlap={overlap}"));
             let (channel, mut misses) = (Channel::new(), Misses::new());
             let mut now = 10_000u64;
             for line in scattered().take(1000) {
@@ -173,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_load_that_waited_its_latency_elsewhere_waits_no_more() {
-        let (costs, channel, mut misses) = (costs("latency=300"), Channel::new(), Misses::new());
+        let (costs, channel, mut misses) =
+            (Costs::in_ns("latency=300"), Channel::new(), Misses::new());
         let done = misses.issue(&costs, &channel, 0, 1000);
         let (later, work) = (1000 + 250, 1000 + 400);
         assert_eq!(done - later, 50);

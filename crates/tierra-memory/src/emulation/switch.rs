@@ -66,7 +66,7 @@ pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
     let costs = match &far {
         Some(far) => {
             far.check()?;
-            Costs::new(far, clock::ticks_per_ns())
+            Costs::new(far, &clock::calibration())
         }
         None => Costs::NONE,
     };

@@ -14,13 +14,16 @@ use crate::LINE_BYTES;
 
 /// Memory laid out as a cycle of lines in random order, to be chased.
 ///
+/// A measurement goes on where the last one ended, so that many short ones, taken in turn with others, do
+/// not find their lines cached.
+///
 /// ```
 /// use std::time::Duration;
 /// use tierra_interleave::{Execution, Plain};
 /// use tierra_memory::{Region, in_mode, measure::Chase};
 ///
 /// let mut region = Region::near(1 << 20)?;
-/// let chase = Chase::lay(&mut region);
+/// let mut chase = Chase::lay(&mut region);
 /// let (few, time) = (4, Duration::from_millis(1));
 /// let by_the_processor = chase.ns_per_line::<Plain>(few, time);
 /// // on emulated far memory, while emulation is on and the region counts as far
@@ -28,9 +31,11 @@ use crate::LINE_BYTES;
 /// # assert!(by_the_processor > 0.0 && prefetched > 0.0);
 /// # Ok::<(), tierra_memory::RegionError>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Chase<'a> {
     bytes: &'a [u8],
+    /// The line that each chase is at.
+    lanes: [u64; Chase::MAX_IN_FLIGHT],
 }
 
 impl<'a> Chase<'a> {
@@ -40,24 +45,22 @@ impl<'a> Chase<'a> {
     /// Overwrites memory with a cycle. Less than a line is left as it is and cannot be chased.
     pub fn lay(bytes: &'a mut [u8]) -> Chase<'a> {
         lay_cycle(bytes);
-        Chase { bytes }
+        let count = bytes.len() / LINE_BYTES;
+        let lanes = std::array::from_fn(|lane| (count * lane / Self::MAX_IN_FLIGHT) as u64);
+        Chase { bytes, lanes }
     }
 
     /// Nanoseconds per line with `in_flight` (1 to [`Chase::MAX_IN_FLIGHT`], the nearest of which is taken)
     /// independent chases in turn, in mode `M`, over about `time`. In a mode that gives way each load is
     /// issued a whole turn before it is used, in any other just before.
-    pub fn ns_per_line<M: Mode>(&self, in_flight: usize, time: Duration) -> f64 {
-        const LINES: usize = 4096;
-        let count = self.bytes.len() / LINE_BYTES;
-        if count == 0 {
+    pub fn ns_per_line<M: Mode>(&mut self, in_flight: usize, time: Duration) -> f64 {
+        // Few enough that slow memory is timed as finely as fast.
+        const LINES: usize = 512;
+        if self.bytes.len() < LINE_BYTES {
             return 0.0;
         }
         let in_flight = in_flight.clamp(1, Self::MAX_IN_FLIGHT);
-        let mut lanes = [0u64; Self::MAX_IN_FLIGHT];
-        for (lane, line) in lanes.iter_mut().enumerate() {
-            *line = (count * lane / in_flight % count) as u64;
-        }
-        let lanes = &mut lanes[..in_flight];
+        let lanes = &mut self.lanes[..in_flight];
         let mode = M::default();
         let issue = |line: u64| {
             let place = self.bytes.as_ptr().wrapping_add(line as usize * LINE_BYTES);
@@ -100,7 +103,7 @@ mod tests {
     #[test]
     fn every_number_in_flight_is_measured() {
         let mut bytes = vec![0; 1 << 16];
-        let chase = Chase::lay(&mut bytes);
+        let mut chase = Chase::lay(&mut bytes);
         for in_flight in [0, 1, 2, 7, 64, 1000] {
             let time = Duration::from_micros(100);
             assert!(chase.ns_per_line::<Plain>(in_flight, time) > 0.0);
