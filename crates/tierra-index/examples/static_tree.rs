@@ -158,9 +158,9 @@ fn measure<K: Value>(mb: usize, greatest: u64) -> Result<(), tierra_memory::Regi
 
     println!(
         "\n{mb} MB on {page_kib} KiB pages; tree of {} KiB built in {built_ms:.1} ms, \
-         {} lines of a look-up waited for; {:.1} ns per independent random line",
+         {} nodes of a look-up waited for; {:.1} ns per independent random line",
         tree.len_bytes() >> 10,
-        tree.lines_waited_for(),
+        tree.nodes_waited_for(),
         median(&mut line_ns)
     );
     let medians_ns = samples_ns.each_mut().map(|samples| median(samples));
