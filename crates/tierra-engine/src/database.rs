@@ -179,6 +179,17 @@ impl Database {
         self.storage.ask(|reply| Request::Create { spec, reply })?
     }
 
+    /// Begins a table that appears with its first rows, when [`Table::append`] or
+    /// [`Loader::finish`](crate::Loader::finish) commits them, both in one manifest: until then
+    /// nobody else sees it, and whatever happens leaves nothing of it. Blocks.
+    ///
+    /// # Errors
+    /// As [`Database::create_table`]. Where the name is taken later, committing fails with
+    /// [`StorageError::Created`](crate::StorageError::Created).
+    pub fn begin_table(&self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
+        self.storage.ask(|reply| Request::Begin { spec, reply })?
+    }
+
     /// Drops a table; durable on return. Snapshots of it stay readable. Blocks.
     ///
     /// # Errors

@@ -173,6 +173,12 @@ pub enum StorageError {
         /// The table.
         table: String,
     },
+    /// Another table of this name was committed first.
+    #[error("table {table:?} was created meanwhile: load into it")]
+    Created {
+        /// The table.
+        table: String,
+    },
     /// Ran out of segment ids.
     #[error("table {table:?} used up its 2^32 segments: copy it into a new table")]
     SegmentIds {

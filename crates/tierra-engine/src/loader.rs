@@ -157,7 +157,9 @@ impl Loader {
     }
 
     fn commit(&mut self) -> Result<LoadReport, LoadError> {
-        if self.encoding.is_none()
+        // A load without rows makes a manifest, too: the one in which a table begun for it appears.
+        if self.rows > 0
+            && self.encoding.is_none()
             && self.encoded.is_empty()
             && let Some(batch) = self.table.as_tail_batch(&self.pending)?
         {

@@ -82,6 +82,10 @@ impl Table {
         &self.spec
     }
 
+    pub(crate) fn shared_spec(&self) -> Arc<TableSpec> {
+        self.spec.clone()
+    }
+
     /// The schema of its batches.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Int32Array, RecordBatch};
-use support::{all_rows, options, rows, spec};
+use support::{all_rows, options, rows, sorted, spec};
 use tierra_engine::{
     AppendError, Database, DatabaseOptions, InputError, LoadError, StorageError, Table,
 };
@@ -176,4 +176,78 @@ fn rows_that_do_not_fit_are_named_and_none_of_them_is_kept() {
     table.append(&[with(support::CITY, plain)]).unwrap();
     assert_eq!(all_rows(&table), good);
     assert_eq!(city.len(), 10);
+}
+
+#[test]
+fn a_table_begun_for_a_load_appears_with_its_rows_or_never() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("db");
+    let mut database = Database::create(&dir, &options()).unwrap();
+    let before = used_bytes(&database);
+    // Given up, few rows or many: nothing is left, now or after opening.
+    for count in [0, 10, 70_000, 1_200_000] {
+        let table = database.begin_table(spec("t", vec![0])).unwrap();
+        let mut loader = table.loader();
+        for start in (0..count).step_by(50_000) {
+            loader
+                .push(rows(start..(start + 50_000).min(count)))
+                .unwrap();
+        }
+        assert!(database.tables().is_empty() && database.table("t").is_none());
+        drop((loader, table));
+        assert_eq!(used_bytes(&database), before);
+    }
+    drop(database);
+    database = Database::open(&dir, &options()).unwrap();
+    assert!(database.tables().is_empty());
+    // Committed, the rows are there with it, and it goes on as any other.
+    for (name, count) in [("none", 0), ("few", 10), ("segment", 70_000)] {
+        let table = database.begin_table(spec(name, vec![0])).unwrap();
+        load(&table, 0..count).unwrap();
+        assert_eq!(database.table(name).unwrap().id(), table.id());
+        table.append(&[rows(count..count + 5)]).unwrap();
+        load(&table, count + 5..count + 20).unwrap();
+        assert_eq!(sorted(&all_rows(&table)), sorted(&rows(0..count + 20)));
+    }
+    let appended = database.begin_table(spec("appended", vec![])).unwrap();
+    appended.append(&[rows(0..3)]).unwrap();
+    drop((appended, database));
+    database = Database::open(&dir, &options()).unwrap();
+    for (name, count) in [
+        ("none", 20),
+        ("few", 30),
+        ("segment", 70_020),
+        ("appended", 3),
+    ] {
+        let table = database.table(name).unwrap();
+        assert_eq!(sorted(&all_rows(&table)), sorted(&rows(0..count)), "{name}");
+        table.seal().unwrap();
+    }
+}
+
+#[test]
+fn of_two_tables_begun_with_one_name_the_first_committed_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("db");
+    let database = Database::create(&dir, &options()).unwrap();
+    let begin = || database.begin_table(spec("t", vec![0])).unwrap();
+    let (first, second, third) = (begin(), begin(), begin());
+    load(&second, 0..10).unwrap();
+    for (late, count) in [(&first, 10), (&third, 70_000)] {
+        let error = load(late, 0..count).unwrap_err();
+        let created = matches!(error, LoadError::Storage(StorageError::Created { .. }));
+        assert!(created, "{error}");
+    }
+    assert!(database.begin_table(spec("t", vec![])).is_err());
+    assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..10));
+    database.drop_table("t").unwrap();
+    // The name is free again; ids are not.
+    let again = begin();
+    load(&again, 0..3).unwrap();
+    assert!(again.id() > third.id());
+    let after = database.create_table(spec("u", vec![])).unwrap();
+    assert!(after.id() > again.id());
+    drop((again, after, first, second, third, database));
+    let database = Database::open(&dir, &options()).unwrap();
+    assert_eq!(database.tables(), ["t", "u"]);
 }

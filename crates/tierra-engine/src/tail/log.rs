@@ -154,7 +154,7 @@ impl TailLog {
         doubled.max(record.len_bytes() + LINE as u64)
     }
 
-    /// Continues in an extent that the published manifest names.
+    /// Continues in an extent that the published manifest names, or the next one before it counts.
     pub(crate) fn continue_in(&mut self, log: LogEntry) {
         (self.last, self.at) = (Some(log), 0);
     }

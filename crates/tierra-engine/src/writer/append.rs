@@ -49,17 +49,44 @@ impl Writer {
             table: name(),
             source,
         })?;
-        self.make_room(&table, &record)?;
-        let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
-        log.append(&self.storage.pool, &mut record)
-            .map_err(StorageError::from)?;
+        let first_log = match self.is_begun(&table) {
+            true => Some(self.write_first(&table, &mut record)?),
+            false => {
+                self.write(&table, &mut record)?;
+                None
+            }
+        };
         table.publish(TableVersion {
             segments: current.segments.clone(),
             dictionaries: current.dictionaries.clone(),
             tail,
             keys: current.keys.next(keys),
         });
+        if let Some(log) = first_log {
+            self.show(&table, log);
+        }
         Ok(())
+    }
+
+    /// Writes a record: with it the rows are committed.
+    fn write(&mut self, table: &Table, record: &mut Record) -> Result<(), StorageError> {
+        self.make_room(table, record)?;
+        let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
+        Ok(log.append(&self.storage.pool, record)?)
+    }
+
+    /// Writes the first record of a table that was begun, and then the manifest that names both.
+    fn write_first(&mut self, table: &Table, record: &mut Record) -> Result<TailLog, StorageError> {
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let mut log = TailLog::starting_at(entry.tail.first_sequence);
+        let (extent, added) = self.new_extent(table, &log, record)?;
+        log.continue_in(added);
+        log.append(&self.storage.pool, record)?;
+        entry.tail.logs.push(added);
+        let next = self.published.with_table(entry);
+        self.published
+            .publish(&self.storage.pool, next, vec![extent])?;
+        Ok(log)
     }
 
     /// Adds an extent to the log where the record does not fit the last one.
@@ -69,6 +96,24 @@ impl Writer {
             return Ok(());
         }
         let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let (extent, added) = self.new_extent(table, log, record)?;
+        entry.tail.logs.push(added);
+        let next = self.published.with_table(entry);
+        self.published
+            .publish(&self.storage.pool, next, vec![extent])?;
+        if let Some(log) = self.logs.get_mut(&table.id()) {
+            log.continue_in(added);
+        }
+        Ok(())
+    }
+
+    /// An empty extent for a log in which the record finds room, as the next manifest is to name it.
+    fn new_extent(
+        &self,
+        table: &Table,
+        log: &TailLog,
+        record: &Record,
+    ) -> Result<(Arc<OwnedExtent>, LogEntry), StorageError> {
         let owner = Owner::Log(table.id()).tag();
         let mut writer = self
             .storage
@@ -83,14 +128,7 @@ impl Writer {
             extent: extent.extent(),
             epoch,
         };
-        entry.tail.logs.push(added);
-        let next = self.published.with_table(entry);
-        self.published
-            .publish(&self.storage.pool, next, vec![extent])?;
-        if let Some(log) = self.logs.get_mut(&table.id()) {
-            log.continue_in(added);
-        }
-        Ok(())
+        Ok((extent, added))
     }
 
     /// Forgets the log of a tail that was sealed: the next record starts a new one.

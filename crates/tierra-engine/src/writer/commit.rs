@@ -15,7 +15,7 @@ use crate::manifest::{TableEntry, TailEntry};
 use crate::segment::Segment;
 use crate::space::OwnedExtent;
 use crate::table::Table;
-use crate::tail::Tail;
+use crate::tail::{Tail, TailLog};
 use crate::version::{Dictionaries, TableVersion};
 
 /// Encoded segments that a load wants to be committed.
@@ -52,6 +52,9 @@ impl Writer {
             tail: current.tail.clone(),
             keys: current.keys.next(keys),
         });
+        if self.is_begun(&table) {
+            self.show(&table, TailLog::starting_at(entry.tail.first_sequence));
+        }
         Ok(())
     }
 

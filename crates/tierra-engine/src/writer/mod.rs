@@ -45,6 +45,11 @@ pub(crate) enum Request {
         spec: TableSpec,
         reply: SyncSender<Result<Arc<Table>, TableError>>,
     },
+    /// As `Create`, but the table appears with its first rows.
+    Begin {
+        spec: TableSpec,
+        reply: SyncSender<Result<Arc<Table>, TableError>>,
+    },
     Drop {
         name: String,
         reply: SyncSender<Result<(), TableError>>,
@@ -77,8 +82,10 @@ pub(crate) struct Writer {
     storage: Arc<Storage>,
     catalog: Arc<Catalog>,
     published: Published,
-    /// Where each table's next record goes, by table id.
+    /// Where each table's next record goes, by table id. Tables that nobody sees yet have none.
     logs: HashMap<u64, TailLog>,
+    /// The manifest's is as large, or smaller while tables are begun.
+    next_table_id: u64,
 }
 
 impl Writer {
@@ -89,6 +96,7 @@ impl Writer {
         logs: HashMap<u64, TailLog>,
     ) -> Self {
         Self {
+            next_table_id: published.manifest().next_table_id,
             storage,
             catalog,
             published,
@@ -103,6 +111,9 @@ impl Writer {
             match request {
                 Request::Create { spec, reply } => {
                     let _ = reply.send(self.create_table(spec));
+                }
+                Request::Begin { spec, reply } => {
+                    let _ = reply.send(self.begin_table(spec));
                 }
                 Request::Drop { name, reply } => {
                     let _ = reply.send(self.drop_table(&name));

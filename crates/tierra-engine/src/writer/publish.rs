@@ -50,11 +50,13 @@ impl Published {
             .expect("every extent of the manifest is held here")
     }
 
-    /// The newest manifest with another entry for one table.
+    /// The newest manifest with another entry for one table, or one more table.
     pub(crate) fn with_table(&self, entry: TableEntry) -> Manifest {
         let mut next = self.manifest.clone();
-        if let Some(slot) = next.tables.iter_mut().find(|table| table.id == entry.id) {
-            *slot = Arc::new(entry);
+        next.next_table_id = next.next_table_id.max(entry.id + 1);
+        match next.tables.iter_mut().find(|table| table.id == entry.id) {
+            Some(slot) => *slot = Arc::new(entry),
+            None => next.tables.push(Arc::new(entry)),
         }
         next
     }

@@ -13,41 +13,42 @@ use crate::version::TableVersion;
 
 impl Writer {
     pub(super) fn create_table(&mut self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
+        let table = self.begin_table(spec)?;
+        let next = self.published.with_table(entry_of(&table));
+        self.published
+            .publish(&self.storage.pool, next, Vec::new())
+            .map_err(StorageError::from)?;
+        self.show(&table, TailLog::starting_at(0));
+        Ok(table)
+    }
+
+    /// A table that neither the manifest nor anybody knows. Whoever commits its first rows names it
+    /// in the same manifest, and then shows it.
+    pub(super) fn begin_table(&mut self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
         spec.check()?;
         if self.catalog.table(&spec.name).is_some() {
             return Err(TableError::Exists { table: spec.name });
         }
-        let spec = Arc::new(spec);
-        let mut next = self.published.manifest().clone();
-        let id = next.next_table_id;
-        next.next_table_id += 1;
-        let tail = TailEntry {
-            segment_id: 0,
-            first_sequence: 0,
-            logs: Vec::new(),
-        };
-        next.tables.push(Arc::new(TableEntry {
-            id,
-            spec: spec.clone(),
-            next_segment_id: 1,
-            delete_vector_version: 0,
-            dictionaries: vec![None; spec.columns.len()],
-            segments: Vec::new(),
-            tail,
-        }));
-        self.published
-            .publish(&self.storage.pool, next, Vec::new())
-            .map_err(StorageError::from)?;
         let version = TableVersion {
             segments: Arc::new([]),
             dictionaries: vec![None; spec.columns.len()].into(),
             tail: Tail::empty(0),
             keys: KeyIndexCell::empty(),
         };
-        let table = Table::new(id, spec, version, 1, self.storage.clone());
-        self.logs.insert(id, TailLog::starting_at(0));
+        let (id, spec, storage) = (self.next_table_id, Arc::new(spec), self.storage.clone());
+        self.next_table_id += 1;
+        Ok(Table::new(id, spec, version, 1, storage))
+    }
+
+    /// Whether the table was begun and nobody sees it yet.
+    pub(super) fn is_begun(&self, table: &Table) -> bool {
+        !self.logs.contains_key(&table.id())
+    }
+
+    /// Lets everybody see a table that the manifest names by now.
+    pub(super) fn show(&mut self, table: &Arc<Table>, log: TailLog) {
+        self.logs.insert(table.id(), log);
         self.catalog.insert(table.clone());
-        Ok(table)
     }
 
     pub(super) fn drop_table(&mut self, name: &str) -> Result<(), TableError> {
@@ -68,12 +69,36 @@ impl Writer {
         Ok(())
     }
 
-    /// The table's entry in the newest manifest.
+    /// The table's entry in the newest manifest; of a table that was begun, the one it will have.
     pub(super) fn entry(&self, table: &Table) -> Result<Arc<TableEntry>, StorageError> {
         table.check_alive()?;
-        let entry = self.published.table(table.id()).cloned();
-        entry.ok_or_else(|| StorageError::Dropped {
-            table: table.spec().name.clone(),
-        })
+        if let Some(entry) = self.published.table(table.id()) {
+            return Ok(entry.clone());
+        }
+        let name = &table.spec().name;
+        match self.catalog.table(name) {
+            None => Ok(Arc::new(entry_of(table))),
+            Some(_) => Err(StorageError::Created {
+                table: name.clone(),
+            }),
+        }
+    }
+}
+
+/// The entry of a table without rows.
+fn entry_of(table: &Table) -> TableEntry {
+    let spec = table.shared_spec();
+    TableEntry {
+        id: table.id(),
+        next_segment_id: table.next_segment_id(),
+        delete_vector_version: 0,
+        dictionaries: vec![None; spec.columns.len()],
+        segments: Vec::new(),
+        tail: TailEntry {
+            segment_id: 0,
+            first_sequence: 0,
+            logs: Vec::new(),
+        },
+        spec,
     }
 }
