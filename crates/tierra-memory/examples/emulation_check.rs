@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:44} {:>9} {:>9} {:>9}", "", "asked", "got", "native");
     chases(&mut region);
     scans(&region);
-    stores(&mut region)?;
+    stores(&mut region);
     drop(far);
     Ok(())
 }
@@ -128,13 +128,13 @@ fn chases(region: &mut Region) {
 fn scans(region: &Region) {
     let scan = || {
         timed_ns_per_byte(|| {
-            for block in region[..1 << 20].chunks(4096) {
+            for block in region[..256 << 10].chunks(4096) {
                 let reading = begin_read(block);
                 let words = block.chunks_exact(8).map(|word| u64::from(word[0]));
                 black_box(words.sum::<u64>());
                 drop(reading);
             }
-            1 << 20
+            256 << 10
         })
     };
     for rate in [0.5, 1.0, 2.0, 4.0] {
@@ -149,7 +149,7 @@ fn scans(region: &Region) {
     }
 }
 
-fn stores(region: &mut Region) -> Result<(), RegionError> {
+fn stores(region: &mut Region) {
     let lines = region.len() / LINE_BYTES;
     let cell = RefCell::new(region);
     let stored = Cell::new(0usize);
@@ -189,9 +189,9 @@ fn stores(region: &mut Region) -> Result<(), RegionError> {
         compare(&name, 64.0 / rate, far, &durable, &durable);
     }
 
-    let from = populated(1)?;
+    let from = vec![1; 256 << 10];
     let copy = || {
-        let to = &mut cell.borrow_mut()[..1 << 20];
+        let to = &mut cell.borrow_mut()[..256 << 10];
         timed_ns_per_byte(|| {
             persist::copy_nontemporal(to, &from);
             from.len()
@@ -206,7 +206,6 @@ fn stores(region: &mut Region) -> Result<(), RegionError> {
         let name = format!("bulk copy at {rate} GB/s, ns a byte");
         compare(&name, 1.0 / rate, far, &copy, &copy);
     }
-    Ok(())
 }
 
 fn populated(mib: usize) -> Result<Region, RegionError> {
