@@ -172,6 +172,46 @@ fn the_bytes_of_a_small_load_are_those_of_the_tail() {
 }
 
 #[test]
+fn several_files_are_one_load() {
+    let scratch = Scratch::new();
+    let good = scratch.file("good.csv", "id,name\n1,one\n2,two\n");
+    let more = scratch.file("more.csv", "name,id\nthree,3\n");
+    let bad = scratch.file("bad.csv", "id,name\n4,four\nfive,5\n");
+    let db = scratch.path("db");
+    let load = |files: &[&String]| {
+        let files = files.iter().map(|file| file.as_str());
+        tierra(["load", "t", "--db", &db].into_iter().chain(files))
+    };
+    let tables = || tierra(["sql", "--db", &db, "-c", ".tables"]).well().out;
+    load(&[&good, &more, &bad]).with_error(&["bad.csv:3", "'id'", "'five'"]);
+    assert_eq!(tables().lines().count(), 2, "{}", tables());
+    let loaded = load(&[&good, &more]).well().err;
+    assert!(loaded.contains("2 files: 3 rows"), "{loaded}");
+    load(&[&more, &bad]).with_error(&["bad.csv:3"]);
+    let query = "SELECT id, name FROM t ORDER BY id";
+    assert_eq!(scratch.csv(query), "id,name\n1,one\n2,two\n3,three\n");
+}
+
+#[test]
+fn a_load_that_is_killed_leaves_no_table() {
+    let scratch = Scratch::new();
+    let many = scratch.file("n.csv", format!("n\n{}", "12345\n".repeat(1 << 20)));
+    let db = scratch.path("db");
+    tierra(["sql", "--create", "--db", &db, "-c", ".tables"]).well();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_tierra"))
+        .args(["load", "t", "--db", &db])
+        .args(vec![&many; 1_000])
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(child.try_wait().unwrap().is_none(), "it cannot be done yet");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let tables = tierra(["sql", "--db", &db, "-c", ".tables"]).well().out;
+    assert_eq!(tables.lines().count(), 2, "{tables}");
+}
+
+#[test]
 fn files_are_replaced_only_by_force() {
     let scratch = Scratch::new();
     let dir = scratch.path("parquet");

@@ -79,6 +79,24 @@ fn a_query_and_an_insert_stop_and_leave_nothing() {
 }
 
 #[test]
+fn a_load_stops_and_leaves_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path().join("db").display().to_string();
+    // As many rows as a disk would hold, in the space of a few.
+    let file = scratch.path().join("n.csv").display().to_string();
+    fs::write(&file, format!("n\n{}", "12345\n".repeat(1 << 20))).unwrap();
+    let mut arguments = vec!["load", "t", "--db", &dir];
+    arguments.resize(1_000, &file);
+    let child = start(&arguments);
+    thread::sleep(Duration::from_secs(1));
+    let (status, said) = interrupt(child);
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("nothing was left half done"), "{said}");
+    let tables = binary::tierra(["sql", "--db", &dir, "-c", ".tables"]).well();
+    assert_eq!(tables.out.lines().count(), 2, "{}", tables.out);
+}
+
+#[test]
 fn a_generator_stops_and_takes_its_tables_and_files_away() {
     let scratch = tempfile::tempdir().unwrap();
     let place = |name: &str| scratch.path().join(name).display().to_string();

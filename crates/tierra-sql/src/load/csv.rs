@@ -12,11 +12,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use tierra_column::LogicalType;
-use tierra_engine::{ColumnSpec, Database, TableSpec};
+use tierra_engine::{ColumnSpec, TableSpec};
 
 use super::csv_field::{BadField, FieldBuilder, Guess};
 use super::csv_records::{Record, RecordError, Records};
-use super::{LoadError, LoadReport, Source, Target, columns};
+use super::{LoadError, Source, Target, columns};
 use crate::table::logical_type;
 
 /// Records from which types are inferred.
@@ -32,20 +32,17 @@ type Message = Result<(RecordBatch, u64), LoadError>;
 
 pub(super) fn load(
     source: &Source<'_>,
-    database: &Arc<Database>,
-    table: &str,
+    target: &mut Target<'_>,
     delimiter: u8,
-) -> Result<LoadReport, LoadError> {
+) -> Result<(), LoadError> {
     let names = header(source, delimiter)?;
-    let sampled = match database.table(table) {
-        Some(_) => None,
-        None => Some(inferred(source, delimiter, table, &names)?),
+    let sampled = match target.is_new() {
+        true => Some(inferred(source, delimiter, target.name, &names)?),
+        false => None,
     };
-    let mut target = Target::begin(source, database, table, || {
-        Ok(sampled.expect("types are inferred for a new table"))
-    })?;
-    let places = columns::matched(source.path, &names, table, &target.schema)?;
-    let schema = Arc::clone(&target.schema);
+    let sampled = || Ok(sampled.expect("types are inferred for a new table"));
+    let schema = target.begin(source, sampled)?;
+    let places = columns::matched(source.path, &names, target.name, &schema)?;
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel::<Message>(QUEUE);
         let names = &names;
@@ -57,11 +54,10 @@ pub(super) fn load(
         });
         for message in receive {
             let (batch, bytes) = message?;
-            target.push(batch, bytes)?;
+            target.push(source, batch, bytes)?;
         }
-        Ok::<_, LoadError>(())
-    })?;
-    target.finish()
+        Ok(())
+    })
 }
 
 /// A file that is being read, and what errors about it have to name.

@@ -2,25 +2,19 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
-use tierra_engine::Database;
 
-use super::{LoadError, LoadReport, Source, Target, columns, spec_of_file};
+use super::{LoadError, Source, Target, columns, spec_of_file};
 
-pub(super) fn load(
-    source: &Source<'_>,
-    database: &Arc<Database>,
-    table: &str,
-) -> Result<LoadReport, LoadError> {
+pub(super) fn load(source: &Source<'_>, target: &mut Target<'_>) -> Result<(), LoadError> {
     let file = source.file()?;
     match FileReader::try_new_buffered(file, None) {
-        Ok(reader) => read(source, database, table, reader),
+        Ok(reader) => read(source, target, reader),
         Err(not_a_file) => match StreamReader::try_new(BufReader::new(source.file()?), None) {
-            Ok(reader) => read::<StreamReader<BufReader<File>>>(source, database, table, reader),
+            Ok(reader) => read::<StreamReader<BufReader<File>>>(source, target, reader),
             Err(_) => Err(source.damaged(not_a_file)),
         },
     }
@@ -28,24 +22,23 @@ pub(super) fn load(
 
 fn read<R: RecordBatchReader + Iterator<Item = Result<RecordBatch, ArrowError>>>(
     source: &Source<'_>,
-    database: &Arc<Database>,
-    table: &str,
+    target: &mut Target<'_>,
     reader: R,
-) -> Result<LoadReport, LoadError> {
-    let schema = reader.schema();
-    let mut target = Target::begin(source, database, table, || spec_of_file(table, &schema))?;
-    let names: Vec<String> = schema
+) -> Result<(), LoadError> {
+    let (file, table) = (reader.schema(), target.name);
+    let schema = target.begin(source, || spec_of_file(table, &file))?;
+    let names: Vec<String> = file
         .fields()
         .iter()
         .map(|field| field.name().clone())
         .collect();
-    let places = columns::matched(source.path, &names, table, &target.schema)?;
+    let places = columns::matched(source.path, &names, table, &schema)?;
     let mut bytes = 0;
     for batch in reader {
         let batch = batch.map_err(|error| source.damaged(error))?;
         bytes += batch.get_array_memory_size() as u64;
-        let batch = columns::converted(source.path, &batch, &target.schema, &places)?;
-        target.push(batch, bytes)?;
+        let batch = columns::converted(source.path, &batch, &schema, &places)?;
+        target.push(source, batch, bytes)?;
     }
-    target.finish()
+    Ok(())
 }

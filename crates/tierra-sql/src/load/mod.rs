@@ -1,9 +1,9 @@
 //! Files into tables, whole or not at all.
 //!
 //! A file is Parquet, Arrow IPC or CSV, told apart by its first bytes and its name. Its columns are
-//! matched with the table's by name; where there is no such table, one is created from the file. The
-//! rows become visible when the last one is in. Any error, and cancelling, undoes the file's load
-//! and a table made for it; nothing else changes.
+//! matched with the table's by name; where there is no such table, one is made of the first file.
+//! Table and rows become visible when the last row of the last file is in. Any error, and
+//! cancelling, undoes the whole load; nothing else changes.
 
 mod columns;
 mod csv;
@@ -38,13 +38,13 @@ pub struct LoadOptions<'a> {
 }
 
 /// How far a load has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Rows handed to the table.
     pub rows: u64,
-    /// Bytes of the file behind them.
+    /// Bytes of the files behind them.
     pub bytes: u64,
-    /// Bytes of the file.
+    /// Bytes of the files.
     pub bytes_total: u64,
 }
 
@@ -53,17 +53,17 @@ pub struct Progress {
 pub struct LoadReport {
     /// Rows loaded.
     pub rows: u64,
-    /// The file's length in bytes.
+    /// The files' length in bytes.
     pub file_bytes: u64,
     /// What one copy of the rows takes.
     pub stored_bytes: u64,
     /// Each column's encoding; empty where the rows are few and went to the table's tail, unpacked.
     pub encodings: Vec<(String, Encoding)>,
-    /// Whether the table was created for the file.
+    /// Whether the table was created for the files.
     pub created: bool,
 }
 
-/// Why nothing of a file was loaded.
+/// Why nothing was loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be opened or read.
@@ -151,7 +151,7 @@ pub enum LoadError {
     /// The table refused the rows.
     #[error("{}: {source}", file.display())]
     Table {
-        /// The file.
+        /// The file, or the first of several and how many more.
         file: PathBuf,
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -159,7 +159,7 @@ pub enum LoadError {
     /// The load was cancelled.
     #[error("{}: cancelled, nothing loaded", file.display())]
     Cancelled {
-        /// The file.
+        /// The file that was being read.
         file: PathBuf,
     },
 }
@@ -174,12 +174,43 @@ pub fn load_file(
     file: &Path,
     options: &LoadOptions<'_>,
 ) -> Result<LoadReport, LoadError> {
-    let source = Source::open(file, options)?;
-    match source.format()? {
-        Format::Parquet => parquet::load(&source, database, table),
-        Format::ArrowIpc => ipc::load(&source, database, table),
-        Format::Csv { delimiter } => csv::load(&source, database, table, delimiter),
+    load_files(database, table, &[file], options)
+}
+
+/// Load `files`, of whatever kinds, one behind the other into `table` of `database`, creating the
+/// table from the first where it does not exist. Blocks.
+///
+/// # Errors
+/// [`LoadError`]; then nothing of any file is in the database.
+pub fn load_files(
+    database: &Arc<Database>,
+    table: &str,
+    files: &[impl AsRef<Path>],
+    options: &LoadOptions<'_>,
+) -> Result<LoadReport, LoadError> {
+    let mut sources = Vec::with_capacity(files.len());
+    for file in files {
+        sources.push(Source::open(file.as_ref(), options)?);
     }
+    let mut target = Target {
+        database,
+        name: table,
+        opened: None,
+        done: Progress {
+            bytes_total: sources.iter().map(|source| source.len_bytes).sum(),
+            ..Progress::default()
+        },
+    };
+    for source in &mut sources {
+        source.before = target.done;
+        match source.format()? {
+            Format::Parquet => parquet::load(source, &mut target)?,
+            Format::ArrowIpc => ipc::load(source, &mut target)?,
+            Format::Csv { delimiter } => csv::load(source, &mut target, delimiter)?,
+        }
+        target.done.bytes += source.len_bytes;
+    }
+    target.finish(&sources)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,11 +220,13 @@ enum Format {
     Csv { delimiter: u8 },
 }
 
-/// The file of one load.
+/// One of the files of a load.
 struct Source<'a> {
     path: &'a Path,
-    bytes_total: u64,
+    len_bytes: u64,
     options: &'a LoadOptions<'a>,
+    /// How far the load had come before this file.
+    before: Progress,
 }
 
 impl<'a> Source<'a> {
@@ -208,8 +241,9 @@ impl<'a> Source<'a> {
         }
         Ok(Self {
             path,
-            bytes_total: metadata.len(),
+            len_bytes: metadata.len(),
             options,
+            before: Progress::default(),
         })
     }
 
@@ -245,10 +279,32 @@ impl<'a> Source<'a> {
         )
     }
 
-    fn is_cancelled(&self) -> bool {
-        self.options
-            .cancel
-            .is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    fn check_cancelled(&self) -> Result<(), LoadError> {
+        match self.options.cancel {
+            Some(cancel) if cancel.load(Ordering::Relaxed) => Err(LoadError::Cancelled {
+                file: self.path.to_path_buf(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells that so many rows and bytes of this file are done.
+    fn progress(&self, rows: u64, bytes: u64) {
+        if let Some(progress) = self.options.progress {
+            progress(Progress {
+                rows: self.before.rows + rows,
+                bytes: self.before.bytes + bytes.min(self.len_bytes),
+                ..self.before
+            });
+        }
+    }
+
+    /// What the table says, with the file's name.
+    fn refused(&self, error: impl std::error::Error + Send + Sync + 'static) -> LoadError {
+        LoadError::Table {
+            file: self.path.to_path_buf(),
+            source: Box::new(error),
+        }
     }
 
     fn unreadable(&self, source: std::io::Error) -> LoadError {
@@ -266,120 +322,112 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The table's end of a load: rows go in, and are published or undone.
+/// The table's end of a load: rows of one file after the other go in, and are published together.
+/// Dropping it undoes them, and a table that was begun for them.
 struct Target<'a> {
-    source: &'a Source<'a>,
     database: &'a Arc<Database>,
-    table: String,
-    schema: SchemaRef,
-    /// `None` once finished or undone.
-    loader: Option<Loader>,
-    created: bool,
-    rows: u64,
+    name: &'a str,
+    /// From the first file on.
+    opened: Option<Opened>,
+    /// Rows of all files, bytes of those that are done.
+    done: Progress,
 }
 
-impl<'a> Target<'a> {
-    /// The table named `table`, or a new one described by `spec`.
+struct Opened {
+    schema: SchemaRef,
+    loader: Loader,
+    created: bool,
+}
+
+impl Target<'_> {
+    /// Whether there is no table yet, and none made of an earlier file.
+    fn is_new(&self) -> bool {
+        self.opened.is_none() && self.database.table(self.name).is_none()
+    }
+
+    /// The schema of the table, or of a new one described by `spec`.
     fn begin(
-        source: &'a Source<'a>,
-        database: &'a Arc<Database>,
-        table: &str,
+        &mut self,
+        source: &Source<'_>,
         spec: impl FnOnce() -> Result<TableSpec, DefinitionError>,
-    ) -> Result<Self, LoadError> {
-        let refused = |error| LoadError::Table {
-            file: source.path.to_path_buf(),
-            source: error,
-        };
-        let (found, created) = match database.table(table) {
+    ) -> Result<SchemaRef, LoadError> {
+        if let Some(opened) = &self.opened {
+            return Ok(Arc::clone(&opened.schema));
+        }
+        let (table, created) = match self.database.table(self.name) {
             Some(found) => (found, false),
             None => {
                 let spec = spec().map_err(|error| LoadError::Definition {
                     file: source.path.to_path_buf(),
                     source: error,
                 })?;
-                (
-                    database
-                        .create_table(spec)
-                        .map_err(|error| refused(Box::new(error)))?,
-                    true,
-                )
+                let begun = self.database.begin_table(spec);
+                (begun.map_err(|error| source.refused(error))?, true)
             }
         };
-        let (schema, loader) = (found.schema(), Some(found.loader()));
-        Ok(Self {
-            source,
-            database,
-            table: table.to_string(),
-            schema,
-            loader,
+        let schema = table.schema();
+        self.opened = Some(Opened {
+            schema: Arc::clone(&schema),
+            loader: table.loader(),
             created,
-            rows: 0,
-        })
+        });
+        Ok(schema)
     }
 
     /// Hand on rows that have the table's schema; `bytes` of the file are behind them.
-    fn push(&mut self, batch: RecordBatch, bytes: u64) -> Result<(), LoadError> {
-        if self.source.is_cancelled() {
-            return Err(LoadError::Cancelled {
-                file: self.source.path.to_path_buf(),
-            });
-        }
+    fn push(
+        &mut self,
+        source: &Source<'_>,
+        batch: RecordBatch,
+        bytes: u64,
+    ) -> Result<(), LoadError> {
+        source.check_cancelled()?;
         let rows = batch.num_rows() as u64;
-        let loader = self
-            .loader
-            .as_mut()
-            .expect("a load is pushed to only until it is finished");
-        loader.push(batch).map_err(|error| LoadError::Table {
-            file: self.source.path.to_path_buf(),
-            source: Box::new(error),
-        })?;
-        self.rows += rows;
-        if let Some(progress) = self.source.options.progress {
-            let bytes_total = self.source.bytes_total;
-            progress(Progress {
-                rows: self.rows,
-                bytes: bytes.min(bytes_total),
-                bytes_total,
-            });
-        }
+        let pushed = self.loader().push(batch);
+        pushed.map_err(|error| source.refused(error))?;
+        self.done.rows += rows;
+        source.progress(self.done.rows - source.before.rows, bytes);
         Ok(())
     }
 
+    fn loader(&mut self) -> &mut Loader {
+        let opened = self.opened.as_mut();
+        &mut opened.expect("rows come after `begin`").loader
+    }
+
     /// Publish the rows.
-    fn finish(mut self) -> Result<LoadReport, LoadError> {
-        if self.source.is_cancelled() {
-            return Err(LoadError::Cancelled {
-                file: self.source.path.to_path_buf(),
+    fn finish(self, sources: &[Source<'_>]) -> Result<LoadReport, LoadError> {
+        let Some((opened, last)) = self.opened.zip(sources.last()) else {
+            return Ok(LoadReport {
+                rows: 0,
+                file_bytes: 0,
+                stored_bytes: 0,
+                encodings: Vec::new(),
+                created: false,
             });
-        }
-        let loader = self.loader.take().expect("a load is finished once");
-        match loader.finish() {
-            Ok(report) => {
-                let created = std::mem::replace(&mut self.created, false);
-                Ok(LoadReport {
-                    rows: report.rows,
-                    file_bytes: self.source.bytes_total,
-                    stored_bytes: report.stored_bytes,
-                    encodings: report.encodings,
-                    created,
-                })
-            }
-            Err(error) => Err(LoadError::Table {
-                file: self.source.path.to_path_buf(),
-                source: Box::new(error),
-            }),
-        }
+        };
+        last.check_cancelled()?;
+        let report = opened.loader.finish().map_err(|error| LoadError::Table {
+            file: named(sources),
+            source: Box::new(error),
+        })?;
+        Ok(LoadReport {
+            rows: report.rows,
+            file_bytes: self.done.bytes_total,
+            stored_bytes: report.stored_bytes,
+            encodings: report.encodings,
+            created: opened.created,
+        })
     }
 }
 
-impl Drop for Target<'_> {
-    /// A load that ends early leaves no rows (the loader undoes them) and no table made for it.
-    fn drop(&mut self) {
-        drop(self.loader.take());
-        if self.created
-            && let Err(error) = self.database.drop_table(&self.table)
-        {
-            tracing::warn!(table = self.table, %error, "a table made for a load that failed could not be dropped");
+/// The files of a load in an error that may concern any of them.
+fn named(sources: &[Source<'_>]) -> PathBuf {
+    match sources {
+        [] => PathBuf::new(),
+        [only] => only.path.to_path_buf(),
+        [first, others @ ..] => {
+            format!("{} and {} more", first.path.display(), others.len()).into()
         }
     }
 }

@@ -13,9 +13,8 @@ use ::parquet::arrow::arrow_reader::{
 };
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema};
-use tierra_engine::Database;
 
-use super::{LoadError, LoadReport, Source, Target, columns, spec_of_file};
+use super::{LoadError, Source, Target, columns, spec_of_file};
 
 /// Rows decoded at a time: few enough that the allocator hands the same pages out again.
 const BATCH_ROWS: usize = 1 << 14;
@@ -25,22 +24,18 @@ const QUEUE: usize = 16;
 /// What a worker says: rows, or that a row group is done.
 type Message = Result<Option<RecordBatch>, LoadError>;
 
-pub(super) fn load(
-    source: &Source<'_>,
-    database: &Arc<Database>,
-    table: &str,
-) -> Result<LoadReport, LoadError> {
+pub(super) fn load(source: &Source<'_>, target: &mut Target<'_>) -> Result<(), LoadError> {
     let metadata = ArrowReaderMetadata::load(&source.file()?, ArrowReaderOptions::new())
         .map_err(|error| source.damaged(error))?;
     let metadata = with_string_views(source, metadata)?;
-    let schema = Arc::clone(metadata.schema());
-    let mut target = Target::begin(source, database, table, || spec_of_file(table, &schema))?;
-    let names: Vec<String> = schema
+    let (file, table) = (Arc::clone(metadata.schema()), target.name);
+    let table_schema = target.begin(source, || spec_of_file(table, &file))?;
+    let names: Vec<String> = file
         .fields()
         .iter()
         .map(|field| field.name().clone())
         .collect();
-    let file_places = columns::matched(source.path, &names, table, &target.schema)?;
+    let file_places = columns::matched(source.path, &names, table, &table_schema)?;
     let mask = ProjectionMask::roots(metadata.parquet_schema(), file_places.iter().copied());
     // Decoded batches hold the wanted columns in the file's order.
     let mut decoded = file_places.clone();
@@ -61,7 +56,6 @@ pub(super) fn load(
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let workers = threads.clamp(1, groups.max(1));
-    let table_schema = Arc::clone(&target.schema);
     let work = |worker: usize, send: &SyncSender<Message>| -> Result<(), LoadError> {
         for group in (worker..groups).step_by(workers) {
             let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(
@@ -105,7 +99,7 @@ pub(super) fn load(
             let queue = &queues[group % workers];
             loop {
                 match queue.recv() {
-                    Ok(Ok(Some(batch))) => target.push(batch, bytes)?,
+                    Ok(Ok(Some(batch))) => target.push(source, batch, bytes)?,
                     Ok(Ok(None)) => break,
                     Ok(Err(error)) => return Err(error),
                     Err(_) => {
@@ -117,8 +111,7 @@ pub(super) fn load(
                 u64::try_from(metadata.metadata().row_group(group).compressed_size()).unwrap_or(0);
         }
         Ok(())
-    })?;
-    target.finish()
+    })
 }
 
 /// The same file with strings decoded as views, the form in which tables take them: no copy.

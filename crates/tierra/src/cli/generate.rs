@@ -106,20 +106,21 @@ fn into_tables(
     if !there.is_empty() {
         return Err(CommandError::TablesExist(these_are("table", &there)));
     }
-    let mut created = Vec::new();
-    let made = tables.iter().try_for_each(|&source| {
+    let mut made = Vec::new();
+    let result = tables.iter().try_for_each(|&source| {
         let (name, schema) = (source.name(), source.schema());
-        let table = create_table(database, name, &schema, source.primary_key(), &[])?;
-        created.push(name);
-        print_encodings(&load(&table, source, scale, interrupt)?);
+        let table = begin_table(database, name, &schema, source.primary_key(), &[])?;
+        let report = load(&table, source, scale, interrupt)?;
+        made.push(name);
+        print_encodings(&report);
         Ok(())
     });
-    if made.is_err() {
-        for name in created {
+    if result.is_err() {
+        for name in made {
             engine.drop_table(name).map_err(tierra::Error::from)?;
         }
     }
-    made
+    result
 }
 
 /// `table a is`, `tables a, b are`.
@@ -131,8 +132,9 @@ fn these_are(what: &str, names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// Creates the table that rows of `schema` go into, with the encodings given for some columns.
-pub(crate) fn create_table(
+/// The table that rows of `schema` go into, with the encodings given for some columns. It appears with
+/// its first rows.
+pub(crate) fn begin_table(
     database: &tierra::Database,
     name: &str,
     schema: &SchemaRef,
@@ -155,8 +157,8 @@ pub(crate) fn create_table(
             .filter_map(|key| schema.index_of(key).ok())
             .collect(),
     };
-    let created = database.engine().create_table(spec);
-    Ok(created.map_err(tierra::Error::from)?)
+    let begun = database.engine().begin_table(spec);
+    Ok(begun.map_err(tierra::Error::from)?)
 }
 
 /// Generates `source` into `table`.

@@ -1,15 +1,12 @@
-//! `tierra load TABLE FILE...`: files into a table, each whole or not at all.
+//! `tierra load TABLE FILE...`: files into a table, all of them whole or none at all.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{path::PathBuf, time::Instant};
 
 use clap::Args;
 use tierra::{
     Database,
     engine::LoadReport,
-    sql::load::{LoadError, LoadOptions, Progress, load_file},
+    sql::load::{LoadError, LoadOptions, Progress, load_files},
 };
 use tierra_column::Encoding;
 
@@ -24,7 +21,7 @@ use super::{
 /// What `tierra load` takes.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Table to load into; created from the first file if there is none
+    /// Table to load into; made of the first file if there is none
     table: String,
     /// Parquet, Arrow IPC or CSV files (CSV with a header; its types are inferred, or the table's)
     #[arg(required = true, value_name = "FILE")]
@@ -44,16 +41,13 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
         std::fs::metadata(file).map_err(|e| CommandError::file("read", file, e))?;
     }
     let database = arguments.open.open_or_create(&arguments.db)?;
-    for file in &arguments.files {
-        load(&database, &arguments.table, file, &interrupt)?;
-    }
-    Ok(())
+    load(&database, &arguments.table, &arguments.files, &interrupt)
 }
 
 fn load(
     database: &Database,
     table: &str,
-    file: &Path,
+    files: &[PathBuf],
     interrupt: &Interrupt,
 ) -> Result<(), CommandError> {
     let start = Instant::now();
@@ -70,25 +64,28 @@ fn load(
         ..LoadOptions::default()
     };
     let report =
-        load_file(database.engine(), table, file, &options).map_err(|error| match error {
+        load_files(database.engine(), table, files, &options).map_err(|error| match error {
             LoadError::Cancelled { .. } => CommandError::Interrupted,
             error => tierra::Error::from(tierra::sql::SqlError::from(error)).into(),
         })?;
     bar.finish_and_clear();
     let time = start.elapsed();
+    let what = match files {
+        [file] => file.display().to_string(),
+        _ => format!("{} files", files.len()),
+    };
     eprintln!(
-        "{}: {} rows in {}, {}; {} of file became {} {}{}",
-        file.display(),
+        "{what}: {} rows in {}, {}; {} of file became {} {}{}",
         Count(report.rows),
         Time(time),
         rows_per_second(report.rows, time),
         Bytes(report.file_bytes),
         Bytes(report.stored_bytes),
         stored(&report.encodings),
-        if report.created {
-            " in a new table"
-        } else {
-            ""
+        match (report.created, report.encodings.is_empty()) {
+            (false, _) => "",
+            (true, true) => " of a new table",
+            (true, false) => " into a new table",
         },
     );
     print_encoded_columns(&report.encodings);

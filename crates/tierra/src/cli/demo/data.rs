@@ -6,7 +6,7 @@ use tierra_data::{Scale, Source, ssb, wide::Wide};
 
 use crate::cli::{
     CommandError,
-    generate::{create_table, load, load_batches},
+    generate::{begin_table, load, load_batches},
     interrupt::Interrupt,
     produce,
     units::Bytes,
@@ -54,7 +54,7 @@ impl DemoData {
     ) -> Result<(), CommandError> {
         for source in ssb::Table::ALL {
             let (name, schema) = (source.name(), source.schema());
-            let table = create_table(database, name, &schema, source.primary_key(), &[])?;
+            let table = begin_table(database, name, &schema, source.primary_key(), &[])?;
             load(&table, source, self.scale, interrupt)?;
         }
         self.load_wide(database, "keys", self.keys, None, interrupt)?;
@@ -75,7 +75,7 @@ impl DemoData {
             None => &[("c0", Encoding::Dictionary)][..],
             Some(_) => &[],
         };
-        let table = create_table(database, name, &wide.schema(), primary_key, encodings)?;
+        let table = begin_table(database, name, &wide.schema(), primary_key, encodings)?;
         let batches = produce::in_order(wide.rows().into(), batch_rows, move |part, rows| {
             wide.generate(part, rows)
         });
