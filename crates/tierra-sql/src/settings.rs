@@ -1,13 +1,15 @@
 //! What `SET tierra.*` changes and `SHOW tierra.*` shows.
 //!
 //! The settings live in DataFusion's configuration, so that SHOW ALL and information_schema list
-//! them; those that DataFusion also has under another name are copied there by [`apply`].
+//! them; those that DataFusion also has under another name are copied there by [`apply`]. Emulated far
+//! memory is the process's: SET changes it for every session, and SHOW tells what is in force.
 
 use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
 use tierra_interleave::Execution;
+use tierra_memory::emulation;
 
 /// Rows in a batch that a scan hands on.
 pub(crate) const BATCH_ROWS: usize = 8192;
@@ -61,9 +63,13 @@ impl ExtensionOptions for TierraSettings {
             }
             "threads" => self.threads = positive(key, value, 1024)?,
             "batch_rows" => self.batch_rows = positive(key, value, 1 << 20)?,
+            "emulate" => emulation::parse(value)
+                .and_then(emulation::set)
+                .map_err(|error| DataFusionError::Configuration(error.to_string()))?,
             _ => {
                 return Err(DataFusionError::Configuration(format!(
-                    "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads and tierra.batch_rows"
+                    "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows \
+                     and tierra.emulate"
                 )));
             }
         }
@@ -91,6 +97,12 @@ impl ExtensionOptions for TierraSettings {
                 "batch_rows",
                 self.batch_rows.to_string(),
                 "Rows that operators hand on at a time",
+            ),
+            entry(
+                "emulate",
+                emulation::current().map_or("off".to_string(), |far| far.to_string()),
+                "Far memory emulated over near, for the whole process: 'off', 'optane', 'remote-optane', \
+                 'remote-socket', 'cxl', or fields such as 'latency=300ns,random=10GB/s'",
             ),
         ]
     }
