@@ -73,7 +73,9 @@ pub use error::{
     AppendError, DamageError, DuplicateKeyError, Error, InputError, LoadError, LogError,
     LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError, TableError,
 };
+pub use input::canonical_double;
 pub use loader::{LoadReport, Loader};
+pub use lookup::CellCounters;
 pub use scan::{Scan, ScanCounters, ScanCursor, ScanSpec};
 pub use segment::{SEGMENT_ROWS, Segment};
 pub use snapshot::Snapshot;

@@ -6,14 +6,48 @@ use arrow::datatypes::SchemaRef;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Cell, LogicalType, Value};
 use tierra_interleave::{Cx, Execution, GroupSize, for_each};
-use tierra_memory::in_mode;
+use tierra_memory::{Speed, in_mode};
 
 use crate::cells::{cell_of, gather};
 use crate::error::{LookupError, ScanError};
+use crate::input::canonical;
 use crate::snapshot::Snapshot;
 use crate::version::{Located, RowId};
 
+/// Where the cells of some rows lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CellCounters {
+    /// Cells in near memory: of the tail, and of chunks with a near copy.
+    pub near: u64,
+    /// Cells in far memory.
+    pub far: u64,
+}
+
 impl Snapshot {
+    /// How many cells of each tier [`Snapshot::reconstruct`] reads for these rows and columns. A cell
+    /// is one line of a chunk, rarely two.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn cells_by_tier(&self, rows: &[RowId], projection: &[usize]) -> CellCounters {
+        let mut cells = CellCounters::default();
+        for row in rows {
+            match self.version().locate(*row) {
+                Some(Located::Sealed(segment, _)) => {
+                    for column in projection {
+                        match segment.speed(*column) {
+                            Speed::Near => cells.near += 1,
+                            Speed::Far => cells.far += 1,
+                        }
+                    }
+                }
+                Some(Located::Tail(_, _)) => cells.near += projection.len() as u64,
+                None => {}
+            }
+        }
+        cells
+    }
+
     /// The row of each key, `None` where there is none. `keys` has an array per key column, in the
     /// key's order; each row of them is one look-up. The first call on a table builds its index.
     ///
@@ -48,6 +82,7 @@ impl Snapshot {
                 found,
             });
         }
+        let keys: Vec<ArrayRef> = keys.iter().cloned().map(canonical).collect();
         let arrays: Vec<&ArrayRef> = keys.iter().collect();
         let images = key.images(&arrays);
         let is_null = |row: usize| keys.iter().any(|values| values.is_null(row));

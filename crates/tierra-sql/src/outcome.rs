@@ -61,6 +61,8 @@ pub struct Work {
     pub blocks_skipped: u64,
     /// Blocks that were unpacked into values.
     pub blocks_decoded: u64,
+    /// Rows of tails that were looked at.
+    pub tail_rows: u64,
     /// Bytes read from near memory.
     pub bytes_near: u64,
     /// Bytes read from far memory.
@@ -126,6 +128,7 @@ fn add_work(plan: &Arc<dyn ExecutionPlan>, work: &mut Work) {
         work.blocks_read += sum("blocks_read");
         work.blocks_skipped += sum("blocks_skipped");
         work.blocks_decoded += sum("blocks_decoded");
+        work.tail_rows += sum("tail_rows");
         work.bytes_near += sum("bytes_near");
         work.bytes_far += sum("bytes_far");
     }

@@ -15,6 +15,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
@@ -141,6 +144,7 @@ pub(crate) struct PointExec {
     projection: Vec<usize>,
     execution: Execution,
     properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl PointExec {
@@ -163,6 +167,7 @@ impl PointExec {
             projection,
             execution,
             properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
         })
     }
 }
@@ -216,11 +221,17 @@ impl ExecutionPlan for PointExec {
 
     fn execute(
         &self,
-        _partition: usize,
+        partition: usize,
         _context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let count = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
+        let (keys, near, far) = (count("keys"), count("cells_near"), count("cells_far"));
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let timer = baseline.elapsed_compute().timer();
         let rows =
             find_rows(&self.snapshot, &self.lookup.keys, self.execution).map_err(external)?;
+        timer.done();
+        keys.add(self.lookup.len());
         let (snapshot, projection, execution) = (
             self.snapshot.clone(),
             self.projection.clone(),
@@ -232,9 +243,14 @@ impl ExecutionPlan for PointExec {
             let next = &rows[at..rows.len().min(at + BATCH_ROWS)];
             at += next.len();
             (!next.is_empty()).then(|| {
-                snapshot
-                    .reconstruct(next, &projection, &schema, execution)
-                    .map_err(external)
+                let _timer = baseline.elapsed_compute().timer();
+                let cells = snapshot.cells_by_tier(next, &projection);
+                let add = |count: &Count, cells| count.add(usize::try_from(cells).unwrap_or(0));
+                add(&near, cells.near);
+                add(&far, cells.far);
+                let batch = snapshot.reconstruct(next, &projection, &schema, execution);
+                baseline.record_output(next.len());
+                batch.map_err(external)
             })
         });
         let batches = futures::stream::iter(batches);
@@ -242,6 +258,10 @@ impl ExecutionPlan for PointExec {
             self.schema(),
             batches,
         )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
     }
 
     fn statistics_from_inputs(

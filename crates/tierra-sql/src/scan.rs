@@ -349,6 +349,7 @@ struct Counts {
     blocks_read: Count,
     blocks_skipped: Count,
     blocks_decoded: Count,
+    tail_rows: Count,
     bytes_near: Count,
     bytes_far: Count,
     seen: ScanCounters,
@@ -361,6 +362,7 @@ impl Counts {
             blocks_read: count("blocks_read"),
             blocks_skipped: count("blocks_skipped"),
             blocks_decoded: count("blocks_decoded"),
+            tail_rows: count("tail_rows"),
             bytes_near: count("bytes_near"),
             bytes_far: count("bytes_far"),
             seen: ScanCounters::default(),
@@ -382,6 +384,7 @@ impl Counts {
             now.blocks_decoded,
             self.seen.blocks_decoded,
         );
+        add(&self.tail_rows, now.tail_rows, self.seen.tail_rows);
         add(&self.bytes_near, now.bytes_near, self.seen.bytes_near);
         add(&self.bytes_far, now.bytes_far, self.seen.bytes_far);
         self.seen = now;

@@ -1,10 +1,12 @@
-//! What a cursor reads, counted (and, where far memory is emulated, charged) once per block and column
-//! however often it is looked at.
+//! What a cursor reads: of segments counted (and, where far memory is emulated, charged) once per block
+//! and column however often it is looked at, of the tail counted once per batch and column.
 
+use arrow::array::ArrayRef;
 use tierra_memory::Speed;
 use tierra_memory::emulation::{Transfer, begin_read};
 
 use super::ScanCounters;
+use crate::encode::slice_bytes;
 use crate::segment::Segment;
 
 /// The counters of a cursor, and what was counted of the block at hand.
@@ -65,6 +67,15 @@ impl Counting {
     /// Of `needed` columns, those not read were skipped.
     pub(super) fn end_block(&mut self, needed: usize) {
         self.counters.blocks_skipped += needed as u64 - self.read;
+    }
+
+    pub(super) fn tail_rows(&mut self, rows: usize) {
+        self.counters.tail_rows += rows as u64;
+    }
+
+    /// Values of the tail, which lies near, were read.
+    pub(super) fn tail_values(&mut self, values: &ArrayRef) {
+        self.counters.bytes_near += slice_bytes(values) as u64;
     }
 
     pub(super) fn returned(&mut self, rows: usize) {

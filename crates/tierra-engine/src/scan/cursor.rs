@@ -246,8 +246,13 @@ impl ScanCursor {
         let scan = self.scan.clone();
         let spec = scan.snapshot.table().spec();
         let mut selected: Option<BooleanBuffer> = None;
-        for condition in self.conditions.iter() {
+        self.counting.tail_rows(rows.len());
+        for (place, condition) in self.conditions.iter().enumerate() {
             let values = batch.column(condition.column).slice(rows.start, rows.len());
+            let mut before = self.conditions.iter().take(place);
+            if !before.any(|before| before.column == condition.column) {
+                self.counting.tail_values(&values);
+            }
             let passing =
                 evaluate(&condition.filter, &values).map_err(|source| ScanError::Filter {
                     table: spec.name.clone(),
@@ -270,6 +275,9 @@ impl ScanCursor {
             .map(|bits| BooleanArray::new(bits, None));
         for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
             let values = batch.column(*column).slice(rows.start, rows.len());
+            if !self.conditions.iter().any(|other| other.column == *column) {
+                self.counting.tail_values(&values);
+            }
             let values = match &selected {
                 None => values,
                 Some(selected) => {

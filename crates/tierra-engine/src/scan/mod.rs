@@ -49,7 +49,9 @@ pub struct ScanCounters {
     pub blocks_skipped: u64,
     /// Blocks of which values were unpacked.
     pub blocks_decoded: u64,
-    /// Bytes of those blocks read from near memory.
+    /// Rows of the tail that were looked at.
+    pub tail_rows: u64,
+    /// Bytes of those blocks and rows read from near memory.
     pub bytes_near: u64,
     /// Bytes read from far memory.
     pub bytes_far: u64,
@@ -62,6 +64,7 @@ impl std::ops::AddAssign for ScanCounters {
         self.blocks_read += other.blocks_read;
         self.blocks_skipped += other.blocks_skipped;
         self.blocks_decoded += other.blocks_decoded;
+        self.tail_rows += other.tail_rows;
         self.bytes_near += other.bytes_near;
         self.bytes_far += other.bytes_far;
         self.rows += other.rows;

@@ -16,6 +16,7 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{PhysicalExpr, is_volatile};
 use tierra_column::{Dictionary, Filter, FilterKind, LogicalType, Value, ValueSet};
+use tierra_engine::canonical_double;
 
 use super::{domain, ranges};
 use crate::in_set::InSet;
@@ -176,6 +177,9 @@ fn literal(expr: &Arc<dyn PhysicalExpr>, ty: LogicalType) -> Option<Option<Value
             ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)),
             LogicalType::Varchar,
         ) => &ScalarValue::Utf8View(Some(text.clone())),
+        (ScalarValue::Float64(Some(value)), _) => {
+            &ScalarValue::Float64(Some(canonical_double(*value)))
+        }
         _ => scalar,
     };
     if scalar.data_type() != ty.arrow() {

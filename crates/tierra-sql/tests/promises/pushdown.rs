@@ -105,25 +105,76 @@ async fn a_join_narrows_the_scan_of_its_larger_side() {
         .await;
 }
 
+/// What EXPLAIN ANALYZE says of a number, such as `blocks_read=98`.
+fn metric(plan: &str, name: &str) -> f64 {
+    let (_, rest) = plan
+        .split_once(&format!("{name}="))
+        .unwrap_or_else(|| panic!("{name} is not in\n{plan}"));
+    let end = rest.find([',', ']', ' ']).unwrap_or(rest.len());
+    let number = rest[..end].trim_end_matches(|c: char| c.is_alphabetic() || c == 'µ');
+    number
+        .parse()
+        .unwrap_or_else(|_| panic!("{name}={} is no number\n{plan}", &rest[..end]))
+}
+
+async fn analyzed(twins: &Twins, sql: &str) -> String {
+    let (plan, _) = work(twins, &format!("EXPLAIN ANALYZE {sql}")).await;
+    plan.join("\n")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn explain_analyze_shows_what_was_read() {
     let twins = twins();
-    let (plan, _) = work(
-        &twins,
-        "EXPLAIN ANALYZE SELECT count(*) FROM facts WHERE v = 500",
-    )
-    .await;
-    let plan = plan.join("\n");
-    for metric in [
-        "TierraScanExec: table=facts",
-        "blocks_read=",
-        "blocks_skipped=",
-        "blocks_decoded=",
-        "bytes_near=",
-        "bytes_far=",
-    ] {
-        assert!(plan.contains(metric), "{metric} is not in\n{plan}");
-    }
+    let plan = analyzed(&twins, "SELECT count(*) FROM facts WHERE v = 500").await;
+    assert!(plan.contains("TierraScanExec: table=facts"), "{plan}");
+    let blocks = f64::from(ROWS).div_euclid(1024.0) + 1.0;
+    assert_eq!(metric(&plan, "blocks_read"), blocks, "{plan}");
+    assert_eq!(metric(&plan, "blocks_skipped"), 0.0, "{plan}");
+    assert_eq!(metric(&plan, "tail_rows"), 0.0, "{plan}");
+    // Ten bits a value, or a few more, from wherever the chunk lies.
+    let work = work(&twins, "SELECT count(*) FROM facts WHERE v = 500")
+        .await
+        .1;
+    let bytes = work.bytes_near + work.bytes_far;
+    let expected = u64::from(ROWS.unsigned_abs()) * 10 / 8;
+    assert!((expected..2 * expected).contains(&bytes), "{work:?}");
+
+    let plan = analyzed(&twins, "SELECT v FROM facts WHERE k = 500").await;
+    assert!(metric(&plan, "blocks_skipped") >= blocks - 1.0, "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_the_tail_count_as_read() {
+    let twins = twins();
+    let setup = "CREATE TABLE small (id BIGINT PRIMARY KEY, v BIGINT, w BIGINT); \
+                 INSERT INTO small SELECT value AS id, value AS v, value AS w FROM generate_series(1, 1000) AS t(value)";
+    twins.tierra.execute(setup).await.unwrap();
+    let (_, all) = work(&twins, "SELECT v FROM small").await;
+    assert_eq!((all.tail_rows, all.bytes_near), (1000, 8000));
+    // The filter's column is read whole, the other only where something passes.
+    let (_, none) = work(&twins, "SELECT v FROM small WHERE w > 5000 AND w < 6000").await;
+    assert_eq!((none.tail_rows, none.bytes_near), (1000, 8000));
+    let (_, some) = work(&twins, "SELECT v FROM small WHERE w > 500").await;
+    assert_eq!((some.tail_rows, some.bytes_near), (1000, 16_000));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_analyze_shows_what_a_look_up_did() {
+    let twins = twins();
+    let setup = "CREATE TABLE keyed (id BIGINT PRIMARY KEY, v BIGINT) WITH ('v.tier' = 'far'); \
+                 INSERT INTO keyed SELECT value AS id, value AS v FROM generate_series(1, 70000) AS t(value); \
+                 INSERT INTO keyed VALUES (70001, 7)";
+    twins.tierra.execute(setup).await.unwrap();
+    let sql = "SELECT id, v FROM keyed WHERE id IN (5, 70000, 70001, 80000)";
+    let plan = analyzed(&twins, sql).await;
+    assert!(plan.contains("TierraPointExec"), "{plan}");
+    assert_eq!(metric(&plan, "keys"), 4.0, "{plan}");
+    assert_eq!(metric(&plan, "output_rows"), 3.0, "{plan}");
+    // Two rows are sealed, one is in the tail.
+    let (near, far) = (metric(&plan, "cells_near"), metric(&plan, "cells_far"));
+    assert_eq!(near + far, 6.0, "{plan}");
+    assert!(far >= 2.0, "{plan}");
+    assert!(metric(&plan, "elapsed_compute") > 0.0, "{plan}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
