@@ -10,6 +10,7 @@ use datafusion::common::exec_err;
 use datafusion::error::Result;
 use tierra_engine::Database;
 
+use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::table::TierraTable;
 
 /// The only schema.
@@ -17,7 +18,7 @@ pub(crate) const SCHEMA: &str = "public";
 /// The only catalog.
 pub(crate) const CATALOG: &str = "tierra";
 
-/// A catalog with the one schema of a database.
+/// A catalog with the one schema of a database, and the one that describes it.
 #[derive(Debug)]
 pub(crate) struct TierraCatalog {
     schema: Arc<TierraSchema>,
@@ -37,7 +38,14 @@ impl CatalogProvider for TierraCatalog {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        (name == SCHEMA).then(|| Arc::clone(&self.schema) as Arc<dyn SchemaProvider>)
+        match name {
+            SCHEMA => Some(Arc::clone(&self.schema) as _),
+            INFORMATION_SCHEMA => {
+                let database = Arc::clone(&self.schema.database);
+                Some(Arc::new(InformationSchema::new(database)))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -21,9 +21,20 @@ pub enum SqlError {
     /// PREPARE, EXECUTE or DEALLOCATE of something unsuitable.
     #[error(transparent)]
     Prepared(#[from] PreparedError),
+    /// INSERT of values that do not fit their columns.
+    #[error(transparent)]
+    Insert(#[from] InsertError),
     /// A file could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// A query names a table that is not there.
+    #[error("table '{table}' not found{hint}")]
+    NoTable {
+        /// The name.
+        table: String,
+        /// What may have been meant, or nothing.
+        hint: String,
+    },
     /// A query that cannot be planned or that failed while it ran.
     #[error("{message}")]
     Query {
@@ -61,6 +72,16 @@ pub enum DefinitionError {
         column: String,
         /// Its type as written.
         ty: String,
+    },
+    /// A type whose limit nobody would enforce.
+    #[error("column '{column}': {ty} is not enforced; use {instead}")]
+    UnenforcedType {
+        /// The column.
+        column: String,
+        /// Its type as written.
+        ty: String,
+        /// The type without the limit.
+        instead: tierra_column::LogicalType,
     },
     /// `DECIMAL(p, s)` outside what 16 bytes hold.
     #[error(
@@ -109,6 +130,14 @@ pub enum DefinitionError {
     /// A clause Tierra does not have.
     #[error("{0} is not supported")]
     Unsupported(String),
+    /// A statement Tierra does not have, and the way to do without it.
+    #[error("{what} is not supported: {instead}")]
+    UnsupportedFor {
+        /// The statement.
+        what: &'static str,
+        /// What to write instead.
+        instead: &'static str,
+    },
     /// More than one PRIMARY KEY.
     #[error("table '{0}' has more than one PRIMARY KEY")]
     TwoKeys(String),
@@ -118,6 +147,38 @@ pub enum DefinitionError {
     /// There is no such table.
     #[error("table '{0}' does not exist")]
     NoSuchTable(String),
+}
+
+/// Why a value cannot go into a column.
+#[derive(Debug, thiserror::Error)]
+pub enum InsertError {
+    /// A value of a type that is not assigned to the column's.
+    #[error("column '{column}' is {expected} but the value is {found}: cast it")]
+    Mismatch {
+        /// The column.
+        column: String,
+        /// Its type.
+        expected: String,
+        /// The value's type.
+        found: String,
+    },
+    /// No value for a column that must have one.
+    #[error("column '{column}' of table '{table}' is NOT NULL, but {}", given(row))]
+    Null {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Which row of VALUES, from 1; `None` if the column is not in the list of columns.
+        row: Option<usize>,
+    },
+}
+
+fn given(row: &Option<usize>) -> String {
+    match row {
+        Some(row) => format!("row {row} has NULL for it"),
+        None => "the statement gives it no value".to_string(),
+    }
 }
 
 /// Why a prepared statement cannot be stored or executed.
@@ -221,6 +282,7 @@ fn message_of(error: &DataFusionError) -> String {
         | DataFusionError::Execution(text)
         | DataFusionError::NotImplemented(text)
         | DataFusionError::Configuration(text) => text.clone(),
+        DataFusionError::ResourcesExhausted(text) => format!("out of memory: {text}"),
         DataFusionError::SchemaError(error, _) => error.to_string(),
         DataFusionError::ArrowError(error, _) => match error.as_ref() {
             arrow::error::ArrowError::CastError(text)

@@ -11,6 +11,8 @@ use datafusion::error::{DataFusionError, Result};
 use tierra_interleave::Execution;
 use tierra_memory::emulation;
 
+use crate::memory::Bytes;
+
 /// Rows in a batch that a scan hands on.
 pub(crate) const BATCH_ROWS: usize = 8192;
 
@@ -23,6 +25,8 @@ pub(crate) struct TierraSettings {
     pub(crate) threads: usize,
     /// Rows per batch.
     pub(crate) batch_rows: usize,
+    /// Bytes that the session's queries may fill together.
+    pub(crate) query_memory: usize,
 }
 
 impl Default for TierraSettings {
@@ -32,6 +36,7 @@ impl Default for TierraSettings {
             execution: Execution::Interleaved,
             threads,
             batch_rows: BATCH_ROWS,
+            query_memory: usize::MAX,
         }
     }
 }
@@ -66,10 +71,16 @@ impl ExtensionOptions for TierraSettings {
             "emulate" => emulation::parse(value)
                 .and_then(emulation::set)
                 .map_err(|error| DataFusionError::Configuration(error.to_string()))?,
+            "query_memory" => {
+                let Bytes(bytes) = value.parse().map_err(|()| {
+                    invalid(key, value, "a number of bytes such as '512M' or '4G'")
+                })?;
+                self.query_memory = bytes;
+            }
             _ => {
                 return Err(DataFusionError::Configuration(format!(
-                    "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows \
-                     and tierra.emulate"
+                    "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
+                     tierra.query_memory and tierra.emulate"
                 )));
             }
         }
@@ -97,6 +108,11 @@ impl ExtensionOptions for TierraSettings {
                 "batch_rows",
                 self.batch_rows.to_string(),
                 "Rows that operators hand on at a time",
+            ),
+            entry(
+                "query_memory",
+                Bytes(self.query_memory).to_string(),
+                "Memory that the queries of a session may fill together; beyond it they spill or fail",
             ),
             entry(
                 "emulate",
@@ -153,7 +169,8 @@ pub(crate) fn initial(settings: TierraSettings) -> Result<ConfigOptions> {
     options.catalog.default_catalog = "tierra".to_string();
     options.catalog.default_schema = "public".to_string();
     options.catalog.create_default_catalog_and_schema = false;
-    options.catalog.information_schema = true;
+    // The catalog has its own, which knows SQL's types.
+    options.catalog.information_schema = false;
     options.execution.collect_statistics = true;
     options.execution.parquet.pushdown_filters = true;
     options.sql_parser.map_string_types_to_utf8view = true;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::datasource::sink::DataSink;
 use datafusion::error::{DataFusionError, Result};
@@ -24,13 +24,21 @@ pub(crate) const BULK_ROWS: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct TableSink {
     table: Arc<Table>,
+    table_schema: SchemaRef,
+    /// The same, but every column may be NULL: DataFusion would refuse NULL without a name.
     schema: SchemaRef,
 }
 
 impl TableSink {
     pub(crate) fn new(table: Arc<Table>) -> Self {
-        let schema = table.schema();
-        Self { table, schema }
+        let table_schema = table.schema();
+        let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
+        let fields: Vec<Field> = table_schema.fields().iter().map(nullable).collect();
+        Self {
+            table,
+            schema: Arc::new(Schema::new(fields)),
+            table_schema,
+        }
     }
 }
 
@@ -97,13 +105,12 @@ impl TableSink {
     /// The batch under the table's own schema: names, types and nullability are the table's to say.
     fn own(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let columns: Vec<usize> = (0..batch.num_columns()).collect();
-        conform(&batch, &self.schema, &columns).map_err(|error| {
-            let place = format!(
-                "table {:?}, column {:?}",
-                self.table.spec().name,
-                error.column
-            );
-            DataFusionError::Execution(format!("{place}: {}", error.message))
+        conform(&batch, &self.table_schema, &columns).map_err(|error| {
+            let (column, table) = (error.column, &self.table.spec().name);
+            DataFusionError::Execution(format!(
+                "column '{column}' of table '{table}': {}",
+                error.message
+            ))
         })
     }
 }

@@ -1,8 +1,9 @@
-//! From text to statements: splitting, parsing, and long IN-lists taken out beforehand.
+//! From text to statements: splitting, parsing, and what the planner could not keep taken out.
 //!
 //! The text is tokenised once. At the level of tokens a list of literals costs next to nothing, so
 //! that is where long ones are recognised and replaced by a mark (see [`crate::in_set`]); the parser
-//! and the planner then see a short statement.
+//! and the planner then see a short statement. Numbers with more digits than a double become calls
+//! that carry their text (see [`crate::rules`]).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::SqlError;
 use crate::in_set::{InSet, Literals};
+use crate::rules::{LONG_NUMBER, is_long};
 
 /// Lists shorter than this are left to the planner.
 const LONG_LIST: usize = 64;
@@ -77,38 +79,51 @@ impl Parsed {
         text.trim_end().to_string()
     }
 
-    /// Parse the statement as written.
+    /// Parse the statement, every long list as it is written.
     pub(crate) fn parse(&self) -> Result<Statement, SqlError> {
-        parse(self.tokens.clone())
+        let mut statement = parse(self.tokens.clone())?;
+        self.keep_digits(&mut statement);
+        Ok(statement)
+    }
+
+    /// Make what planning would lose part of the statement: the digits of long numbers, and that a
+    /// value of INSERT was cast by hand.
+    fn keep_digits(&self, statement: &mut Statement) {
+        let Some(inner) = sql_of(statement) else {
+            return;
+        };
+        if let ast::Statement::Insert(insert) = inner {
+            mark_casts(insert);
+        }
+        let is_long = |token: &TokenWithSpan| match &token.token {
+            Token::Number(digits, _) => is_long(digits) || is_long(&format!("-{digits}")),
+            _ => false,
+        };
+        if self.tokens.iter().any(is_long) {
+            let as_text = matches!(inner, ast::Statement::Execute { .. });
+            let _ = inner.visit(&mut KeepNumbers { as_text });
+        }
     }
 
     /// Parse the statement with its long lists replaced.
     pub(crate) fn parse_compact(&self) -> Result<Compact, SqlError> {
         let (tokens, lists) = take_long_lists(&self.tokens);
         let mut statement = parse(tokens)?;
+        // A stored plan reads the arguments of EXECUTE as they are written.
+        if !matches!(sql_of(&mut statement), Some(ast::Statement::Execute { .. })) {
+            self.keep_digits(&mut statement);
+        }
         if lists.is_empty() {
             return Ok(Compact {
                 statement,
                 sets: Vec::new(),
             });
         }
-        let inner = match &mut statement {
-            Statement::Statement(inner) => inner,
-            Statement::Explain(explain) => match explain.statement.as_mut() {
-                Statement::Statement(inner) => inner,
-                _ => {
-                    return Ok(Compact {
-                        statement: self.parse()?,
-                        sets: Vec::new(),
-                    });
-                }
-            },
-            _ => {
-                return Ok(Compact {
-                    statement: self.parse()?,
-                    sets: Vec::new(),
-                });
-            }
+        let Some(inner) = sql_of(&mut statement) else {
+            return Ok(Compact {
+                statement: self.parse()?,
+                sets: Vec::new(),
+            });
         };
         let _ = inner.visit(&mut CallSets);
         let sets = lists.into_iter().enumerate();
@@ -136,6 +151,77 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
         ));
     }
     Ok(statement)
+}
+
+/// The statement of SQL's own, where it is one or the explanation of one.
+fn sql_of(statement: &mut Statement) -> Option<&mut ast::Statement> {
+    match statement {
+        Statement::Statement(inner) => Some(inner),
+        Statement::Explain(explain) => sql_of(&mut explain.statement),
+        _ => None,
+    }
+}
+
+/// The planner casts every value to its column's type, after which nothing tells its casts from those
+/// that are written. Written twice, the inner one is the user's.
+fn mark_casts(insert: &mut ast::Insert) {
+    let Some(source) = &mut insert.source else {
+        return;
+    };
+    let ast::SetExpr::Values(values) = source.body.as_mut() else {
+        return;
+    };
+    for cell in values.rows.iter_mut().flat_map(|row| &mut row.content) {
+        if let Expr::Cast { expr, .. } = cell {
+            let value = std::mem::replace(expr.as_mut(), Expr::Value(ast::Value::Null.into()));
+            let mut inner = cell.clone();
+            if let Expr::Cast { expr, .. } = &mut inner {
+                **expr = value;
+            }
+            if let Expr::Cast { expr, .. } = cell {
+                **expr = inner;
+            }
+        }
+    }
+}
+
+/// Turns numbers with more digits than a double into calls that carry their text, or into the text
+/// itself where DataFusion takes constants only.
+struct KeepNumbers {
+    as_text: bool,
+}
+
+impl VisitorMut for KeepNumbers {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let text = match expr {
+            Expr::UnaryOp {
+                op: ast::UnaryOperator::Minus,
+                expr,
+            } => digits(expr).map(|digits| format!("-{digits}")),
+            ref number => digits(number).map(str::to_string),
+        };
+        if let Some(text) = text.filter(|text| is_long(text)) {
+            let text = Expr::Value(ast::Value::SingleQuotedString(text).into());
+            *expr = if self.as_text {
+                text
+            } else {
+                call(LONG_NUMBER.to_string(), text)
+            };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn digits(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Number(digits, _),
+            ..
+        }) => Some(digits),
+        _ => None,
+    }
 }
 
 fn is_space(token: &Token) -> bool {
@@ -321,6 +407,22 @@ mod tests {
             let compact = split(&sql).unwrap()[0].parse_compact().unwrap();
             assert!(compact.sets.is_empty(), "{list}");
         }
+    }
+
+    #[test]
+    fn long_numbers_keep_their_text() {
+        let parsed = |sql: &str| {
+            let statement = split(sql).unwrap()[0].parse().unwrap();
+            statement.to_string()
+        };
+        assert_eq!(
+            parsed("select 0.1, -123456789012345678.12"),
+            "SELECT 0.1, tierra_number('-123456789012345678.12')"
+        );
+        assert_eq!(
+            parsed("execute p(-123456789012345678.12, 1)"),
+            "EXECUTE p('-123456789012345678.12', 1)"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! SQL's and Arrow's types onto Tierra's eight, and values into them.
 //!
-//! Narrow integers widen, unsigned and zoned types are converted with a check, and whatever does not
+//! A declared type that would be kept wider than it says is refused. Narrow integers of files widen, unsigned and zoned types are converted with a check, and whatever does not
 //! fit is an error: a conversion never yields NULL for a value that was not NULL.
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
@@ -14,6 +14,8 @@ use crate::error::DefinitionError;
 
 /// Digits of a `DECIMAL` that has none given, and how many of them are behind the point.
 const DEFAULT_DECIMAL: (u8, u8) = (38, 10);
+/// Digits of a second that a TIMESTAMP keeps.
+const MICROSECONDS: u64 = 6;
 /// The most digits that 16 bytes hold.
 const MAX_PRECISION: u8 = 38;
 
@@ -22,13 +24,7 @@ pub(crate) fn from_sql(column: &str, ty: &ast::DataType) -> Result<LogicalType, 
     use ast::DataType as Sql;
     Ok(match ty {
         Sql::Boolean | Sql::Bool => LogicalType::Boolean,
-        Sql::TinyInt(_)
-        | Sql::SmallInt(_)
-        | Sql::Int2(_)
-        | Sql::Int(_)
-        | Sql::Int4(_)
-        | Sql::Integer(_)
-        | Sql::Int32 => LogicalType::Integer,
+        Sql::Int(_) | Sql::Int4(_) | Sql::Integer(_) | Sql::Int32 => LogicalType::Integer,
         Sql::BigInt(_) | Sql::Int8(_) | Sql::Int64 => LogicalType::BigInt,
         Sql::Decimal(info) | Sql::Numeric(info) | Sql::Dec(info) => decimal(column, info)?,
         Sql::Real
@@ -39,23 +35,50 @@ pub(crate) fn from_sql(column: &str, ty: &ast::DataType) -> Result<LogicalType, 
         | Sql::Double(_)
         | Sql::DoublePrecision => LogicalType::Double,
         Sql::Date => LogicalType::Date,
-        Sql::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone)
-        | Sql::Datetime(_) => LogicalType::Timestamp,
-        Sql::Varchar(_)
-        | Sql::CharVarying(_)
-        | Sql::CharacterVarying(_)
-        | Sql::Char(_)
-        | Sql::Character(_)
-        | Sql::Nvarchar(_)
+        Sql::Timestamp(
+            None | Some(MICROSECONDS),
+            ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone,
+        )
+        | Sql::Datetime(None | Some(MICROSECONDS)) => LogicalType::Timestamp,
+        Sql::Varchar(None)
+        | Sql::CharVarying(None)
+        | Sql::CharacterVarying(None)
+        | Sql::Nvarchar(None)
         | Sql::Text
-        | Sql::String(_) => LogicalType::Varchar,
+        | Sql::String(None) => LogicalType::Varchar,
         other => {
+            // What would be stored as a wider type, its limit unchecked, is refused.
+            if let Some(instead) = wider(other) {
+                return Err(DefinitionError::UnenforcedType {
+                    column: column.to_string(),
+                    ty: other.to_string(),
+                    instead,
+                });
+            }
             return Err(DefinitionError::UnsupportedType {
                 column: column.to_string(),
                 ty: other.to_string(),
             });
         }
     })
+}
+
+/// The type to use instead of one whose limit nobody would enforce.
+fn wider(ty: &ast::DataType) -> Option<LogicalType> {
+    use ast::DataType as Sql;
+    match ty {
+        Sql::TinyInt(_) | Sql::SmallInt(_) | Sql::Int2(_) => Some(LogicalType::Integer),
+        Sql::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone)
+        | Sql::Datetime(_) => Some(LogicalType::Timestamp),
+        Sql::Varchar(_)
+        | Sql::CharVarying(_)
+        | Sql::CharacterVarying(_)
+        | Sql::Char(_)
+        | Sql::Character(_)
+        | Sql::Nvarchar(_)
+        | Sql::String(_) => Some(LogicalType::Varchar),
+        _ => None,
+    }
 }
 
 fn decimal(column: &str, info: &ast::ExactNumberInfo) -> Result<LogicalType, DefinitionError> {

@@ -158,13 +158,16 @@ fn commands_describe_the_database() {
 fn mistakes_are_explained() {
     let (_scratch, dir) = database();
     for (statement, parts) in [
-        ("SELECT * FROM u", &[".u'", "not found"][..]),
+        ("SELECT * FROM u", &["table 'u' not found"][..]),
         ("SELECT nam FROM t", &["nam"]),
         ("SELEC 1", &["SELEC"]),
         ("SELECT 'open", &["nterminated"]),
         ("INSERT INTO t VALUES (7, 'x', 12345678.00)", &["12345678"]),
         ("INSERT INTO t VALUES (2147483648, 'x', 1)", &["2147483648"]),
-        ("INSERT INTO t (name) VALUES ('no key')", &["null"]),
+        (
+            "INSERT INTO t (name) VALUES ('no key')",
+            &["'id'", "NOT NULL"],
+        ),
         ("CREATE TABLE t (id INTEGER)", &["t", "exists"]),
     ] {
         sql(&dir, &["-c", statement]).with_error(parts);

@@ -7,3 +7,4 @@ mod point;
 mod pushdown;
 mod slt;
 mod twins;
+mod undo;

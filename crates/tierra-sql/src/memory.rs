@@ -1,0 +1,156 @@
+//! The memory that the queries of a session may fill, together.
+//!
+//! Operators ask before they grow. What sorts, groups or joins beyond the limit and can spill does so
+//! to files; whatever cannot fails with a sentence that says what to do. The limit may change while
+//! queries run: it is looked at whenever one of them asks for more.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::common::resources_datafusion_err;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use tierra_memory::Topology;
+
+/// Without a setting, queries may fill one part in this many of the machine's memory.
+const DEFAULT_PART: u64 = 2;
+
+/// Bytes that queries may fill where nothing else is said: half of the machine's memory.
+pub(crate) fn default_bytes() -> usize {
+    let nodes = Topology::discover().map(|topology| topology.nodes);
+    let bytes: u64 = nodes.map_or(u64::MAX, |nodes| nodes.iter().map(|node| node.bytes).sum());
+    usize::try_from(bytes / DEFAULT_PART).unwrap_or(usize::MAX)
+}
+
+/// The account of one session.
+#[derive(Debug)]
+pub(crate) struct QueryMemory {
+    limit: AtomicUsize,
+    used: AtomicUsize,
+}
+
+impl QueryMemory {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit: AtomicUsize::new(limit),
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn set_limit(&self, bytes: usize) {
+        self.limit.store(bytes, Ordering::Relaxed);
+    }
+}
+
+// Relaxed throughout: the counters guard no other memory, and each is changed by one operation.
+impl MemoryPool for QueryMemory {
+    fn name(&self) -> &str {
+        "query memory"
+    }
+
+    fn grow(&self, _reservation: &MemoryReservation, additional: usize) {
+        self.used.fetch_add(additional, Ordering::Relaxed);
+    }
+
+    fn shrink(&self, _reservation: &MemoryReservation, shrink: usize) {
+        self.used.fetch_sub(shrink, Ordering::Relaxed);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let grown = |used: usize| used.checked_add(additional).filter(|used| *used <= limit);
+        let order = Ordering::Relaxed;
+        match self.used.fetch_update(order, order, grown) {
+            Ok(_) => Ok(()),
+            Err(used) => Err(resources_datafusion_err!(
+                "{} needs {additional} bytes more, of tierra.query_memory = {} {} are left: \
+                 SET tierra.query_memory to more, or ask for less at a time",
+                reservation.consumer().name(),
+                Bytes(limit),
+                Bytes(limit.saturating_sub(used))
+            )),
+        }
+    }
+
+    fn reserved(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        MemoryLimit::Finite(self.limit.load(Ordering::Relaxed))
+    }
+}
+
+impl fmt::Display for QueryMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (used, limit) = (&self.used, &self.limit);
+        let load = |bytes: &AtomicUsize| Bytes(bytes.load(Ordering::Relaxed));
+        write!(f, "{}({} of {})", self.name(), load(used), load(limit))
+    }
+}
+
+/// A number of bytes as settings have it: `512M`, `4G`.
+pub(crate) struct Bytes(pub(crate) usize);
+
+const UNITS: [(char, u32); 3] = [('G', 30), ('M', 20), ('K', 10)];
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = |(_, shift): &&(char, u32)| self.0 > 0 && self.0.is_multiple_of(1 << *shift);
+        match UNITS.iter().find(whole) {
+            Some((unit, shift)) => write!(f, "{}{unit}", self.0 >> shift),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl std::str::FromStr for Bytes {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let text = text.trim();
+        let unit = UNITS
+            .iter()
+            .find(|(unit, _)| text.ends_with([*unit, unit.to_ascii_lowercase()]));
+        let (number, shift) = match unit {
+            Some((_, shift)) => (&text[..text.len() - 1], *shift),
+            None => (text, 0),
+        };
+        let number: usize = number.trim_end().parse().map_err(|_| ())?;
+        let bytes = number.checked_mul(1 << shift).ok_or(())?;
+        if bytes == 0 { Err(()) } else { Ok(Self(bytes)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::execution::memory_pool::MemoryConsumer;
+    use std::sync::Arc;
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        for (text, bytes) in [("4G", 4 << 30), ("512m", 512 << 20), ("1000", 1000)] {
+            assert_eq!(text.parse::<Bytes>().map(|bytes| bytes.0), Ok(bytes));
+        }
+        assert_eq!(Bytes(3 << 30).to_string(), "3G");
+        assert_eq!(Bytes(1500).to_string(), "1500");
+        for wrong in ["", "0", "G", "-1", "1.5G", "99999999999G"] {
+            assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn growth_stops_at_the_limit_and_goes_on_when_it_rises() {
+        let memory = Arc::new(QueryMemory::new(100));
+        let pool: Arc<dyn MemoryPool> = memory.clone();
+        let reservation = MemoryConsumer::new("join").register(&pool);
+        reservation.try_grow(100).unwrap();
+        let error = reservation.try_grow(1).unwrap_err().to_string();
+        assert!(error.contains("join needs 1 bytes more"), "{error}");
+        memory.set_limit(200);
+        reservation.try_grow(100).unwrap();
+        drop(reservation);
+        assert_eq!(pool.reserved(), 0);
+    }
+}

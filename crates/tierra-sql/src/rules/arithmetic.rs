@@ -1,0 +1,441 @@
+//! An integer that overflows is an error, not another number.
+//!
+//! DataFusion adds, subtracts and multiplies integers modulo their width. Here each such operation
+//! becomes a call of [`Checked`], before the optimiser evaluates those of constants. It computes a
+//! batch without a branch and remembers whether any value may have overflowed; only then arrow's
+//! checked kernel goes over it again, value by value, and says which.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::compute::kernels::numeric::{add, mul, sub};
+use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
+use arrow::error::ArrowError;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue, exec_datafusion_err, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::physical_expr_common::datum::apply;
+
+use crate::types;
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct CheckArithmetic;
+
+impl AnalyzerRule for CheckArithmetic {
+    fn name(&self) -> &str {
+        "check_arithmetic"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(check_plan)
+            .map(|checked| checked.data)
+    }
+}
+
+fn check_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            found |= is_arithmetic(expr);
+            Ok(if found {
+                TreeNodeRecursion::Stop
+            } else {
+                TreeNodeRecursion::Continue
+            })
+        })
+    })?;
+    if !found {
+        return Ok(Transformed::no(plan));
+    }
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        expr.transform_up(|expr| Ok(check(expr, &schema)))
+            .map(|checked| checked.update_data(|expr| name.restore(expr)))
+    })?
+    .map_data(LogicalPlan::recompute_schema)
+}
+
+fn is_arithmetic(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(binary) => Operation::of(binary.op).is_some(),
+        Expr::Negative(_) => true,
+        _ => false,
+    }
+}
+
+fn check(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let (operation, left, right) = match &expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match Operation::of(*op) {
+            Some(operation) => (operation, left.as_ref().clone(), right),
+            None => return Transformed::no(expr),
+        },
+        Expr::Negative(inner) => {
+            let zero = inner.get_type(schema).ok();
+            match zero.and_then(|ty| ScalarValue::new_zero(&ty).ok()) {
+                Some(zero) => (Operation::Subtract, Expr::Literal(zero, None), inner),
+                None => return Transformed::no(expr),
+            }
+        }
+        _ => return Transformed::no(expr),
+    };
+    match (left.get_type(schema), right.get_type(schema)) {
+        (Ok(left_type), Ok(right_type)) if left_type.is_integer() && left_type == right_type => {
+            let func = Arc::new(ScalarUDF::from(Checked::new(operation)));
+            let args = vec![left, right.as_ref().clone()];
+            Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(func, args)))
+        }
+        _ => Transformed::no(expr),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Operation {
+    Add,
+    Subtract,
+    Multiply,
+}
+
+impl Operation {
+    fn of(op: Operator) -> Option<Self> {
+        match op {
+            Operator::Plus => Some(Self::Add),
+            Operator::Minus => Some(Self::Subtract),
+            Operator::Multiply => Some(Self::Multiply),
+            _ => None,
+        }
+    }
+
+    fn sign(self) -> char {
+        match self {
+            Self::Add => '+',
+            Self::Subtract => '-',
+            Self::Multiply => '*',
+        }
+    }
+}
+
+/// `a + b`, `a - b` or `a * b` of two integers of one type.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Checked {
+    operation: Operation,
+    signature: Signature,
+}
+
+impl Checked {
+    fn new(operation: Operation) -> Self {
+        Self {
+            operation,
+            signature: Signature::any(2, Volatility::Immutable),
+        }
+    }
+
+    fn evaluate(&self, left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
+        let whole = match left.data_type() {
+            DataType::Int32 => whole_batch::<Int32Type>(self.operation, left, right),
+            DataType::Int64 => whole_batch::<Int64Type>(self.operation, left, right),
+            _ => None,
+        };
+        if let Some(values) = whole {
+            return Ok(ColumnarValue::Array(values));
+        }
+        match self.operation {
+            Operation::Add => apply(left, right, add),
+            Operation::Subtract => apply(left, right, sub),
+            Operation::Multiply => apply(left, right, mul),
+        }
+        .map_err(|error| overflow(error, &left.data_type()))
+    }
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        match self.operation {
+            Operation::Add => "add",
+            Operation::Subtract => "subtract",
+            Operation::Multiply => "multiply",
+        }
+    }
+
+    /// The name that the operation itself would give a column.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [left, right] => Ok(format!(
+                "{} {} {}",
+                left.schema_name(),
+                self.operation.sign(),
+                right.schema_name()
+            )),
+            _ => internal_err!("{} takes two operands", self.name()),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[0].clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        let ty = args.arg_fields[0].data_type().clone();
+        Ok(Arc::new(Field::new(self.name(), ty, nullable)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.as_slice() {
+            [left, right] => self.evaluate(left, right),
+            _ => internal_err!("{} takes two operands", self.name()),
+        }
+    }
+}
+
+/// The error in words: what overflowed, and what holds more.
+fn overflow(error: DataFusionError, ty: &DataType) -> DataFusionError {
+    let DataFusionError::ArrowError(arrow, _) = &error else {
+        return error;
+    };
+    let ArrowError::ArithmeticOverflow(text) = arrow.as_ref() else {
+        return error;
+    };
+    let operation = text
+        .rsplit_once(": ")
+        .map_or(text.as_str(), |(_, rest)| rest);
+    let wider = match ty {
+        DataType::Int64 => "DECIMAL(38, 0)",
+        _ => "BIGINT",
+    };
+    let ty = types::from_arrow("", ty).map_or_else(|_| ty.to_string(), |ty| ty.to_string());
+    exec_datafusion_err!("{ty} overflow in {operation}: cast an operand to {wider}")
+}
+
+/// One side of an operation.
+enum Side<'a, T: ArrowPrimitiveType> {
+    Values(&'a PrimitiveArray<T>),
+    Constant(T::Native),
+}
+
+impl<'a, T: ArrowPrimitiveType> Side<'a, T> {
+    /// `None` for NULL, whose result needs no computing.
+    fn of(value: &'a ColumnarValue) -> Option<Self> {
+        match value {
+            ColumnarValue::Array(values) => Some(Self::Values(values.as_primitive())),
+            ColumnarValue::Scalar(value) if value.is_null() => None,
+            ColumnarValue::Scalar(value) => {
+                let value = value.to_array().ok()?;
+                Some(Self::Constant(value.as_primitive::<T>().value(0)))
+            }
+        }
+    }
+
+    fn nulls(&self) -> Option<&NullBuffer> {
+        match self {
+            Self::Values(values) => values.nulls(),
+            Self::Constant(_) => None,
+        }
+    }
+}
+
+/// Integers whose overflow shows without a branch: each operation also returns a number that is
+/// negative if the result may be wrong.
+trait Lane: Copy + Default + std::ops::BitOrAssign + PartialOrd {
+    fn add(self, other: Self) -> (Self, Self);
+    fn subtract(self, other: Self) -> (Self, Self);
+    fn multiply(self, other: Self) -> (Self, Self);
+}
+
+macro_rules! lane {
+    ($native:ty, $multiply:expr) => {
+        impl Lane for $native {
+            #[inline]
+            fn add(self, other: Self) -> (Self, Self) {
+                let sum = self.wrapping_add(other);
+                // Operands of one sign, a sum of the other.
+                (sum, (self ^ sum) & (other ^ sum))
+            }
+
+            #[inline]
+            fn subtract(self, other: Self) -> (Self, Self) {
+                let difference = self.wrapping_sub(other);
+                (difference, (self ^ other) & (self ^ difference))
+            }
+
+            #[inline]
+            fn multiply(self, other: Self) -> (Self, Self) {
+                $multiply(self, other)
+            }
+        }
+    };
+}
+
+lane!(i32, |a: i32, b: i32| {
+    let product = i64::from(a) * i64::from(b);
+    let low = product as i32;
+    (low, -i32::from(i64::from(low) != product))
+});
+// Two factors of 32 bits are safe; wider ones may be.
+lane!(i64, |a: i64, b: i64| {
+    let wide = (i64::from(a as i32) != a) | (i64::from(b as i32) != b);
+    (a.wrapping_mul(b), -i64::from(wide))
+});
+
+/// The whole batch at once; `None` if a result may have overflowed, or where there is no array.
+fn whole_batch<T: ArrowPrimitiveType<Native: Lane>>(
+    operation: Operation,
+    left: &ColumnarValue,
+    right: &ColumnarValue,
+) -> Option<ArrayRef> {
+    let (left, right) = (Side::<T>::of(left)?, Side::<T>::of(right)?);
+    let values = match operation {
+        Operation::Add => combine(&left, &right, Lane::add),
+        Operation::Subtract => combine(&left, &right, Lane::subtract),
+        Operation::Multiply => combine(&left, &right, Lane::multiply),
+    }?;
+    let nulls = NullBuffer::union(left.nulls(), right.nulls());
+    Some(Arc::new(PrimitiveArray::<T>::new(
+        ScalarBuffer::from(values),
+        nulls,
+    )))
+}
+
+fn combine<T: ArrowPrimitiveType<Native: Lane>>(
+    left: &Side<'_, T>,
+    right: &Side<'_, T>,
+    operation: impl Fn(T::Native, T::Native) -> (T::Native, T::Native),
+) -> Option<Vec<T::Native>> {
+    let mut seen = T::Native::default();
+    let mut note = |(value, overflow)| {
+        seen |= overflow;
+        value
+    };
+    let values: Vec<T::Native> = match (left, right) {
+        (Side::Values(left), Side::Values(right)) => {
+            let pairs = left.values().iter().zip(right.values());
+            pairs.map(|(a, b)| note(operation(*a, *b))).collect()
+        }
+        (Side::Values(left), Side::Constant(b)) => {
+            let left = left.values().iter();
+            left.map(|a| note(operation(*a, *b))).collect()
+        }
+        (Side::Constant(a), Side::Values(right)) => {
+            let right = right.values().iter();
+            right.map(|b| note(operation(*a, *b))).collect()
+        }
+        (Side::Constant(_), Side::Constant(_)) => return None,
+    };
+    (seen >= T::Native::default()).then_some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int32Array, Int64Array};
+    use proptest::prelude::*;
+
+    fn array<T: ArrowPrimitiveType>(values: Vec<Option<T::Native>>) -> ColumnarValue {
+        ColumnarValue::Array(Arc::new(values.into_iter().collect::<PrimitiveArray<T>>()))
+    }
+
+    fn values(result: Result<ColumnarValue>) -> Option<Vec<Option<i64>>> {
+        let array = result.ok()?.to_array(1).unwrap();
+        let wide = arrow::compute::cast(&array, &DataType::Int64).unwrap();
+        Some(wide.as_primitive::<Int64Type>().iter().collect())
+    }
+
+    fn exactly(
+        operation: Operation,
+        pairs: &[(Option<i64>, Option<i64>)],
+        range: std::ops::RangeInclusive<i128>,
+    ) -> Option<Vec<Option<i64>>> {
+        let result = pairs.iter().map(|pair| match pair {
+            (Some(a), Some(b)) => {
+                let (a, b) = (i128::from(*a), i128::from(*b));
+                let result = match operation {
+                    Operation::Add => a + b,
+                    Operation::Subtract => a - b,
+                    Operation::Multiply => a * b,
+                };
+                range.contains(&result).then_some(Some(result as i64))
+            }
+            _ => Some(None),
+        });
+        result.collect()
+    }
+
+    /// Numbers of every size, with the extremes.
+    fn any_bigint() -> impl Strategy<Value = Option<i64>> {
+        let sized = (any::<i64>(), 0..64_u32).prop_map(|(value, shift)| Some(value >> shift));
+        let special = prop::sample::select(vec![None, Some(i64::MIN), Some(i64::MAX), Some(-1)]);
+        prop_oneof![5 => sized, 1 => special]
+    }
+
+    proptest! {
+        #[test]
+        fn results_are_exact_or_errors(
+            pairs in prop::collection::vec((any_bigint(), any_bigint()), 1..6),
+            pick in 0..3_usize,
+        ) {
+            let operation = [Operation::Add, Operation::Subtract, Operation::Multiply][pick];
+            let checked = Checked::new(operation);
+            let (a, b): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+            let wide = checked.evaluate(&array::<Int64Type>(a.clone()), &array::<Int64Type>(b.clone()));
+            let range = i128::from(i64::MIN)..=i128::from(i64::MAX);
+            prop_assert_eq!(values(wide), exactly(operation, &pairs, range.clone()));
+
+            // A constant on either side.
+            let constant = ColumnarValue::Scalar(ScalarValue::Int64(a[0]));
+            let beside: Vec<_> = b.iter().map(|b| (a[0], *b)).collect();
+            let right = checked.evaluate(&constant, &array::<Int64Type>(b.clone()));
+            prop_assert_eq!(values(right), exactly(operation, &beside, range.clone()));
+            let beside: Vec<_> = b.iter().map(|b| (*b, a[0])).collect();
+            let left = checked.evaluate(&array::<Int64Type>(b.clone()), &constant);
+            prop_assert_eq!(values(left), exactly(operation, &beside, range));
+
+            let narrow = |values: &[Option<i64>]| -> Vec<Option<i32>> {
+                values.iter().map(|value| value.map(|value| value as i32)).collect()
+            };
+            let (a, b) = (narrow(&a), narrow(&b));
+            let pairs: Vec<_> = a.iter().zip(&b).map(|(a, b)| (a.map(i64::from), b.map(i64::from))).collect();
+            let result = checked.evaluate(&array::<Int32Type>(a), &array::<Int32Type>(b));
+            let range = i128::from(i32::MIN)..=i128::from(i32::MAX);
+            prop_assert_eq!(values(result), exactly(operation, &pairs, range));
+        }
+    }
+
+    #[test]
+    fn what_lies_under_a_null_overflows_nothing() {
+        let nulls = Some(NullBuffer::from(vec![false, true]));
+        let a = Int32Array::new(vec![i32::MAX, 1].into(), nulls);
+        let a = ColumnarValue::Array(Arc::new(a));
+        let b = array::<Int32Type>(vec![Some(1), Some(1)]);
+        let sum = Checked::new(Operation::Add).evaluate(&a, &b);
+        assert_eq!(values(sum), Some(vec![None, Some(2)]));
+    }
+
+    #[test]
+    fn the_error_names_operation_and_remedy() {
+        let a = ColumnarValue::Array(Arc::new(Int64Array::from(vec![i64::MAX])));
+        let b = ColumnarValue::Scalar(ScalarValue::Int64(Some(2)));
+        let error = Checked::new(Operation::Multiply)
+            .evaluate(&a, &b)
+            .unwrap_err();
+        assert_eq!(
+            error.strip_backtrace(),
+            "Execution error: BIGINT overflow in 9223372036854775807 * 2: cast an operand to DECIMAL(38, 0)"
+        );
+    }
+}

@@ -1,0 +1,266 @@
+//! INSERT assigns values to columns; it does not convert them.
+//!
+//! DataFusion's planner casts whatever it is given. Here a value goes into a column as PostgreSQL
+//! assigns it: numbers into numbers, rounded half away from zero where the column has fewer digits and
+//! refused where it has too few; dates and timestamps into each other; anything into VARCHAR; text that
+//! stands in the statement into any type that can read it. Everything else has to be cast by hand.
+//!
+//! The invariant: every cast left between a value and a column is one of those.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, SchemaRef,
+};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions::math::expr_fn::round;
+use datafusion::logical_expr::expr::Alias;
+use datafusion::logical_expr::{
+    Cast, DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, Values, WriteOp,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::number::is_number;
+use super::numbers::exact;
+use crate::error::{InsertError, SqlError};
+use crate::types;
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct Assignment;
+
+impl AnalyzerRule for Assignment {
+    fn name(&self) -> &str {
+        "assignment"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_down(|plan| match plan {
+            LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Insert(_)) => {
+                let assigned = LogicalPlan::Dml(assign_all(dml)?);
+                Ok(Transformed::new(assigned, true, TreeNodeRecursion::Stop))
+            }
+            plan => Ok(Transformed::no(plan)),
+        })
+        .map(|transformed| transformed.data)
+    }
+}
+
+/// The target of an INSERT.
+struct Target<'a> {
+    table: &'a str,
+    schema: SchemaRef,
+}
+
+fn assign_all(dml: DmlStatement) -> Result<DmlStatement> {
+    let LogicalPlan::Projection(Projection { expr, input, .. }) = dml.input.as_ref() else {
+        return Ok(dml);
+    };
+    let target = Target {
+        table: dml.table_name.table(),
+        schema: dml.target.schema(),
+    };
+    let source = match input.as_ref() {
+        LogicalPlan::Values(values) => Arc::new(target.assign_values(values, expr)?),
+        _ => Arc::clone(input),
+    };
+    let mut assigned = Vec::with_capacity(expr.len());
+    for (expr, field) in expr.iter().zip(target.schema.fields()) {
+        let value = target.assign_column(expr.clone().unalias(), &source, field)?;
+        assigned.push(value.alias(field.name()));
+    }
+    let input = LogicalPlan::Projection(Projection::try_new(assigned, source)?);
+    Ok(DmlStatement::new(
+        dml.table_name.clone(),
+        Arc::clone(&dml.target),
+        dml.op.clone(),
+        Arc::new(input),
+    ))
+}
+
+impl Target<'_> {
+    /// The rows of VALUES, whose cells the planner has cast to the types of their columns.
+    fn assign_values(&self, values: &Values, columns: &[Expr]) -> Result<LogicalPlan> {
+        // Which column of the table each column of VALUES goes to.
+        let mut fields = vec![None; values.schema.fields().len()];
+        for (expr, field) in columns.iter().zip(self.schema.fields()) {
+            if let Some(place) =
+                source_column(expr).and_then(|column| values.schema.maybe_index_of_column(column))
+            {
+                fields[place] = Some(field);
+            }
+        }
+        let none = DFSchema::empty();
+        let mut rows = Vec::with_capacity(values.values.len());
+        for (number, row) in values.values.iter().enumerate() {
+            let mut cells = Vec::with_capacity(row.len());
+            for (cell, field) in row.iter().zip(&fields) {
+                let Some(field) = field else {
+                    cells.push(cell.clone());
+                    continue;
+                };
+                if !field.is_nullable() && is_null(cell) {
+                    return Err(self.refuse(InsertError::Null {
+                        table: self.table.to_string(),
+                        column: field.name().clone(),
+                        row: Some(number + 1),
+                    }));
+                }
+                cells.push(match cell {
+                    Expr::Cast(Cast { expr, .. }) => {
+                        let from = expr.get_type(&none)?;
+                        self.assign(expr.as_ref().clone(), &from, field)?
+                    }
+                    cell => cell.clone(),
+                });
+            }
+            rows.push(cells);
+        }
+        // A cell that turns out to be NULL is the table's to refuse: it can name the column.
+        let nullable = values.schema.fields().iter();
+        let nullable = nullable.map(|field| field.as_ref().clone().with_nullable(true));
+        let schema = DFSchema::from_unqualified_fields(nullable.collect(), Default::default())?;
+        Ok(LogicalPlan::Values(Values {
+            schema: Arc::new(schema),
+            values: rows,
+        }))
+    }
+
+    /// What goes into `field`: `expr` is a column of `source`, cast or not, or a default.
+    fn assign_column(&self, expr: Expr, source: &LogicalPlan, field: &Field) -> Result<Expr> {
+        if !field.is_nullable() && is_null(&expr) {
+            return Err(self.refuse(InsertError::Null {
+                table: self.table.to_string(),
+                column: field.name().clone(),
+                row: None,
+            }));
+        }
+        let Expr::Cast(Cast { expr, .. }) = &expr else {
+            return Ok(expr);
+        };
+        let Expr::Column(column) = expr.as_ref() else {
+            return Ok(Expr::Cast(Cast::new(
+                expr.clone(),
+                field.data_type().clone(),
+            )));
+        };
+        let from = source.schema().field_from_column(column)?.data_type();
+        // A constant is assigned as it is written, with all its digits.
+        match constant(source, column) {
+            Some(constant) => self.assign(constant, from, field),
+            None => self.assign(expr.as_ref().clone(), from, field),
+        }
+    }
+
+    /// `value` of type `from` as a value of `field`, if it can be assigned.
+    fn assign(&self, value: Expr, from: &DataType, field: &Field) -> Result<Expr> {
+        use DataType::*;
+        let to = field.data_type();
+        let mismatch = || {
+            self.refuse(InsertError::Mismatch {
+                column: field.name().clone(),
+                expected: name_of(to),
+                found: name_of(from),
+            })
+        };
+        let is_text = is_string(from);
+        let readable = is_text && matches!(value, Expr::Literal(_, _));
+        let allowed = match to {
+            _ if from.is_null() => true,
+            Utf8View => true,
+            Int32 | Int64 | Float64 | Decimal128(_, _) => from.is_numeric() || readable,
+            Date32 | Timestamp(_, _) => {
+                matches!(from, Date32 | Date64 | Timestamp(_, _)) || readable
+            }
+            Boolean => *from == Boolean || readable,
+            _ => from == to,
+        };
+        if !allowed {
+            return Err(mismatch());
+        }
+        let value = match to {
+            Int32 | Int64 => rounded(value, from),
+            Decimal128(_, _) => exact(value),
+            _ => value,
+        };
+        Ok(Expr::Cast(Cast::new(Box::new(value), to.clone())))
+    }
+
+    fn refuse(&self, error: InsertError) -> DataFusionError {
+        DataFusionError::External(Box::new(SqlError::Insert(error)))
+    }
+}
+
+/// A number rounded to an integer, half away from zero: the cast that follows cuts.
+fn rounded(value: Expr, from: &DataType) -> Expr {
+    if is_number(&value) {
+        let number = exact(value);
+        return match number {
+            Expr::Literal(ScalarValue::Decimal128(_, _, _), _) => {
+                cast(number, DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))
+            }
+            Expr::Literal(ScalarValue::Decimal256(_, _, _), _) => {
+                cast(number, DataType::Decimal256(DECIMAL256_MAX_PRECISION, 0))
+            }
+            huge => huge,
+        };
+    }
+    match from {
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => round(vec![value]),
+        DataType::Decimal128(_, scale) if *scale > 0 => {
+            cast(value, DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))
+        }
+        DataType::Decimal256(_, scale) if *scale > 0 => {
+            cast(value, DataType::Decimal256(DECIMAL256_MAX_PRECISION, 0))
+        }
+        _ => value,
+    }
+}
+
+fn cast(value: Expr, to: DataType) -> Expr {
+    Expr::Cast(Cast::new(Box::new(value), to))
+}
+
+/// The column of the source that `expr` is made of.
+fn source_column(expr: &Expr) -> Option<&Column> {
+    match expr {
+        Expr::Alias(Alias { expr, .. }) => source_column(expr),
+        Expr::Cast(Cast { expr, .. }) => source_column(expr),
+        Expr::Column(column) => Some(column),
+        _ => None,
+    }
+}
+
+/// The number or text that `column` of `source` is in every row, if it is written there.
+fn constant(source: &LogicalPlan, column: &Column) -> Option<Expr> {
+    let LogicalPlan::Projection(projection) = source else {
+        return None;
+    };
+    let place = projection.schema.maybe_index_of_column(column)?;
+    let expr = projection.expr[place].clone().unalias();
+    let is_text = matches!(&expr, Expr::Literal(value, _) if is_string(&value.data_type()));
+    (is_text || is_number(&expr)).then_some(expr)
+}
+
+fn is_null(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.is_null(),
+        Expr::Cast(Cast { expr, .. }) => is_null(expr),
+        _ => false,
+    }
+}
+
+fn is_string(ty: &DataType) -> bool {
+    matches!(
+        ty,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
+}
+
+/// SQL's name of a type, where it has one.
+fn name_of(ty: &DataType) -> String {
+    types::from_arrow("", ty).map_or_else(|_| ty.to_string(), |ty| ty.to_string())
+}

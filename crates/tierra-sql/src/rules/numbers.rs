@@ -1,0 +1,214 @@
+//! Numbers meet exact values digit by digit.
+//!
+//! A number with a point is a DOUBLE, as DataFusion reads it, except where something exact asks for
+//! its digits: compared with a DECIMAL or an integer, added to or subtracted from a DECIMAL, cast to a
+//! DECIMAL (and, see [`super::assignment`], stored in one). None of these changes the type that the
+//! planner gave the expression around it, but for sums, which are therefore settled while they are
+//! planned. -0.0 is 0.0, as no column stores it.
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, TryCast,
+};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use super::number::{Exact, as_double, is_number};
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct ExactNumbers;
+
+impl AnalyzerRule for ExactNumbers {
+    fn name(&self) -> &str {
+        "exact_numbers"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(settle_plan)
+            .map(|settled| settled.data)
+    }
+}
+
+impl ExprPlanner for ExactNumbers {
+    fn plan_binary_op(
+        &self,
+        mut expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        if matches!(expr.op, BinaryOperator::Plus | BinaryOperator::Minus) {
+            let addend = |number: &Expr, other: &Expr| {
+                if !is_number(number) || is_number(other) {
+                    return None;
+                }
+                let ty = other.get_type(schema).ok()?;
+                Some(literal(Exact::of(number)?.addend(&ty)?))
+            };
+            if let Some(exact) = addend(&expr.left, &expr.right) {
+                expr.left = exact;
+            } else if let Some(exact) = addend(&expr.right, &expr.left) {
+                expr.right = exact;
+            }
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !has_numbers(&plan)? {
+        return Ok(Transformed::no(plan));
+    }
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        expr.transform_down(|expr| Ok(settle(expr, &schema)))
+            .map(|settled| settled.update_data(|expr| name.restore(expr)))
+    })?
+    .map_data(LogicalPlan::recompute_schema)
+}
+
+/// Most statements have none, and are not looked at twice.
+fn has_numbers(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            found |= is_number(expr);
+            Ok(if found {
+                TreeNodeRecursion::Stop
+            } else {
+                TreeNodeRecursion::Continue
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+fn settle(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
+            let [left, right] = compared([*left, *right], schema);
+            let (left, right) = (Box::new(left), Box::new(right));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::Between(Between {
+            expr,
+            negated,
+            low,
+            high,
+        }) => {
+            let [expr, low, high] = compared([*expr, *low, *high], schema);
+            Transformed::yes(Expr::Between(Between {
+                expr: Box::new(expr),
+                negated,
+                low: Box::new(low),
+                high: Box::new(high),
+            }))
+        }
+        Expr::InList(InList {
+            expr,
+            list,
+            negated,
+        }) => {
+            let mut operands = vec![*expr];
+            operands.extend(list);
+            let mut list = compared_all(operands, schema);
+            let expr = Box::new(list.remove(0));
+            Transformed::yes(Expr::InList(InList {
+                expr,
+                list,
+                negated,
+            }))
+        }
+        Expr::Cast(Cast { expr, field }) if is_decimal(field.data_type()) => {
+            let expr = Box::new(exact(*expr));
+            Transformed::yes(Expr::Cast(Cast { expr, field }))
+        }
+        Expr::TryCast(TryCast { expr, field }) if is_decimal(field.data_type()) => {
+            let expr = Box::new(exact(*expr));
+            Transformed::yes(Expr::TryCast(TryCast { expr, field }))
+        }
+        // Either zero.
+        Expr::Literal(ScalarValue::Float64(Some(0.0)), metadata) => {
+            let zero = ScalarValue::Float64(Some(0.0));
+            Transformed::yes(Expr::Literal(zero, metadata))
+        }
+        expr => match as_double(&expr) {
+            Some(double) => Transformed::yes(literal(double)),
+            None => Transformed::no(expr),
+        },
+    }
+}
+
+fn compared<const N: usize>(operands: [Expr; N], schema: &DFSchema) -> [Expr; N] {
+    compared_all(operands.to_vec(), schema)
+        .try_into()
+        .unwrap_or(operands)
+}
+
+/// Operands that are compared with each other, as many as went in.
+fn compared_all(operands: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let Some(ty) = exact_type(&operands, schema) else {
+        return operands;
+    };
+    let numbers = operands.iter().filter(|operand| is_number(operand));
+    // A number beyond every DECIMAL: the values are near enough as doubles.
+    let all_exact = numbers.map(Exact::of).all(|number| number.is_some());
+    operands
+        .into_iter()
+        .map(|operand| match (is_number(&operand), all_exact) {
+            (true, true) => match Exact::of(&operand) {
+                Some(number) => literal(number.beside(&ty)),
+                None => operand,
+            },
+            (false, false) => Expr::Cast(Cast::new(Box::new(operand), DataType::Float64)),
+            _ => operand,
+        })
+        .collect()
+}
+
+/// The exact type of what numbers are compared with; `None` if there are no numbers, or if something
+/// is not exact.
+fn exact_type(operands: &[Expr], schema: &DFSchema) -> Option<DataType> {
+    let mut exact = None;
+    let mut numbers = false;
+    for operand in operands {
+        if is_number(operand) {
+            numbers = true;
+            continue;
+        }
+        match operand.get_type(schema).ok()? {
+            DataType::Null => {}
+            ty if is_decimal(&ty) => exact = Some(ty),
+            ty if ty.is_integer() => {
+                exact.get_or_insert(ty);
+            }
+            _ => return None,
+        }
+    }
+    exact.filter(|_| numbers)
+}
+
+fn is_decimal(ty: &DataType) -> bool {
+    matches!(ty, DataType::Decimal128(_, _) | DataType::Decimal256(_, _))
+}
+
+/// A number with all its digits; anything else as it is.
+pub(super) fn exact(expr: Expr) -> Expr {
+    match Exact::of(&expr) {
+        Some(number) if is_number(&expr) => literal(number.scalar()),
+        _ => expr,
+    }
+}
+
+fn literal(value: ScalarValue) -> Expr {
+    Expr::Literal(value, None)
+}

@@ -1,0 +1,183 @@
+//! One user's connection to a database: statements in, outcomes out.
+//!
+//! ```text
+//! text -- split, parse --> CREATE/DROP TABLE --> engine
+//!                          PREPARE, EXECUTE ---> stored point plan, else DataFusion
+//!                          anything else ------> DataFusion: plan, optimise, execute
+//! ```
+//!
+//! The futures handed out are boxed: the body of an `async fn` is compiled where it is polled, so
+//! every binary and test would otherwise compile DataFusion's planner anew.
+
+mod define;
+mod missing;
+mod prepare;
+mod run;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::RecordBatch;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::SessionConfig;
+use futures::future::BoxFuture;
+use tierra_engine::Database;
+use tierra_interleave::Execution;
+
+use self::prepare::PointPlans;
+use crate::catalog::{CATALOG, TierraCatalog};
+use crate::error::SqlError;
+use crate::memory::{self, QueryMemory};
+use crate::outcome::{Outcome, Rows};
+use crate::settings::{self, TierraSettings};
+use crate::sum::CheckedSum;
+use crate::{rules, statement};
+
+/// How a session begins; SET changes it later.
+#[derive(Debug, Clone, Default)]
+pub struct SessionOptions {
+    /// Threads of a query; all of the machine's if not given.
+    pub threads: Option<usize>,
+    /// How lookups wait for memory; interleaved if not given.
+    pub execution: Option<Execution>,
+    /// Bytes that the session's queries may fill together; half of the machine's memory if not given.
+    pub query_memory_bytes: Option<usize>,
+}
+
+/// A connection to a database. Queries of one session may run at the same time.
+pub struct Session {
+    database: Arc<Database>,
+    context: SessionContext,
+    memory: Arc<QueryMemory>,
+    point_plans: PointPlans,
+    planned: AtomicU64,
+}
+
+impl Session {
+    /// Connect to `database`.
+    ///
+    /// # Errors
+    /// If an option is out of range.
+    pub fn new(database: Arc<Database>, options: &SessionOptions) -> Result<Self, SqlError> {
+        let mut initial = TierraSettings::default();
+        initial.threads = options.threads.unwrap_or(initial.threads).max(1);
+        initial.execution = options.execution.unwrap_or(initial.execution);
+        initial.query_memory = options
+            .query_memory_bytes
+            .unwrap_or_else(memory::default_bytes);
+        let memory = Arc::new(QueryMemory::new(initial.query_memory));
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::clone(&memory) as _)
+            .build_arc()?;
+        let config = SessionConfig::from(settings::initial(initial)?);
+        let builder = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_default_features();
+        let context = SessionContext::new_with_state(rules::add_to(builder).build());
+        context.register_udaf(CheckedSum::default().into());
+        context.register_catalog(CATALOG, Arc::new(TierraCatalog::new(Arc::clone(&database))));
+        Ok(Self {
+            database,
+            context: context.enable_url_table(),
+            memory,
+            point_plans: PointPlans::default(),
+            planned: AtomicU64::new(0),
+        })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// Run every statement of `sql`, one after another.
+    ///
+    /// # Errors
+    /// The first statement that fails, with its number where there are several; those before it
+    /// have taken effect, those after it have not run.
+    pub fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Outcome>, SqlError>> {
+        Box::pin(async move {
+            let statements = statement::split(sql)?;
+            let several = statements.len() > 1;
+            let mut outcomes = Vec::with_capacity(statements.len());
+            for (place, parsed) in statements.iter().enumerate() {
+                let outcome = self.run(parsed).await.map_err(|error| match several {
+                    true => SqlError::InStatement {
+                        number: place + 1,
+                        statement: parsed.quoted(),
+                        source: Box::new(error),
+                    },
+                    false => error,
+                })?;
+                outcomes.push(outcome);
+            }
+            Ok(outcomes)
+        })
+    }
+
+    /// Run one statement.
+    ///
+    /// # Errors
+    /// If there is not exactly one, or if it fails.
+    pub fn sql<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Outcome, SqlError>> {
+        Box::pin(async move {
+            let statements = statement::split(sql)?;
+            match statements.as_slice() {
+                [parsed] => self.run(parsed).await,
+                others => Err(SqlError::Syntax(format!(
+                    "expected one statement, found {}",
+                    others.len()
+                ))),
+            }
+        })
+    }
+
+    /// Run one query and collect its rows.
+    ///
+    /// # Errors
+    /// If the statement fails or is no query.
+    pub fn query<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<RecordBatch>, SqlError>> {
+        Box::pin(async move {
+            match self.sql(sql).await? {
+                Outcome::Rows(mut rows) => Rows::collect(&mut rows).await,
+                Outcome::Done(done) => Err(SqlError::Syntax(format!(
+                    "expected a query, found {}",
+                    done.command
+                ))),
+            }
+        })
+    }
+
+    /// Tables and their columns, for completion.
+    pub fn tables_and_columns(&self) -> Vec<(String, Vec<String>)> {
+        let tables = self.database.tables().into_iter();
+        tables
+            .filter_map(|name| {
+                let table = self.database.table(&name)?;
+                let columns = table
+                    .spec()
+                    .columns
+                    .iter()
+                    .map(|column| column.name.clone())
+                    .collect();
+                Some((name, columns))
+            })
+            .collect()
+    }
+
+    /// Statements that went through a planner so far. EXECUTE of a point query does not.
+    pub fn statements_planned(&self) -> u64 {
+        self.planned.load(Ordering::Relaxed)
+    }
+
+    fn count_planning(&self) {
+        self.planned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn execution(&self) -> Execution {
+        settings::of(self.context.state_ref().read().config_options()).execution
+    }
+}

@@ -1,0 +1,225 @@
+//! One statement, from its text to its outcome: who runs it, and in which state.
+
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::UInt64Type;
+use datafusion::execution::context::SessionState;
+use datafusion::execution::{FunctionRegistry, TaskContext};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as LogicalStatement};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
+use futures::StreamExt;
+
+use super::{Session, missing};
+use crate::error::{DefinitionError, SqlError};
+use crate::information_schema::describe;
+use crate::names::{identifier, single_name};
+use crate::outcome::{Done, Outcome, Rows};
+use crate::statement::{Compact, Parsed};
+use crate::{rules, settings};
+
+impl Session {
+    /// Run one statement.
+    pub(super) async fn run(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
+        self.run_any(parsed)
+            .await
+            .map_err(|error| missing::explain(error, &self.database.tables()))
+    }
+
+    async fn run_any(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
+        let compact = parsed.parse_compact()?;
+        if let Statement::Statement(inner) = &compact.statement {
+            if let Some(outcome) = self.run_own(inner).await? {
+                return Ok(outcome);
+            }
+            if matches!(inner.as_ref(), ast::Statement::Execute { .. }) {
+                return self.run_planned(parsed.parse()?).await;
+            }
+        }
+        if compact.sets.is_empty() {
+            return self.run_planned(compact.statement).await;
+        }
+        // Where a long list cannot be one array (other types), it is planned literal by literal.
+        match self.plan_compact(compact).await {
+            Ok((state, plan)) => self.run_plan(state, plan).await,
+            Err(_) => self.run_planned(parsed.parse()?).await,
+        }
+    }
+
+    /// Run what DataFusion has no word for, or another one.
+    async fn run_own(&self, statement: &ast::Statement) -> Result<Option<Outcome>, SqlError> {
+        match statement {
+            ast::Statement::CreateTable(create) if !create.external => {
+                self.create_table(create).await.map(Some)
+            }
+            ast::Statement::Drop {
+                object_type: ast::ObjectType::Table,
+                if_exists,
+                names,
+                ..
+            } => {
+                for name in names {
+                    self.drop_table(name, *if_exists).await?;
+                }
+                Ok(Some(done("DROP TABLE")))
+            }
+            ast::Statement::ExplainTable { table_name, .. } => {
+                let table = single_name(table_name).and_then(|name| self.database.table(&name));
+                let Some(table) = table else { return Ok(None) };
+                Ok(Some(Outcome::Rows(Rows::of_batch(describe(&table)?))))
+            }
+            ast::Statement::Prepare {
+                name, statement, ..
+            } => {
+                let prepared = self.prepare_point(identifier(name), statement)?;
+                Ok(prepared.then(|| done("PREPARE")))
+            }
+            ast::Statement::Execute {
+                name: Some(name),
+                parameters,
+                using,
+                ..
+            } if using.is_empty() => {
+                let plan = single_name(name).and_then(|name| self.point_plans.get(&name));
+                let Some(plan) = plan else { return Ok(None) };
+                let batch = plan.execute(&self.database, parameters, self.execution())?;
+                Ok(Some(Outcome::Rows(Rows::of_batch(batch))))
+            }
+            ast::Statement::Deallocate { name, .. } => {
+                let removed = self.point_plans.remove(&identifier(name));
+                Ok(removed.then(|| done("DEALLOCATE")))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn run_planned(&self, statement: Statement) -> Result<Outcome, SqlError> {
+        self.count_planning();
+        let state = self.context.state();
+        let plan = state.statement_to_plan(statement).await?;
+        self.run_plan(state, plan).await
+    }
+
+    async fn plan_compact(
+        &self,
+        compact: Compact,
+    ) -> Result<(SessionState, LogicalPlan), SqlError> {
+        self.count_planning();
+        let mut state = self.context.state();
+        for set in compact.sets {
+            state.register_udf(set)?;
+        }
+        let plan = state.statement_to_plan(compact.statement).await?;
+        Ok((state, plan))
+    }
+
+    async fn run_plan(&self, state: SessionState, plan: LogicalPlan) -> Result<Outcome, SqlError> {
+        match plan {
+            LogicalPlan::Statement(statement) => self.run_setting(statement).await,
+            LogicalPlan::Ddl(ddl) => Err(unsupported(&ddl).into()),
+            LogicalPlan::Dml(_) => self.finish(&state, &plan, "INSERT").await,
+            LogicalPlan::Copy(_) => self.finish(&state, &plan, "COPY").await,
+            _ => self.start(&state, &plan).await,
+        }
+    }
+
+    /// Run what changes the session only, or runs something prepared in it.
+    async fn run_setting(&self, mut statement: LogicalStatement) -> Result<Outcome, SqlError> {
+        let command = match &mut statement {
+            LogicalStatement::SetVariable(_) => "SET",
+            LogicalStatement::ResetVariable(_) => "RESET",
+            LogicalStatement::Prepare(prepare) => {
+                let config = Arc::clone(self.context.state_ref().read().config_options());
+                let plan = Arc::unwrap_or_clone(Arc::clone(&prepare.input));
+                prepare.input = Arc::new(rules::settle(plan, &config)?);
+                "PREPARE"
+            }
+            LogicalStatement::Deallocate(_) => "DEALLOCATE",
+            LogicalStatement::Execute(_) => {
+                let plan = LogicalPlan::Statement(statement);
+                let query = self.context.execute_logical_plan(plan).await?;
+                let (state, plan) = query.into_parts();
+                return match plan {
+                    LogicalPlan::Dml(_) => self.finish(&state, &plan, "INSERT").await,
+                    _ => self.start(&state, &plan).await,
+                };
+            }
+            other => {
+                return Err(DefinitionError::Unsupported(other.name().to_string()).into());
+            }
+        };
+        let plan = LogicalPlan::Statement(statement);
+        self.context.execute_logical_plan(plan).await?;
+        self.apply_settings()?;
+        Ok(done(command))
+    }
+
+    /// Make everything that keeps a setting of its own follow the session's.
+    fn apply_settings(&self) -> Result<(), SqlError> {
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        let options = state.config_mut().options_mut();
+        settings::apply(options)?;
+        self.memory.set_limit(settings::of(options).query_memory);
+        Ok(())
+    }
+
+    /// Start a query.
+    async fn start(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Outcome, SqlError> {
+        let physical = state.create_physical_plan(plan).await?;
+        let context = Arc::new(TaskContext::from(state));
+        let stream = execute_stream(Arc::clone(&physical), context)?;
+        Ok(Outcome::Rows(Rows::of_query(physical, stream)))
+    }
+
+    /// Run a statement that writes, to its end.
+    async fn finish(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+        command: &'static str,
+    ) -> Result<Outcome, SqlError> {
+        let physical = state.create_physical_plan(plan).await?;
+        let rows = written(physical, state).await?;
+        Ok(Outcome::Done(Done {
+            command,
+            rows: Some(rows),
+        }))
+    }
+}
+
+fn done(command: &'static str) -> Outcome {
+    Outcome::Done(Done {
+        command,
+        rows: None,
+    })
+}
+
+/// Run a plan that writes; the number of rows it says it wrote.
+async fn written(plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<u64, SqlError> {
+    let mut counts = execute_stream(plan, Arc::new(TaskContext::from(state)))?;
+    let mut rows = 0;
+    while let Some(batch) = counts.next().await {
+        let batch = batch?;
+        let count = batch
+            .columns()
+            .first()
+            .and_then(|column| column.as_primitive_opt::<UInt64Type>());
+        rows += count.map_or(0, |count| count.iter().flatten().sum::<u64>());
+    }
+    Ok(rows)
+}
+
+fn unsupported(ddl: &DdlStatement) -> DefinitionError {
+    let (what, instead) = match ddl {
+        DdlStatement::CreateView(_) => ("CREATE VIEW", "use WITH name AS (query)"),
+        DdlStatement::CreateExternalTable(_) => (
+            "CREATE EXTERNAL TABLE",
+            "query FROM 'file.parquet', or CREATE TABLE name AS SELECT * FROM 'file.parquet'",
+        ),
+        other => return DefinitionError::Unsupported(other.name().to_string()),
+    };
+    DefinitionError::UnsupportedFor { what, instead }
+}
