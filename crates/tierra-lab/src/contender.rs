@@ -59,6 +59,7 @@ impl Tierra {
         let options = SessionOptions {
             threads: Some(THREADS),
             execution: Some(execution),
+            ..SessionOptions::default()
         };
         Session::new(Arc::clone(&self.database), &options).by(Tierra::ENGINE, "opening a session")
     }
