@@ -77,6 +77,8 @@ pub(super) enum RecordError {
 pub(super) struct Records<R> {
     input: R,
     delimiter: u8,
+    /// Whether a field that is not quoted ends before this byte.
+    ends_field: [bool; 256],
     /// What was read; nothing before `at` is looked at again.
     buffer: Vec<u8>,
     at: usize,
@@ -89,9 +91,14 @@ pub(super) struct Records<R> {
 
 impl<R: Read> Records<R> {
     pub(super) fn new(input: R, delimiter: u8) -> Self {
+        let mut ends_field = [false; 256];
+        for byte in [delimiter, b'\n', b'\r'] {
+            ends_field[usize::from(byte)] = true;
+        }
         Self {
             input,
             delimiter,
+            ends_field,
             buffer: vec![0; BUFFER_BYTES],
             at: 0,
             filled: 0,
@@ -131,20 +138,21 @@ impl<R: Read> Records<R> {
         loop {
             let start = record.text.len();
             let quoted = self.peek()? == Some(b'"');
-            if quoted {
+            let end = if quoted {
                 self.at += 1;
                 self.quoted_field(record)?;
+                self.peek()?
             } else {
-                self.plain_field(record)?;
-            }
+                self.plain_field(record)?
+            };
             record.fields.push((start..record.text.len(), quoted));
-            match self.peek()? {
+            match end {
+                Some(byte) if byte == self.delimiter => self.at += 1,
                 None => return Ok(true),
                 Some(end @ (b'\n' | b'\r')) => {
                     self.end_line(end)?;
                     return Ok(true);
                 }
-                Some(byte) if byte == self.delimiter => self.at += 1,
                 Some(_) => {
                     let place = record.fields.len() - 1;
                     let fault = "text after its closing quote; inside quotes a quote is doubled";
@@ -154,20 +162,26 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// The bytes up to a delimiter or the end of the record.
-    fn plain_field(&mut self, record: &mut Record) -> Result<(), RecordError> {
-        let delimiter = self.delimiter;
-        let ends = |byte: &u8| *byte == delimiter || matches!(*byte, b'\n' | b'\r');
+    /// The bytes up to a delimiter or the end of the record, which is returned: `None` at the end of
+    /// the file.
+    #[inline]
+    fn plain_field(&mut self, record: &mut Record) -> Result<Option<u8>, RecordError> {
         loop {
-            let rest = self.rest()?;
-            let end = rest.iter().position(ends);
-            let taken = end.unwrap_or(rest.len());
-            record.text.extend_from_slice(&rest[..taken]);
-            self.at += taken;
-            if end.is_some() || taken == 0 {
-                return Ok(());
+            let rest = &self.buffer[self.at..self.filled];
+            let mut len = 0;
+            while len < rest.len() && !self.ends_field[usize::from(rest[len])] {
+                len += 1;
+            }
+            record.text.extend_from_slice(&rest[..len]);
+            let end = rest.get(len).copied();
+            self.at += len;
+            if end.is_some() {
+                return Ok(end);
             }
             check_length(record)?;
+            if self.rest()?.is_empty() {
+                return Ok(None);
+            }
         }
     }
 
@@ -209,25 +223,32 @@ impl<R: Read> Records<R> {
         Ok(())
     }
 
+    #[inline]
     fn peek(&mut self) -> Result<Option<u8>, RecordError> {
         Ok(self.rest()?.first().copied())
     }
 
     /// What was read and not taken yet; empty only at the end of the file.
+    #[inline]
     fn rest(&mut self) -> Result<&[u8], RecordError> {
-        while self.at == self.filled {
-            let read = match self.input.read(&mut self.buffer) {
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(RecordError::Io(error)),
-            };
-            (self.at, self.filled) = (0, read);
-            self.bytes_read += read as u64;
-            if read == 0 {
-                break;
-            }
+        if self.at == self.filled {
+            self.refill()?;
         }
         Ok(&self.buffer[self.at..self.filled])
+    }
+
+    #[cold]
+    fn refill(&mut self) -> Result<(), RecordError> {
+        self.filled = loop {
+            match self.input.read(&mut self.buffer) {
+                Ok(read) => break read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(RecordError::Io(error)),
+            }
+        };
+        self.at = 0;
+        self.bytes_read += self.filled as u64;
+        Ok(())
     }
 }
 
