@@ -109,6 +109,18 @@ pub enum SpecError {
         /// Digits after the point.
         scale: u8,
     },
+    /// An encoding that the column's type does not have.
+    #[error(
+        "column {column:?}: {ty} cannot be stored with encoding {encoding}: choose plain, or leave the choice to Tierra"
+    )]
+    Encoding {
+        /// The column.
+        column: String,
+        /// Its type.
+        ty: LogicalType,
+        /// The encoding asked for.
+        encoding: Encoding,
+    },
 }
 
 impl TableSpec {
@@ -160,6 +172,24 @@ impl TableSpec {
             }
             if self.primary_key[..position].contains(key) {
                 return Err(fault(format!("{:?}", column.name), "it comes twice"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every column can have the encoding that it asks for. Asked of new tables only: one that
+    /// was created before this was asked can be read.
+    pub(crate) fn check_encodings(&self) -> Result<(), SpecError> {
+        for ColumnSpec {
+            name, ty, encoding, ..
+        } in &self.columns
+        {
+            if let Some(encoding) = encoding.filter(|encoding| !encoding.supports(*ty)) {
+                return Err(SpecError::Encoding {
+                    column: name.clone(),
+                    ty: *ty,
+                    encoding,
+                });
             }
         }
         Ok(())

@@ -26,6 +26,7 @@ impl Writer {
     /// in the same manifest, and then shows it.
     pub(super) fn begin_table(&mut self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
         spec.check()?;
+        spec.check_encodings()?;
         if self.catalog.table(&spec.name).is_some() {
             return Err(TableError::Exists { table: spec.name });
         }
