@@ -101,9 +101,11 @@ impl OrdinalBlock {
 
     /// `ordinal - base` of every row, code 0 where it is NULL.
     pub(crate) fn codes(&self, base: u64, out: &mut [u64; BLOCK_LEN]) {
-        for (code, ordinal) in out.iter_mut().zip(self.ordinals.iter()) {
-            *code = ordinal.wrapping_sub(base);
-        }
+        Kernels::best().compiled(|| {
+            for (code, ordinal) in out.iter_mut().zip(self.ordinals.iter()) {
+                *code = ordinal.wrapping_sub(base);
+            }
+        });
         for row in &self.nulls {
             out[row] = 0;
         }

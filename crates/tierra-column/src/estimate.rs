@@ -129,6 +129,7 @@ impl Sampled {
             delta: Some(0),
             distinct: Distinct::default(),
         };
+        let distinct_most = SAMPLE_BLOCKS * BLOCK_LEN / SAMPLED_PER_ORDINAL;
         for b in sample(summaries.len()) {
             source.fill(b, &mut block);
             sampled.rows += block.rows;
@@ -139,8 +140,11 @@ impl Sampled {
                 let (_, width) = delta::plan(&block, null_codes)?;
                 Some(bytes + lines(delta::HEADER_BYTES + packed_bytes(block.rows, width)))
             });
-            for &value in block.values() {
-                sampled.distinct.add(value);
+            // Past this there will be no dictionary, whatever the other blocks hold.
+            if sampled.distinct.counts.len() <= distinct_most {
+                for &value in block.values() {
+                    sampled.distinct.add(value);
+                }
             }
         }
         sampled

@@ -8,7 +8,7 @@ use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
 
-use crate::bits::{BLOCK_LEN, Mask};
+use crate::bits::{BLOCK_LEN, Kernels, Mask};
 use crate::block::OrdinalBlock;
 use crate::error::EncodeError;
 use crate::logical_type::{LogicalType, Physical};
@@ -87,6 +87,7 @@ impl Arrays {
 
     /// Calls `visit(array, first row in it, rows, first row in the block)` for each piece of a
     /// block, and returns the block's rows.
+    #[inline(always)]
     pub(crate) fn pieces(
         &self,
         block: usize,
@@ -120,6 +121,7 @@ impl Arrays {
         });
     }
 
+    #[inline(always)]
     fn fill(&self, block: usize, out: &mut OrdinalBlock) {
         out.nulls = Mask::none();
         out.rows = self.pieces(block, |array, from, len, at| {
@@ -146,6 +148,7 @@ impl Arrays {
     }
 }
 
+#[inline(always)]
 fn copy<T: OrdinalType>(array: &ArrayRef, from: usize, ordinals: &mut [u64]) {
     let values = &array.as_primitive::<T>().values()[from..from + ordinals.len()];
     for (ordinal, &value) in ordinals.iter_mut().zip(values) {
@@ -182,6 +185,11 @@ impl Source {
 
     /// Reads block `block`'s ordinals (for codes: the codes).
     pub(crate) fn fill(&self, block: usize, out: &mut OrdinalBlock) {
+        Kernels::best().compiled(|| self.fill_inlined(block, out));
+    }
+
+    #[inline(always)]
+    fn fill_inlined(&self, block: usize, out: &mut OrdinalBlock) {
         match self {
             Source::Arrays(arrays) => arrays.fill(block, out),
             Source::Codes(codes) => {
@@ -189,10 +197,16 @@ impl Source {
                 let codes = &codes[first..codes.len().min(first + BLOCK_LEN)];
                 out.nulls = Mask::none();
                 out.rows = codes.len();
-                for (row, &code) in codes.iter().enumerate() {
-                    out.ordinals[row] = u64::from(code);
-                    if code == NULL_CODE {
-                        out.nulls.set(row, true);
+                let mut any_null = false;
+                for (ordinal, &code) in out.ordinals.iter_mut().zip(codes) {
+                    *ordinal = u64::from(code);
+                    any_null |= code == NULL_CODE;
+                }
+                if any_null {
+                    for (row, &code) in codes.iter().enumerate() {
+                        if code == NULL_CODE {
+                            out.nulls.set(row, true);
+                        }
                     }
                 }
                 out.settle_nulls();

@@ -9,24 +9,24 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef};
 use tierra_column::{ChunkPlan, Encoding};
 
+use crate::column_source::ColumnSource;
 use crate::error::StorageError;
 use crate::manifest::{ChunkPlace, SegmentEntry};
-use crate::segment::Segment;
+use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::space::{OwnedExtent, Owner};
-use crate::storage::Storage;
 use crate::table::Table;
 
 /// Chunks start on a line.
 const LINE: usize = 64;
 /// A group is closed when its unpacked columns have this many bytes, or fewer if that keeps all
 /// threads busy.
-const GROUP_MOST_BYTES: usize = 16 << 20;
-const GROUP_LEAST_BYTES: usize = 1 << 20;
+const GROUP_MOST_BYTES: u64 = 16 << 20;
+const GROUP_LEAST_BYTES: u64 = 1 << 20;
 
 /// A segment that is durable but not yet published.
 #[derive(Debug)]
@@ -44,44 +44,84 @@ struct Group {
     encodings: Vec<Encoding>,
 }
 
-/// Encodes `batches` as segment `id`; they hold at most [`crate::SEGMENT_ROWS`] rows in the
-/// table's schema. Stops
-/// early, with [`StorageError::Closed`], once `cancelled` is set.
-pub(crate) fn encode_segment(
-    table: &Table,
+/// A segment whose column groups are being encoded.
+struct Open {
     id: u32,
-    batches: &[RecordBatch],
+    rows: Range<u64>,
+    groups: usize,
+    done: Mutex<Vec<Group>>,
+}
+
+/// What one thread does at a time: columns of the segment at a place.
+struct Task {
+    segment: usize,
+    columns: Range<usize>,
+}
+
+/// Encodes all rows of `source` as segments, on all threads, and calls `each` with every segment
+/// as soon as it is whole and the rows it is made of, one call at a time. `new_id` numbers them. The
+/// segments come in the order of their rows. Stops early, with [`StorageError::Closed`], once
+/// `cancelled` is set.
+pub(crate) fn encode_segments<S>(
+    table: &Table,
+    source: &S,
+    new_id: impl Fn() -> Result<u32, StorageError>,
     cancelled: &AtomicBool,
-) -> Result<EncodedSegment, StorageError> {
-    let storage = table.storage();
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    let groups = group_columns(table, batches, storage.threads.get());
+    each: impl FnMut(&EncodedSegment, Range<u64>) -> Result<(), S::Error> + Send,
+) -> Result<Vec<EncodedSegment>, S::Error>
+where
+    S: ColumnSource,
+    S::Error: From<StorageError>,
+{
+    let threads = table.storage().threads.get();
+    let mut open = Vec::new();
+    let mut tasks = Vec::new();
+    for start in (0..source.rows()).step_by(SEGMENT_ROWS) {
+        let rows = start..source.rows().min(start + SEGMENT_ROWS as u64);
+        let groups = group_columns(table, threads, |column| source.bytes(column, rows.clone()));
+        let segment = open.len();
+        open.push(Open {
+            id: new_id()?,
+            rows,
+            groups: groups.len(),
+            done: Mutex::default(),
+        });
+        tasks.extend(groups.into_iter().map(|columns| Task { segment, columns }));
+    }
+    let whole: Mutex<Vec<(usize, EncodedSegment)>> = Mutex::default();
+    let each = Mutex::new(each);
+    let run = |task: &Task| -> Result<(), S::Error> {
+        let segment = &open[task.segment];
+        let group = encode_group(table, source, &segment.rows, task.columns.clone())?;
+        let groups = {
+            let mut done = lock(&segment.done);
+            done.push(group);
+            if done.len() < segment.groups {
+                return Ok(());
+            }
+            std::mem::take(&mut *done)
+        };
+        let encoded = assemble(table, segment, groups)?;
+        lock(&each)(&encoded, segment.rows.clone())?;
+        lock(&whole).push((task.segment, encoded));
+        Ok(())
+    };
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Group>> = Mutex::new(Vec::with_capacity(groups.len()));
-    let failed: Mutex<Option<StorageError>> = Mutex::new(None);
+    let failed: Mutex<Option<S::Error>> = Mutex::default();
     let stop = AtomicBool::new(false);
     let work = || {
         while !stop.load(Ordering::Relaxed) && !cancelled.load(Ordering::Relaxed) {
-            let Some(columns) = groups.get(next.fetch_add(1, Ordering::Relaxed)) else {
+            let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) else {
                 break;
             };
-            match encode_group(table, storage, batches, columns.clone()) {
-                Ok(group) => done
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(group),
-                Err(error) => {
-                    stop.store(true, Ordering::Relaxed);
-                    failed
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .get_or_insert(error);
-                }
+            if let Err(error) = run(task) {
+                stop.store(true, Ordering::Relaxed);
+                lock(&failed).get_or_insert(error);
             }
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..storage.threads.get().min(groups.len()) {
+        for _ in 1..threads.min(tasks.len()) {
             scope.spawn(work);
         }
         work();
@@ -89,20 +129,25 @@ pub(crate) fn encode_segment(
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if done.len() < groups.len() {
-        return Err(StorageError::Closed);
+    let mut whole = whole.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if whole.len() < open.len() {
+        return Err(StorageError::Closed.into());
     }
-    done.sort_unstable_by_key(|group| group.columns.start);
-    assemble(table, id, rows, done)
+    whole.sort_unstable_by_key(|(at, _)| *at);
+    Ok(whole.into_iter().map(|(_, segment)| segment).collect())
+}
+
+// What these guard is pushed to or taken whole: no panic leaves it half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn assemble(
     table: &Table,
-    id: u32,
-    rows: usize,
-    groups: Vec<Group>,
+    open: &Open,
+    mut groups: Vec<Group>,
 ) -> Result<EncodedSegment, StorageError> {
+    groups.sort_unstable_by_key(|group| group.columns.start);
     let mut chunks = Vec::with_capacity(table.spec().columns.len());
     let mut encodings = Vec::with_capacity(chunks.capacity());
     for (extent, group) in groups.iter().enumerate() {
@@ -115,8 +160,8 @@ fn assemble(
     }
     let extents: Vec<_> = groups.into_iter().map(|group| group.extent).collect();
     let entry = SegmentEntry {
-        id,
-        rows: rows as u32,
+        id: open.id,
+        rows: (open.rows.end - open.rows.start) as u32,
         extents: extents.iter().map(|extent| extent.extent()).collect(),
         chunks,
     };
@@ -126,17 +171,15 @@ fn assemble(
 }
 
 /// Neighbours that share an extent: they wish for the same placement and are small together.
-fn group_columns(table: &Table, batches: &[RecordBatch], threads: usize) -> Vec<Range<usize>> {
+fn group_columns(
+    table: &Table,
+    threads: usize,
+    bytes_of: impl Fn(usize) -> u64,
+) -> Vec<Range<usize>> {
     let columns = &table.spec().columns;
-    let bytes_of = |column: usize| -> usize {
-        batches
-            .iter()
-            .map(|batch| slice_bytes(batch.column(column)))
-            .sum()
-    };
-    let bytes: Vec<usize> = (0..columns.len()).map(bytes_of).collect();
+    let bytes: Vec<u64> = (0..columns.len()).map(bytes_of).collect();
     // Four groups a thread even out columns that take longer than others.
-    let target = bytes.iter().sum::<usize>() / (4 * threads);
+    let target = bytes.iter().sum::<u64>() / (4 * threads as u64);
     let target = target.clamp(GROUP_LEAST_BYTES, GROUP_MOST_BYTES);
     let mut groups = Vec::new();
     let (mut start, mut taken) = (0, 0);
@@ -160,20 +203,21 @@ pub(crate) fn slice_bytes(values: &ArrayRef) -> usize {
         .unwrap_or_else(|_| values.get_buffer_memory_size())
 }
 
-fn encode_group(
+fn encode_group<S>(
     table: &Table,
-    storage: &Storage,
-    batches: &[RecordBatch],
+    source: &S,
+    rows: &Range<u64>,
     columns: Range<usize>,
-) -> Result<Group, StorageError> {
+) -> Result<Group, S::Error>
+where
+    S: ColumnSource,
+    S::Error: From<StorageError>,
+{
     let mut plans: Vec<ChunkPlan> = Vec::with_capacity(columns.len());
     let mut places = Vec::with_capacity(columns.len());
     let mut end = 0;
     for column in columns.clone() {
-        let values: Vec<ArrayRef> = batches
-            .iter()
-            .map(|batch| batch.column(column).clone())
-            .collect();
+        let values = source.read(column, rows.clone())?;
         let spec = &table.spec().columns[column];
         let plan = table
             .dictionaries()
@@ -186,18 +230,7 @@ fn encode_group(
         end = (end + plan.len_bytes()).next_multiple_of(LINE);
         plans.push(plan);
     }
-    let mut writer = storage
-        .pool
-        .allocate(end as u64, Owner::Segment(table.id()).tag())?;
-    let mut written = 0;
-    for (plan, place) in plans.iter().zip(&places) {
-        // The gaps between chunks are covered by the extent's checksum: they hold zeros.
-        writer[written..place.start].fill(0);
-        plan.write(&mut writer[place.clone()]);
-        written = place.end;
-    }
-    writer[written..].fill(0);
-    let extent = OwnedExtent::finish(&storage.pool, writer)?;
+    let extent = write_group(table, &plans, &places, end)?;
     let encodings = plans.iter().map(ChunkPlan::encoding).collect();
     Ok(Group {
         columns,
@@ -205,4 +238,25 @@ fn encode_group(
         places,
         encodings,
     })
+}
+
+/// Writes planned chunks to their places in a new extent of `len_bytes`.
+fn write_group(
+    table: &Table,
+    plans: &[ChunkPlan],
+    places: &[Range<usize>],
+    len_bytes: usize,
+) -> Result<Arc<OwnedExtent>, StorageError> {
+    let pool = &table.storage().pool;
+    let owner = Owner::Segment(table.id()).tag();
+    let mut writer = pool.allocate(len_bytes as u64, owner)?;
+    let mut written = 0;
+    for (plan, place) in plans.iter().zip(places) {
+        // The gaps between chunks are covered by the extent's checksum: they hold zeros.
+        writer[written..place.start].fill(0);
+        plan.write(&mut writer[place.clone()]);
+        written = place.end;
+    }
+    writer[written..].fill(0);
+    Ok(OwnedExtent::finish(pool, writer)?)
 }

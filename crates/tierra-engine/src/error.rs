@@ -263,6 +263,23 @@ pub enum LoadError {
     Undone,
 }
 
+/// Why [`Loader::push_columns`](crate::Loader::push_columns) took nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ColumnsError<E> {
+    /// The table or the pool refused the rows.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The source could not read them.
+    #[error("{0}")]
+    Source(E),
+}
+
+impl<E> From<StorageError> for ColumnsError<E> {
+    fn from(error: StorageError) -> Self {
+        Self::Load(error.into())
+    }
+}
+
 impl From<AppendError> for LoadError {
     fn from(error: AppendError) -> Self {
         match error {

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
+use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, SchemaRef};
+use arrow::error::ArrowError;
 
 use crate::spec::TableSpec;
 
@@ -46,8 +47,20 @@ pub enum InputError {
         table: String,
         /// The column.
         column: String,
-        /// First such row of the batch.
+        /// First such row of the batch, or of the source of columns.
         row: usize,
+    },
+    /// A source of columns gave more or fewer values than it has rows.
+    #[error("table {table:?}, column {column:?}: {found} values for {expected} rows")]
+    RowCount {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Rows asked for.
+        expected: u64,
+        /// Values given.
+        found: u64,
     },
     /// A number with too many digits.
     #[error(
@@ -60,7 +73,7 @@ pub enum InputError {
         column: String,
         /// SQL type of the column.
         expected: String,
-        /// First such row of the batch.
+        /// First such row of the batch, or of the source of columns.
         row: usize,
         /// The number.
         value: String,
@@ -79,7 +92,7 @@ pub enum InputError {
         /// The table.
         table: String,
         /// What is wrong.
-        source: arrow::error::ArrowError,
+        source: ArrowError,
     },
 }
 
@@ -106,24 +119,48 @@ impl Input {
             });
         }
         let columns = (0..batch.num_columns())
-            .map(|at| self.accept_column(at, batch.column(at)))
+            .map(|at| self.accept_column(at, batch.column(at), 0))
             .collect::<Result<Vec<_>, _>>()?;
-        RecordBatch::try_new(self.schema.clone(), columns).map_err(|source| InputError::Arrow {
-            table: table(),
-            source,
-        })
+        self.batch(columns)
     }
 
-    fn accept_column(&self, at: usize, values: &ArrayRef) -> Result<ArrayRef, InputError> {
+    /// Accepted columns as one batch.
+    pub(crate) fn batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch, InputError> {
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(|source| self.arrow(source))
+    }
+
+    /// Accepted arrays of one column as one array.
+    pub(crate) fn joined(&self, arrays: &[ArrayRef]) -> Result<ArrayRef, InputError> {
+        match arrays {
+            [array] => Ok(array.clone()),
+            _ => {
+                let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
+                concat(&arrays).map_err(|source| self.arrow(source))
+            }
+        }
+    }
+
+    fn arrow(&self, source: ArrowError) -> InputError {
+        InputError::Arrow {
+            table: self.spec.name.clone(),
+            source,
+        }
+    }
+
+    /// One column's values in the form in which they go on. `first_row` is the place of the first
+    /// one among the rows that messages count.
+    pub(crate) fn accept_column(
+        &self,
+        at: usize,
+        values: &ArrayRef,
+        first_row: usize,
+    ) -> Result<ArrayRef, InputError> {
         let column = &self.spec.columns[at];
         let expected = self.schema.field(at).data_type();
         let values = if values.data_type() == expected {
             values.clone()
         } else if *expected == DataType::Utf8View && is_text(values.data_type()) {
-            cast(values, expected).map_err(|source| InputError::Arrow {
-                table: self.spec.name.clone(),
-                source,
-            })?
+            cast(values, expected).map_err(|source| self.arrow(source))?
         } else {
             return Err(InputError::Type {
                 table: self.spec.name.clone(),
@@ -139,16 +176,40 @@ impl Input {
             return Err(InputError::Null {
                 table: self.spec.name.clone(),
                 column: column.name.clone(),
-                row,
+                row: first_row + row,
             });
         }
         if let DataType::Decimal128(precision, _) = *expected {
-            self.check_digits(at, &values, precision)?;
+            self.check_digits(at, &values, precision, first_row)?;
         }
         Ok(canonical(values))
     }
 
-    fn check_digits(&self, at: usize, values: &ArrayRef, precision: u8) -> Result<(), InputError> {
+    /// That a column has as many values as rows were asked for.
+    pub(crate) fn check_rows(
+        &self,
+        at: usize,
+        expected: u64,
+        found: u64,
+    ) -> Result<(), InputError> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(InputError::RowCount {
+            table: self.spec.name.clone(),
+            column: self.spec.columns[at].name.clone(),
+            expected,
+            found,
+        })
+    }
+
+    fn check_digits(
+        &self,
+        at: usize,
+        values: &ArrayRef,
+        precision: u8,
+        first_row: usize,
+    ) -> Result<(), InputError> {
         let limit = 10_u128.pow(u32::from(precision));
         let decimals = values.as_primitive::<Decimal128Type>();
         // Slots under a NULL hold anything: look at the bare values first, which compiles to one
@@ -168,7 +229,7 @@ impl Input {
                 table: self.spec.name.clone(),
                 column: self.spec.columns[at].name.clone(),
                 expected: self.spec.columns[at].ty.to_string(),
-                row,
+                row: first_row + row,
                 value: decimal_text(decimals.value(row), decimals.scale()),
             }),
         }

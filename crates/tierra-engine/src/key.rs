@@ -170,11 +170,17 @@ impl KeyColumns {
         matches!(&self.types[..], [ty] if ty.physical() == Physical::Ordinal)
     }
 
-    fn arrays<'a>(&self, batch: &'a RecordBatch) -> Vec<&'a ArrayRef> {
+    /// A batch's key columns.
+    pub(crate) fn arrays<'a>(&self, batch: &'a RecordBatch) -> Vec<&'a ArrayRef> {
         self.columns
             .iter()
             .map(|column| batch.column(*column))
             .collect()
+    }
+
+    /// The columns that make up the key.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.columns
     }
 
     /// The images of a batch's keys, row by row.
@@ -262,14 +268,14 @@ impl KeyColumns {
             for earlier in candidates(&level, *image) {
                 let earlier = (earlier.get() - first) as usize;
                 if self.is_exact() || self.cells(&arrays, earlier) == self.cells(&arrays, at) {
-                    return Err(self.duplicate(table, batch, at));
+                    return Err(self.duplicate(table, &arrays, at));
                 }
             }
             for row in index.candidates(*image) {
                 if self.is_exact()
                     || self.is_key_of(table, version, row, &self.values(&arrays, at))?
                 {
-                    return Err(self.duplicate(table, batch, at));
+                    return Err(self.duplicate(table, &arrays, at));
                 }
             }
             level.insert(*image, row_id(at).get());
@@ -277,19 +283,20 @@ impl KeyColumns {
         Ok(index.with_level(level))
     }
 
-    /// Adds the rows of a segment that a load has encoded from `batches`.
+    /// Adds the rows of a segment that a load has encoded. `keys` are their keys: runs of rows,
+    /// each with an array per key column.
     pub(crate) fn load(
         &self,
         table: &Table,
         loaded: &mut LoadedKeys,
         segment: &Arc<Segment>,
-        batches: &[RecordBatch],
+        keys: &[Vec<ArrayRef>],
     ) -> Result<(), KeyError> {
         loaded.segments.push(segment.clone());
         let mut first = 0;
-        for batch in batches {
-            let images = self.batch_images(batch);
-            let arrays = self.arrays(batch);
+        for arrays in keys {
+            let arrays: Vec<&ArrayRef> = arrays.iter().collect();
+            let images = self.images(&arrays);
             for (run, images) in images.chunks(FETCHED).enumerate() {
                 let index = &loaded.index;
                 // Fetches the buckets; the answers are looked at one by one below.
@@ -305,7 +312,7 @@ impl KeyColumns {
                         if self.is_exact()
                             || self.loaded_key(table, loaded, earlier)? == self.values(&arrays, at)
                         {
-                            return Err(self.duplicate(table, batch, at));
+                            return Err(self.duplicate(table, &arrays, at));
                         }
                     }
                     loaded
@@ -313,7 +320,7 @@ impl KeyColumns {
                         .insert(*image, RowId::new(segment.id(), (first + at) as u32).get());
                 }
             }
-            first += batch.num_rows();
+            first += images.len();
         }
         Ok(())
     }
@@ -462,11 +469,11 @@ impl KeyColumns {
             .collect()
     }
 
-    fn duplicate(&self, table: &Table, batch: &RecordBatch, row: usize) -> KeyError {
+    fn duplicate(&self, table: &Table, arrays: &[&ArrayRef], row: usize) -> KeyError {
         let text = |values: &ArrayRef| {
             array_value_to_string(values, row).unwrap_or_else(|_| "not printable".to_owned())
         };
-        let shown = self.arrays(batch).into_iter().map(text).collect();
+        let shown = arrays.iter().copied().map(text).collect();
         self.duplicate_of(table, shown)
     }
 

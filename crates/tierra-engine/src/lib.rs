@@ -42,6 +42,7 @@
 
 mod catalog;
 mod cells;
+mod column_source;
 mod database;
 mod dictionaries;
 mod directory;
@@ -68,10 +69,12 @@ mod tail;
 mod version;
 mod writer;
 
+pub use column_source::ColumnSource;
 pub use database::{Database, DatabaseOptions, TierInfo};
 pub use error::{
-    AppendError, DamageError, DuplicateKeyError, Error, InputError, LoadError, LogError,
-    LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError, TableError,
+    AppendError, ColumnsError, DamageError, DuplicateKeyError, Error, InputError, LoadError,
+    LogError, LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError,
+    TableError,
 };
 pub use input::canonical_double;
 pub use loader::{LoadReport, Loader};

@@ -1,5 +1,6 @@
-//! Bulk loads: whole segments, encoded on all threads while input continues, committed by one
-//! manifest.
+//! Bulk loads: whole segments, encoded on all threads, committed by one manifest. Rows come as
+//! batches, of which one segment is encoded while the next one fills, or column by column from a
+//! source that all threads read.
 //!
 //! Invariant: until [`Loader::finish`] returns nobody sees a row, and a loader that is dropped, or
 //! fails, leaves nothing: its extents are given back and its keys forgotten.
@@ -8,15 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use tierra_column::Encoding;
 
-use crate::encode::{EncodedSegment, encode_segment};
-use crate::error::{LoadError, StorageError};
+use crate::column_source::{Batches, Checked, ColumnSource};
+use crate::encode::{EncodedSegment, encode_segments};
+use crate::error::{ColumnsError, LoadError, StorageError};
 use crate::gate::LoadPass;
 use crate::key::LoadedKeys;
 use crate::segment::SEGMENT_ROWS;
-use crate::table::Table;
+use crate::table::{TAIL_APPEND_ROWS, Table};
 use crate::writer::{Load, Request};
 
 /// What a load did.
@@ -32,8 +34,8 @@ pub struct LoadReport {
     pub encodings: Vec<(String, Encoding)>,
 }
 
-/// A segment and the rows that it was made of.
-type Encoded = (EncodedSegment, Vec<RecordBatch>);
+/// Segments, and the rows that they were made of.
+type Encoded = (Vec<EncodedSegment>, Vec<RecordBatch>);
 
 /// A load under way. Its methods block while segments are encoded: from async code, call them
 /// through `spawn_blocking`.
@@ -83,6 +85,18 @@ impl Loader {
         self.attempt(|loader| loader.take_rows(&batch))
     }
 
+    /// Adds all rows of `source`, behind those pushed before. Returns when they are encoded: on all
+    /// threads, each reading the columns that it encodes.
+    ///
+    /// # Errors
+    /// [`ColumnsError`]: as [`Loader::push`], or the source's own. The load is undone then.
+    pub fn push_columns<S: ColumnSource>(
+        &mut self,
+        source: &S,
+    ) -> Result<(), ColumnsError<S::Error>> {
+        self.attempt(|loader| loader.take_columns(source))
+    }
+
     /// Commits all rows at once: durable and visible on return.
     ///
     /// # Errors
@@ -91,12 +105,12 @@ impl Loader {
         self.attempt(Self::commit)
     }
 
-    fn attempt<T>(
+    fn attempt<T, E: From<LoadError>>(
         &mut self,
-        work: impl FnOnce(&mut Self) -> Result<T, LoadError>,
-    ) -> Result<T, LoadError> {
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         if self.failed {
-            return Err(LoadError::Undone);
+            return Err(LoadError::Undone.into());
         }
         let result = work(self);
         if result.is_err() {
@@ -122,19 +136,73 @@ impl Loader {
         Ok(())
     }
 
-    /// Starts encoding the pending rows, once those before them are done.
-    fn encode_pending(&mut self) -> Result<(), LoadError> {
+    fn take_columns<S: ColumnSource>(&mut self, source: &S) -> Result<(), ColumnsError<S::Error>> {
+        let table = self.table.clone();
+        let columns = Checked {
+            source,
+            input: table.input(),
+        };
+        let rows = source.rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        if rows < TAIL_APPEND_ROWS as u64 {
+            let read = |column| columns.read_joined(column, 0..rows);
+            let all = (0..table.spec().columns.len()).map(read);
+            let batch = table.input().batch(all.collect::<Result<_, _>>()?);
+            return Ok(self.take_rows(&batch.map_err(LoadError::from)?)?);
+        }
+        if self.pending_rows > 0 {
+            self.encode_pending()?;
+        }
         self.await_encoding()?;
+        self.enter()?;
+        let (key, keys) = (table.key(), &mut self.keys);
+        let encoded = encode_segments(
+            &table,
+            &columns,
+            || table.new_segment_id(),
+            &self.cancelled,
+            |encoded, rows| {
+                if let (Some(key), Some(keys)) = (key, keys.as_mut()) {
+                    let read = |column: &usize| columns.read_joined(*column, rows.clone());
+                    let arrays = key.columns().iter().map(read);
+                    let arrays = arrays.collect::<Result<_, _>>()?;
+                    key.load(&table, keys, &encoded.segment, &[arrays])
+                        .map_err(LoadError::from)?;
+                }
+                Ok(())
+            },
+        )?;
+        self.encoded.extend(encoded);
+        self.rows += rows;
+        Ok(())
+    }
+
+    /// Keeps merges away from the first encoded segment on.
+    fn enter(&mut self) -> Result<(), LoadError> {
         self.table.check_alive()?;
         if self.pass.is_none() {
             self.pass = Some(self.table.gate().enter_load());
         }
+        Ok(())
+    }
+
+    /// Starts encoding the pending rows, once those before them are done.
+    fn encode_pending(&mut self) -> Result<(), LoadError> {
+        self.await_encoding()?;
+        self.enter()?;
         let batches = std::mem::take(&mut self.pending);
         self.pending_rows = 0;
         let (table, cancelled) = (self.table.clone(), self.cancelled.clone());
-        let id = table.new_segment_id()?;
         let work = move || {
-            let encoded = encode_segment(&table, id, &batches, &cancelled)?;
+            let encoded = encode_segments(
+                &table,
+                &Batches(&batches),
+                || table.new_segment_id(),
+                &cancelled,
+                |_, _| Ok(()),
+            )?;
             Ok((encoded, batches))
         };
         self.encoding = Some(std::thread::spawn(work));
@@ -150,9 +218,13 @@ impl Loader {
             Err(panic) => std::panic::resume_unwind(panic),
         };
         if let (Some(key), Some(keys)) = (self.table.key(), &mut self.keys) {
-            key.load(&self.table, keys, &encoded.segment, &batches)?;
+            let columns = |batch| key.arrays(batch).into_iter().cloned().collect();
+            let arrays: Vec<Vec<ArrayRef>> = batches.iter().map(columns).collect();
+            for encoded in &encoded {
+                key.load(&self.table, keys, &encoded.segment, &arrays)?;
+            }
         }
-        self.encoded.push(encoded);
+        self.encoded.extend(encoded);
         Ok(())
     }
 

@@ -28,7 +28,7 @@ use crate::version::TableVersion;
 use crate::writer::{Append, Request};
 
 /// Batches with more rows become segments at once instead of going through the tail.
-const TAIL_APPEND_ROWS: usize = 1 << 16;
+pub(crate) const TAIL_APPEND_ROWS: usize = 1 << 16;
 /// So do batches with more bytes.
 const TAIL_APPEND_BYTES: usize = 64 << 20;
 

@@ -66,13 +66,14 @@ impl Tierra {
 
     /// Loads a file into a new table of its name: committed on return. Blocks.
     pub fn load(&self, file: &TableFile) -> Result<(), LabError> {
-        let options = LoadOptions {
-            threads: Some(THREADS),
-            ..LoadOptions::default()
-        };
         let doing = || format!("loading {}", file.table);
-        let report = load_file(&self.database, &file.table, &file.path, &options)
-            .by(Tierra::ENGINE, doing())?;
+        let report = load_file(
+            &self.database,
+            &file.table,
+            &file.path,
+            &LoadOptions::default(),
+        )
+        .by(Tierra::ENGINE, doing())?;
         if report.rows == file.rows {
             return Ok(());
         }

@@ -204,10 +204,11 @@ pub(crate) unsafe fn advise_large_pages(start: *mut u8, len_bytes: usize) {
 
 /// Makes every page of the range present and writable now, in one call instead of one fault per
 /// page. A page that cannot be had is an error here, where a later store would be a signal.
+/// `false` where the kernel cannot do this (before 5.14): the pages come by faults.
 ///
 /// # Safety
 /// `[start, start + len_bytes)` must be mapped readable and writable and owned by the caller.
-pub(crate) unsafe fn populate(start: *mut u8, len_bytes: usize) -> io::Result<()> {
+pub(crate) unsafe fn populate(start: *mut u8, len_bytes: usize) -> io::Result<bool> {
     let page_bytes = rustix::param::page_size();
     let lead = start.addr() % page_bytes;
     // SAFETY: rounding down to the page stays inside the mapping, which consists of whole pages;
@@ -220,9 +221,8 @@ pub(crate) unsafe fn populate(start: *mut u8, len_bytes: usize) -> io::Result<()
         )
     };
     match result {
-        // Kernels before 5.14: the pages come by faults.
-        Err(rustix::io::Errno::INVAL) => Ok(()),
-        result => Ok(result?),
+        Err(rustix::io::Errno::INVAL) => Ok(false),
+        result => Ok(result.map(|()| true)?),
     }
 }
 

@@ -113,12 +113,16 @@ impl Region {
     /// [`RegionError::Populate`] where memory, or the node's memory, does not suffice.
     pub fn populate(&mut self) -> Result<(), RegionError> {
         // SAFETY: the whole range is mapped and ours.
-        unsafe { address::populate(self.range.start().as_ptr(), self.range.len_bytes()) }.map_err(
-            |source| RegionError::Populate {
+        let populated =
+            unsafe { address::populate(self.range.start().as_ptr(), self.range.len_bytes()) };
+        match populated {
+            // Where it is not possible in one call, faults will do it.
+            Ok(_) => Ok(()),
+            Err(source) => Err(RegionError::Populate {
                 len_bytes: self.len_bytes,
                 source,
-            },
-        )
+            }),
+        }
     }
 
     /// Bytes of the pages that back most of what was touched so far, as the kernel says.

@@ -45,14 +45,16 @@ impl Kernels {
         self.0.level()
     }
 
+    /// Runs `work` compiled for the level: the loops that are inlined into it may use the level's
+    /// registers.
+    #[inline]
+    pub(crate) fn compiled<R>(self, work: impl FnOnce() -> R) -> R {
+        arch::compiled(self.0, work)
+    }
+
     /// Packs the low `width` bits of each value. Writes
     /// [`packed_bytes`](super::packed_bytes)`(values.len(), width)` bytes, no pad.
     pub fn pack(&self, values: &[u64], width: u8, out: &mut [u8]) {
-        packing::pack(values, width, out);
-    }
-
-    /// As [`Kernels::pack`], from 32-bit values.
-    pub fn pack_u32(&self, values: &[u32], width: u8, out: &mut [u8]) {
         packing::pack(values, width, out);
     }
 

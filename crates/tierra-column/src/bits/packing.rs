@@ -2,6 +2,12 @@
 
 use super::{MAX_WIDTH, PAD_BYTES};
 
+macro_rules! pack_runs {
+    ($($width:literal)*) => {
+        [$(pack_runs::<$width>),*]
+    };
+}
+
 /// Bytes that `n` codes of `width` bits occupy, without the pad.
 #[inline]
 pub const fn packed_bytes(n: usize, width: u8) -> usize {
@@ -55,11 +61,14 @@ impl<'a> Block<'a> {
     }
 }
 
+/// Codes packed at a time: they fill whole bytes, whatever their width.
+const RUN: usize = 8;
+
 /// Packs the low `width` bits of each value; unused bits of the last byte are zero.
 ///
 /// # Panics
 /// If the width exceeds 64 or `out` is shorter than [`packed_bytes`].
-pub(super) fn pack<T: Copy + Into<u64>>(values: &[T], width: u8, out: &mut [u8]) {
+pub(super) fn pack(values: &[u64], width: u8, out: &mut [u8]) {
     assert!(
         width <= MAX_WIDTH,
         "codes of {width} bits: at most {MAX_WIDTH} are possible"
@@ -71,31 +80,49 @@ pub(super) fn pack<T: Copy + Into<u64>>(values: &[T], width: u8, out: &mut [u8])
         values.len(),
         out.len()
     );
-    let mut words = out[..len_bytes].chunks_exact_mut(8);
-    let (mut pending, mut pending_bits) = (0u64, 0u32);
-    for &value in values {
-        let code = value.into() & max_code(width);
-        pending |= code << pending_bits;
-        pending_bits += u32::from(width);
-        if pending_bits >= 64 {
-            if let Some(word) = words.next() {
-                word.copy_from_slice(&pending.to_le_bytes());
-            }
-            pending_bits -= 64;
-            // The shift is by 64 only when nothing of the code is left over.
-            pending = code
-                .checked_shr(u32::from(width) - pending_bits)
-                .unwrap_or(0);
-        }
+    if width == 0 {
+        return;
     }
-    // What is pending is a last whole word (of 57 bits or more), or the bytes after the last one.
-    let pending = pending.to_le_bytes();
-    match words.next() {
-        Some(word) => word.copy_from_slice(&pending),
-        None => {
-            let rest = words.into_remainder();
-            rest.copy_from_slice(&pending[..rest.len()]);
+    let pack_runs = PACK_RUNS[usize::from(width) - 1];
+    let (runs, rest) = values.split_at(values.len() / RUN * RUN);
+    let (out, last) = out[..len_bytes].split_at_mut(packed_bytes(runs.len(), width));
+    pack_runs(runs, out);
+    if !rest.is_empty() {
+        let mut run = [0; RUN];
+        run[..rest.len()].copy_from_slice(rest);
+        let mut bytes = [0; RUN * 8];
+        let bytes = &mut bytes[..usize::from(width)];
+        pack_runs(&run, bytes);
+        last.copy_from_slice(&bytes[..last.len()]);
+    }
+}
+
+/// By width less one. All places and shifts are constants of a width: about one instruction for
+/// each step that a code needs.
+const PACK_RUNS: [fn(&[u64], &mut [u8]); MAX_WIDTH as usize] = pack_runs![
+    1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+    17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+    33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48
+    49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64
+];
+
+/// Packs whole runs into [`packed_bytes`] bytes.
+fn pack_runs<const WIDTH: usize>(values: &[u64], out: &mut [u8]) {
+    for (run, out) in values.chunks_exact(RUN).zip(out.chunks_exact_mut(WIDTH)) {
+        let mut words = [0_u64; RUN];
+        for (i, value) in run.iter().enumerate() {
+            let code = value & max_code(WIDTH as u8);
+            let (word, shift) = (i * WIDTH / 64, i * WIDTH % 64);
+            words[word] |= code << shift;
+            if shift + WIDTH > 64 {
+                words[word + 1] |= code >> (64 - shift);
+            }
         }
+        let mut bytes = [0; RUN * 8];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        out.copy_from_slice(&bytes[..WIDTH]);
     }
 }
 

@@ -30,13 +30,23 @@ pub(crate) struct Frame {
 pub(crate) fn plan(block: &OrdinalBlock, null_codes: u64) -> Option<(Frame, u8)> {
     let values = block.values();
     let (mut least, mut greatest) = (i64::MAX, i64::MIN);
-    // Until the first value NULL rows already hold it, and every NULL row repeats the row before
-    // it: a value's difference to the row above is the one to the value before.
-    for row in first_value(block) + 1..values.len() {
-        if !block.nulls.get(row) {
-            let difference = values[row].wrapping_sub(values[row - 1]) as i64;
-            least = least.min(difference);
-            greatest = greatest.max(difference);
+    let mut take = |difference: u64| {
+        least = least.min(difference as i64);
+        greatest = greatest.max(difference as i64);
+    };
+    if !block.nulls.any() {
+        Kernels::best().compiled(|| {
+            for (value, above) in values.iter().skip(1).zip(values) {
+                take(value.wrapping_sub(*above));
+            }
+        });
+    } else {
+        // Until the first value NULL rows already hold it, and every NULL row repeats the row
+        // before it: a value's difference to the row above is the one to the value before.
+        for row in first_value(block) + 1..values.len() {
+            if !block.nulls.get(row) {
+                take(values[row].wrapping_sub(values[row - 1]));
+            }
         }
     }
     if least > greatest {
@@ -65,8 +75,20 @@ pub(crate) fn codes(
     null_codes: u64,
     out: &mut [u64; BLOCK_LEN],
 ) {
-    let mut previous = frame.start;
     let offset = frame.least.wrapping_sub(null_codes);
+    if !block.nulls.any() {
+        let values = block.values();
+        let Some(&first) = values.first() else { return };
+        out[0] = first.wrapping_sub(frame.start).wrapping_sub(offset);
+        Kernels::best().compiled(|| {
+            let differences = values.iter().skip(1).zip(values);
+            for (code, (value, above)) in out.iter_mut().skip(1).zip(differences) {
+                *code = value.wrapping_sub(*above).wrapping_sub(offset);
+            }
+        });
+        return;
+    }
+    let mut previous = frame.start;
     for (row, &ordinal) in block.values().iter().enumerate() {
         if block.nulls.get(row) {
             out[row] = 0;

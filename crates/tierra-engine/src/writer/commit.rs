@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::Writer;
-use crate::encode::{EncodedSegment, encode_segment};
+use crate::column_source::Batches;
+use crate::encode::{EncodedSegment, encode_segments};
 use crate::error::{LoadError, StorageError};
 use crate::gate::LoadPass;
 use crate::key::LoadedKeys;
@@ -74,7 +75,13 @@ impl Writer {
             .map(|batch| batch.rows.clone())
             .collect();
         let id = current.tail.segment_id;
-        let sealed = encode_segment(table, id, &batches, &AtomicBool::new(false))?;
+        let sealed = encode_segments(
+            table,
+            &Batches(&batches),
+            || Ok(id),
+            &AtomicBool::new(false),
+            |_, _| Ok(()),
+        )?;
         let sequence = self
             .logs
             .get(&table.id())
@@ -86,7 +93,10 @@ impl Writer {
             first_sequence: sequence,
             logs: Vec::new(),
         };
-        let segments = with_segments(&current.segments, [sealed.segment]);
+        let segments = with_segments(
+            &current.segments,
+            sealed.into_iter().map(|sealed| sealed.segment),
+        );
         let dictionaries =
             self.commit_segments(table, &mut entry, &segments, &current.dictionaries)?;
         self.restart_log(table, sequence);

@@ -128,7 +128,9 @@ impl Pool {
         let start = {
             let mut space = lock(&self.space);
             if !space.backed {
-                self.fill_holes()?;
+                if !self.backs_on_demand() {
+                    self.fill_holes()?;
+                }
                 space.backed = true;
             }
             if span > space.free.longest_bytes() {
@@ -144,10 +146,37 @@ impl Pool {
             len_bytes,
             owner,
         );
-        // SAFETY: the span is mapped, and it is this writer's alone.
-        unsafe { address::populate(self.address(start), span as usize) }
-            .map_err(|source| self.io("bring pages in", source))?;
+        // A failure drops the writer, which gives the span back.
+        self.bring_in(start, span)?;
         Ok(writer)
+    }
+
+    /// Whether space is had only with the pages that are brought in. On tmpfs both are the same
+    /// memory, and having it in one step costs half as much as in two, and only for what is used.
+    fn backs_on_demand(&self) -> bool {
+        self.medium() == MediumKind::Tmpfs
+    }
+
+    /// Makes the pages of `[start, start + span)`, which is an open writer's, present.
+    fn bring_in(&self, start: u64, span: u64) -> Result<(), PoolError> {
+        // SAFETY: the span is mapped, and it is one writer's alone.
+        let brought = unsafe { address::populate(self.address(start), span as usize) };
+        let failed = match brought {
+            Ok(true) => return Ok(()),
+            Ok(false) if self.backs_on_demand() => {
+                backing::allocate(&self.file, start, start + span).err()
+            }
+            Ok(false) => None,
+            Err(source) => Some(source),
+        };
+        match failed {
+            None => Ok(()),
+            Some(source) if backing::means_full(&source) || backing::means_no_page(&source) => {
+                let used_bytes = lock(&self.space).used_bytes() - span;
+                Err(self.full(span, used_bytes, self.len_bytes()))
+            }
+            Some(source) => Err(self.io("bring pages in", source)),
+        }
     }
 
     /// Gives an extent's space back; it may be reused at once. Called when neither the published root
@@ -236,9 +265,16 @@ impl Pool {
         };
         let generous = wanted(least.max(len_bytes + step));
         let frugal = wanted(least);
-        let mut grown = backing::allocate(&self.file, len_bytes, generous).map(|()| generous);
+        let back = |to| {
+            let backed = match self.backs_on_demand() {
+                true => self.file.set_len(to),
+                false => backing::allocate(&self.file, len_bytes, to),
+            };
+            backed.map(|()| to)
+        };
+        let mut grown = back(generous);
         if grown.as_ref().is_err_and(backing::means_full) && frugal < generous {
-            grown = backing::allocate(&self.file, len_bytes, frugal).map(|()| frugal);
+            grown = back(frugal);
         }
         let to = grown.map_err(|source| {
             if backing::means_full(&source) {

@@ -41,6 +41,12 @@ pub(super) fn means_full(error: &io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
+/// Whether an error of bringing pages in means that a store would have met no page: on tmpfs, that
+/// it is full.
+pub(super) fn means_no_page(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::FAULT.raw_os_error())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use tierra_column::Encoding;
-use tierra_engine::{Database, Loader, TableSpec};
+use tierra_engine::{ColumnSource, ColumnsError, Database, Loader, TableSpec};
 
 use crate::ddl::spec_of_schema;
 use crate::error::DefinitionError;
@@ -33,8 +33,6 @@ pub struct LoadOptions<'a> {
     pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,
     /// Set to stop the load, which is then undone.
     pub cancel: Option<&'a AtomicBool>,
-    /// Threads that read; all of the machine's if not given.
-    pub threads: Option<usize>,
 }
 
 /// How far a load has come.
@@ -387,6 +385,22 @@ impl Target<'_> {
         pushed.map_err(|error| source.refused(error))?;
         self.done.rows += rows;
         source.progress(self.done.rows - source.before.rows, bytes);
+        Ok(())
+    }
+
+    /// Hand on all rows of a file that is read column by column.
+    fn push_columns(
+        &mut self,
+        source: &Source<'_>,
+        columns: &impl ColumnSource<Error = LoadError>,
+    ) -> Result<(), LoadError> {
+        let pushed = self.loader().push_columns(columns);
+        pushed.map_err(|error| match error {
+            ColumnsError::Source(error) => error,
+            ColumnsError::Load(error) => source.refused(error),
+        })?;
+        self.done.rows += columns.rows();
+        source.progress(columns.rows(), source.len_bytes);
         Ok(())
     }
 

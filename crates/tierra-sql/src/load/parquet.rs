@@ -1,117 +1,39 @@
-//! Parquet: row groups decoded by all threads, handed on in the file's order.
+//! Parquet: columns decoded where they are encoded.
 //!
-//! Worker `w` of `n` decodes row groups `w`, `w + n`, .. into a short queue of its own. The loading
-//! thread empties the queues in turn, so rows keep their order (and columns their clustering) and no
-//! worker runs further ahead than its queue is long.
+//! A Parquet file stores column chunks, and a table's segments are made of them: each thread of the
+//! load decodes the rows of one segment in one column and packs them while they are in its cache.
+//! Row groups need not match segments; pages outside a segment are skipped, not decoded.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use tierra_engine::ColumnSource;
 
 use super::{LoadError, Source, Target, columns, spec_of_file};
 
 /// Rows decoded at a time: few enough that the allocator hands the same pages out again.
 const BATCH_ROWS: usize = 1 << 14;
-/// Batches that a worker may be ahead.
-const QUEUE: usize = 16;
-
-/// What a worker says: rows, or that a row group is done.
-type Message = Result<Option<RecordBatch>, LoadError>;
 
 pub(super) fn load(source: &Source<'_>, target: &mut Target<'_>) -> Result<(), LoadError> {
     let metadata = ArrowReaderMetadata::load(&source.file()?, ArrowReaderOptions::new())
         .map_err(|error| source.damaged(error))?;
     let metadata = with_string_views(source, metadata)?;
     let (file, table) = (Arc::clone(metadata.schema()), target.name);
-    let table_schema = target.begin(source, || spec_of_file(table, &file))?;
+    let schema = target.begin(source, || spec_of_file(table, &file))?;
     let names: Vec<String> = file
         .fields()
         .iter()
         .map(|field| field.name().clone())
         .collect();
-    let file_places = columns::matched(source.path, &names, table, &table_schema)?;
-    let mask = ProjectionMask::roots(metadata.parquet_schema(), file_places.iter().copied());
-    // Decoded batches hold the wanted columns in the file's order.
-    let mut decoded = file_places.clone();
-    decoded.sort_unstable();
-    decoded.dedup();
-    let places: Vec<usize> = file_places
-        .iter()
-        .map(|place| {
-            decoded
-                .binary_search(place)
-                .expect("every wanted column is decoded")
-        })
-        .collect();
-
-    let groups = metadata.metadata().num_row_groups();
-    let threads = source
-        .options
-        .threads
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let workers = threads.clamp(1, groups.max(1));
-    let work = |worker: usize, send: &SyncSender<Message>| -> Result<(), LoadError> {
-        for group in (worker..groups).step_by(workers) {
-            let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(
-                source.file()?,
-                metadata.clone(),
-            )
-            .with_projection(mask.clone())
-            .with_row_groups(vec![group])
-            .with_batch_size(BATCH_ROWS)
-            .build()
-            .map_err(|error| source.damaged(error))?;
-            for batch in reader {
-                let batch = batch.map_err(|error| source.damaged(error))?;
-                let batch = columns::converted(source.path, &batch, &table_schema, &places)?;
-                if send.send(Ok(Some(batch))).is_err() {
-                    return Ok(());
-                }
-            }
-            if send.send(Ok(None)).is_err() {
-                return Ok(());
-            }
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let queues: Vec<Receiver<Message>> = (0..workers)
-            .map(|worker| {
-                let (send, receive) = sync_channel(QUEUE);
-                let work = &work;
-                scope.spawn(move || {
-                    if let Err(error) = work(worker, &send) {
-                        // A receiver that is gone has an error of its own.
-                        let _ = send.send(Err(error));
-                    }
-                });
-                receive
-            })
-            .collect();
-        let mut bytes = 0;
-        for group in 0..groups {
-            let queue = &queues[group % workers];
-            loop {
-                match queue.recv() {
-                    Ok(Ok(Some(batch))) => target.push(source, batch, bytes)?,
-                    Ok(Ok(None)) => break,
-                    Ok(Err(error)) => return Err(error),
-                    Err(_) => {
-                        return Err(source.damaged(format!("row group {group} could not be read")));
-                    }
-                }
-            }
-            bytes +=
-                u64::try_from(metadata.metadata().row_group(group).compressed_size()).unwrap_or(0);
-        }
-        Ok(())
-    })
+    let places = columns::matched(source.path, &names, table, &schema)?;
+    target.push_columns(source, &Columns::new(source, metadata, places, &schema)?)
 }
 
 /// The same file with strings decoded as views, the form in which tables take them: no copy.
@@ -134,4 +56,153 @@ fn with_string_views(
     let options = ArrowReaderOptions::new().with_schema(schema);
     ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
         .map_err(|error| source.damaged(error))
+}
+
+/// A row group's place in the file.
+struct RowGroup {
+    rows: Range<u64>,
+    /// By column of the table: bytes of its chunk unpacked, and in the file.
+    bytes: Vec<(u64, u64)>,
+}
+
+/// The columns of a file that a table takes, in the table's order.
+struct Columns<'a> {
+    source: &'a Source<'a>,
+    metadata: ArrowReaderMetadata,
+    /// A schema of one column for each.
+    schemas: Vec<SchemaRef>,
+    masks: Vec<ProjectionMask>,
+    groups: Vec<RowGroup>,
+    /// Of these columns, in bytes of the file.
+    stored_bytes: u64,
+    /// What has been read, in bytes of the file.
+    read_bytes: AtomicU64,
+}
+
+impl<'a> Columns<'a> {
+    fn new(
+        source: &'a Source<'a>,
+        metadata: ArrowReaderMetadata,
+        places: Vec<usize>,
+        schema: &Schema,
+    ) -> Result<Self, LoadError> {
+        let file_schema = metadata.parquet_schema();
+        let masks: Vec<ProjectionMask> = places
+            .iter()
+            .map(|place| ProjectionMask::roots(file_schema, [*place]))
+            .collect();
+        let count = |number: i64| u64::try_from(number).map_err(|error| source.damaged(error));
+        let mut groups = Vec::with_capacity(metadata.metadata().num_row_groups());
+        let mut first_row = 0_u64;
+        for group in metadata.metadata().row_groups() {
+            let mut bytes = vec![(0, 0); places.len()];
+            for (mask, (unpacked, stored)) in masks.iter().zip(&mut bytes) {
+                // More than one for nested columns only.
+                for leaf in (0..group.num_columns()).filter(|leaf| mask.leaf_included(*leaf)) {
+                    *unpacked += count(group.column(leaf).uncompressed_size())?;
+                    *stored += count(group.column(leaf).compressed_size())?;
+                }
+            }
+            let end = first_row
+                .checked_add(count(group.num_rows())?)
+                .ok_or_else(|| source.damaged("its row groups have more than 2^64 rows"))?;
+            groups.push(RowGroup {
+                rows: first_row..end,
+                bytes,
+            });
+            first_row = end;
+        }
+        let schemas = schema
+            .fields()
+            .iter()
+            .map(|field| Arc::new(Schema::new(vec![Arc::clone(field)])))
+            .collect();
+        let stored = groups.iter().flat_map(|group| &group.bytes);
+        Ok(Self {
+            source,
+            stored_bytes: stored.map(|(_, stored)| stored).sum(),
+            metadata,
+            schemas,
+            masks,
+            groups,
+            read_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// The row groups that have any of `rows`.
+    fn overlapping(&self, rows: &Range<u64>) -> Range<usize> {
+        let first = self
+            .groups
+            .partition_point(|group| group.rows.end <= rows.start);
+        let end = self
+            .groups
+            .partition_point(|group| group.rows.start < rows.end);
+        first..end.max(first)
+    }
+
+    /// Sums a column's bytes over `rows`, a row group's evenly over its rows.
+    fn share(&self, column: usize, rows: &Range<u64>, of: impl Fn((u64, u64)) -> u64) -> u64 {
+        self.groups[self.overlapping(rows)]
+            .iter()
+            .map(|group| {
+                let taken = group.rows.end.min(rows.end) - group.rows.start.max(rows.start);
+                let all = group.rows.end - group.rows.start;
+                (u128::from(of(group.bytes[column])) * u128::from(taken) / u128::from(all.max(1)))
+                    as u64
+            })
+            .sum()
+    }
+
+    fn advance(&self, column: usize, rows: &Range<u64>) {
+        let read = self.share(column, rows, |(_, stored)| stored);
+        let bytes = self.read_bytes.fetch_add(read, Ordering::Relaxed) + read;
+        // Columns are read at different times; rows are told as if they came evenly.
+        let done = u128::from(self.rows()) * u128::from(bytes.min(self.stored_bytes))
+            / u128::from(self.stored_bytes.max(1));
+        self.source.progress(done as u64, bytes);
+    }
+}
+
+impl ColumnSource for Columns<'_> {
+    type Error = LoadError;
+
+    fn rows(&self) -> u64 {
+        self.groups.last().map_or(0, |group| group.rows.end)
+    }
+
+    fn bytes(&self, column: usize, rows: Range<u64>) -> u64 {
+        // What is encoded as few bytes in the file still has a value a row.
+        let least = 4 * (rows.end - rows.start);
+        self.share(column, &rows, |(unpacked, _)| unpacked)
+            .max(least)
+    }
+
+    fn read(&self, column: usize, rows: Range<u64>) -> Result<Vec<ArrayRef>, LoadError> {
+        self.source.check_cancelled()?;
+        let groups = self.overlapping(&rows);
+        let first_row = self
+            .groups
+            .get(groups.start)
+            .map_or(0, |group| group.rows.start);
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(
+            self.source.file()?,
+            self.metadata.clone(),
+        )
+        .with_projection(self.masks[column].clone())
+        .with_row_groups(groups.collect())
+        .with_offset((rows.start - first_row) as usize)
+        .with_limit((rows.end - rows.start) as usize)
+        .with_batch_size(BATCH_ROWS)
+        .build()
+        .map_err(|error| self.source.damaged(error))?;
+        let mut arrays =
+            Vec::with_capacity(((rows.end - rows.start) as usize).div_ceil(BATCH_ROWS));
+        for batch in reader {
+            let batch = batch.map_err(|error| self.source.damaged(error))?;
+            let batch = columns::converted(self.source.path, &batch, &self.schemas[column], &[0])?;
+            arrays.extend_from_slice(batch.columns());
+        }
+        self.advance(column, &rows);
+        Ok(arrays)
+    }
 }

@@ -265,7 +265,6 @@ async fn every_compression_of_parquet_loads_in_order() {
             |progress: tierra_sql::load::Progress| seen.store(progress.rows, Ordering::Relaxed);
         let options = LoadOptions {
             progress: Some(&progress),
-            threads: Some(3),
             ..LoadOptions::default()
         };
         let report = load_file(twins.tierra.database(), name, &path, &options).unwrap();
@@ -300,6 +299,48 @@ async fn every_compression_of_parquet_loads_in_order() {
                     .unwrap()
             ),
             ["20000"]
+        );
+    }
+}
+
+/// Segments begin and end inside row groups and pages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_groups_need_not_match_segments() {
+    const ROWS: usize = (1 << 20) + 70_001;
+    for (name, group_rows) in [("many", 99_991), ("one", 2 * ROWS)] {
+        let twins = Twins::new();
+        let path = twins.dir.path().join(format!("{name}.parquet"));
+        let properties = WriterProperties::builder()
+            .set_max_row_group_row_count(Some(group_rows))
+            .set_data_page_row_count_limit(777)
+            .set_offset_index_disabled(name == "one")
+            .build();
+        let schema = Schema::new(vec![
+            Field::new("n", DataType::Int64, false),
+            Field::new("word", DataType::Utf8, true),
+        ]);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(0..ROWS as i64)),
+            Arc::new(
+                (0..ROWS)
+                    .map(|n| (n % 5 > 0).then(|| format!("word {}", n % 1_000)))
+                    .collect::<StringArray>(),
+            ),
+        ];
+        let batch = RecordBatch::try_new(Arc::new(schema), columns).unwrap();
+        let file = File::create(&path).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        assert_eq!(load(&twins, "t", &path).unwrap(), ROWS as u64);
+        // Every value stands beside the one it came with, NULLs included.
+        let wrong = "SELECT count(*), count(DISTINCT n), count(word), \
+             count(*) FILTER (WHERE word IS DISTINCT FROM \
+             CASE WHEN n % 5 > 0 THEN concat('word ', n % 1000) END) FROM t";
+        let words = ROWS - ROWS.div_ceil(5);
+        assert_eq!(
+            rows(&twins.tierra.query(wrong).await.unwrap()),
+            [format!("{ROWS}|{ROWS}|{words}|0")]
         );
     }
 }

@@ -17,6 +17,20 @@ use super::{
     packing::Block,
 };
 
+/// Runs code that the compiler may vectorise for the level.
+#[inline]
+pub(super) fn compiled<R>(level: Available, work: impl FnOnce() -> R) -> R {
+    match level.level() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `level` proves that the CPU has the level's features.
+        Level::Avx512 => unsafe { x86_64::avx512::compiled(work) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { x86_64::avx2::compiled(work) },
+        _ => work(),
+    }
+}
+
 /// Runs a kernel on packed codes.
 #[inline]
 pub(super) fn on_codes<K: Kernel>(level: Available, block: Block<'_>, kernel: K) -> K::Output {

@@ -23,6 +23,15 @@ macro_rules! avx2 {
 }
 use avx2;
 
+/// Runs code that the compiler may vectorise.
+///
+/// # Safety
+/// The CPU has the level.
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(in crate::bits::arch) unsafe fn compiled<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
 /// Runs a kernel on packed codes.
 ///
 /// # Safety

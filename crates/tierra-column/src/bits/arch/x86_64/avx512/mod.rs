@@ -31,6 +31,17 @@ macro_rules! avx512 {
 }
 use avx512;
 
+/// Runs code that the compiler may vectorise.
+///
+/// # Safety
+/// The CPU has the level.
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
+)]
+pub(in crate::bits::arch) unsafe fn compiled<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
 /// Runs a kernel on packed codes.
 ///
 /// # Safety
