@@ -97,9 +97,12 @@ pub(super) fn pack(values: &[u64], width: u8, out: &mut [u8]) {
     }
 }
 
+/// Packs whole runs of one width.
+type PackRuns = fn(&[u64], &mut [u8]);
+
 /// By width less one. All places and shifts are constants of a width: about one instruction for
 /// each step that a code needs.
-const PACK_RUNS: [fn(&[u64], &mut [u8]); MAX_WIDTH as usize] = pack_runs![
+const PACK_RUNS: [PackRuns; MAX_WIDTH as usize] = pack_runs![
     1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
     17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
     33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48
