@@ -16,7 +16,7 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -249,8 +249,9 @@ impl ExecutionPlan for PointExec {
                 add(&near, cells.near);
                 add(&far, cells.far);
                 let batch = snapshot.reconstruct(next, &projection, &schema, execution);
-                baseline.record_output(next.len());
-                batch.map_err(external)
+                batch
+                    .map(|batch| batch.record_output(&baseline))
+                    .map_err(external)
             })
         });
         let batches = futures::stream::iter(batches);

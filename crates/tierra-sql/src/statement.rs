@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::SqlError;
 use crate::in_set::{InSet, Literals};
-use crate::rules::{LONG_NUMBER, is_long};
+use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 
 /// Lists shorter than this are left to the planner.
 const LONG_LIST: usize = 64;
@@ -95,13 +95,12 @@ impl Parsed {
         if let ast::Statement::Insert(insert) = inner {
             mark_casts(insert);
         }
-        let is_long = |token: &TokenWithSpan| match &token.token {
-            Token::Number(digits, _) => is_long(digits) || is_long(&format!("-{digits}")),
+        let is_suspect = |token: &TokenWithSpan| match &token.token {
+            Token::Number(digits, _) => may_be_long(digits),
             _ => false,
         };
-        if self.tokens.iter().any(is_long) {
-            let as_text = matches!(inner, ast::Statement::Execute { .. });
-            let _ = inner.visit(&mut KeepNumbers { as_text });
+        if self.tokens.iter().any(is_suspect) {
+            let _ = inner.visit(&mut KeepNumbers);
         }
     }
 
@@ -185,11 +184,8 @@ fn mark_casts(insert: &mut ast::Insert) {
     }
 }
 
-/// Turns numbers with more digits than a double into calls that carry their text, or into the text
-/// itself where DataFusion takes constants only.
-struct KeepNumbers {
-    as_text: bool,
-}
+/// Turns numbers with more digits than a double into calls that carry their text.
+struct KeepNumbers;
 
 impl VisitorMut for KeepNumbers {
     type Break = ();
@@ -204,11 +200,7 @@ impl VisitorMut for KeepNumbers {
         };
         if let Some(text) = text.filter(|text| is_long(text)) {
             let text = Expr::Value(ast::Value::SingleQuotedString(text).into());
-            *expr = if self.as_text {
-                text
-            } else {
-                call(LONG_NUMBER.to_string(), text)
-            };
+            *expr = call(LONG_NUMBER.to_string(), text);
         }
         ControlFlow::Continue(())
     }
@@ -418,10 +410,6 @@ mod tests {
         assert_eq!(
             parsed("select 0.1, -123456789012345678.12"),
             "SELECT 0.1, tierra_number('-123456789012345678.12')"
-        );
-        assert_eq!(
-            parsed("execute p(-123456789012345678.12, 1)"),
-            "EXECUTE p('-123456789012345678.12', 1)"
         );
     }
 

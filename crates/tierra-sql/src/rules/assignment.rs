@@ -23,9 +23,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use tierra_column::LogicalType;
+
 use super::number::is_number;
 use super::numbers::exact;
-use crate::error::{InsertError, SqlError};
+use crate::error::{InsertError, PreparedError, SqlError};
 use crate::types;
 
 /// The rule.
@@ -157,41 +159,61 @@ impl Target<'_> {
 
     /// `value` of type `from` as a value of `field`, if it can be assigned.
     fn assign(&self, value: Expr, from: &DataType, field: &Field) -> Result<Expr> {
-        use DataType::*;
-        let to = field.data_type();
-        let mismatch = || {
+        assign(value, from, field.data_type()).ok_or_else(|| {
             self.refuse(InsertError::Mismatch {
                 column: field.name().clone(),
-                expected: name_of(to),
+                expected: name_of(field.data_type()),
                 found: name_of(from),
             })
-        };
-        let is_text = is_string(from);
-        let readable = is_text && matches!(value, Expr::Literal(_, _));
-        let allowed = match to {
-            _ if from.is_null() => true,
-            Utf8View => true,
-            Int32 | Int64 | Float64 | Decimal128(_, _) => from.is_numeric() || readable,
-            Date32 | Timestamp(_, _) => {
-                matches!(from, Date32 | Date64 | Timestamp(_, _)) || readable
-            }
-            Boolean => *from == Boolean || readable,
-            _ => from == to,
-        };
-        if !allowed {
-            return Err(mismatch());
-        }
-        let value = match to {
-            Int32 | Int64 => rounded(value, from),
-            Decimal128(_, _) => exact(value),
-            _ => value,
-        };
-        Ok(Expr::Cast(Cast::new(Box::new(value), to.clone())))
+        })
     }
 
     fn refuse(&self, error: InsertError) -> DataFusionError {
         DataFusionError::External(Box::new(SqlError::Insert(error)))
     }
+}
+
+/// `value` of type `from` as a value of type `to`, if it can be assigned.
+fn assign(value: Expr, from: &DataType, to: &DataType) -> Option<Expr> {
+    use DataType::*;
+    let readable = is_string(from) && matches!(value, Expr::Literal(_, _));
+    let allowed = match to {
+        _ if from.is_null() => true,
+        Utf8View => true,
+        Int32 | Int64 | Float64 | Decimal128(_, _) => from.is_numeric() || readable,
+        Date32 | Timestamp(_, _) => matches!(from, Date32 | Date64 | Timestamp(_, _)) || readable,
+        Boolean => *from == Boolean || readable,
+        _ => from == to,
+    };
+    let value = match to {
+        Int32 | Int64 => rounded(value, from),
+        Decimal128(_, _) => exact(value),
+        _ => value,
+    };
+    allowed.then(|| cast(value, to.clone()))
+}
+
+/// An argument of EXECUTE as a value of its parameter's type, where that is a column's: it is assigned
+/// as a value to a column is.
+pub(crate) fn argument(
+    statement: &str,
+    parameter: usize,
+    value: Expr,
+    to: &DataType,
+) -> Result<Expr, SqlError> {
+    if LogicalType::of_arrow(to).is_none() {
+        return Ok(value);
+    }
+    let from = value.get_type(&DFSchema::empty())?;
+    let given = value.to_string();
+    assign(value, &from, to).ok_or_else(|| {
+        SqlError::from(PreparedError::Argument {
+            name: statement.to_string(),
+            parameter,
+            value: given,
+            expected: name_of(to),
+        })
+    })
 }
 
 /// A number rounded to an integer, half away from zero: the cast that follows cuts.

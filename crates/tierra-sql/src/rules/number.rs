@@ -37,6 +37,12 @@ pub(crate) fn is_long(text: &str) -> bool {
     matches!((first, last), (Some(first), Some(last)) if last - first >= DOUBLE_DIGITS)
 }
 
+/// Whether a number of these digits, without a sign, may be [long](is_long): cheap, and nearly always
+/// not.
+pub(crate) fn may_be_long(digits: &str) -> bool {
+    digits.len() > DOUBLE_DIGITS
+}
+
 /// The function `'123.45' -> 123.45`, which is a DOUBLE wherever nothing asks for more.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct LongNumber {

@@ -26,7 +26,7 @@ use futures::future::BoxFuture;
 use tierra_engine::Database;
 use tierra_interleave::Execution;
 
-use self::prepare::PointPlans;
+use self::prepare::{Parameters, PointPlans};
 use crate::catalog::{CATALOG, TierraCatalog};
 use crate::error::SqlError;
 use crate::memory::{self, QueryMemory};
@@ -52,6 +52,7 @@ pub struct Session {
     context: SessionContext,
     memory: Arc<QueryMemory>,
     point_plans: PointPlans,
+    parameters: Parameters,
     planned: AtomicU64,
 }
 
@@ -84,6 +85,7 @@ impl Session {
             context: context.enable_url_table(),
             memory,
             point_plans: PointPlans::default(),
+            parameters: Parameters::default(),
             planned: AtomicU64::new(0),
         })
     }

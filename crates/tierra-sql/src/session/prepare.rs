@@ -1,14 +1,18 @@
-//! PREPARE, EXECUTE and DEALLOCATE of point queries, which no planner sees twice.
+//! What a session has prepared: point queries, which no planner sees twice, and the types of the
+//! parameters of every other statement.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::FieldRef;
+use datafusion::logical_expr::logical_plan::Execute;
 use datafusion::sql::sqlparser::ast;
 
 use super::Session;
 use crate::error::{PreparedError, SqlError};
 use crate::prepared::PointPlan;
+use crate::rules;
 
 /// The point queries prepared in a session, by name.
 #[derive(Default)]
@@ -27,6 +31,41 @@ impl PointPlans {
     /// Whether there was one.
     pub(super) fn remove(&self, name: &str) -> bool {
         self.lock().remove(name).is_some()
+    }
+}
+
+/// The parameters of the statements that DataFusion has prepared in a session, by name.
+#[derive(Default)]
+pub(super) struct Parameters(Mutex<HashMap<String, Vec<FieldRef>>>);
+
+impl Parameters {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<FieldRef>>> {
+        // As above: whole entries go in and out.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn insert(&self, name: String, fields: Vec<FieldRef>) {
+        self.lock().insert(name, fields);
+    }
+
+    pub(super) fn remove(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    /// The arguments as values of the parameters' types: DataFusion would cast, and cut 2.7 to 2.
+    pub(super) fn assign(&self, execute: &mut Execute) -> Result<(), SqlError> {
+        let fields = self.lock().get(&execute.name).cloned().unwrap_or_default();
+        if fields.len() != execute.parameters.len() {
+            return Ok(());
+        }
+        let arguments = std::mem::take(&mut execute.parameters);
+        let arguments = arguments.into_iter().zip(fields).zip(1..);
+        execute.parameters = arguments
+            .map(|((value, field), number)| {
+                rules::argument(&execute.name, number, value, field.data_type())
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(())
     }
 }
 

@@ -134,10 +134,18 @@ impl Session {
                 let config = Arc::clone(self.context.state_ref().read().config_options());
                 let plan = Arc::unwrap_or_clone(Arc::clone(&prepare.input));
                 prepare.input = Arc::new(rules::settle(plan, &config)?);
-                "PREPARE"
+                let (name, fields) = (prepare.name.clone(), prepare.fields.clone());
+                let plan = LogicalPlan::Statement(statement);
+                self.context.execute_logical_plan(plan).await?;
+                self.parameters.insert(name, fields);
+                return Ok(done("PREPARE"));
             }
-            LogicalStatement::Deallocate(_) => "DEALLOCATE",
-            LogicalStatement::Execute(_) => {
+            LogicalStatement::Deallocate(deallocate) => {
+                self.parameters.remove(&deallocate.name);
+                "DEALLOCATE"
+            }
+            LogicalStatement::Execute(execute) => {
+                self.parameters.assign(execute)?;
                 let plan = LogicalPlan::Statement(statement);
                 let query = self.context.execute_logical_plan(plan).await?;
                 let (state, plan) = query.into_parts();
