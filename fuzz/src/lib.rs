@@ -2,6 +2,7 @@
 //! them and says how to run one.
 
 pub mod column;
+pub mod csv;
 pub mod database;
 pub mod image;
 pub mod queries;
