@@ -143,7 +143,8 @@ impl Database {
         }
         // Near copies come one segment at a time, between requests, so that opening stays fast.
         for table in &tables {
-            table.ask_for_near_copies();
+            let current = table.current();
+            table.ask_for_near_copies(current.segments.iter().map(|segment| segment.id()));
         }
         let catalog = Arc::new(Catalog::new(tables));
         let writer = Writer::new(storage.clone(), catalog.clone(), published, logs);
@@ -199,6 +200,15 @@ impl Database {
             name: name.to_owned(),
             reply,
         })?
+    }
+
+    /// Waits until rows committed so far have their near copies, as far as the budget goes. These
+    /// are made in the background after a load and an open; a measurement should not meet them.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`], if the writer has failed.
+    pub fn wait_for_near_copies(&self) -> Result<(), TableError> {
+        Ok(self.storage.ask(|reply| Request::Wait { reply })?)
     }
 
     /// The memory it uses, near first.

@@ -165,8 +165,7 @@ fn assemble(
         extents: extents.iter().map(|extent| extent.extent()).collect(),
         chunks,
     };
-    let budget = &table.storage().budget;
-    let segment = Segment::written(Arc::new(entry), extents, table.spec(), budget)?;
+    let segment = Segment::written(Arc::new(entry), extents, table.spec())?;
     Ok(EncodedSegment { segment, encodings })
 }
 

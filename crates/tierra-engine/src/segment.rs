@@ -84,16 +84,14 @@ impl Segment {
         self.rewritten(self.entry.clone(), self.extents.clone(), spec, budget, &[])
     }
 
-    /// The same for chunks written a moment ago, which need no checksum; copies near what the
-    /// budget allows.
+    /// The same for chunks written a moment ago, which need no checksum.
     pub(crate) fn written(
         entry: Arc<SegmentEntry>,
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
-        budget: &Budget,
     ) -> Result<Arc<Self>, DamageError> {
         let verified = VerifiedBlocks::new(&entry, true);
-        Self::with_verified(entry, extents, spec, budget, verified)
+        Self::with_verified(entry, extents, spec, &Budget::new(0), verified)
     }
 
     /// The same rows with the chunks of `columns` written anew.

@@ -190,15 +190,9 @@ impl Table {
         })??)
     }
 
-    /// Has the writer copy sealed rows near, segment by segment, as long as the budget lasts.
-    pub(crate) fn ask_for_near_copies(self: &Arc<Self>) {
-        for segment in self
-            .current
-            .load()
-            .segments
-            .iter()
-            .map(|segment| segment.id())
-        {
+    /// Has the writer copy these segments near, one by one, as long as the budget lasts.
+    pub(crate) fn ask_for_near_copies(self: &Arc<Self>, segments: impl IntoIterator<Item = u32>) {
+        for segment in segments {
             self.storage.send(Request::CopyNear {
                 table: self.clone(),
                 segment,

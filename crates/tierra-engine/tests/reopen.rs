@@ -145,6 +145,10 @@ fn chunks_are_copied_near_again_after_a_reopen_as_far_as_the_budget_goes() {
     let database = Database::create(&dir, &options()).unwrap();
     let table = database.create_table(spec("t", vec![])).unwrap();
     load(&table, 0, 70_000).finish().unwrap();
+    // After a load, too.
+    database.wait_for_near_copies().unwrap();
+    let (_, counters) = support::scan(&table.snapshot(), &[0], &[]);
+    assert!(counters.bytes_near > 0, "{counters:?}");
     drop((table, database));
     for near_bytes in [0, 1 << 20, 64 << 20] {
         let near = DatabaseOptions {
@@ -153,8 +157,7 @@ fn chunks_are_copied_near_again_after_a_reopen_as_far_as_the_budget_goes() {
         };
         let database = Database::open(&dir, &near).unwrap();
         let table = database.table("t").unwrap();
-        // Answered after the copies, which were asked for first.
-        table.seal().unwrap();
+        database.wait_for_near_copies().unwrap();
         let projection: Vec<usize> = (0..10).collect();
         let (seen, counters) = support::scan(&table.snapshot(), &projection, &[]);
         assert_eq!(sorted(&seen), rows(0..70_000));

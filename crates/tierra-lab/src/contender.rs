@@ -85,6 +85,12 @@ impl Tierra {
         })
     }
 
+    /// Waits for what a load leaves to the background, so that no measurement meets it.
+    pub fn settle(&self) -> Result<(), LabError> {
+        let settled = self.database.wait_for_near_copies();
+        settled.by(Tierra::ENGINE, "copying rows near")
+    }
+
     /// Runs a query and collects its rows.
     pub async fn query(&self, sql: &str) -> Result<Vec<RecordBatch>, LabError> {
         self.session

@@ -96,6 +96,7 @@ impl Suite<'_> {
                 );
             }
         }
+        tierra.settle()?;
         let duckdb = match DuckDb::start() {
             Some(mut duckdb) => {
                 duckdb.load(self.files).by(DuckDb::ENGINE, "loading")?;

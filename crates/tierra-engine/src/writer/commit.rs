@@ -43,7 +43,11 @@ impl Writer {
             (Some(key), Some(loaded)) => Some(key.join(&table, &current, loaded)?),
             _ => None,
         };
-        let added = segments.into_iter().map(|encoded| encoded.segment);
+        let added: Vec<_> = segments
+            .into_iter()
+            .map(|encoded| encoded.segment)
+            .collect();
+        let ids: Vec<u32> = added.iter().map(|segment| segment.id()).collect();
         let segments = with_segments(&current.segments, added);
         let dictionaries =
             self.commit_segments(&table, &mut entry, &segments, &current.dictionaries)?;
@@ -56,6 +60,7 @@ impl Writer {
         if self.is_begun(&table) {
             self.show(&table, TailLog::starting_at(entry.tail.first_sequence));
         }
+        table.ask_for_near_copies(ids);
         Ok(())
     }
 
@@ -106,6 +111,7 @@ impl Writer {
             tail: Tail::empty(segment_id),
             keys: current.keys.next(None),
         });
+        table.ask_for_near_copies([id]);
         Ok(())
     }
 

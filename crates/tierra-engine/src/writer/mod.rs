@@ -73,6 +73,10 @@ pub(crate) enum Request {
         table: Arc<Table>,
         segment: u32,
     },
+    /// Answered when everything asked for before has been done.
+    Wait {
+        reply: SyncSender<()>,
+    },
     /// Not answered: the thread ends.
     Close,
 }
@@ -139,6 +143,9 @@ impl Writer {
                     let _ = reply.send(merged);
                 }
                 Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
+                Request::Wait { reply } => {
+                    let _ = reply.send(());
+                }
                 Request::Close => break,
             }
         }

@@ -1,4 +1,5 @@
-//! Near copies of segments that were opened where they lie.
+//! Near copies of segments, made after they were opened or committed where they lie: nobody waits for
+//! a copy.
 //!
 //! Invariant: the rows stay the same, and snapshots go on with the segment that they have.
 

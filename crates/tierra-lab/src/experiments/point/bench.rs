@@ -77,6 +77,7 @@ impl Bench {
         loader.finish().by(Tierra::ENGINE, doing())?;
         // Few rows stay in the tail, unpacked; here it is the chunks that are read.
         table.seal().by(Tierra::ENGINE, doing())?;
+        tierra.settle()?;
         let plain = tierra.another_session(Execution::Plain)?;
         let datafusion = match layout {
             Layout::Default => Some(InMemory::of(TABLE, batches).by("DataFusion", doing())?),

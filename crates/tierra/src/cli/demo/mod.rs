@@ -59,6 +59,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
     let scale = arguments.scale;
     let answers = thread::spawn(move || ssb::answers(scale));
     data.load(&database, &interrupt)?;
+    // So that the bytes of each tier are the same on every run.
+    database
+        .engine()
+        .wait_for_near_copies()
+        .map_err(tierra::Error::from)?;
     println!("\n{}", tiers(&database));
 
     let answers = answers
