@@ -1,12 +1,32 @@
-//! SSB and TPC-H: every query's answer is DataFusion's own on the same rows, row for row.
+//! SSB and TPC-H: every query's answer is DataFusion's own on the same Parquet files, row for row.
 
+use std::fs::File;
+
+use datafusion::prelude::ParquetReadOptions;
+use parquet::arrow::ArrowWriter;
 use tierra_data::{Part, Scale, Source, ssb, tpch};
+use tierra_sql::load::{LoadOptions, load_file};
 
 use crate::twins::Twins;
 
+/// Both read the same Parquet file; Tierra's rows are packed.
 async fn add<S: Source>(twins: &Twins, table: S, scale: Scale) {
-    let batches: Vec<_> = table.generate(scale, Part::WHOLE, 8192).collect();
-    twins.add(table.name(), &table.schema(), &batches);
+    let path = twins.dir.path().join(format!("{}.parquet", table.name()));
+    let file = File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, table.schema(), None).unwrap();
+    for batch in table.generate(scale, Part::WHOLE, 8192) {
+        writer.write(&batch).unwrap();
+    }
+    writer.close().unwrap();
+    let name = path.to_str().unwrap();
+    let options = ParquetReadOptions::default();
+    let peer = &twins.peer;
+    peer.register_parquet(table.name(), name, options)
+        .await
+        .unwrap();
+    let database = twins.tierra.database();
+    load_file(database, table.name(), &path, &LoadOptions::default()).unwrap();
+    database.table(table.name()).unwrap().seal().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

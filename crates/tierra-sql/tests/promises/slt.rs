@@ -1,7 +1,7 @@
 //! The answers in `tests/slt/*.slt`: read them to see what SQL means here.
 //!
 //! `TIERRA_SLT=complete cargo test --release -p tierra-sql --test promises slt` writes the answers anew;
-//! then read the difference. `TIERRA_SLT=NAME` runs the files whose name contains NAME.
+//! then read the difference. Every file is run twice: with rows in the tail, and with packed rows. `TIERRA_SLT=NAME` runs the files whose name contains NAME.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,14 +15,24 @@ use sqllogictest::{
 use tierra_engine::{Database, DatabaseOptions};
 use tierra_sql::{Outcome, Session, SessionOptions, SqlError};
 
+/// Where the rows of a file's tables lie while its answers are asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rows {
+    /// Few rows: unpacked in the tail.
+    InTail,
+    /// Sealed after every statement: packed codes, dictionaries and their deltas, many segments.
+    Packed,
+}
+
 /// A session on a database of its own.
 struct Tierra {
     session: Session,
+    rows: Rows,
     _dir: Arc<tempfile::TempDir>,
 }
 
 impl Tierra {
-    fn new() -> Self {
+    fn new(rows: Rows) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let database =
             Database::create(&dir.path().join("db"), &DatabaseOptions::default()).unwrap();
@@ -32,6 +42,7 @@ impl Tierra {
         };
         Self {
             session: Session::new(database, &options).unwrap(),
+            rows,
             _dir: Arc::new(dir),
         }
     }
@@ -43,7 +54,17 @@ impl AsyncDB for Tierra {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, SqlError> {
-        match self.session.sql(sql).await? {
+        let outcome = self.session.sql(sql).await?;
+        if self.rows == Rows::Packed {
+            let database = Arc::clone(self.session.database());
+            let seal = move || {
+                for name in database.tables() {
+                    database.table(&name).unwrap().seal().unwrap();
+                }
+            };
+            tokio::task::spawn_blocking(seal).await.unwrap();
+        }
+        match outcome {
             Outcome::Rows(mut rows) => {
                 let types = rows
                     .schema()
@@ -119,7 +140,7 @@ async fn every_answer_is_as_written() {
     let wish = std::env::var("TIERRA_SLT").unwrap_or_default();
     for file in files() {
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
-        let mut runner = Runner::new(|| async { Ok(Tierra::new()) });
+        let mut runner = Runner::new(|| async { Ok(Tierra::new(Rows::InTail)) });
         if wish == "complete" {
             runner
                 .update_test_file(
@@ -132,10 +153,13 @@ async fn every_answer_is_as_written() {
                 .await
                 .unwrap();
         } else if wish.is_empty() || name.contains(&wish) {
-            runner
-                .run_file_async(&file)
-                .await
-                .unwrap_or_else(|error| panic!("{}", error.display(false)));
+            for rows in [Rows::InTail, Rows::Packed] {
+                let mut runner = Runner::new(|| async move { Ok(Tierra::new(rows)) });
+                runner
+                    .run_file_async(&file)
+                    .await
+                    .unwrap_or_else(|error| panic!("{rows:?}: {}", error.display(false)));
+            }
         }
     }
 }
