@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use tierra_column::Dictionary;
 use tierra_fuzz::{queries, seal};
-use tierra_interleave::Execution;
+use tierra_interleave::{Execution, Lookups};
 
 const GENERATION: u64 = 7;
 
@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
     let codes = 0..dictionary.len() as u32;
     let looked_up: Vec<_> = codes.map(|code| dictionary.value(code)).collect();
     for execution in Execution::ALL {
-        let found = dictionary.code_of_many(&looked_up, execution);
+        let found = dictionary.code_of_many(&looked_up, &mut Lookups::new(execution));
         for (value, code) in looked_up.iter().zip(found) {
             // A forged delta may hold a value twice: any of its codes will do.
             let code = code.expect("the dictionary's own value");

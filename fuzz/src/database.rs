@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{ArrayRef, RecordBatch};
 use tempfile::TempDir;
 use tierra_engine::{Database, DatabaseOptions, ScanSpec, Table};
-use tierra_interleave::Execution;
+use tierra_interleave::{Execution, Lookups};
 
 use crate::{image, queries};
 
@@ -86,7 +86,7 @@ fn first_batch(table: &Arc<Table>) -> Option<RecordBatch> {
         projection: (0..table.spec().columns.len()).collect(),
         filters: vec![],
         batch_rows: 64,
-        execution: tierra_interleave::Execution::default(),
+        execution: tierra_interleave::Scheduling::Auto,
     };
     table.snapshot().scan(spec).cursor().next(&[], 0).ok()?
 }
@@ -111,10 +111,10 @@ fn read(table: &Arc<Table>) {
         return;
     };
     for execution in Execution::ALL {
-        if let Ok(rows) = snapshot.rows_by_key(&keys, execution) {
+        if let Ok(rows) = snapshot.rows_by_key(&keys, &mut Lookups::new(execution)) {
             let rows: Vec<_> = rows.into_iter().flatten().collect();
             let schema = Arc::new(schema.clone());
-            let _ = snapshot.reconstruct(&rows, &projection, &schema, execution);
+            let _ = snapshot.reconstruct(&rows, &projection, &schema, &mut Lookups::new(execution));
         }
     }
 }
@@ -124,7 +124,7 @@ fn scan(table: &Arc<Table>, filters: Vec<(usize, tierra_column::Filter)>) {
         projection: projection(table),
         filters,
         batch_rows: 1024,
-        execution: tierra_interleave::Execution::default(),
+        execution: tierra_interleave::Scheduling::Auto,
     };
     let mut cursor = table.snapshot().scan(spec).cursor();
     let mut rows = 0;

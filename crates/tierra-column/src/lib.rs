@@ -69,7 +69,7 @@ mod reader;
 mod source;
 mod value;
 
-pub use chunk::{BoundFilter, Chunk, ChunkPlan, Descriptor, Scratch, Touched, Verdict};
+pub use chunk::{BoundFilter, Chunk, ChunkPlan, CodeFilter, Descriptor, Scratch, Touched, Verdict};
 pub use dictionary::{Dictionary, DictionaryBuilder, Remapping};
 pub use encoding::{Encoding, ParseEncodingError};
 pub use error::{EncodeError, FilterError, FormatError};

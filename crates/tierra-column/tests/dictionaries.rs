@@ -12,7 +12,7 @@ use tierra_column::{
     Cell, Chunk, ChunkPlan, Dictionary, DictionaryBuilder, Encoding, Filter, LogicalType, Scratch,
     Value, ValueSet, Verdict,
 };
-use tierra_interleave::{Execution, run_plain};
+use tierra_interleave::{Execution, Lookups, Scheduling, run_plain};
 
 const TYPES: [LogicalType; 3] = [
     LogicalType::Varchar,
@@ -134,8 +134,15 @@ fn codes_are_found_by_value_in_every_execution() {
             ],
         };
         wanted.extend(absent.iter().cloned());
-        for execution in Execution::ALL {
-            let codes = dictionary.code_of_many(&wanted, execution);
+        let schedulings = [
+            Scheduling::Auto,
+            Execution::Plain.into(),
+            Execution::Interleaved.into(),
+        ];
+        for execution in schedulings {
+            let mut lookups = Lookups::new(execution);
+            let codes = dictionary.code_of_many(&wanted, &mut lookups);
+            assert!(lookups.report().lookups >= wanted.len() as u64);
             for (code, expected) in codes.iter().zip((0..dictionary.len() as u32).rev()) {
                 assert_eq!(*code, Some(expected), "{ty} {execution}");
             }
@@ -237,6 +244,10 @@ fn merging_makes_codes_ranks_and_chunks_follow() {
                 )
                 .is_err()
         );
+        let codes = dictionary
+            .code_filter(&Filter::eq(dictionary.value(0)), &mut Lookups::default())
+            .unwrap();
+        assert!(chunk.bind_codes(&codes).is_err());
         assert!(ChunkPlan::remap(&chunk, &remapping, &mut scratch).is_err());
     }
 }
@@ -264,12 +275,21 @@ fn filters_see_main_and_delta() {
             ),
         ];
         for filter in filters {
-            for (bytes, column) in &chunks {
+            // Looked up once for all chunks, or for each anew.
+            let codes = dictionary
+                .code_filter(&filter, &mut Lookups::default())
+                .unwrap();
+            let both = chunks
+                .iter()
+                .flat_map(|chunk| [(chunk, true), (chunk, false)]);
+            for ((bytes, column), shared) in both {
                 let expected = tierra_column::evaluate(&filter, column).unwrap();
                 let chunk = Chunk::open(bytes, ty).unwrap();
-                let bound = chunk
-                    .bind(&filter, Some(&dictionary), Execution::default())
-                    .unwrap();
+                let bound = match shared {
+                    true => chunk.bind_codes(&codes),
+                    false => chunk.bind(&filter, Some(&dictionary), Scheduling::Auto),
+                };
+                let bound = bound.unwrap();
                 let mut scratch = Scratch::new();
                 for block in 0..chunk.blocks() {
                     let mut mask = Mask::all();

@@ -112,7 +112,7 @@ fn scan(
         projection: projection.to_vec(),
         filters: filters.to_vec(),
         batch_rows: 8192,
-        execution: tierra_interleave::Execution::default(),
+        execution: tierra_interleave::Scheduling::Auto,
     };
     let scan = snapshot.scan(spec);
     let mut counters = ScanCounters::default();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use tierra_column::LogicalType;
 use tierra_engine::{ColumnSpec, Database, DatabaseOptions, TableSpec};
-use tierra_interleave::Execution;
+use tierra_interleave::{Execution, Lookups};
 
 const COLUMNS: usize = 1_000;
 const ROWS: usize = 100_000;
@@ -72,10 +72,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             let key: ArrayRef =
                 Arc::new(Int32Array::from(vec![(random >> 33) as i32 % ROWS as i32]));
             let started = Instant::now();
-            let row = snapshot.rows_by_key(&[key], execution)?[0].ok_or("every key is there")?;
+            let row = snapshot.rows_by_key(&[key], &mut Lookups::new(execution))?[0]
+                .ok_or("every key is there")?;
             find.push(started.elapsed());
             let started = Instant::now();
-            let batch = snapshot.reconstruct(&[row], &projection, &schema, execution)?;
+            let batch =
+                snapshot.reconstruct(&[row], &projection, &schema, &mut Lookups::new(execution))?;
             read.push(started.elapsed());
             assert_eq!(batch.num_columns(), COLUMNS);
         }

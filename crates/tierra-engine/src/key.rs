@@ -16,7 +16,7 @@ use arrow::util::display::array_value_to_string;
 use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{Cell, ColumnReader, LogicalType, Physical, Scratch, Value, ordinal};
 use tierra_index::HashIndex;
-use tierra_interleave::{Cx, GroupSize, Interleaved, Mode, Plain, for_each, run_plain};
+use tierra_interleave::{Cx, Gate, GroupSize, Interleaved, Mode, Plain, for_each, run_plain};
 
 use crate::cells::{cell_of, holds, value_of};
 use crate::error::{AppendError, DuplicateKeyError, LoadError, LookupError, ScanError};
@@ -149,6 +149,8 @@ impl From<KeyError> for LoadError {
 pub(crate) struct KeyColumns {
     columns: Vec<usize>,
     types: Vec<LogicalType>,
+    /// Of looking keys up.
+    gate: Gate,
 }
 
 impl KeyColumns {
@@ -158,7 +160,15 @@ impl KeyColumns {
             .iter()
             .map(|column| spec.columns[*column].ty)
             .collect();
-        (!columns.is_empty()).then_some(Self { columns, types })
+        (!columns.is_empty()).then_some(Self {
+            columns,
+            types,
+            gate: Gate::new(GroupSize::DEFAULT),
+        })
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     pub(crate) fn types(&self) -> &[LogicalType] {

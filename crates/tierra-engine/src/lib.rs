@@ -10,7 +10,7 @@
 //! use arrow::array::{Int32Array, RecordBatch};
 //! use tierra_column::{Filter, LogicalType, Value, ordinal};
 //! use tierra_engine::{ColumnSpec, Database, DatabaseOptions, ScanSpec, TableSpec};
-//! use tierra_interleave::Execution;
+//! use tierra_interleave::Scheduling;
 //!
 //! # let directory = tempfile::tempdir()?;
 //! # let dir = directory.path().join("db");
@@ -28,7 +28,7 @@
 //!     projection: vec![0],
 //!     filters: vec![(0, least)],
 //!     batch_rows: 8192,
-//!     execution: Execution::Interleaved,
+//!     execution: Scheduling::Auto,
 //! };
 //! let mut cursor = table.snapshot().scan(spec).cursor();
 //! let batch = cursor.next(&[], 0)?.expect("two rows");

@@ -5,7 +5,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Cell, LogicalType, Value};
-use tierra_interleave::{Cx, Execution, GroupSize, for_each};
+use tierra_interleave::{Cx, Lookups, for_each};
 use tierra_memory::{Speed, in_mode};
 
 use crate::cells::{cell_of, gather};
@@ -49,14 +49,15 @@ impl Snapshot {
     }
 
     /// The row of each key, `None` where there is none. `keys` has an array per key column, in the
-    /// key's order; each row of them is one look-up. The first call on a table builds its index.
+    /// key's order; each row of them is one look-up, counted in `lookups`. The first call on a table
+    /// builds its index.
     ///
     /// # Errors
     /// [`LookupError`]: no primary key, keys of other types, damaged bytes.
     pub fn rows_by_key(
         &self,
         keys: &[ArrayRef],
-        execution: Execution,
+        lookups: &mut Lookups,
     ) -> Result<Vec<Option<RowId>>, LookupError> {
         let (table, version) = (&**self.table(), self.version());
         let name = || table.spec().name.clone();
@@ -96,19 +97,21 @@ impl Snapshot {
         let index = key.index(table, version)?;
         let mut rows = vec![None; images.len()];
         let mut failed: Option<ScanError> = None;
-        let probes = images.iter().enumerate();
-        in_mode!(execution, M => for_each(
-            GroupSize::DEFAULT,
-            probes,
-            |cx: Cx<M>, (at, image)| {
-                let values = values.get(at).map_or(&[][..], Vec::as_slice);
-                key.find(cx, table, version, index, *image, values)
-            },
-            |at, found| match found {
-                Ok(row) => rows[at] = row,
-                Err(error) => failed = Some(error),
-            },
-        ));
+        lookups.run(key.gate(), images.len(), |execution, size, part| {
+            let first = part.start;
+            in_mode!(execution, M => for_each(
+                size,
+                part,
+                |cx: Cx<M>, at| {
+                    let values = values.get(at).map_or(&[][..], Vec::as_slice);
+                    key.find(cx, table, version, index, images[at], values)
+                },
+                |at, found| match found {
+                    Ok(row) => rows[first + at] = row,
+                    Err(error) => failed = Some(error),
+                },
+            ))
+        });
         if let Some(error) = failed {
             return Err(error.into());
         }
@@ -119,7 +122,8 @@ impl Snapshot {
         Ok(rows)
     }
 
-    /// The wanted columns of some rows, in the order of `rows`. `schema` is that of the projection.
+    /// The wanted columns of some rows, in the order of `rows`. `schema` is that of the projection. A
+    /// sealed cell is one look-up, counted in `lookups`.
     ///
     /// # Errors
     /// [`LookupError`]: a row that this snapshot does not have, damaged bytes.
@@ -131,7 +135,7 @@ impl Snapshot {
         rows: &[RowId],
         projection: &[usize],
         schema: &SchemaRef,
-        execution: Execution,
+        lookups: &mut Lookups,
     ) -> Result<RecordBatch, LookupError> {
         let (table, version) = (self.table(), self.version());
         let spec = table.spec();
@@ -162,24 +166,31 @@ impl Snapshot {
             }
         }
         let mut failed = None;
-        let inputs = sealed.iter().flat_map(|(_, segment, row)| {
-            let chunks = segment.chunks();
-            projection
-                .iter()
-                .map(move |column| (&chunks[*column], *row, version.dictionary(*column)))
-        });
-        in_mode!(execution, M => for_each(
-            GroupSize::DEFAULT,
-            inputs,
-            |cx: Cx<M>, (chunk, row, dictionary)| chunk.value(cx, row, dictionary),
-            |index, cell| {
-                let (at, position) = (index / projection.len(), index % projection.len());
-                match cell {
-                    Ok(cell) => cells[position * rows.len() + sealed[at].0] = cell,
-                    Err(error) => failed = Some((at, position, error)),
-                }
+        let columns = projection.len();
+        lookups.run(
+            table.cell_gate(),
+            sealed.len() * columns,
+            |execution, size, part| {
+                let first = part.start;
+                in_mode!(execution, M => for_each(
+                    size,
+                    part,
+                    |cx: Cx<M>, index| {
+                        let (_, segment, row) = sealed[index / columns];
+                        let column = projection[index % columns];
+                        segment.chunk(column).value(cx, row, version.dictionary(column))
+                    },
+                    |index, cell| {
+                        let index = first + index;
+                        let (at, position) = (index / columns, index % columns);
+                        match cell {
+                            Ok(cell) => cells[position * rows.len() + sealed[at].0] = cell,
+                            Err(error) => failed = Some((at, position, error)),
+                        }
+                    },
+                ))
             },
-        ));
+        );
         if let Some((at, position, source)) = failed {
             let (_, segment, row) = sealed[at];
             return Err(segment

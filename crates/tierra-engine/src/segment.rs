@@ -191,12 +191,6 @@ impl Segment {
         &self.chunks.borrow_dependent().0[column]
     }
 
-    /// All chunks, by column.
-    #[inline]
-    pub(crate) fn chunks(&self) -> &[Chunk<'_>] {
-        &self.chunks.borrow_dependent().0
-    }
-
     pub(crate) fn entry(&self) -> &Arc<SegmentEntry> {
         &self.entry
     }

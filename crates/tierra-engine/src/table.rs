@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use arc_swap::ArcSwap;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use tierra_interleave::GroupSize;
 
 use crate::dictionaries::TableDictionaries;
 use crate::encode::slice_bytes;
@@ -42,6 +43,8 @@ pub struct Table {
     current: ArcSwap<TableVersion>,
     dictionaries: TableDictionaries,
     gate: Arc<Gate>,
+    /// Of reading single cells.
+    cell_gate: tierra_interleave::Gate,
     next_segment_id: AtomicU32,
     dropped: AtomicBool,
     storage: Arc<Storage>,
@@ -65,6 +68,7 @@ impl Table {
             schema,
             current: ArcSwap::from_pointee(version),
             gate: Arc::default(),
+            cell_gate: tierra_interleave::Gate::new(GroupSize::DEFAULT),
             next_segment_id: AtomicU32::new(next_segment_id),
             dropped: AtomicBool::new(false),
             storage,
@@ -218,6 +222,10 @@ impl Table {
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {
         &self.gate
+    }
+
+    pub(crate) fn cell_gate(&self) -> &tierra_interleave::Gate {
+        &self.cell_gate
     }
 
     pub(crate) fn current(&self) -> Arc<TableVersion> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use support::{all_rows, options, rows, spec};
 use tierra_engine::{Database, DatabaseOptions, RowId, Table};
-use tierra_interleave::Execution;
+use tierra_interleave::{Execution, Lookups};
 use tierra_memory::emulation;
 
 const MS: Duration = Duration::from_millis(1);
@@ -27,7 +27,12 @@ fn reconstructed(table: &Arc<Table>, row: RowId, execution: Execution) -> Record
     let columns: Vec<usize> = (0..10).collect();
     let snapshot = table.snapshot();
     snapshot
-        .reconstruct(&[row], &columns, &table.schema(), execution)
+        .reconstruct(
+            &[row],
+            &columns,
+            &table.schema(),
+            &mut Lookups::new(execution),
+        )
         .unwrap()
 }
 
@@ -49,7 +54,7 @@ fn far_is_slow_near_is_not_and_answers_agree() {
         let keys: [ArrayRef; 1] = [Arc::new(Int64Array::from(vec![77]))];
         let found = table
             .snapshot()
-            .rows_by_key(&keys, Execution::Plain)
+            .rows_by_key(&keys, &mut Lookups::default())
             .unwrap();
         let row = found[0].unwrap();
         let reconstructed = |execution| reconstructed(&table, row, execution);

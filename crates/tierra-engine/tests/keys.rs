@@ -8,18 +8,18 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use support::{CITY, all_rows, options, rows, rows_of, spec};
 use tierra_engine::{AppendError, Database, LoadError, LookupError, RowId, Table};
-use tierra_interleave::Execution;
+use tierra_interleave::{Execution, Lookups};
 
 fn found(table: &Arc<Table>, keys: &[ArrayRef]) -> Vec<Option<RowId>> {
     let plain = table
         .snapshot()
-        .rows_by_key(keys, Execution::Plain)
+        .rows_by_key(keys, &mut Lookups::new(Execution::Plain))
         .unwrap();
     assert_eq!(
         plain,
         table
             .snapshot()
-            .rows_by_key(keys, Execution::Interleaved)
+            .rows_by_key(keys, &mut Lookups::new(Execution::Interleaved))
             .unwrap()
     );
     plain
@@ -30,7 +30,12 @@ fn reconstructed(table: &Arc<Table>, rows: &[RowId]) -> RecordBatch {
     let one = |execution| {
         table
             .snapshot()
-            .reconstruct(rows, &projection, &table.schema(), execution)
+            .reconstruct(
+                rows,
+                &projection,
+                &table.schema(),
+                &mut Lookups::new(execution),
+            )
             .unwrap()
     };
     assert_eq!(one(Execution::Plain), one(Execution::Interleaved));
@@ -185,14 +190,14 @@ fn a_table_without_a_key_says_so() {
     let table = database.create_table(spec("t", vec![])).unwrap();
     let error = table
         .snapshot()
-        .rows_by_key(&[ids(&[1])], Execution::Plain)
+        .rows_by_key(&[ids(&[1])], &mut Lookups::default())
         .unwrap_err();
     assert!(matches!(error, LookupError::NoPrimaryKey { .. }), "{error}");
     let keyed = database.create_table(spec("k", vec![0])).unwrap();
     let text: ArrayRef = Arc::new(StringViewArray::from(vec!["1"]));
     let error = keyed
         .snapshot()
-        .rows_by_key(&[text], Execution::Plain)
+        .rows_by_key(&[text], &mut Lookups::default())
         .unwrap_err();
     assert!(matches!(error, LookupError::KeyShape { .. }), "{error}");
 }

@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use support::{options, scan, sorted};
 use tierra_column::{Encoding, Filter, LogicalType, Value};
 use tierra_engine::{ColumnSpec, Database, Table, TableSpec};
-use tierra_interleave::Execution;
+use tierra_interleave::Lookups;
 
 fn spec() -> TableSpec {
     let word = ColumnSpec {
@@ -78,7 +78,7 @@ fn after_100_appends_with_new_values_a_lookup_costs_what_it_costs_in_a_fresh_tab
     for _ in 0..60 {
         for (dictionary, best) in [(&grown, &mut grown_best), (&fresh, &mut fresh_best)] {
             let started = Instant::now();
-            let codes = dictionary.code_of_many(&values, Execution::Interleaved);
+            let codes = dictionary.code_of_many(&values, &mut Lookups::default());
             *best = (*best).min(started.elapsed());
             assert!(codes.iter().all(Option::is_some));
         }

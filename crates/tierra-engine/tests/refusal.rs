@@ -165,7 +165,7 @@ fn a_damaged_byte_is_refused_or_reported_but_never_believed() {
                 projection,
                 filters: vec![],
                 batch_rows: 8192,
-                execution: tierra_interleave::Execution::default(),
+                execution: tierra_interleave::Scheduling::Auto,
             };
             let error = snapshot.scan(spec).cursor().next(&[], 0).unwrap_err();
             assert!(error.to_string().contains("segment"), "{error}");

@@ -140,7 +140,7 @@ fn cursors_share_the_rows_and_take_conditions_that_come_late() {
         projection: vec![0],
         filters: vec![],
         batch_rows: 1000,
-        execution: tierra_interleave::Execution::default(),
+        execution: tierra_interleave::Scheduling::Auto,
     });
     let threads: Vec<_> = (0..4)
         .map(|_| {
@@ -165,7 +165,7 @@ fn cursors_share_the_rows_and_take_conditions_that_come_late() {
         projection: vec![0],
         filters: vec![],
         batch_rows: 1000,
-        execution: tierra_interleave::Execution::default(),
+        execution: tierra_interleave::Scheduling::Auto,
     });
     let mut cursor = scan.cursor();
     let first = cursor.next(&[], 0).unwrap().unwrap();

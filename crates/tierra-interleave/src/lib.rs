@@ -45,7 +45,8 @@
 //!   that lie in the caller's frame, each refilled as soon as its lookup ends. A [`Group`] takes
 //!   lookups that arrive over time. No heap, no queue, no wakers, no threads.
 //! - A [`Gate`] finds out by the clock which mode is cheaper, and [`for_each_gated`] and
-//!   [`map_into_gated`] run it: cached data is looked up by the plain loop.
+//!   [`map_into_gated`] run it: cached data is looked up by the plain loop. [`Lookups`] is what a
+//!   statement takes along to the gates of everything that it looks into, and counts.
 //!
 //! Where to begin: `examples/btree.rs`, somebody's own B+-tree made to hide its misses.
 //!
@@ -73,6 +74,7 @@ mod group_size;
 mod lanes;
 mod load;
 mod load_all;
+mod lookups;
 mod mode;
 mod walk;
 
@@ -85,5 +87,6 @@ pub use group_size::{GroupSize, MAX_LANES, ParseGroupSizeError};
 pub use lanes::Group;
 pub use load::{Cx, Load, LoadBytes};
 pub use load_all::{LoadAll, Places};
+pub use lookups::{Lookups, ParseSchedulingError, Scheduling};
 pub use mode::{Execution, Interleaved, LINE_BYTES, Mode, ParseExecutionError, Plain};
 pub use walk::Walk;

@@ -37,6 +37,7 @@ impl Tierra {
             Database::create(folder, &options).by(Tierra::ENGINE, "creating a database")?;
         let options = SessionOptions {
             threads: Some(THREADS),
+            execution: Some(Execution::Interleaved),
             ..SessionOptions::default()
         };
         let session = Session::new(Arc::clone(&database), &options)

@@ -23,7 +23,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use tierra_column::{Filter, FilterKind, Value};
 use tierra_engine::{LookupError, RowId, Snapshot, Table};
-use tierra_interleave::Execution;
+use tierra_interleave::{GroupReport, Lookups, Scheduling};
 
 use crate::table::logical_type;
 use crate::values;
@@ -125,10 +125,10 @@ fn points(filter: &Filter, most: usize) -> Option<Vec<Value>> {
 pub(crate) fn find_rows(
     snapshot: &Snapshot,
     keys: &[ArrayRef],
-    execution: Execution,
+    lookups: &mut Lookups,
 ) -> Result<Vec<RowId>, LookupError> {
     let mut rows: Vec<RowId> = snapshot
-        .rows_by_key(keys, execution)?
+        .rows_by_key(keys, lookups)?
         .into_iter()
         .flatten()
         .collect();
@@ -142,7 +142,7 @@ pub(crate) struct PointExec {
     snapshot: Snapshot,
     lookup: KeyLookup,
     projection: Vec<usize>,
-    execution: Execution,
+    execution: Scheduling,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -153,7 +153,7 @@ impl PointExec {
         schema: &SchemaRef,
         lookup: KeyLookup,
         projection: Vec<usize>,
-        execution: Execution,
+        execution: Scheduling,
     ) -> Result<Self> {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::new(schema.project(&projection)?)),
@@ -226,18 +226,16 @@ impl ExecutionPlan for PointExec {
     ) -> Result<SendableRecordBatchStream> {
         let count = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
         let (keys, near, far) = (count("keys"), count("cells_near"), count("cells_far"));
+        let (looked_up, suspensions) = (count("lookups"), count("suspensions"));
+        let mut lookups = Lookups::new(self.execution);
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let timer = baseline.elapsed_compute().timer();
-        let rows =
-            find_rows(&self.snapshot, &self.lookup.keys, self.execution).map_err(external)?;
+        let rows = find_rows(&self.snapshot, &self.lookup.keys, &mut lookups).map_err(external)?;
         timer.done();
         keys.add(self.lookup.len());
-        let (snapshot, projection, execution) = (
-            self.snapshot.clone(),
-            self.projection.clone(),
-            self.execution,
-        );
+        let (snapshot, projection) = (self.snapshot.clone(), self.projection.clone());
         let mut at = 0;
+        let mut counted = GroupReport::default();
         let schema = self.schema();
         let batches = std::iter::from_fn(move || {
             let next = &rows[at..rows.len().min(at + BATCH_ROWS)];
@@ -245,10 +243,14 @@ impl ExecutionPlan for PointExec {
             (!next.is_empty()).then(|| {
                 let _timer = baseline.elapsed_compute().timer();
                 let cells = snapshot.cells_by_tier(next, &projection);
-                let add = |count: &Count, cells| count.add(usize::try_from(cells).unwrap_or(0));
+                let add = |count: &Count, more| count.add(usize::try_from(more).unwrap_or(0));
                 add(&near, cells.near);
                 add(&far, cells.far);
-                let batch = snapshot.reconstruct(next, &projection, &schema, execution);
+                let batch = snapshot.reconstruct(next, &projection, &schema, &mut lookups);
+                let report = lookups.report();
+                add(&looked_up, report.lookups - counted.lookups);
+                add(&suspensions, report.suspensions - counted.suspensions);
+                counted = report;
                 batch
                     .map(|batch| batch.record_output(&baseline))
                     .map_err(external)

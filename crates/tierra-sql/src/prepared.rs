@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use tierra_column::{LogicalType, Value};
 use tierra_engine::{Database, Table};
-use tierra_interleave::Execution;
+use tierra_interleave::{Lookups, Scheduling};
 
 use crate::error::{PreparedError, SqlError};
 use crate::names::{identifier, single_name};
@@ -104,7 +104,7 @@ impl PointPlan {
         &self,
         database: &Database,
         arguments: &[Expr],
-        execution: Execution,
+        execution: Scheduling,
     ) -> Result<RecordBatch, SqlError> {
         if arguments.len() != self.parameters {
             return Err(PreparedError::Arguments {
@@ -122,7 +122,7 @@ impl PointPlan {
         &self,
         database: &Database,
         keys: &[ArrayRef],
-        execution: Execution,
+        execution: Scheduling,
     ) -> Result<RecordBatch, SqlError> {
         let rows = keys.first().map_or(0, |array| array.len());
         if keys.len() != self.key_types.len() || keys.iter().any(|array| array.len() != rows) {
@@ -151,7 +151,7 @@ impl PointPlan {
         &self,
         database: &Database,
         keys: &[ArrayRef],
-        execution: Execution,
+        execution: Scheduling,
     ) -> Result<RecordBatch, SqlError> {
         let spec_name = &self.table.spec().name;
         let current = database.table(spec_name);
@@ -163,9 +163,10 @@ impl PointPlan {
             .into());
         }
         let snapshot = self.table.snapshot();
-        let rows = find_rows(&snapshot, keys, execution).map_err(SqlError::engine)?;
+        let lookups = &mut Lookups::new(execution);
+        let rows = find_rows(&snapshot, keys, lookups).map_err(SqlError::engine)?;
         snapshot
-            .reconstruct(&rows, &self.projection, &self.schema, execution)
+            .reconstruct(&rows, &self.projection, &self.schema, lookups)
             .map_err(SqlError::engine)
     }
 

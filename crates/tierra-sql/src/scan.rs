@@ -35,7 +35,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::Stream;
 use tierra_engine::{Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot};
-use tierra_interleave::Execution;
+use tierra_interleave::Scheduling;
 
 use crate::filter::{ColumnFilters, DynamicFilters};
 use crate::statistics;
@@ -59,7 +59,7 @@ pub(crate) struct ScanPlan {
     pub(crate) shown: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) threads: usize,
     pub(crate) batch_rows: usize,
-    pub(crate) execution: Execution,
+    pub(crate) execution: Scheduling,
     /// Rows of each partition after which it may stop.
     pub(crate) fetch: Option<usize>,
 }
@@ -352,6 +352,8 @@ struct Counts {
     tail_rows: Count,
     bytes_near: Count,
     bytes_far: Count,
+    lookups: Count,
+    suspensions: Count,
     seen: ScanCounters,
 }
 
@@ -365,6 +367,8 @@ impl Counts {
             tail_rows: count("tail_rows"),
             bytes_near: count("bytes_near"),
             bytes_far: count("bytes_far"),
+            lookups: count("lookups"),
+            suspensions: count("suspensions"),
             seen: ScanCounters::default(),
         }
     }
@@ -387,6 +391,8 @@ impl Counts {
         add(&self.tail_rows, now.tail_rows, self.seen.tail_rows);
         add(&self.bytes_near, now.bytes_near, self.seen.bytes_near);
         add(&self.bytes_far, now.bytes_far, self.seen.bytes_far);
+        add(&self.lookups, now.lookups, self.seen.lookups);
+        add(&self.suspensions, now.suspensions, self.seen.suspensions);
         self.seen = now;
     }
 }

@@ -8,7 +8,7 @@ use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
-use tierra_interleave::Execution;
+use tierra_interleave::Scheduling;
 use tierra_memory::emulation;
 
 use crate::memory::Bytes;
@@ -20,7 +20,7 @@ pub(crate) const BATCH_ROWS: usize = 8192;
 #[derive(Debug, Clone)]
 pub(crate) struct TierraSettings {
     /// How lookups wait for memory.
-    pub(crate) execution: Execution,
+    pub(crate) execution: Scheduling,
     /// Partitions of a query, one per thread.
     pub(crate) threads: usize,
     /// Rows per batch.
@@ -33,7 +33,7 @@ impl Default for TierraSettings {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            execution: Execution::Interleaved,
+            execution: Scheduling::Auto,
             threads,
             batch_rows: BATCH_ROWS,
             query_memory: usize::MAX,
@@ -64,7 +64,7 @@ impl ExtensionOptions for TierraSettings {
                 self.execution = value
                     .to_ascii_lowercase()
                     .parse()
-                    .map_err(|_| invalid(key, value, "'plain' or 'interleaved'"))?;
+                    .map_err(|_| invalid(key, value, "'auto', 'plain' or 'interleaved'"))?;
             }
             "threads" => self.threads = positive(key, value, 1024)?,
             "batch_rows" => self.batch_rows = positive(key, value, 1 << 20)?,
@@ -97,7 +97,8 @@ impl ExtensionOptions for TierraSettings {
             entry(
                 "execution",
                 self.execution.to_string(),
-                "How lookups wait for memory: 'plain' one after another, 'interleaved' many in flight",
+                "How lookups wait for memory: 'plain' one after another, 'interleaved' many in flight, 'auto' whichever \
+                 is measured to be faster",
             ),
             entry(
                 "threads",

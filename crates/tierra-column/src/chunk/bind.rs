@@ -2,15 +2,15 @@
 //!
 //! Binding costs work once per chunk so that blocks need none: bounds become ordinals (or codes of
 //! the dictionary), predicates on dictionary values become a bitmap over stored codes or, where
-//! the bits form few stretches, intervals of codes again, which are cheaper to test.
+//! the bits form few stretches, intervals of codes again, which are cheaper to test ([`CodeFilter`]).
 
 use std::sync::Arc;
 
-use tierra_interleave::Execution;
+use tierra_interleave::{Lookups, Scheduling};
 
-use crate::chunk::Chunk;
 use crate::chunk::layout::{Descriptor, Entry};
 use crate::chunk::select::MEMBERS_COMPARED;
+use crate::chunk::{Chunk, CodeFilter};
 use crate::dictionary::{Dictionary, clear_beyond};
 use crate::encoding::Encoding;
 use crate::error::{FilterError, FormatError};
@@ -47,19 +47,17 @@ pub(crate) enum Test {
         negated: bool,
     },
     /// A bit per stored code (of a dictionary, or static packing), NULL's included.
-    Codes(Vec<u64>),
+    Codes(Arc<[u64]>),
     /// Strings and wide DECIMALs, value by value.
     Values(Resolved),
 }
 
-/// With more stretches than this, one pass over a bitmap beats a pass per stretch.
-const RANGES_MAX: usize = 3;
 /// Sets are turned into bitmaps of up to this many bits, 32 KiB: they stay in a core's cache.
 const STATIC_SET_WIDTH: u8 = 18;
 
 impl Chunk<'_> {
     /// Translates `filter` into the chunk's domain. `dictionary` is the column's; only dictionary
-    /// chunks look at it.
+    /// chunks look at it, and for many of them [`Dictionary::code_filter`] does so once.
     ///
     /// # Errors
     /// [`FilterError`] where the filter is on values of another type, on codes but the chunk is
@@ -68,7 +66,7 @@ impl Chunk<'_> {
         &self,
         filter: &Filter,
         dictionary: Option<&Dictionary>,
-        execution: Execution,
+        scheduling: impl Into<Scheduling>,
     ) -> Result<BoundFilter, FilterError> {
         let resolved = Resolved::new(filter, self.logical_type())?;
         let is_dictionary = self.encoding() == Encoding::Dictionary;
@@ -79,7 +77,9 @@ impl Chunk<'_> {
             _ if is_dictionary && self.is_all_null() => Test::Nothing,
             resolved if is_dictionary => {
                 let dictionary = self.dictionary(dictionary)?;
-                self.bind_codes(&resolved, filter.matches_null, dictionary, execution)?
+                let lookups = &mut Lookups::new(scheduling);
+                let codes = CodeFilter::new(&resolved, filter.matches_null, dictionary, lookups)?;
+                return self.bind_codes(&codes);
             }
             Resolved::Codes { generation, .. } => {
                 return Err(FilterError::Codes {
@@ -87,7 +87,7 @@ impl Chunk<'_> {
                     column: format!("a chunk with encoding {}", self.encoding()),
                 });
             }
-            Resolved::Ordinals(ranges) => of_ranges(ranges),
+            Resolved::Ordinals(ranges) => Test::of_ranges(ranges),
             Resolved::Set { values, negated } if matches!(*values, ValueSet::Ordinals(_)) => self
                 .static_set(&values, negated, filter.matches_null)
                 .unwrap_or(Test::Set { values, negated }),
@@ -113,45 +113,26 @@ impl Chunk<'_> {
             })
     }
 
-    fn bind_codes(
-        &self,
-        resolved: &Resolved,
-        matches_null: bool,
-        dictionary: &Dictionary,
-        execution: Execution,
-    ) -> Result<Test, FilterError> {
-        let codes = match resolved {
-            Resolved::Codes { generation, bitmap } => {
-                if *generation != dictionary.generation() {
-                    return Err(FilterError::Codes {
-                        filter: *generation,
-                        column: format!("dictionary generation {}", dictionary.generation()),
-                    });
-                }
-                // Codes beyond the bitmap do not pass, codes beyond the dictionary do not exist.
-                let mut codes = vec![0; dictionary.len().div_ceil(64)];
-                for (word, bits) in codes.iter_mut().zip(bitmap.iter()) {
-                    *word = *bits;
-                }
-                clear_beyond(&mut codes, dictionary.len());
-                codes
-            }
-            resolved => dictionary.matching_codes(resolved, execution),
-        };
-        let stretches = stretches(&codes, dictionary.len());
-        if let Some(stretches) = stretches {
-            return Ok(of_ranges(stretches));
+    /// [`Chunk::bind`] of a filter that was looked up in the chunk's dictionary already.
+    ///
+    /// # Errors
+    /// [`FilterError`] where the chunk has another encoding, or codes of another dictionary.
+    pub fn bind_codes(&self, filter: &CodeFilter) -> Result<BoundFilter, FilterError> {
+        if self.encoding() != Encoding::Dictionary {
+            return Err(FilterError::Codes {
+                filter: filter.generation,
+                column: format!("a chunk with encoding {}", self.encoding()),
+            });
         }
-        let mut stored = codes;
-        if self.descriptor.null_codes() > 0 {
-            // Make room for NULL's own bit.
-            let mut carried = u64::from(matches_null);
-            for word in &mut stored {
-                (*word, carried) = (*word << 1 | carried, *word >> 63);
-            }
-            stored.push(carried);
+        let needed = self.descriptor.generation;
+        if filter.generation != needed {
+            let given = Some(filter.generation);
+            return Err(FormatError::Generation { needed, given }.into());
         }
-        Ok(Test::Codes(stored))
+        Ok(BoundFilter {
+            test: filter.test(self.descriptor.null_codes() > 0),
+            matches_null: filter.matches_null,
+        })
     }
 
     /// A set as a bit per stored code, where one base serves the whole chunk and few codes do:
@@ -188,7 +169,7 @@ impl Chunk<'_> {
         if self.descriptor.null_codes() > 0 {
             bitmap[0] = bitmap[0] & !1 | u64::from(matches_null);
         }
-        Some(Test::Codes(bitmap))
+        Some(Test::Codes(bitmap.into()))
     }
 
     /// What the directory says about a block: nothing of the block itself is read.
@@ -239,35 +220,14 @@ impl Chunk<'_> {
     }
 }
 
-fn of_ranges(ranges: Vec<(u64, u64)>) -> Test {
-    match ranges[..] {
-        [] => Test::Nothing,
-        [(u64::MIN, u64::MAX)] => Test::Everything,
-        _ => Test::Ranges(ranges),
-    }
-}
-
-/// The bitmap's stretches of ones as code intervals, unless there are many.
-fn stretches(codes: &[u64], len: usize) -> Option<Vec<(u64, u64)>> {
-    let mut found: Vec<(u64, u64)> = Vec::with_capacity(RANGES_MAX);
-    for (index, &word) in codes.iter().enumerate() {
-        let mut rest = word;
-        while rest != 0 {
-            let start = rest.trailing_zeros();
-            let ones = (rest >> start).trailing_ones();
-            let low = index as u64 * 64 + u64::from(start);
-            let high = low + u64::from(ones) - 1;
-            let count = found.len();
-            match found.last_mut() {
-                Some((_, last)) if *last + 1 == low => *last = high,
-                _ if count == RANGES_MAX => return None,
-                _ => found.push((low, high)),
-            }
-            rest &= u64::MAX.checked_shl(start + ones).unwrap_or(0);
+impl Test {
+    pub(super) fn of_ranges(ranges: Vec<(u64, u64)>) -> Test {
+        match ranges[..] {
+            [] => Test::Nothing,
+            [(u64::MIN, u64::MAX)] => Test::Everything,
+            _ => Test::Ranges(ranges),
         }
     }
-    debug_assert!(found.last().is_none_or(|&(_, high)| high < len as u64));
-    Some(found)
 }
 
 /// Whether none, and whether all, of the bits `low..=high` are set; none is beyond the bitmap.

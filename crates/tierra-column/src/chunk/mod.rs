@@ -8,12 +8,14 @@
 
 pub(crate) mod bind;
 pub(crate) mod block_data;
+mod code_filter;
 pub(crate) mod layout;
 mod lookup;
 pub(crate) mod plan;
 mod select;
 
 pub use bind::{BoundFilter, Verdict};
+pub use code_filter::CodeFilter;
 pub use layout::Descriptor;
 pub use plan::ChunkPlan;
 pub use select::{Scratch, Touched};

@@ -23,7 +23,7 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
-use tierra_interleave::{Cx, Execution, Mode};
+use tierra_interleave::{Cx, Gate, GroupSize, Lookups, Mode};
 use tierra_memory::in_mode;
 
 pub use builder::DictionaryBuilder;
@@ -44,6 +44,8 @@ pub struct Dictionary {
     values: Values,
     main: Order,
     delta: Order,
+    /// Of looking values up.
+    gate: Arc<Gate>,
 }
 
 /// The values, indexed by code.
@@ -73,6 +75,7 @@ impl Dictionary {
             generation,
             main: Order::ascending(&values, main_len),
             delta: Order::sorting(&values, main_len as u32..values.len() as u32),
+            gate: Arc::new(Gate::new(GroupSize::DEFAULT)),
             values,
         }
     }
@@ -191,7 +194,7 @@ impl Dictionary {
     }
 
     /// The codes of many values, in their order; `None` for a value that has none.
-    pub fn code_of_many(&self, values: &[Value], execution: Execution) -> Vec<Option<u32>> {
+    pub fn code_of_many(&self, values: &[Value], lookups: &mut Lookups) -> Vec<Option<u32>> {
         let mut codes = vec![None; values.len()];
         match &self.values {
             Values::Ordinals(_) => {
@@ -203,7 +206,7 @@ impl Dictionary {
                         _ => None,
                     })
                     .unzip();
-                self.find_ordinals(&wanted, execution, |index, code| {
+                self.find_ordinals(&wanted, lookups, |index, code| {
                     codes[places[index]] = Some(code);
                 });
             }
@@ -216,7 +219,7 @@ impl Dictionary {
                         _ => None,
                     })
                     .unzip();
-                self.find_strings(strings, &wanted, execution, |index, code| {
+                self.find_strings(strings, &wanted, lookups, |index, code| {
                     codes[places[index]] = Some(code);
                 });
             }
@@ -228,23 +231,27 @@ impl Dictionary {
     fn find_ordinals(
         &self,
         wanted: &[u64],
-        execution: Execution,
+        lookups: &mut Lookups,
         mut found: impl FnMut(usize, u32),
     ) {
-        in_mode!(execution, M => {
+        lookups.run(&self.gate, wanted.len(), |execution, size, part| {
+            let (first, wanted) = (part.start, &wanted[part]);
             let mut missing = Vec::new();
-            self.main.find_ordinals::<M>(wanted, |index, code| match code {
-                Some(code) => found(index, code),
-                None => missing.push(index),
-            });
-            if self.delta.len() > 0 && !missing.is_empty() {
-                let wanted: Vec<u64> = missing.iter().map(|&index| wanted[index]).collect();
-                self.delta.find_ordinals::<M>(&wanted, |index, code| {
-                    if let Some(code) = code {
-                        found(missing[index], code);
-                    }
+            in_mode!(execution, M => {
+                let mut report = self.main.find_ordinals::<M>(size, wanted, |index, code| match code {
+                    Some(code) => found(first + index, code),
+                    None => missing.push(index),
                 });
-            }
+                if self.delta.len() > 0 && !missing.is_empty() {
+                    let wanted: Vec<u64> = missing.iter().map(|&index| wanted[index]).collect();
+                    report += self.delta.find_ordinals::<M>(size, &wanted, |index, code| {
+                        if let Some(code) = code {
+                            found(first + missing[index], code);
+                        }
+                    });
+                }
+                report
+            })
         });
     }
 
@@ -253,23 +260,27 @@ impl Dictionary {
         &self,
         strings: &StringViewArray,
         wanted: &[W],
-        execution: Execution,
+        lookups: &mut Lookups,
         mut found: impl FnMut(usize, u32),
     ) {
-        in_mode!(execution, M => {
+        lookups.run(&self.gate, wanted.len(), |execution, size, part| {
+            let (first, wanted) = (part.start, &wanted[part]);
             let mut missing = Vec::new();
-            self.main.find_strings::<M, _>(strings, wanted, |index, code| match code {
-                Some(code) => found(index, code),
-                None => missing.push(index),
-            });
-            if self.delta.len() > 0 && !missing.is_empty() {
-                let wanted: Vec<&[u8]> = missing.iter().map(|&index| wanted[index].as_ref()).collect();
-                self.delta.find_strings::<M, _>(strings, &wanted, |index, code| {
-                    if let Some(code) = code {
-                        found(missing[index], code);
-                    }
+            in_mode!(execution, M => {
+                let mut report = self.main.find_strings::<M, _>(size, strings, wanted, |index, code| match code {
+                    Some(code) => found(first + index, code),
+                    None => missing.push(index),
                 });
-            }
+                if self.delta.len() > 0 && !missing.is_empty() {
+                    let wanted: Vec<&[u8]> = missing.iter().map(|&index| wanted[index].as_ref()).collect();
+                    report += self.delta.find_strings::<M, _>(size, strings, &wanted, |index, code| {
+                        if let Some(code) = code {
+                            found(first + missing[index], code);
+                        }
+                    });
+                }
+                report
+            })
         });
     }
 
@@ -291,8 +302,8 @@ impl Dictionary {
         Ok(Filter::codes(self.generation, bitmap.into(), matches_null))
     }
 
-    /// A bit for each value that passes. A set is looked up value by value, as `execution` says.
-    pub(crate) fn matching_codes(&self, resolved: &Resolved, execution: Execution) -> Vec<u64> {
+    /// A bit for each value that passes. A set is looked up value by value, as `lookups` says.
+    pub(crate) fn matching_codes(&self, resolved: &Resolved, lookups: &mut Lookups) -> Vec<u64> {
         let mut codes = vec![0_u64; self.len().div_ceil(64)];
         let mut set = |code: u32| codes[code as usize / 64] |= 1 << (code % 64);
         match resolved {
@@ -320,7 +331,7 @@ impl Dictionary {
                         .filter(|&code| self.is_member(values, code))
                         .for_each(set);
                 } else {
-                    self.find_members(values, execution, set);
+                    self.find_members(values, lookups, set);
                 }
                 if *negated {
                     for word in &mut codes {
@@ -334,14 +345,14 @@ impl Dictionary {
     }
 
     /// Calls `found` with the code of each member of a set that has one.
-    fn find_members(&self, set: &ValueSet, execution: Execution, mut found: impl FnMut(u32)) {
+    fn find_members(&self, set: &ValueSet, lookups: &mut Lookups, mut found: impl FnMut(u32)) {
         match (&self.values, set) {
             (Values::Ordinals(_), ValueSet::Ordinals(set)) => {
                 let members = set.within(u64::MIN, u64::MAX);
-                self.find_ordinals(members, execution, |_, code| found(code));
+                self.find_ordinals(members, lookups, |_, code| found(code));
             }
             (Values::Strings(strings), ValueSet::Bytes { sorted, .. }) => {
-                self.find_strings(strings, sorted, execution, |_, code| found(code));
+                self.find_strings(strings, sorted, lookups, |_, code| found(code));
             }
             _ => {}
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::StringViewArray;
 use tierra_index::{FETCHED_BYTES, PrefixTree, SearchTree, SortedStrings, lower_bound};
-use tierra_interleave::{Cx, GroupSize, Mode, for_each};
+use tierra_interleave::{Cx, GroupReport, GroupSize, Mode, for_each};
 
 use super::Values;
 use crate::filter::BytesRange;
@@ -121,11 +121,13 @@ impl Order {
     /// order. Of a column of strings, none has.
     pub(super) fn find_ordinals<M: Mode>(
         &self,
+        size: GroupSize,
         wanted: &[u64],
         mut found: impl FnMut(usize, Option<u32>),
-    ) {
+    ) -> GroupReport {
         let Index::Ordinals { ascending, tree } = &self.index else {
-            return (0..wanted.len()).for_each(|index| found(index, None));
+            (0..wanted.len()).for_each(|index| found(index, None));
+            return GroupReport::default();
         };
         let ascending = &ascending[..self.len()];
         let mut resolve = |index: usize, position: usize| {
@@ -134,31 +136,34 @@ impl Order {
         };
         if !M::INTERLEAVED {
             let search = |cx: Cx<M>, &ordinal: &u64| lower_bound(cx, ascending, ordinal);
-            for_each(GroupSize::DEFAULT, wanted, search, resolve);
-            return;
+            return for_each(size, wanted, search, resolve);
         }
         let searcher = tree.over(ascending);
         let mut positions = [0; ORDINALS_TOGETHER];
         let mut first = 0;
+        let mut report = GroupReport::default();
         for wanted in wanted.chunks(ORDINALS_TOGETHER) {
             let positions = &mut positions[..wanted.len()];
-            searcher.lower_bounds::<M>(wanted, positions);
+            report += searcher.lower_bounds::<M>(wanted, positions);
             for position in positions {
                 resolve(first, *position);
                 first += 1;
             }
         }
+        report
     }
 
     /// Looks up strings among those of the dictionary, as [`Order::find_ordinals`].
     pub(super) fn find_strings<M: Mode, W: AsRef<[u8]>>(
         &self,
+        size: GroupSize,
         strings: &StringViewArray,
         wanted: &[W],
         mut found: impl FnMut(usize, Option<u32>),
-    ) {
+    ) -> GroupReport {
         let Index::Strings(tree) = &self.index else {
-            return (0..wanted.len()).for_each(|index| found(index, None));
+            (0..wanted.len()).for_each(|index| found(index, None));
+            return GroupReport::default();
         };
         let strings = InOrder {
             strings,
@@ -168,15 +173,14 @@ impl Order {
             found(index, position.map(|position| self.code(position)));
         };
         if !M::INTERLEAVED {
-            for_each(
-                GroupSize::DEFAULT,
+            return for_each(
+                size,
                 wanted,
                 |cx: Cx<M>, wanted| tree.find_by_halving(cx, &strings, wanted.as_ref()),
                 resolve,
             );
-            return;
         }
-        tree.find_all::<M, _, _>(&strings, wanted, resolve);
+        tree.find_all::<M, _, _>(&strings, wanted, resolve)
     }
 
     /// Codes of ordinals between two, both included.

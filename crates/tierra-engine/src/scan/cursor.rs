@@ -13,6 +13,7 @@ use arrow::compute::filter;
 use arrow::error::ArrowError;
 use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{ColumnReader, Filter, Scratch, Verdict, evaluate};
+use tierra_interleave::GroupReport;
 
 use super::counting::Counting;
 use super::filters::Conditions;
@@ -60,7 +61,7 @@ impl ScanCursor {
         let reader = |column: &usize| ColumnReader::new(spec.columns[*column].ty, capacity);
         let readers = scan.spec.projection.iter().map(reader).collect();
         let mut cursor = Self {
-            conditions: Conditions::new(&scan.spec.filters, scan.spec.execution),
+            conditions: Conditions::new(&scan),
             needed: Vec::new(),
             at: None,
             batch: Batch { readers, rows: 0 },
@@ -89,7 +90,15 @@ impl ScanCursor {
 
     /// What was done so far.
     pub fn counters(&self) -> ScanCounters {
-        self.counting.counters()
+        let GroupReport {
+            lookups,
+            suspensions,
+        } = self.conditions.report();
+        ScanCounters {
+            lookups,
+            suspensions,
+            ..self.counting.counters()
+        }
     }
 
     /// The next batch, of about the scan's `batch_rows` rows, or `None` at the end. `more` are
@@ -322,7 +331,7 @@ impl std::fmt::Debug for ScanCursor {
             f,
             "ScanCursor({:?}, {:?})",
             self.scan.schema.fields().len(),
-            self.counting.counters()
+            self.counters()
         )
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! Invariant: all of them hold for every row that passes, in whatever order they are tested.
 
-use tierra_column::{BoundFilter, Filter};
-use tierra_interleave::Execution;
+use std::sync::Arc;
 
+use tierra_column::{BoundFilter, Filter};
+use tierra_interleave::{GroupReport, Lookups};
+
+use super::Scan;
+use super::codes::SharedCodes;
 use crate::error::ScanError;
 use crate::segment::Segment;
 use crate::spec::TableSpec;
@@ -15,6 +19,7 @@ use crate::version::TableVersion;
 pub(super) struct Condition {
     pub(super) column: usize,
     pub(super) filter: Filter,
+    codes: Arc<SharedCodes>,
     /// Rows that were tested, and those that passed.
     tested: u64,
     passed: u64,
@@ -23,10 +28,11 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    fn new(column: usize, filter: Filter) -> Self {
+    fn new(column: usize, filter: Filter, codes: Arc<SharedCodes>) -> Self {
         Self {
             column,
             filter,
+            codes,
             tested: 0,
             passed: 0,
             bytes: 0,
@@ -46,8 +52,8 @@ impl Condition {
 /// All conditions of a cursor.
 #[derive(Debug)]
 pub(super) struct Conditions {
-    /// How the values of a set are looked up in a dictionary.
-    execution: Execution,
+    /// Of the values of sets in dictionaries.
+    lookups: Lookups,
     all: Vec<Condition>,
     /// How many of them the scan was made with; those behind came later.
     fixed: usize,
@@ -60,13 +66,13 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    pub(super) fn new(filters: &[(usize, Filter)], execution: Execution) -> Self {
+    pub(super) fn new(scan: &Scan) -> Self {
+        let filters = scan.spec.filters.iter().zip(&scan.codes);
         let all: Vec<_> = filters
-            .iter()
-            .map(|(column, filter)| Condition::new(*column, filter.clone()))
+            .map(|((column, filter), codes)| Condition::new(*column, filter.clone(), codes.clone()))
             .collect();
         Self {
-            execution,
+            lookups: Lookups::new(scan.spec.execution),
             fixed: all.len(),
             order: (0..all.len()).collect(),
             all,
@@ -88,7 +94,7 @@ impl Conditions {
         self.all.truncate(self.fixed);
         self.all.extend(
             more.iter()
-                .map(|(column, filter)| Condition::new(*column, filter.clone())),
+                .map(|(column, filter)| Condition::new(*column, filter.clone(), Arc::default())),
         );
         self.order = (0..self.all.len()).collect();
         self.bound_to = None;
@@ -107,6 +113,11 @@ impl Conditions {
     pub(super) fn at(&self, place: usize) -> (usize, &Condition, &BoundFilter) {
         let index = self.order[place];
         (index, &self.all[index], &self.bound[index])
+    }
+
+    /// What looking values up in dictionaries took.
+    pub(super) fn report(&self) -> GroupReport {
+        self.lookups.report()
     }
 
     /// Notes what testing a block did.
@@ -135,11 +146,14 @@ impl Conditions {
         self.bound_to = None;
         for condition in &self.all {
             let column = condition.column;
-            let bound = segment.chunk(column).bind(
-                &condition.filter,
-                version.dictionary(column),
-                self.execution,
-            );
+            let (chunk, dictionary) = (segment.chunk(column), version.dictionary(column));
+            let bound = match dictionary.filter(|_| chunk.dictionary_generation().is_some()) {
+                Some(dictionary) => condition
+                    .codes
+                    .of(&condition.filter, dictionary, &mut self.lookups)
+                    .and_then(|codes| chunk.bind_codes(&codes)),
+                None => chunk.bind(&condition.filter, dictionary, self.lookups.scheduling()),
+            };
             self.bound.push(bound.map_err(|source| ScanError::Filter {
                 table: spec.name.clone(),
                 column: spec.columns[column].name.clone(),

@@ -7,6 +7,7 @@
 //! Invariant: every row of the snapshot belongs to exactly one morsel, and every morsel is taken
 //! by exactly one cursor.
 
+mod codes;
 mod counting;
 mod cursor;
 mod filters;
@@ -16,11 +17,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use tierra_column::Filter;
-use tierra_interleave::Execution;
+use tierra_interleave::Scheduling;
 
 pub use cursor::ScanCursor;
 
 use crate::snapshot::Snapshot;
+use codes::SharedCodes;
 
 /// Blocks of a morsel: 16,384 rows are long enough to make the counter cheap and short enough to
 /// keep eight threads busy on 100,000 rows.
@@ -36,7 +38,7 @@ pub struct ScanSpec {
     /// Rows of a batch, about: up to a block more.
     pub batch_rows: usize,
     /// How the values of an IN-list are looked up in a column's dictionary.
-    pub execution: Execution,
+    pub execution: Scheduling,
 }
 
 /// What a cursor has done so far.
@@ -57,6 +59,10 @@ pub struct ScanCounters {
     pub bytes_far: u64,
     /// Rows returned.
     pub rows: u64,
+    /// Values looked up in dictionaries, once per scan however many segments it has.
+    pub lookups: u64,
+    /// How often such a look-up gave way to another: none where they run plain.
+    pub suspensions: u64,
 }
 
 impl std::ops::AddAssign for ScanCounters {
@@ -68,6 +74,8 @@ impl std::ops::AddAssign for ScanCounters {
         self.bytes_near += other.bytes_near;
         self.bytes_far += other.bytes_far;
         self.rows += other.rows;
+        self.lookups += other.lookups;
+        self.suspensions += other.suspensions;
     }
 }
 
@@ -89,6 +97,8 @@ enum Morsel {
 pub struct Scan {
     snapshot: Snapshot,
     spec: ScanSpec,
+    /// By filter of the specification.
+    codes: Vec<Arc<SharedCodes>>,
     schema: SchemaRef,
     morsels: Vec<Morsel>,
     next: AtomicUsize,
@@ -132,6 +142,7 @@ impl Scan {
         );
         let schema = Arc::new(Schema::new(fields));
         Arc::new(Self {
+            codes: spec.filters.iter().map(|_| Arc::default()).collect(),
             snapshot,
             spec,
             schema,

@@ -24,7 +24,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionConfig;
 use futures::future::BoxFuture;
 use tierra_engine::Database;
-use tierra_interleave::Execution;
+use tierra_interleave::{Execution, Scheduling};
 
 use self::prepare::{Parameters, PointPlans};
 use crate::catalog::{CATALOG, TierraCatalog};
@@ -40,7 +40,7 @@ use crate::{rules, statement};
 pub struct SessionOptions {
     /// Threads of a query; all of the machine's if not given.
     pub threads: Option<usize>,
-    /// How lookups wait for memory; interleaved if not given.
+    /// How lookups wait for memory; whichever is measured to be faster if not given.
     pub execution: Option<Execution>,
     /// Bytes that the session's queries may fill together; half of the machine's memory if not given.
     pub query_memory_bytes: Option<usize>,
@@ -64,7 +64,9 @@ impl Session {
     pub fn new(database: Arc<Database>, options: &SessionOptions) -> Result<Self, SqlError> {
         let mut initial = TierraSettings::default();
         initial.threads = options.threads.unwrap_or(initial.threads).max(1);
-        initial.execution = options.execution.unwrap_or(initial.execution);
+        initial.execution = options
+            .execution
+            .map_or(Scheduling::Auto, Scheduling::Fixed);
         initial.query_memory = options
             .query_memory_bytes
             .unwrap_or_else(memory::default_bytes);
@@ -179,7 +181,7 @@ impl Session {
         self.planned.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn execution(&self) -> Execution {
+    fn execution(&self) -> Scheduling {
         settings::of(self.context.state_ref().read().config_options()).execution
     }
 }

@@ -2,6 +2,7 @@
 
 mod benchmarks;
 mod differential;
+mod executor;
 mod load;
 mod point;
 mod pushdown;

@@ -88,7 +88,7 @@ async fn keys_are_looked_up_in_every_mode() {
     let twins = Twins::new();
     let wide = wide(&twins);
     let (one, two) = (wide.cell(17, 0), wide.cell(3_999, 0));
-    for mode in ["plain", "interleaved"] {
+    for mode in ["auto", "plain", "interleaved"] {
         twins
             .tierra
             .sql(&format!("SET tierra.execution = '{mode}'"))

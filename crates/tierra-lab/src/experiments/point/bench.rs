@@ -11,7 +11,7 @@ use tierra_column::{Cell, Encoding, LogicalType};
 use tierra_data::Part;
 use tierra_data::wide::Wide;
 use tierra_engine::{ColumnSpec, RowId, Snapshot, TableSpec};
-use tierra_interleave::{Cx, Execution, GroupSize, for_each, in_mode};
+use tierra_interleave::{Cx, Execution, GroupSize, Lookups, for_each, in_mode};
 use tierra_sql::{Outcome, Session};
 
 use super::{Layout, Who, per_key_ns};
@@ -199,7 +199,7 @@ impl Bench {
         let keys: ArrayRef = Arc::new(Int32Array::from(values.clone()));
         let found = self
             .snapshot()?
-            .rows_by_key(&[keys], Execution::Interleaved)
+            .rows_by_key(&[keys], &mut Lookups::default())
             .by(Tierra::ENGINE, "finding rows")?;
         let ids: Option<Vec<RowId>> = found.into_iter().collect();
         let ids = ids
@@ -285,7 +285,7 @@ impl Bench {
                 std::slice::from_ref(row),
                 &self.projection,
                 &schema,
-                execution,
+                &mut Lookups::new(execution),
             );
             batches.push(batch.by(Tierra::ENGINE, "reconstructing")?);
         }

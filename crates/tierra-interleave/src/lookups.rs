@@ -1,0 +1,218 @@
+//! The lookups of one statement: how they are to run, and what they have done so far.
+//!
+//! A statement looks into several structures: an index by key, dictionaries, the chunks that hold a
+//! row. Each structure keeps a [`Gate`] of its own, for what is cheaper in one says nothing about
+//! another; the statement's [`Lookups`] goes down with every call, says whether gates are asked at
+//! all, and comes back counted.
+//!
+//! Invariant: every lookup asked for is run exactly once, whatever the scheduling.
+
+use core::fmt;
+use core::ops::Range;
+use core::str::FromStr;
+
+use crate::arch::ticks;
+use crate::gate::Gate;
+use crate::group::GroupReport;
+use crate::group_size::GroupSize;
+use crate::mode::Execution;
+
+/// Fewer lookups than this hide little behind each other, and tell a gate nothing.
+const FEW: usize = 4;
+
+/// Who chooses the mode of lookups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scheduling {
+    /// The gate of what is looked into, by the clock.
+    #[default]
+    Auto,
+    /// Whoever asks: every lookup runs in this mode.
+    Fixed(Execution),
+}
+
+impl Scheduling {
+    /// The name that `Display` writes and `FromStr` reads.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheduling::Auto => "auto",
+            Scheduling::Fixed(execution) => execution.name(),
+        }
+    }
+}
+
+impl From<Execution> for Scheduling {
+    fn from(execution: Execution) -> Self {
+        Scheduling::Fixed(execution)
+    }
+}
+
+impl fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Scheduling {
+    type Err = ParseSchedulingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.eq_ignore_ascii_case(Scheduling::Auto.name()) {
+            return Ok(Scheduling::Auto);
+        }
+        text.parse()
+            .map(Scheduling::Fixed)
+            .map_err(|_| ParseSchedulingError { text: text.into() })
+    }
+}
+
+/// A text that names no [`Scheduling`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseSchedulingError {
+    text: Box<str>,
+}
+
+impl fmt::Display for ParseSchedulingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "unknown execution {:?}: expected 'auto', 'plain' or 'interleaved'",
+            self.text
+        )
+    }
+}
+
+impl core::error::Error for ParseSchedulingError {}
+
+/// How a statement's lookups run, and what they have done.
+///
+/// ```
+/// use tierra_interleave::{Cx, Gate, GroupSize, Lookups, Scheduling, for_each, in_mode};
+///
+/// let places: Vec<u64> = (0..10_000).collect();
+/// let gate = Gate::new(GroupSize::DEFAULT); // kept beside `places`
+/// let mut lookups = Lookups::new(Scheduling::Auto);
+/// let mut sum = 0;
+/// lookups.run(&gate, places.len(), |execution, size, part| {
+///     in_mode!(execution, M => for_each(
+///         size,
+///         &places[part.clone()],
+///         |cx: Cx<M>, place| cx.load(place),
+///         |_, place| sum += *place,
+///     ))
+/// });
+/// assert_eq!(sum, 49_995_000);
+/// assert_eq!(lookups.report().lookups, 10_000);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Lookups {
+    scheduling: Scheduling,
+    report: GroupReport,
+}
+
+impl Lookups {
+    /// None so far.
+    pub fn new(scheduling: impl Into<Scheduling>) -> Self {
+        Lookups {
+            scheduling: scheduling.into(),
+            report: GroupReport::default(),
+        }
+    }
+
+    /// Who chooses their mode.
+    pub fn scheduling(&self) -> Scheduling {
+        self.scheduling
+    }
+
+    /// What they have done.
+    pub fn report(&self) -> GroupReport {
+        self.report
+    }
+
+    /// Runs `count` lookups into the structure that `gate` belongs to. `stretch` is called with
+    /// ranges that cover `0..count` in order, each to be looked up in the given mode.
+    #[inline]
+    pub fn run(
+        &mut self,
+        gate: &Gate,
+        count: usize,
+        mut stretch: impl FnMut(Execution, GroupSize, Range<usize>) -> GroupReport,
+    ) {
+        let size = gate.size();
+        match self.scheduling {
+            Scheduling::Fixed(execution) => self.report += stretch(execution, size, 0..count),
+            Scheduling::Auto if count < FEW => {
+                self.report += stretch(Execution::Plain, size, 0..count);
+            }
+            Scheduling::Auto => {
+                let mut at = 0;
+                while at < count {
+                    let choice = gate.choose();
+                    let end = count.min(at.saturating_add(choice.lookups));
+                    let start = ticks();
+                    self.report += stretch(choice.execution, size, at..end);
+                    gate.report(choice, end - at, ticks().saturating_sub(start));
+                    at = end;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(scheduling: Scheduling, count: usize) -> (Vec<Range<usize>>, Vec<Execution>) {
+        let gate = Gate::new(GroupSize::DEFAULT);
+        let (mut ranges, mut executions) = (Vec::new(), Vec::new());
+        let mut lookups = Lookups::new(scheduling);
+        lookups.run(&gate, count, |execution, size, range| {
+            assert_eq!(size, GroupSize::DEFAULT);
+            executions.push(execution);
+            ranges.push(range.clone());
+            GroupReport {
+                lookups: range.len() as u64,
+                suspensions: 0,
+            }
+        });
+        assert_eq!(lookups.report().lookups, count as u64);
+        (ranges, executions)
+    }
+
+    #[test]
+    fn every_lookup_is_run_once_and_in_order() {
+        for scheduling in [Scheduling::Auto, Execution::Plain.into()] {
+            for count in [0, 1, FEW - 1, FEW, 31, 32, 33, 10_000] {
+                let (ranges, _) = ranges(scheduling, count);
+                let run: Vec<usize> = ranges.into_iter().flatten().collect();
+                assert_eq!(run, (0..count).collect::<Vec<_>>(), "{scheduling} {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gate_tries_both_modes_and_a_few_lookups_are_not_worth_asking_it() {
+        let (_, executions) = ranges(Scheduling::Auto, 10_000);
+        assert!(executions.contains(&Execution::Plain));
+        assert!(executions.contains(&Execution::Interleaved));
+        assert_eq!(ranges(Scheduling::Auto, FEW - 1).1, [Execution::Plain]);
+        for execution in Execution::ALL {
+            assert_eq!(ranges(execution.into(), 10_000).1, [execution]);
+        }
+    }
+
+    #[test]
+    fn scheduling_reads_what_it_writes() {
+        for scheduling in [
+            Scheduling::Auto,
+            Execution::Plain.into(),
+            Execution::Interleaved.into(),
+        ] {
+            assert_eq!(scheduling.to_string().parse(), Ok(scheduling));
+        }
+        assert_eq!(
+            "often".parse::<Scheduling>().unwrap_err().to_string(),
+            "unknown execution \"often\": expected 'auto', 'plain' or 'interleaved'"
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Look-ups of SQL run on the executor, and EXPLAIN ANALYZE shows it.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, RecordBatch};
+
+use crate::twins::{Twins, rows};
+
+const ROWS: i32 = 80_000;
+const DISTINCT: i32 = 20_000;
+
+/// What EXPLAIN ANALYZE says of a counter of the operator.
+async fn counted(twins: &Twins, operator: &str, counter: &str, query: &str) -> u64 {
+    let explain = format!("EXPLAIN ANALYZE {query}");
+    let plan = rows(&twins.tierra.query(&explain).await.unwrap()).join("\n");
+    let line = plan.lines().find(|line| line.contains(operator));
+    let line = line.unwrap_or_else(|| panic!("no {operator} in {plan}"));
+    let value = line.split_once(&format!("{counter}="));
+    let (_, value) = value.unwrap_or_else(|| panic!("no {counter} in {line}"));
+    let digits: String = value.chars().take_while(char::is_ascii_digit).collect();
+    let unit = &value[digits.len()..];
+    assert!(unit.starts_with([',', ']']), "{counter} in full: {line}");
+    digits.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_keys_and_rows_are_looked_up_by_lookups_that_take_turns() {
+    let twins = Twins::new();
+    let create =
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER) WITH ('n.encoding' = 'dictionary')";
+    twins.tierra.sql(create).await.unwrap();
+    let table = twins.tierra.database().table("t").unwrap();
+    let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(0..ROWS));
+    let numbers = (0..ROWS).map(|row| row * 7_919 % DISTINCT);
+    let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(numbers));
+    let batch = RecordBatch::try_new(table.schema(), vec![ids, numbers]).unwrap();
+    let mut loader = table.loader();
+    loader.push(batch).unwrap();
+    loader.finish().unwrap();
+
+    let list: Vec<String> = (0..300).map(|n| (n * 57).to_string()).collect();
+    let list = list.join(", ");
+    let by_list = format!("SELECT COUNT(*) FROM t WHERE n IN ({list})");
+    let by_key = format!("SELECT n FROM t WHERE id IN ({list})");
+    for mode in ["auto", "plain", "interleaved"] {
+        let set = format!("SET tierra.execution = '{mode}'");
+        twins.tierra.sql(&set).await.unwrap();
+        let found = twins.tierra.query(&by_list).await.unwrap();
+        assert_eq!(rows(&found), ["1200"], "{mode}");
+        assert_eq!(
+            twins.tierra.query(&by_key).await.unwrap()[0].num_rows(),
+            300
+        );
+        // A key, and the one cell of its row; the values of the list, in a dictionary of two parts.
+        for (operator, query, least, most) in [
+            ("TierraScanExec", &by_list, 300, 600),
+            ("TierraPointExec", &by_key, 600, 600),
+        ] {
+            let lookups = counted(&twins, operator, "lookups", query).await;
+            assert!((least..=most).contains(&lookups), "{mode} {operator}");
+            let suspensions = counted(&twins, operator, "suspensions", query).await;
+            match mode {
+                "plain" => assert_eq!(suspensions, 0, "{operator}"),
+                "interleaved" => assert!(suspensions >= least, "{operator} {suspensions}"),
+                _ => {}
+            }
+        }
+    }
+}
