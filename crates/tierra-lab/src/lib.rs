@@ -23,11 +23,18 @@
 //! let row = Row::new().text("contender", "loop").samples("time", "ns", samples[0].clone());
 //! assert!(row.value("time_ns").is_some());
 //! ```
+//!
+//! Without the feature `sql` only the experiments on memory and lookups are there, built in seconds
+//! instead of minutes.
 
+#[cfg(feature = "sql")]
 pub mod answer;
 pub mod bar;
+#[cfg(feature = "sql")]
 pub mod contender;
+#[cfg(feature = "sql")]
 pub mod dataset;
+#[cfg(feature = "sql")]
 pub mod distributions;
 pub mod error;
 pub mod experiments;
@@ -43,6 +50,7 @@ pub mod results;
 pub mod row;
 pub mod run;
 pub mod stats;
+#[cfg(feature = "sql")]
 pub mod suite;
 pub mod table;
 pub mod turns;

@@ -3,10 +3,15 @@
 //! An experiment measures rows. What they promise ([`Experiment::bars`]) and how they are shown
 //! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
 
+#[cfg(feature = "sql")]
 mod load;
+#[cfg(feature = "sql")]
 mod point;
+#[cfg(feature = "sql")]
 mod scan;
+#[cfg(feature = "sql")]
 mod ssb;
+#[cfg(feature = "sql")]
 mod tpch;
 
 use crate::bar::Bar;
@@ -53,10 +58,15 @@ pub trait Experiment: Sync {
 /// Every experiment, in the order of `list`.
 pub fn all() -> &'static [&'static dyn Experiment] {
     &[
+        #[cfg(feature = "sql")]
         &ssb::Ssb,
+        #[cfg(feature = "sql")]
         &tpch::Tpch,
+        #[cfg(feature = "sql")]
         &load::Load,
+        #[cfg(feature = "sql")]
         &scan::Scan,
+        #[cfg(feature = "sql")]
         &point::Point,
     ]
 }

@@ -1,5 +1,8 @@
-//! Other databases, in the configuration that serves them best, measured beside ours.
+//! Other databases and ways to hide misses, in the configuration that serves them best, measured beside ours.
 
+#[cfg(feature = "sql")]
 pub mod bitpacking;
+#[cfg(feature = "sql")]
 pub mod datafusion;
+#[cfg(feature = "sql")]
 pub mod duckdb;
