@@ -49,6 +49,7 @@ pub mod random;
 pub mod results;
 pub mod row;
 pub mod run;
+pub mod sorted;
 pub mod stats;
 #[cfg(feature = "sql")]
 pub mod suite;

@@ -3,6 +3,7 @@
 //! An experiment measures rows. What they promise ([`Experiment::bars`]) and how they are shown
 //! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
 
+mod floor;
 #[cfg(feature = "sql")]
 mod load;
 #[cfg(feature = "sql")]
@@ -68,6 +69,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &scan::Scan,
         #[cfg(feature = "sql")]
         &point::Point,
+        &floor::Floor,
     ]
 }
 
