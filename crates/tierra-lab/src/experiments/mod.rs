@@ -3,6 +3,7 @@
 //! An experiment measures rows. What they promise ([`Experiment::bars`]) and how they are shown
 //! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
 
+mod emulation;
 mod floor;
 #[cfg(feature = "sql")]
 mod load;
@@ -70,6 +71,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         #[cfg(feature = "sql")]
         &point::Point,
         &floor::Floor,
+        &emulation::Emulation,
     ]
 }
 
