@@ -9,6 +9,7 @@ mod floor;
 mod load;
 #[cfg(feature = "sql")]
 mod point;
+mod residency;
 #[cfg(feature = "sql")]
 mod scan;
 #[cfg(feature = "sql")]
@@ -72,6 +73,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &point::Point,
         &floor::Floor,
         &emulation::Emulation,
+        &residency::Residency,
     ]
 }
 
