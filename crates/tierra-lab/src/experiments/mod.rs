@@ -3,6 +3,7 @@
 //! An experiment measures rows. What they promise ([`Experiment::bars`]) and how they are shown
 //! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
 
+mod elision;
 mod emulation;
 mod floor;
 #[cfg(feature = "sql")]
@@ -73,6 +74,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &point::Point,
         &floor::Floor,
         &emulation::Emulation,
+        &elision::Elision,
         &residency::Residency,
     ]
 }
