@@ -34,6 +34,8 @@ pub enum Unit {
     PerSecond,
     /// A plain ratio.
     Ratio,
+    /// A plain number of things.
+    Count,
 }
 
 impl Unit {
@@ -54,6 +56,7 @@ impl Unit {
                 ("thousand million/s", 1e9),
             ],
             Unit::Ratio => &[("times", 1.0)],
+            Unit::Count => &[("number", 1.0)],
         };
         let fitting = ladder.iter().rev().find(|(_, size)| typical >= *size);
         *fitting.unwrap_or(&ladder[0])

@@ -5,6 +5,7 @@
 
 mod elision;
 mod emulation;
+mod fig1;
 mod floor;
 #[cfg(feature = "sql")]
 mod load;
@@ -74,6 +75,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &point::Point,
         &floor::Floor,
         &emulation::Emulation,
+        &fig1::Fig1,
         &elision::Elision,
         &residency::Residency,
     ]

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "sql")]
 pub mod bitpacking;
+pub mod coroutines;
 #[cfg(feature = "sql")]
 pub mod datafusion;
 #[cfg(feature = "sql")]
