@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 
 use tierra_memory::{Budget, Durability, MediumKind, Pool, PoolOptions, Speed, Topology};
 
+use crate::calibration::Calibration;
 use crate::catalog::Catalog;
 use crate::directory;
 use crate::error::{OpenError, TableError};
@@ -127,7 +128,8 @@ impl Database {
             source,
         })?;
         let (requests, queue) = channel();
-        let storage = Storage::new(pool, budget, threads, requests, lock);
+        let calibration = Calibration::of(dir);
+        let storage = Storage::new(pool, budget, threads, calibration, requests, lock);
         let mut logs = HashMap::new();
         let mut tables = Vec::new();
         for table in opened {

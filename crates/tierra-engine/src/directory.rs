@@ -4,6 +4,7 @@
 //! DIR/LOCK       locked while open; the holder's process id
 //! DIR/far.pool   the far tier's pool, or
 //! DIR/far.path   the path of that pool where it lies elsewhere (tmpfs, a DAX file system)
+//! DIR/calibration  group sizes measured on this machine, if somebody did
 //! ```
 //!
 //! Invariant: a directory that is refused is left as it was found.

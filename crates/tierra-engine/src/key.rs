@@ -154,7 +154,8 @@ pub(crate) struct KeyColumns {
 }
 
 impl KeyColumns {
-    pub(crate) fn of(spec: &TableSpec) -> Option<Self> {
+    /// `size` of its look-ups take turns.
+    pub(crate) fn of(spec: &TableSpec, size: GroupSize) -> Option<Self> {
         let columns = spec.primary_key.clone();
         let types = columns
             .iter()
@@ -163,7 +164,7 @@ impl KeyColumns {
         (!columns.is_empty()).then_some(Self {
             columns,
             types,
-            gate: Gate::new(GroupSize::DEFAULT),
+            gate: Gate::new(size),
         })
     }
 

@@ -40,6 +40,7 @@
 //! Methods that write block until the writer has answered: call them from async code through
 //! `spawn_blocking`.
 
+mod calibration;
 mod catalog;
 mod cells;
 mod column_source;
@@ -69,6 +70,7 @@ mod tail;
 mod version;
 mod writer;
 
+pub use calibration::{CALIBRATION_STEPS, CalibrateError, Calibration, CalibrationError};
 pub use column_source::ColumnSource;
 pub use database::{Database, DatabaseOptions, TierInfo};
 pub use error::{

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 
 use tierra_memory::{Budget, Pool};
 
+use crate::calibration::Calibration;
 use crate::error::StorageError;
 use crate::lock::DirectoryLock;
 use crate::writer::Request;
@@ -23,6 +24,8 @@ pub(crate) struct Storage {
     pub(crate) budget: Budget,
     /// Threads that a load encodes with.
     pub(crate) threads: NonZeroUsize,
+    /// How many look-ups take turns.
+    pub(crate) calibration: Calibration,
     requests: Sender<Request>,
     closing: AtomicBool,
     _lock: DirectoryLock,
@@ -33,6 +36,7 @@ impl Storage {
         pool: Arc<Pool>,
         budget: Budget,
         threads: NonZeroUsize,
+        calibration: Calibration,
         requests: Sender<Request>,
         lock: DirectoryLock,
     ) -> Arc<Self> {
@@ -40,6 +44,7 @@ impl Storage {
             pool,
             budget,
             threads,
+            calibration,
             requests,
             closing: AtomicBool::new(false),
             _lock: lock,

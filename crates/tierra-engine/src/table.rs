@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use arc_swap::ArcSwap;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use tierra_interleave::GroupSize;
 
 use crate::dictionaries::TableDictionaries;
 use crate::encode::slice_bytes;
@@ -62,13 +61,13 @@ impl Table {
         Arc::new(Self {
             id,
             input: Input::new(spec.clone(), schema.clone()),
-            key: KeyColumns::of(&spec),
+            key: KeyColumns::of(&spec, storage.calibration.key),
             dictionaries: TableDictionaries::new(&version.dictionaries),
             spec,
             schema,
             current: ArcSwap::from_pointee(version),
             gate: Arc::default(),
-            cell_gate: tierra_interleave::Gate::new(GroupSize::DEFAULT),
+            cell_gate: tierra_interleave::Gate::new(storage.calibration.cell),
             next_segment_id: AtomicU32::new(next_segment_id),
             dropped: AtomicBool::new(false),
             storage,

@@ -66,6 +66,9 @@ pub(crate) enum CommandError {
     /// The machine's memory could not be explored or measured.
     #[error("{0}")]
     Tiers(String),
+    /// Group sizes could not be measured.
+    #[error(transparent)]
+    Calibrate(#[from] Box<tierra_engine::CalibrateError>),
     /// The demo may not use its directory.
     #[error(
         "{} is not empty and was not made by the demo: remove it, or choose another with --dir",

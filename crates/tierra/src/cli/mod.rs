@@ -3,6 +3,7 @@
 //! Results go to standard output, everything about them (progress, errors) to standard error.
 //! Exit status: 0 if all went well, 1 on an error, 2 on a wrong command line, 130 after Ctrl-C.
 
+mod calibrate;
 mod csv;
 mod demo;
 mod error;
@@ -46,6 +47,8 @@ enum Command {
     Load(load::Arguments),
     /// Show and measure the memory of this machine
     Tiers(tiers::Arguments),
+    /// Measure how many look-ups should take turns on this machine, for a database
+    Calibrate(calibrate::Arguments),
 }
 
 /// Runs the command that the process was started with.
@@ -61,6 +64,7 @@ pub(crate) fn main() -> ExitCode {
                     Command::Generate(arguments) => generate::run(&arguments).await,
                     Command::Load(arguments) => load::run(&arguments).await,
                     Command::Tiers(arguments) => tiers::run(&arguments),
+                    Command::Calibrate(arguments) => calibrate::run(&arguments),
                 }
             });
             // A query that was stopped may still be in the middle of a batch: no reason to wait.

@@ -4,8 +4,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tierra::{Database, Options};
+use tierra_engine::Calibration;
 
 use super::{CommandError, units::Bytes};
+
+/// Says why group sizes that were measured for a database are not used.
+fn warn_of_calibration(dir: &Path) {
+    if let Err(error) = Calibration::read(dir) {
+        eprintln!("warning: {error}");
+    }
+}
 
 /// How to open a database.
 #[derive(Args, Clone, Debug, Default)]
@@ -25,12 +33,16 @@ pub(crate) struct OpenOptions {
 impl OpenOptions {
     /// The database in `dir`, which is there.
     pub(crate) fn open(&self, dir: &Path) -> Result<Database, CommandError> {
-        Ok(self.options().open(dir)?)
+        let database = self.options().open(dir)?;
+        warn_of_calibration(dir);
+        Ok(database)
     }
 
     /// The database in `dir`, created where there is none.
     pub(crate) fn open_or_create(&self, dir: &Path) -> Result<Database, CommandError> {
-        Ok(self.options().open_or_create(dir)?)
+        let database = self.options().open_or_create(dir)?;
+        warn_of_calibration(dir);
+        Ok(database)
     }
 
     /// The same, with a near-memory budget unless one was asked for.

@@ -3,7 +3,13 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 const ROWS: &str = "{prefix:12} [{bar:32}] {human_pos}/{human_len} rows  {per_sec}  {eta} left";
+const STEPS: &str = "{prefix:12} [{bar:32}] {pos}/{len}  {eta} left";
 const BYTES: &str = "{prefix:12} [{bar:32}] {bytes}/{total_bytes}  {msg}  {eta} left";
+
+/// A bar over `steps` steps of a command.
+pub(crate) fn steps_bar(command: &str, steps: u64) -> ProgressBar {
+    bar(command, steps, STEPS)
+}
 
 /// A bar over `rows` rows of `table`.
 pub(crate) fn rows_bar(table: &str, rows: u64) -> ProgressBar {

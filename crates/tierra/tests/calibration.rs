@@ -1,0 +1,45 @@
+//! The promise of `tierra calibrate`: what it measured is kept beside the database, and a file that
+//! this machine did not write does no harm.
+
+mod binary;
+
+use std::fs;
+
+use binary::tierra;
+
+#[test]
+fn a_calibration_is_kept_and_a_wrong_one_is_warned_of_and_ignored() {
+    let scratch = tempfile::tempdir().unwrap();
+    let db = scratch.path().join("db");
+    let dir = db.to_str().unwrap();
+    tierra(["calibrate", "--db", dir]).with_error(&[dir]);
+    tierra([
+        "sql",
+        "--create",
+        "--db",
+        dir,
+        "-c",
+        "CREATE TABLE t (id INTEGER PRIMARY KEY)",
+    ])
+    .well();
+
+    let said = tierra(["calibrate", "--db", dir]).well().out;
+    let path = db.join("calibration");
+    assert!(said.contains(path.to_str().unwrap()), "{said}");
+    let names = |entry: Result<fs::DirEntry, _>| entry.unwrap().file_name().into_string().unwrap();
+    let mut left: Vec<String> = fs::read_dir(&db).unwrap().map(names).collect();
+    left.sort();
+    assert_eq!(left, ["LOCK", "calibration", "far.pool"]);
+    let count = || tierra(["sql", "--db", dir, "-c", "SELECT COUNT(*) FROM t"]).well();
+    assert_eq!(count().err, "");
+
+    let whole = fs::read_to_string(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let warned = count().err;
+    assert!(
+        warned.contains("warning: ignoring the calibration"),
+        "{warned}"
+    );
+    assert_eq!(warned.lines().count(), 1, "once: {warned}");
+    assert!(warned.contains("tierra calibrate"), "{warned}");
+}
