@@ -27,6 +27,8 @@ const OPTANE: FarMemory = FarMemory {
     everywhere: true,
     ..FarMemory::OPTANE
 };
+/// Searches for [`SEARCHES`] fresh keys, each of which loads half a dozen lines that are not cached yet.
+const CACHE_FILLS: usize = 32;
 /// Loads that a replay has under way, as many as a group. How many of them miss at a time is the
 /// processor's affair, or the model's.
 const REPLAYED: usize = MAX_LANES;
@@ -38,6 +40,8 @@ pub(super) enum Way {
     Std,
     /// The async loop, run plain: the paper's Baseline.
     Plain,
+    /// The same, named as the lower bound that it is on emulated memory.
+    PlainOverlapping,
     /// The async loop, interleaved.
     Async(GroupSize),
     /// The same as a chain of loads, interleaved.
@@ -58,6 +62,7 @@ impl Way {
         match self {
             Way::Std => "slice::binary_search",
             Way::Plain => "plain",
+            Way::PlainOverlapping => "plain, lower bound",
             Way::Async(_) => "async loop",
             Way::Walk(_) => "walk",
             Way::ByHand(_) => "by hand",
@@ -69,7 +74,7 @@ impl Way {
 
     pub(super) fn group(self) -> Option<GroupSize> {
         match self {
-            Way::Std | Way::Plain | Way::Batch => None,
+            Way::Std | Way::Plain | Way::PlainOverlapping | Way::Batch => None,
             Way::Async(group)
             | Way::Walk(group)
             | Way::ByHand(group)
@@ -135,16 +140,26 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// Fills the modelled cache, which another setting has emptied and which one contender by itself would
+    /// take many rounds to fill.
+    pub(super) fn fill_cache(&mut self, memory: Memory) -> Result<(), LabError> {
+        slow(memory.setting())?;
+        for _ in 0..CACHE_FILLS {
+            let keys = self.fresh(SEARCHES);
+            self.search(Way::Walk(GroupSize::DEFAULT), &keys)?;
+        }
+        slow(None)
+    }
+
     /// The samples of every contender.
     pub(super) fn measure(
         &mut self,
-        keys: Keys,
-        contenders: &[(Memory, What)],
+        contenders: &[(Memory, Keys, What)],
         rounds: usize,
     ) -> Result<Vec<Vec<u64>>, LabError> {
         let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
         for turn in turns(contenders.len(), rounds) {
-            let (memory, what) = contenders[turn.contender];
+            let (memory, keys, what) = contenders[turn.contender];
             let time = self.turn(keys, memory, what)?;
             if !turn.is_warm_up() {
                 samples[turn.contender].push(time.as_nanos() as u64);
@@ -154,19 +169,15 @@ impl<'a> Bench<'a> {
     }
 
     fn turn(&mut self, keys: Keys, memory: Memory, what: What) -> Result<Duration, LabError> {
-        let far = match memory {
-            Memory::Near => None,
-            Memory::Optane => Some(OPTANE),
-        };
-        let slowed = |far| emulation::set(far).by("the lab", "asking for emulation");
+        let far = memory.setting();
         match what {
             What::Search(way) => {
                 let (before, keys) = (self.draw(keys), self.draw(keys));
-                slowed(far)?;
+                slow(far)?;
                 let time = self
                     .search(way, &before)
                     .and_then(|_| self.search(way, &keys));
-                slowed(None)?;
+                slow(None)?;
                 time
             }
             What::Many(way) => {
@@ -176,11 +187,11 @@ impl<'a> Bench<'a> {
             What::Cached(way) => {
                 let few = self.fresh(CACHED_KEYS);
                 let keys: Vec<u32> = few.into_iter().cycle().take(SEARCHES).collect();
-                slowed(far)?;
+                slow(far)?;
                 // Once to bring the lines in.
                 self.search(way, &keys[..CACHED_KEYS])?;
                 let time = self.search(way, &keys);
-                slowed(None)?;
+                slow(None)?;
                 time
             }
             What::Replay { tree } => {
@@ -190,10 +201,10 @@ impl<'a> Bench<'a> {
                     Way::Walk(GroupSize::DEFAULT)
                 };
                 let before = self.fresh(SEARCHES);
-                slowed(far)?;
+                slow(far)?;
                 let searched = self.search(way, &before);
                 let time = self.traces[usize::from(tree)].replay(REPLAYED);
-                slowed(None)?;
+                slow(None)?;
                 searched?;
                 let keys = self.fresh(SEARCHES);
                 let (searched, trace) = record(|| self.search(way, &keys));
@@ -217,7 +228,7 @@ impl<'a> Bench<'a> {
                     *rank = sorted.binary_search(key).unwrap_or(usize::MAX);
                 }
             }
-            Way::Plain => in_mode!(Execution::Plain, M => {
+            Way::Plain | Way::PlainOverlapping => in_mode!(Execution::Plain, M => {
                 map_into(GroupSize::DEFAULT, keys, |cx: Cx<M>, &key| search(cx, sorted, key), out);
             }),
             Way::Async(group) => in_mode!(HIDING, M => {
@@ -261,9 +272,27 @@ impl<'a> Bench<'a> {
     }
 }
 
+impl Memory {
+    fn setting(self) -> Option<FarMemory> {
+        match self {
+            Memory::Near => None,
+            Memory::Optane => Some(OPTANE),
+            Memory::OptaneOverlapping => Some(OPTANE.plain_lower_bound()),
+        }
+    }
+}
+
+/// Emulates that far memory from now on, or none.
+fn slow(far: Option<FarMemory>) -> Result<(), LabError> {
+    emulation::set(far).by("the lab", "asking for emulation")
+}
+
 /// The contenders of one memory, groups swept. Whether the C++ peer is there, and whether replays are
 /// taken.
 pub(super) fn contenders(memory: Memory, groups: &[usize], peer: bool, replays: bool) -> Vec<What> {
+    if memory == Memory::OptaneOverlapping {
+        return vec![What::Search(Way::PlainOverlapping)];
+    }
     let sizes = || groups.iter().copied().filter_map(GroupSize::new);
     let mut ways = vec![Way::Plain];
     ways.extend(sizes().map(Way::Async));
