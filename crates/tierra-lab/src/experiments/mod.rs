@@ -6,6 +6,7 @@
 mod elision;
 mod emulation;
 mod fig1;
+mod fig2;
 mod floor;
 #[cfg(feature = "sql")]
 mod load;
@@ -76,6 +77,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &floor::Floor,
         &emulation::Emulation,
         &fig1::Fig1,
+        &fig2::Fig2,
         &elision::Elision,
         &residency::Residency,
     ]
