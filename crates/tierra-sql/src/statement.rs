@@ -5,6 +5,7 @@
 //! and the planner then see a short statement. Numbers with more digits than a double become calls
 //! that carry their text (see [`crate::rules`]).
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -94,6 +95,9 @@ impl Parsed {
         };
         if let ast::Statement::Insert(insert) = inner {
             mark_casts(insert);
+            if let Some(source) = &mut insert.source {
+                name_twins(source.body.as_mut());
+            }
         }
         let is_suspect = |token: &TokenWithSpan| match &token.token {
             Token::Number(digits, _) => may_be_long(digits),
@@ -181,6 +185,31 @@ fn mark_casts(insert: &mut ast::Insert) {
                 **expr = inner;
             }
         }
+    }
+}
+
+/// Names every expression of a select list that stands there twice: the planner wants its columns to
+/// differ by name, and nobody sees the names of what is inserted.
+fn name_twins(source: &mut ast::SetExpr) {
+    match source {
+        ast::SetExpr::Select(select) => {
+            let mut seen = HashSet::new();
+            for (place, item) in select.projection.iter_mut().enumerate() {
+                if let ast::SelectItem::UnnamedExpr(expr) = item
+                    && !seen.insert(expr.to_string())
+                {
+                    *item = ast::SelectItem::ExprWithAlias {
+                        expr: expr.clone(),
+                        alias: ast::Ident::new(format!("column {place}")),
+                    };
+                }
+            }
+        }
+        ast::SetExpr::SetOperation { left, right, .. } => {
+            name_twins(left);
+            name_twins(right);
+        }
+        _ => {}
     }
 }
 
