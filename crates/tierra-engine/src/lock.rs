@@ -66,3 +66,29 @@ impl DirectoryLock {
         writeln!(self.file, "{}", std::process::id())
     }
 }
+impl Drop for DirectoryLock {
+    /// Closing the file is not enough: a process that another thread is about to start has a copy of
+    /// the descriptor until it runs its own program, and with it the lock.
+    fn drop(&mut self) {
+        if let Err(error) = flock(&self.file, FlockOperation::Unlock) {
+            tracing::warn!(%error, "the database directory stays locked until the process ends");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_with_its_holder_whoever_else_has_the_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = DirectoryLock::acquire(dir.path()).unwrap();
+        let inherited = lock.file.try_clone().unwrap();
+        let refused = DirectoryLock::acquire(dir.path());
+        assert!(matches!(refused, Err(OpenError::Locked { .. })));
+        drop(lock);
+        DirectoryLock::acquire(dir.path()).unwrap();
+        drop(inherited);
+    }
+}

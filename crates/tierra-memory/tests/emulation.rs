@@ -92,7 +92,8 @@ fn far_lookups_wait_near_ones_do_not_and_answers_agree() {
     }
     {
         let _on = emulate("latency=2ms,cache=1MiB");
-        assert!(walk_all(lines(&far), Execution::Plain, 8).1 >= 60 * MS);
+        // The walks meet: 21 different lines.
+        assert!(walk_all(lines(&far), Execution::Plain, 8).1 >= 42 * MS);
         let (_, again) = walk_all(lines(&far), Execution::Plain, 8);
         assert!(again < 10 * MS, "cached by now: {again:?}");
     }

@@ -315,3 +315,13 @@ fn sync_directory(path: &Path) -> io::Result<()> {
         .filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
+
+impl Drop for Pool {
+    /// Closing the file is not enough: a process that another thread is about to start has a copy of
+    /// the descriptor until it runs its own program, and with it the lock.
+    fn drop(&mut self) {
+        if let Err(error) = flock(&self.file, FlockOperation::Unlock) {
+            tracing::warn!(pool = %self.path.display(), %error, "stays locked until the process ends");
+        }
+    }
+}
