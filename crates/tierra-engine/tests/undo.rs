@@ -5,7 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Int32Array, RecordBatch};
-use support::{all_rows, options, rows, sorted, spec};
+use support::{NOTE, all_rows, options, rows, sorted, spec};
+use tierra_column::Encoding;
 use tierra_engine::{
     AppendError, Database, DatabaseOptions, InputError, LoadError, StorageError, Table,
 };
@@ -250,4 +251,26 @@ fn of_two_tables_begun_with_one_name_the_first_committed_stays() {
     drop((again, after, first, second, third, database));
     let database = Database::open(&dir, &options()).unwrap();
     assert_eq!(database.tables(), ["t", "u"]);
+}
+
+/// A key that is stored already is noticed at the commit, when every value has its code.
+#[test]
+fn a_load_that_is_refused_at_its_commit_leaves_no_codes() {
+    let used = [true, false].map(|refused| {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Database::create(&dir.path().join("db"), &options()).unwrap();
+        let mut spec = spec("t", vec![0]);
+        spec.columns[NOTE].encoding = Some(Encoding::Dictionary);
+        let table = database.create_table(spec).unwrap();
+        load(&table, 0..100_000).unwrap();
+        if refused {
+            let error = load(&table, 99_999..300_000).unwrap_err();
+            assert!(matches!(error, LoadError::DuplicateKey(_)), "{error}");
+        }
+        // What is committed next would bring along every code that had been given out.
+        load(&table, 100_000..170_000).unwrap();
+        assert_eq!(all_rows(&table), rows(0..170_000));
+        used_bytes(&database)
+    });
+    assert_eq!(used[0], used[1], "with the refused load, and without");
 }

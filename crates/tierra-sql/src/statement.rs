@@ -93,7 +93,7 @@ impl Parsed {
         let Some(inner) = sql_of(statement) else {
             return;
         };
-        if let ast::Statement::Insert(insert) = inner {
+        if let ast::Statement::Insert(insert) = prepared(inner) {
             mark_casts(insert);
             if let Some(source) = &mut insert.source {
                 name_twins(source.body.as_mut());
@@ -157,6 +157,14 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
 }
 
 /// The statement of SQL's own, where it is one or the explanation of one.
+/// What a PREPARE prepares; any other statement itself.
+fn prepared(statement: &mut ast::Statement) -> &mut ast::Statement {
+    match statement {
+        ast::Statement::Prepare { statement, .. } => prepared(statement),
+        other => other,
+    }
+}
+
 fn sql_of(statement: &mut Statement) -> Option<&mut ast::Statement> {
     match statement {
         Statement::Statement(inner) => Some(inner),
@@ -174,7 +182,10 @@ fn mark_casts(insert: &mut ast::Insert) {
     let ast::SetExpr::Values(values) = source.body.as_mut() else {
         return;
     };
-    for cell in values.rows.iter_mut().flat_map(|row| &mut row.content) {
+    for mut cell in values.rows.iter_mut().flat_map(|row| &mut row.content) {
+        while let Expr::Nested(inner) = cell {
+            cell = inner;
+        }
         if let Expr::Cast { expr, .. } = cell {
             let value = std::mem::replace(expr.as_mut(), Expr::Value(ast::Value::Null.into()));
             let mut inner = cell.clone();

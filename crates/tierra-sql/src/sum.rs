@@ -298,8 +298,12 @@ impl Accumulator for DistinctTotal {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         match self.values.state()?.as_slice() {
             [ScalarValue::List(values)] if values.len() == 1 => {
-                self.total.update_batch(&[values.value(0)])?;
-                self.total.evaluate()
+                // A window whose frame grows asks again and again, of all values each time.
+                let values = [values.value(0)];
+                self.total.update_batch(&values)?;
+                let sum = self.total.evaluate();
+                self.total.retract_batch(&values)?;
+                sum
             }
             _ => internal_err!("the distinct values of a sum are one list"),
         }

@@ -30,12 +30,22 @@ pub(crate) struct Load {
 }
 
 impl Writer {
-    pub(super) fn commit_load(&mut self, load: Load) -> Result<(), LoadError> {
+    /// Publishes a load. One that fails leaves no codes in the dictionaries, either.
+    pub(super) fn commit_load(&mut self, mut load: Load) -> Result<(), LoadError> {
+        let (table, pass) = (load.table.clone(), load.pass.take());
+        let committed = self.commit_rows(load);
+        if let (Err(_), Some(pass)) = (&committed, pass) {
+            pass.undo(|| table.dictionaries().reset(&table.current().dictionaries));
+        }
+        committed
+    }
+
+    fn commit_rows(&mut self, load: Load) -> Result<(), LoadError> {
         let Load {
             table,
             segments,
             keys,
-            pass: _pass,
+            pass: _,
         } = load;
         let mut entry = TableEntry::clone(&*self.entry(&table)?);
         let current = table.current();

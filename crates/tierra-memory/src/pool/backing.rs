@@ -17,7 +17,8 @@ pub(super) fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, from.max(was_bytes), to),
         result => result.map_err(io::Error::from),
     };
-    if result.is_err() && file.metadata()?.len() > was_bytes {
+    // Only what was to extend it: others may have extended it meanwhile.
+    if result.is_err() && to > was_bytes && file.metadata()?.len() > was_bytes {
         file.set_len(was_bytes)?;
     }
     result

@@ -4,7 +4,6 @@
 //! other types have no empty value, so there it is NULL as well. Where the table is new, its types
 //! are those that every record of a sample at the beginning of the file fits.
 
-use std::fs::File;
 use std::str::Utf8Error;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -16,7 +15,7 @@ use tierra_engine::{ColumnSpec, TableSpec};
 
 use super::csv_field::{BadField, FieldBuilder, Guess};
 use super::csv_records::{Record, RecordError, Records};
-use super::{LoadError, Source, Target, columns};
+use super::{LoadError, SharedFile, Source, Target, columns};
 use crate::table::logical_type;
 
 /// Records from which types are inferred.
@@ -35,19 +34,16 @@ pub(super) fn load(
     target: &mut Target<'_>,
     delimiter: u8,
 ) -> Result<(), LoadError> {
-    let names = header(source, delimiter)?;
-    let sampled = match target.is_new() {
-        true => Some(inferred(source, delimiter, target.name, &names)?),
-        false => None,
-    };
-    let sampled = || Ok(sampled.expect("types are inferred for a new table"));
-    let schema = target.begin(source, sampled)?;
+    let file = source.file()?;
+    let names = header(source, &file, delimiter)?;
+    let name = target.name;
+    let schema = target.begin(source, || inferred(source, &file, delimiter, name, &names))?;
     let places = columns::matched(source.path, &names, target.name, &schema)?;
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel::<Message>(QUEUE);
-        let names = &names;
+        let (names, file) = (&names, &file);
         scope.spawn(move || {
-            if let Err(error) = parse(source, delimiter, names, &places, &schema, &send) {
+            if let Err(error) = parse(source, file, delimiter, names, &places, &schema, &send) {
                 // A receiver that is gone has an error of its own.
                 let _ = send.send(Err(error));
             }
@@ -64,17 +60,22 @@ pub(super) fn load(
 struct Reader<'a> {
     source: &'a Source<'a>,
     names: &'a [String],
-    records: Records<File>,
+    records: Records<SharedFile>,
     record: Record,
 }
 
 impl<'a> Reader<'a> {
     /// Before the header if there are no `names` yet, else behind it.
-    fn open(source: &'a Source<'a>, delimiter: u8, names: &'a [String]) -> Result<Self, LoadError> {
+    fn open(
+        source: &'a Source<'a>,
+        file: &SharedFile,
+        delimiter: u8,
+        names: &'a [String],
+    ) -> Result<Self, LoadError> {
         let mut reader = Self {
             source,
             names,
-            records: Records::new(source.file()?, delimiter),
+            records: Records::new(file.clone(), delimiter),
             record: Record::default(),
         };
         if !names.is_empty() {
@@ -121,8 +122,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn header(source: &Source<'_>, delimiter: u8) -> Result<Vec<String>, LoadError> {
-    let mut reader = Reader::open(source, delimiter, &[])?;
+fn header(source: &Source<'_>, file: &SharedFile, delimiter: u8) -> Result<Vec<String>, LoadError> {
+    let mut reader = Reader::open(source, file, delimiter, &[])?;
     if !reader.next_record()? {
         return Err(LoadError::NoHeader {
             file: source.path.to_path_buf(),
@@ -140,11 +141,12 @@ fn header(source: &Source<'_>, delimiter: u8) -> Result<Vec<String>, LoadError> 
 /// A table whose types fit the sample.
 fn inferred(
     source: &Source<'_>,
+    file: &SharedFile,
     delimiter: u8,
     table: &str,
     names: &[String],
 ) -> Result<TableSpec, LoadError> {
-    let mut reader = Reader::open(source, delimiter, names)?;
+    let mut reader = Reader::open(source, file, delimiter, names)?;
     let mut guesses = vec![Guess::default(); names.len()];
     for _ in 0..SAMPLE_RECORDS {
         if !reader.next_row()? {
@@ -200,13 +202,14 @@ fn shown(field: &[u8]) -> String {
 /// Parse every record into batches of the table's columns; `places` says which field each is.
 fn parse(
     source: &Source<'_>,
+    file: &SharedFile,
     delimiter: u8,
     names: &[String],
     places: &[usize],
     schema: &SchemaRef,
     send: &SyncSender<Message>,
 ) -> Result<(), LoadError> {
-    let mut reader = Reader::open(source, delimiter, names)?;
+    let mut reader = Reader::open(source, file, delimiter, names)?;
     let types: Vec<LogicalType> = (0..places.len())
         .map(|column| logical_type(schema, column))
         .collect();

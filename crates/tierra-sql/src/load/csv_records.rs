@@ -16,6 +16,8 @@ use std::ops::Range;
 const BUFFER_BYTES: usize = 1 << 18;
 /// A longer record is taken for one whose closing quote is missing, before it takes all memory.
 const RECORD_MOST_BYTES: usize = 1 << 28;
+/// And this many fields: as many names as a table has columns, and then some.
+const FIELDS_MOST: usize = 1 << 17;
 
 /// One field of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +148,12 @@ impl<R: Read> Records<R> {
                 self.plain_field(record)?
             };
             record.fields.push((start..record.text.len(), quoted));
+            if record.fields.len() > FIELDS_MOST {
+                return Err(RecordError::Malformed {
+                    place: record.fields.len() - 1,
+                    fault: "its record has more fields than a table can have columns",
+                });
+            }
             match end {
                 Some(byte) if byte == self.delimiter => self.at += 1,
                 None => return Ok(true),

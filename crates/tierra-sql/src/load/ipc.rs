@@ -1,20 +1,19 @@
 //! Arrow IPC, as files with a footer and as streams.
 
-use std::fs::File;
 use std::io::BufReader;
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 
-use super::{LoadError, Source, Target, columns, spec_of_file};
+use super::{LoadError, SharedFile, Source, Target, columns, spec_of_file};
 
 pub(super) fn load(source: &Source<'_>, target: &mut Target<'_>) -> Result<(), LoadError> {
     let file = source.file()?;
-    match FileReader::try_new_buffered(file, None) {
+    match FileReader::try_new_buffered(file.clone(), None) {
         Ok(reader) => read(source, target, reader),
-        Err(not_a_file) => match StreamReader::try_new(BufReader::new(source.file()?), None) {
-            Ok(reader) => read::<StreamReader<BufReader<File>>>(source, target, reader),
+        Err(not_a_file) => match StreamReader::try_new(BufReader::new(file), None) {
+            Ok(reader) => read::<StreamReader<BufReader<SharedFile>>>(source, target, reader),
             Err(_) => Err(source.damaged(not_a_file)),
         },
     }
@@ -26,7 +25,7 @@ fn read<R: RecordBatchReader + Iterator<Item = Result<RecordBatch, ArrowError>>>
     reader: R,
 ) -> Result<(), LoadError> {
     let (file, table) = (reader.schema(), target.name);
-    let schema = target.begin(source, || spec_of_file(table, &file))?;
+    let schema = target.begin(source, || spec_of_file(source, table, &file))?;
     let names: Vec<String> = file
         .fields()
         .iter()

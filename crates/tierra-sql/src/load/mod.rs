@@ -11,6 +11,7 @@ mod csv_field;
 mod csv_records;
 mod ipc;
 mod parquet;
+mod shared_file;
 
 use std::fs::File;
 use std::io::Read;
@@ -23,6 +24,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use tierra_column::Encoding;
 use tierra_engine::{ColumnSource, ColumnsError, Database, Loader, TableSpec};
 
+use self::shared_file::SharedFile;
 use crate::ddl::spec_of_schema;
 use crate::error::DefinitionError;
 
@@ -245,8 +247,11 @@ impl<'a> Source<'a> {
         })
     }
 
-    fn file(&self) -> Result<File, LoadError> {
-        File::open(self.path).map_err(|error| self.unreadable(error))
+    /// Opens the file. A load does so once, and reads what it opened however often it needs to.
+    fn file(&self) -> Result<SharedFile, LoadError> {
+        File::open(self.path)
+            .and_then(SharedFile::new)
+            .map_err(|error| self.unreadable(error))
     }
 
     fn format(&self) -> Result<Format, LoadError> {
@@ -338,16 +343,11 @@ struct Opened {
 }
 
 impl Target<'_> {
-    /// Whether there is no table yet, and none made of an earlier file.
-    fn is_new(&self) -> bool {
-        self.opened.is_none() && self.database.table(self.name).is_none()
-    }
-
     /// The schema of the table, or of a new one described by `spec`.
     fn begin(
         &mut self,
         source: &Source<'_>,
-        spec: impl FnOnce() -> Result<TableSpec, DefinitionError>,
+        spec: impl FnOnce() -> Result<TableSpec, LoadError>,
     ) -> Result<SchemaRef, LoadError> {
         if let Some(opened) = &self.opened {
             return Ok(Arc::clone(&opened.schema));
@@ -355,11 +355,7 @@ impl Target<'_> {
         let (table, created) = match self.database.table(self.name) {
             Some(found) => (found, false),
             None => {
-                let spec = spec().map_err(|error| LoadError::Definition {
-                    file: source.path.to_path_buf(),
-                    source: error,
-                })?;
-                let begun = self.database.begin_table(spec);
+                let begun = self.database.begin_table(spec()?);
                 (begun.map_err(|error| source.refused(error))?, true)
             }
         };
@@ -447,6 +443,9 @@ fn named(sources: &[Source<'_>]) -> PathBuf {
 }
 
 /// A table for the columns of a file.
-fn spec_of_file(table: &str, schema: &Schema) -> Result<TableSpec, DefinitionError> {
-    spec_of_schema(table.to_string(), schema)
+fn spec_of_file(source: &Source<'_>, table: &str, schema: &Schema) -> Result<TableSpec, LoadError> {
+    spec_of_schema(table.to_string(), schema).map_err(|error| LoadError::Definition {
+        file: source.path.to_path_buf(),
+        source: error,
+    })
 }

@@ -16,24 +16,28 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tierra_engine::ColumnSource;
 
-use super::{LoadError, Source, Target, columns, spec_of_file};
+use super::{LoadError, SharedFile, Source, Target, columns, spec_of_file};
 
 /// Rows decoded at a time: few enough that the allocator hands the same pages out again.
 const BATCH_ROWS: usize = 1 << 14;
 
 pub(super) fn load(source: &Source<'_>, target: &mut Target<'_>) -> Result<(), LoadError> {
-    let metadata = ArrowReaderMetadata::load(&source.file()?, ArrowReaderOptions::new())
+    let shared = source.file()?;
+    let metadata = ArrowReaderMetadata::load(&shared, ArrowReaderOptions::new())
         .map_err(|error| source.damaged(error))?;
     let metadata = with_string_views(source, metadata)?;
     let (file, table) = (Arc::clone(metadata.schema()), target.name);
-    let schema = target.begin(source, || spec_of_file(table, &file))?;
+    let schema = target.begin(source, || spec_of_file(source, table, &file))?;
     let names: Vec<String> = file
         .fields()
         .iter()
         .map(|field| field.name().clone())
         .collect();
     let places = columns::matched(source.path, &names, table, &schema)?;
-    target.push_columns(source, &Columns::new(source, metadata, places, &schema)?)
+    target.push_columns(
+        source,
+        &Columns::new(source, shared, metadata, places, &schema)?,
+    )
 }
 
 /// The same file with strings decoded as views, the form in which tables take them: no copy.
@@ -68,6 +72,7 @@ struct RowGroup {
 /// The columns of a file that a table takes, in the table's order.
 struct Columns<'a> {
     source: &'a Source<'a>,
+    file: SharedFile,
     metadata: ArrowReaderMetadata,
     /// A schema of one column for each.
     schemas: Vec<SchemaRef>,
@@ -82,6 +87,7 @@ struct Columns<'a> {
 impl<'a> Columns<'a> {
     fn new(
         source: &'a Source<'a>,
+        file: SharedFile,
         metadata: ArrowReaderMetadata,
         places: Vec<usize>,
         schema: &Schema,
@@ -95,16 +101,27 @@ impl<'a> Columns<'a> {
         let mut groups = Vec::with_capacity(metadata.metadata().num_row_groups());
         let mut first_row = 0_u64;
         for group in metadata.metadata().row_groups() {
+            let rows = count(group.num_rows())?;
             let mut bytes = vec![(0, 0); places.len()];
             for (mask, (unpacked, stored)) in masks.iter().zip(&mut bytes) {
                 // More than one for nested columns only.
                 for leaf in (0..group.num_columns()).filter(|leaf| mask.leaf_included(*leaf)) {
+                    let chunk = group.column(leaf);
+                    // A footer has no checksum, and what it claims is planned for before a page is
+                    // read.
+                    let is_flat = chunk.column_descr().max_rep_level() == 0;
+                    if is_flat && chunk.num_values() != group.num_rows() {
+                        let values = chunk.num_values();
+                        return Err(source.damaged(format!(
+                            "a row group of {rows} rows has {values} values in a column"
+                        )));
+                    }
                     *unpacked += count(group.column(leaf).uncompressed_size())?;
                     *stored += count(group.column(leaf).compressed_size())?;
                 }
             }
             let end = first_row
-                .checked_add(count(group.num_rows())?)
+                .checked_add(rows)
                 .ok_or_else(|| source.damaged("its row groups have more than 2^64 rows"))?;
             groups.push(RowGroup {
                 rows: first_row..end,
@@ -121,6 +138,7 @@ impl<'a> Columns<'a> {
         Ok(Self {
             source,
             stored_bytes: stored.map(|(_, stored)| stored).sum(),
+            file,
             metadata,
             schemas,
             masks,
@@ -185,7 +203,7 @@ impl ColumnSource for Columns<'_> {
             .get(groups.start)
             .map_or(0, |group| group.rows.start);
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(
-            self.source.file()?,
+            self.file.clone(),
             self.metadata.clone(),
         )
         .with_projection(self.masks[column].clone())
