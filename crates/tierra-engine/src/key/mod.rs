@@ -7,17 +7,22 @@
 //! equal keys. Indexes are immutable: a commit adds a level to those of the version before, and
 //! levels of similar size are merged, so a lookup probes logarithmically many.
 
-use std::hash::Hasher;
-use std::sync::{Arc, OnceLock};
+mod image;
+mod levels;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{Decimal128Type, Float64Type, Int32Type, Int64Type};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::util::display::array_value_to_string;
 use tierra_column::bits::{BLOCK_LEN, Mask};
-use tierra_column::{Cell, ColumnReader, LogicalType, Physical, Scratch, Value, ordinal};
+use tierra_column::{Cell, ColumnReader, LogicalType, Physical, Scratch, Value};
 use tierra_index::HashIndex;
 use tierra_interleave::{Cx, Gate, GroupSize, Interleaved, Mode, Plain, for_each, run_plain};
 
+pub(crate) use self::levels::KeyIndexCell;
+
+use self::image::{column_images, mix};
+use self::levels::{KeyIndex, candidates};
 use crate::cells::{cell_of, holds, value_of};
 use crate::error::{AppendError, DuplicateKeyError, LoadError, LookupError, ScanError};
 use crate::segment::Segment;
@@ -25,90 +30,8 @@ use crate::spec::TableSpec;
 use crate::table::Table;
 use crate::version::{Located, RowId, TableVersion};
 
-/// Indexes with more entries are not merged: that would keep the writer from its work.
-const MERGE_MOST_ENTRIES: usize = 1 << 23;
-/// Levels are merged until each is this many times as large as the next.
-const LEVEL_RATIO: usize = 4;
 /// Keys whose buckets are fetched together before they are looked at: few enough to stay cached.
 const FETCHED: usize = 128;
-
-/// The rows of a version, by the images of their keys. Cheap to clone.
-#[derive(Clone, Default)]
-pub(crate) struct KeyIndex {
-    /// From the oldest, which is the largest, to the newest.
-    levels: Vec<Arc<HashIndex>>,
-}
-
-impl KeyIndex {
-    /// The index with more entries.
-    fn with_level(&self, level: HashIndex) -> Self {
-        let mut levels = self.levels.clone();
-        let mut newest = level;
-        while let Some(older) = levels.pop_if(|older| {
-            let both = older.len() + newest.len();
-            older.len() < LEVEL_RATIO * newest.len() && both <= MERGE_MOST_ENTRIES
-        }) {
-            let mut merged = HashIndex::with_capacity(older.len() + newest.len());
-            let entries: Vec<_> = older.iter().chain(newest.iter()).collect();
-            merged.insert_all(&entries);
-            newest = merged;
-        }
-        levels.push(Arc::new(newest));
-        Self { levels }
-    }
-
-    /// The row of an image that stands for one key only.
-    async fn get<M: Mode>(&self, cx: Cx<M>, image: u64) -> Option<RowId> {
-        for level in &self.levels {
-            if let Some(row) = level.get(cx, image).await {
-                return Some(RowId::from_number(row));
-            }
-        }
-        None
-    }
-
-    /// Every row whose key has this image.
-    fn candidates(&self, image: u64) -> impl Iterator<Item = RowId> {
-        self.levels
-            .iter()
-            .flat_map(move |level| candidates(level, image))
-    }
-}
-
-fn candidates(level: &HashIndex, image: u64) -> impl Iterator<Item = RowId> {
-    let mut candidates = level.candidates(image);
-    std::iter::from_fn(move || run_plain(|cx: Cx<Plain>| candidates.next(cx)))
-        .map(RowId::from_number)
-}
-
-/// A version's index, built by whoever needs it first.
-#[derive(Default)]
-pub(crate) struct KeyIndexCell(OnceLock<KeyIndex>);
-
-impl KeyIndexCell {
-    /// Not built yet.
-    pub(crate) fn empty() -> Self {
-        Self::default()
-    }
-
-    /// That of the next version: `index`, or this one where no row was added or moved.
-    pub(crate) fn next(&self, index: Option<KeyIndex>) -> Self {
-        match index.or_else(|| self.0.get().cloned()) {
-            Some(index) => Self(OnceLock::from(index)),
-            None => Self::empty(),
-        }
-    }
-}
-
-impl std::fmt::Debug for KeyIndexCell {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "KeyIndexCell({:?} levels)",
-            self.0.get().map(|index| index.levels.len())
-        )
-    }
-}
 
 /// The keys of rows that a load has encoded.
 #[derive(Default)]
@@ -519,64 +442,6 @@ impl KeyColumns {
             key,
         })
     }
-}
-
-fn column_images(ty: LogicalType, values: &ArrayRef) -> Vec<u64> {
-    match ty {
-        LogicalType::Integer => values
-            .as_primitive::<Int32Type>()
-            .values()
-            .iter()
-            .map(|v| ordinal::of_i32(*v))
-            .collect(),
-        LogicalType::BigInt => values
-            .as_primitive::<Int64Type>()
-            .values()
-            .iter()
-            .map(|v| ordinal::of_i64(*v))
-            .collect(),
-        LogicalType::Double => values
-            .as_primitive::<Float64Type>()
-            .values()
-            .iter()
-            .map(|v| ordinal::of_f64(*v))
-            .collect(),
-        LogicalType::Decimal { .. } if ty.physical() == Physical::Wide => {
-            let values = values.as_primitive::<Decimal128Type>().values().iter();
-            values
-                .map(|value| mix(*value as u64, (*value >> 64) as u64))
-                .collect()
-        }
-        LogicalType::Varchar => {
-            let hash = |text: &str| {
-                let mut hasher = std::hash::DefaultHasher::new();
-                hasher.write(text.as_bytes());
-                hasher.finish()
-            };
-            values
-                .as_string_view()
-                .iter()
-                .map(|text| hash(text.unwrap_or_default()))
-                .collect()
-        }
-        LogicalType::Boolean
-        | LogicalType::Date
-        | LogicalType::Timestamp
-        | LogicalType::Decimal { .. } => {
-            let image = |row| match cell_of(ty, values, row) {
-                Cell::Ordinal(ordinal) => ordinal,
-                _ => 0,
-            };
-            (0..values.len()).map(image).collect()
-        }
-    }
-}
-
-/// Two images in one: multiply and fold, as the index itself spreads keys.
-fn mix(first: u64, second: u64) -> u64 {
-    let product =
-        u128::from(first ^ 0x9e37_79b9_7f4a_7c15) * u128::from(second ^ 0xd6e8_feb8_6659_fd93);
-    (product as u64) ^ (product >> 64) as u64 ^ first.rotate_left(32)
 }
 
 /// A whole column of a segment, unpacked.
