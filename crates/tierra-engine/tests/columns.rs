@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use support::{all_rows, options, rows, spec};
+use support::{all_rows, options, rows, spec, used_bytes};
 use tierra_engine::{ColumnSource, ColumnsError, Database, InputError, LoadError, SEGMENT_ROWS};
 
 /// A batch read column by column, in arrays of 10,007 values.
@@ -57,10 +57,6 @@ impl ColumnSource for Columns {
         }
         Ok(arrays)
     }
-}
-
-fn used_bytes(database: &Database) -> u64 {
-    database.tiers().iter().map(|tier| tier.used_bytes).sum()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use arrow::array::{
 use arrow::compute::concat_batches;
 use tierra_column::{Filter, LogicalType};
 use tierra_engine::{
-    ColumnSpec, DatabaseOptions, ScanCounters, ScanSpec, Snapshot, Table, TableSpec,
+    ColumnSpec, Database, DatabaseOptions, ScanCounters, ScanSpec, Snapshot, Table, TableSpec,
 };
 
 /// Little near memory, so that some chunks are read near and most far.
@@ -20,6 +20,12 @@ pub(crate) fn options() -> DatabaseOptions {
         near_memory_bytes: Some(1 << 20),
         ..DatabaseOptions::default()
     }
+}
+
+/// Bytes in use, near and far, once what goes on in the background (near copies, merges) is done.
+pub(crate) fn used_bytes(database: &Database) -> u64 {
+    database.wait_for_near_copies().unwrap();
+    database.tiers().iter().map(|tier| tier.used_bytes).sum()
 }
 
 /// A column of every type; `id` is unique.
