@@ -160,6 +160,8 @@ fn images_give_back_main_and_delta() {
         let (dictionary, chunks) = grown(ty);
         let (main, from) = (dictionary.main_image(), dictionary.main_len());
         let whole = dictionary.delta_image(from);
+        assert_eq!(main.len(), dictionary.main_image_bytes());
+        assert_eq!(whole.len(), dictionary.delta_image_bytes(from));
         let opened = Dictionary::open(ty, 3, &main, &[&whole]).unwrap();
         assert_reads(&opened, &chunks);
         assert_eq!(

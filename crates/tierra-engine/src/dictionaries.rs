@@ -133,13 +133,13 @@ impl TableDictionaries {
             entries[column] = Some(match known {
                 Some(entry) if published == dictionary.len() => entry,
                 Some(mut entry) if entry.deltas.len() < DELTAS_MOST => {
-                    entry
-                        .deltas
-                        .push(images.add(dictionary.delta_image(published)));
+                    let delta = Image::delta(dictionary, published);
+                    entry.deltas.push(images.add(delta));
                     entry
                 }
                 Some(mut entry) => {
-                    entry.deltas = vec![images.add(dictionary.delta_image(dictionary.main_len()))];
+                    let delta = Image::delta(dictionary, dictionary.main_len());
+                    entry.deltas = vec![images.add(delta)];
                     entry
                 }
                 None => images.add_generation(dictionary),
@@ -154,10 +154,48 @@ impl TableDictionaries {
     }
 }
 
+/// An image that is to be written: made only then, because those of a thousand columns take as much
+/// memory as their dictionaries do.
+struct Image {
+    dictionary: Arc<Dictionary>,
+    /// The first code of a piece of delta; none where it is the main part.
+    delta_from: Option<usize>,
+}
+
+impl Image {
+    fn main(dictionary: &Arc<Dictionary>) -> Image {
+        Image {
+            dictionary: Arc::clone(dictionary),
+            delta_from: None,
+        }
+    }
+
+    fn delta(dictionary: &Arc<Dictionary>, from: usize) -> Image {
+        Image {
+            dictionary: Arc::clone(dictionary),
+            delta_from: Some(from),
+        }
+    }
+
+    fn len_bytes(&self) -> usize {
+        match self.delta_from {
+            None => self.dictionary.main_image_bytes(),
+            Some(from) => self.dictionary.delta_image_bytes(from),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match self.delta_from {
+            None => self.dictionary.main_image(),
+            Some(from) => self.dictionary.delta_image(from),
+        }
+    }
+}
+
 /// Images that go into one extent. Until it is written their places name no extent.
 #[derive(Default)]
 pub(crate) struct ImageExtent {
-    images: Vec<Vec<u8>>,
+    images: Vec<Image>,
     len_bytes: usize,
 }
 
@@ -168,23 +206,24 @@ const UNPLACED: tierra_memory::Extent = tierra_memory::Extent {
 };
 
 impl ImageExtent {
-    fn add(&mut self, image: Vec<u8>) -> Place {
+    fn add(&mut self, image: Image) -> Place {
+        let len_bytes = image.len_bytes();
         let place = Place {
             extent: UNPLACED,
             offset: self.len_bytes as u64,
-            len_bytes: image.len() as u64,
+            len_bytes: len_bytes as u64,
         };
-        self.len_bytes += image.len().next_multiple_of(LINE);
+        self.len_bytes += len_bytes.next_multiple_of(LINE);
         self.images.push(image);
         place
     }
 
     /// Images of a generation that has none yet.
-    pub(crate) fn add_generation(&mut self, dictionary: &Dictionary) -> DictionaryEntry {
-        let main = self.add(dictionary.main_image());
+    pub(crate) fn add_generation(&mut self, dictionary: &Arc<Dictionary>) -> DictionaryEntry {
+        let main = self.add(Image::main(dictionary));
         let deltas = match dictionary.delta_len() {
             0 => Vec::new(),
-            _ => vec![self.add(dictionary.delta_image(dictionary.main_len()))],
+            _ => vec![self.add(Image::delta(dictionary, dictionary.main_len()))],
         };
         DictionaryEntry {
             generation: dictionary.generation(),
@@ -208,8 +247,9 @@ impl ImageExtent {
             .allocate(self.len_bytes as u64, Owner::Dictionary(table).tag())?;
         let mut at = 0;
         for image in &self.images {
+            let image = image.bytes();
             let end = (at + image.len()).next_multiple_of(LINE);
-            writer[at..at + image.len()].copy_from_slice(image);
+            writer[at..at + image.len()].copy_from_slice(&image);
             writer[at + image.len()..end].fill(0);
             at = end;
         }

@@ -14,7 +14,7 @@ use arrow::datatypes::{
 };
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::{Dictionary, Values};
+use super::{Dictionary, Values, sort};
 use crate::NULL_CODE;
 use crate::error::EncodeError;
 use crate::logical_type::LogicalType;
@@ -28,6 +28,8 @@ pub struct DictionaryBuilder {
     generation: u64,
     main_len: usize,
     hasher: DefaultHashBuilder,
+    /// Of all values or of none: filled when more are to be taken up, for it is larger than they are
+    /// and a column that is loaded once never needs it again.
     codes: HashTable<u32>,
     values: Interned,
 }
@@ -118,7 +120,6 @@ impl DictionaryBuilder {
                 open: Vec::new(),
             }),
         };
-        builder.index();
         builder
     }
 
@@ -171,6 +172,9 @@ impl DictionaryBuilder {
         if self.len() + array.len() >= NULL_CODE as usize {
             return Err(EncodeError::DictionaryFull(self.len()));
         }
+        if self.codes.len() < self.len() {
+            self.index();
+        }
         let from = codes.len();
         let DictionaryBuilder {
             codes: table,
@@ -215,24 +219,24 @@ impl DictionaryBuilder {
 
     /// Puts the values in order and renumbers `codes`: what is known so far becomes the main part.
     fn sort(&mut self, codes: &mut [u32]) {
-        let mut order: Vec<u32> = (0..self.len() as u32).collect();
-        match &mut self.values {
+        let all = 0..self.len() as u32;
+        let order = match &mut self.values {
             Interned::Ordinals(values) => {
-                order.sort_unstable_by_key(|&code| values[code as usize]);
-                *values = order.iter().map(|&code| values[code as usize]).collect();
+                let (sorted, order) = sort::ordinals(values, all);
+                *values = sorted;
+                order
             }
             Interned::Strings(strings) => {
                 let array = std::mem::take(strings).finish();
-                order.sort_unstable_by(|&a, &b| {
-                    array.value(a as usize).cmp(array.value(b as usize))
-                });
+                let order = sort::strings(&array, all);
                 strings.views = order
                     .iter()
                     .map(|&code| array.views()[code as usize])
                     .collect();
                 strings.closed = array.data_buffers().to_vec();
+                order
             }
-        }
+        };
         let mut ranks = vec![0; order.len()];
         for (rank, &code) in order.iter().enumerate() {
             ranks[code as usize] = rank as u32;
@@ -243,7 +247,7 @@ impl DictionaryBuilder {
             }
         }
         self.main_len = order.len();
-        self.index();
+        self.codes = HashTable::new();
     }
 
     /// Fills the hash table anew.

@@ -53,12 +53,37 @@ impl Dictionary {
         self.image(1, from, self.len())
     }
 
+    /// Bytes of [`Dictionary::main_image`], without making it.
+    pub fn main_image_bytes(&self) -> usize {
+        self.image_bytes(0, self.main_len())
+    }
+
+    /// Bytes of [`Dictionary::delta_image`], without making it.
+    ///
+    /// # Panics
+    /// If `from` lies beyond [`Dictionary::len`].
+    pub fn delta_image_bytes(&self, from: usize) -> usize {
+        self.image_bytes(from, self.len())
+    }
+
+    fn image_bytes(&self, from: usize, to: usize) -> usize {
+        HEAD_BYTES
+            + match &self.values {
+                Values::Ordinals(values) => size_of_val(&values[from..to]),
+                // The lower half of a view is the string's length.
+                Values::Strings(values) => values.views()[from..to]
+                    .iter()
+                    .map(|view| size_of::<u32>() + *view as u32 as usize)
+                    .sum(),
+            }
+    }
+
     fn image(&self, part: u8, from: usize, to: usize) -> Vec<u8> {
-        let mut out = vec![0; HEAD_BYTES];
+        let mut out = Vec::with_capacity(self.image_bytes(from, to));
+        out.resize(HEAD_BYTES, 0);
         let mut string_bytes = 0;
         match &self.values {
             Values::Ordinals(values) => {
-                out.reserve_exact((to - from) * 8);
                 values[from..to]
                     .iter()
                     .for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
@@ -70,7 +95,6 @@ impl Dictionary {
                     // Views measure strings in 32 bits too.
                     out.extend_from_slice(&(string.len() as u32).to_le_bytes());
                 }
-                out.reserve_exact(string_bytes as usize);
                 strings().for_each(|string| out.extend_from_slice(string));
             }
         }

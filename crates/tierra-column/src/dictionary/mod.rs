@@ -16,6 +16,7 @@ mod builder;
 mod image;
 mod merge;
 mod search;
+mod sort;
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use arrow::array::StringViewArray;
 use tierra_index::{FETCHED_BYTES, PrefixTree, SearchTree, SortedStrings, lower_bound};
 use tierra_interleave::{Cx, GroupReport, GroupSize, Mode, for_each};
 
-use super::Values;
+use super::{Values, sort};
 use crate::filter::BytesRange;
 use crate::reader::INLINE_BYTES;
 
@@ -67,10 +67,7 @@ impl Order {
     pub(super) fn sorting(values: &Values, codes: Range<u32>) -> Order {
         match values {
             Values::Ordinals(values) => {
-                let of = |code: u32| (values[code as usize], code);
-                let mut sorted: Vec<(u64, u32)> = codes.map(of).collect();
-                sorted.sort_unstable();
-                let (ascending, codes): (Vec<u64>, Vec<u32>) = sorted.into_iter().unzip();
+                let (ascending, codes) = sort::ordinals(values, codes);
                 Order {
                     index: Index::Ordinals {
                         tree: Arc::new(SearchTree::new(&ascending)),
@@ -80,9 +77,7 @@ impl Order {
                 }
             }
             Values::Strings(strings) => {
-                let mut codes: Vec<u32> = codes.collect();
-                codes.sort_unstable_by_key(|&code| strings.value(code as usize));
-                let codes = Codes::Sorted(Arc::new(codes));
+                let codes = Codes::Sorted(Arc::new(sort::strings(strings, codes)));
                 Order {
                     index: Index::of_strings(strings, &codes),
                     codes,
