@@ -3,11 +3,10 @@
 //!
 //! Invariant: every input is answered exactly once, whatever the gate chooses.
 
-use core::iter::FusedIterator;
-
 use crate::arch::ticks;
 use crate::gate::Gate;
-use crate::group::{GroupReport, for_each};
+use crate::group::{GroupReport, Work, run};
+use crate::group_size::GroupSize;
 use crate::load::Cx;
 use crate::mode::{Execution, Mode};
 
@@ -37,7 +36,7 @@ pub fn for_each_gated<P, L, I, F, Fut, G, Gut, D>(
     inputs: I,
     mut plain: F,
     mut interleaved: G,
-    mut done: D,
+    done: D,
 ) -> GroupReport
 where
     P: Mode,
@@ -55,53 +54,45 @@ where
             "a plain mode, then an interleaved one"
         );
     }
-    let mut inputs = inputs.into_iter();
+    let mut work = Work::new(inputs, done);
     let mut total = GroupReport::default();
-    let mut ended = false;
-    while !ended {
+    loop {
         let choice = gate.choose();
-        let first = total.lookups as usize;
-        let stretch = Stretch {
-            inputs: &mut inputs,
-            left: choice.lookups,
-            ended: &mut ended,
-        };
-        let done = |index, output| done(first + index, output);
+        let (size, most) = (gate.size(), choice.lookups);
+        let report;
         let start = ticks();
-        let report = match choice.execution {
-            Execution::Plain => for_each(gate.size(), stretch, &mut plain, done),
-            Execution::Interleaved => for_each(gate.size(), stretch, &mut interleaved, done),
-        };
+        match choice.execution {
+            Execution::Plain => (work, plain, report) = stretch(size, work, plain, most),
+            Execution::Interleaved => {
+                (work, interleaved, report) = stretch(size, work, interleaved, most);
+            }
+        }
         let spent = ticks().saturating_sub(start);
         gate.report(choice, report.lookups as usize, spent);
         total += report;
-    }
-    total
-}
-
-/// The next few inputs. Notes when there are no more, for some iterators start again after their end.
-struct Stretch<'a, I> {
-    inputs: &'a mut I,
-    left: usize,
-    ended: &'a mut bool,
-}
-
-impl<I: Iterator> Iterator for Stretch<'_, I> {
-    type Item = I::Item;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<I::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let input = self.inputs.next();
-        if input.is_none() {
-            self.left = 0;
-            *self.ended = true;
+        if report.lookups < most as u64 {
+            return total;
         }
-        input
     }
 }
 
-impl<I: Iterator> FusedIterator for Stretch<'_, I> {}
+/// [`run`] in a function of its own, so that each mode's loop is compiled as if it were the only one.
+#[inline(never)]
+fn stretch<M, I, F, Fut, D>(
+    size: GroupSize,
+    work: Work<I, D>,
+    lookup: F,
+    most: usize,
+) -> (Work<I, D>, F, GroupReport)
+where
+    M: Mode,
+    I: Iterator,
+    F: FnMut(Cx<M>, I::Item) -> Fut,
+    Fut: Future,
+    D: FnMut(usize, Fut::Output),
+{
+    run(size, work, lookup, most)
+}
 
 /// [`for_each_gated`] with the outputs in the order of the inputs: the output of input `i` replaces
 /// `out[i]`. What lies beyond the last input stays as it is.

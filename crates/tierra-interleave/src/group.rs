@@ -6,6 +6,7 @@
 //!
 //! Invariant: every input is answered exactly once, or something has panicked.
 
+use core::iter::Fuse;
 use core::marker::PhantomData;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -46,12 +47,7 @@ impl core::ops::AddAssign for GroupReport {
 /// If `inputs`, a lookup or `done` panics, the lookups under way are dropped and the panic goes on;
 /// what `done` has already been given stands.
 #[inline]
-pub fn for_each<M, I, F, Fut, D>(
-    size: GroupSize,
-    inputs: I,
-    mut lookup: F,
-    mut done: D,
-) -> GroupReport
+pub fn for_each<M, I, F, Fut, D>(size: GroupSize, inputs: I, lookup: F, done: D) -> GroupReport
 where
     M: Mode,
     I: IntoIterator,
@@ -59,37 +55,106 @@ where
     Fut: Future,
     D: FnMut(usize, Fut::Output),
 {
-    // Some iterators start again after their end; a group must not.
-    let inputs = inputs.into_iter().fuse();
-    let mut index = 0;
     if !M::INTERLEAVED {
-        for input in inputs {
-            done(index, run_alone(lookup(Cx::of_lookup(index), input)));
-            index += 1;
-        }
-        return GroupReport {
-            lookups: index as u64,
-            suspensions: 0,
-        };
+        return one_by_one(0, inputs.into_iter(), lookup, done);
     }
+    run(size, Work::new(inputs, done), lookup, usize::MAX).2
+}
 
-    let mut group = pin!(Group::new(size));
-    let mut feed = Inputs {
-        inputs,
-        lookup,
-        index,
-        mode: PhantomData,
+/// The plain loop: lookups in the order of their inputs, which are numbered from `first`.
+#[inline(always)]
+fn one_by_one<M, I, F, Fut, D>(first: usize, inputs: I, mut lookup: F, mut done: D) -> GroupReport
+where
+    M: Mode,
+    I: Iterator,
+    F: FnMut(Cx<M>, I::Item) -> Fut,
+    Fut: Future,
+    D: FnMut(usize, Fut::Output),
+{
+    let mut index = first;
+    for input in inputs {
+        done(index, run_alone(lookup(Cx::of_lookup(index), input)));
+        index += 1;
+    }
+    GroupReport {
+        lookups: (index - first) as u64,
+        suspensions: 0,
+    }
+}
+
+/// What a group works on: the inputs that are left, how many have been taken, and who gets the outputs.
+pub(crate) struct Work<I, D> {
+    inputs: Fuse<I>,
+    taken: usize,
+    done: D,
+}
+
+impl<I: Iterator, D> Work<I, D> {
+    #[inline(always)]
+    pub(crate) fn new(inputs: impl IntoIterator<IntoIter = I>, done: D) -> Self {
+        Work {
+            // Some iterators start again after their end; a group must not.
+            inputs: inputs.into_iter().fuse(),
+            taken: 0,
+            done,
+        }
+    }
+}
+
+/// Works on up to `most` inputs, as [`for_each`] does. Fewer lookups in the report than that say that
+/// there are no more.
+///
+/// Work and lookup come and go by value: what the loop reaches through references it would have to
+/// read again behind every output that is written.
+#[inline(always)]
+pub(crate) fn run<M, I, F, Fut, D>(
+    size: GroupSize,
+    work: Work<I, D>,
+    mut lookup: F,
+    most: usize,
+) -> (Work<I, D>, F, GroupReport)
+where
+    M: Mode,
+    I: Iterator,
+    F: FnMut(Cx<M>, I::Item) -> Fut,
+    Fut: Future,
+    D: FnMut(usize, Fut::Output),
+{
+    let Work {
+        mut inputs,
+        taken: first,
+        mut done,
+    } = work;
+    let report = if M::INTERLEAVED {
+        let mut group = pin!(Group::new(size));
+        let mut feed = Inputs {
+            inputs,
+            lookup,
+            taken: first,
+            end: first.saturating_add(most),
+            mode: PhantomData,
+        };
+        // A group takes inputs as long as there are any, so it is empty only when they have ended.
+        while group.as_mut().turn_fed(&mut feed, &mut done) != 0 {}
+        (inputs, lookup) = (feed.inputs, feed.lookup);
+        group.report()
+    } else {
+        one_by_one(first, inputs.by_ref().take(most), &mut lookup, &mut done)
     };
-    // A group takes inputs as long as there are any, so it is empty only when they have ended.
-    while group.as_mut().turn_fed(&mut feed, &mut done) != 0 {}
-    group.report()
+    let work = Work {
+        inputs,
+        taken: first + report.lookups as usize,
+        done,
+    };
+    (work, lookup, report)
 }
 
 /// Inputs that become lookups in mode `M`, numbered.
 struct Inputs<M, I, F> {
     inputs: I,
     lookup: F,
-    index: usize,
+    taken: usize,
+    end: usize,
     mode: PhantomData<M>,
 }
 
@@ -101,9 +166,12 @@ where
 {
     #[inline(always)]
     fn next(&mut self) -> Option<(usize, Fut)> {
+        if self.taken == self.end {
+            return None;
+        }
         let input = self.inputs.next()?;
-        let index = self.index;
-        self.index += 1;
+        let index = self.taken;
+        self.taken += 1;
         Some((index, (self.lookup)(Cx::of_lookup(index), input)))
     }
 }

@@ -12,7 +12,7 @@ use core::ops::Range;
 use core::str::FromStr;
 
 use crate::arch::ticks;
-use crate::gate::Gate;
+use crate::gate::{Choice, Gate};
 use crate::group::GroupReport;
 use crate::group_size::GroupSize;
 use crate::mode::Execution;
@@ -137,23 +137,25 @@ impl Lookups {
         count: usize,
         mut stretch: impl FnMut(Execution, GroupSize, Range<usize>) -> GroupReport,
     ) {
-        let size = gate.size();
-        match self.scheduling {
-            Scheduling::Fixed(execution) => self.report += stretch(execution, size, 0..count),
-            Scheduling::Auto if count < FEW => {
-                self.report += stretch(Execution::Plain, size, 0..count);
+        // Called in one place, so that all schedulings run the same code.
+        let (size, mut at) = (gate.size(), 0);
+        while at < count {
+            let rest = |execution| Choice {
+                execution,
+                lookups: count - at,
+            };
+            let (choice, is_gated) = match self.scheduling {
+                Scheduling::Fixed(execution) => (rest(execution), false),
+                Scheduling::Auto if count < FEW => (rest(Execution::Plain), false),
+                Scheduling::Auto => (gate.choose(), true),
+            };
+            let end = count.min(at.saturating_add(choice.lookups));
+            let start = is_gated.then(ticks);
+            self.report += stretch(choice.execution, size, at..end);
+            if let Some(start) = start {
+                gate.report(choice, end - at, ticks().saturating_sub(start));
             }
-            Scheduling::Auto => {
-                let mut at = 0;
-                while at < count {
-                    let choice = gate.choose();
-                    let end = count.min(at.saturating_add(choice.lookups));
-                    let start = ticks();
-                    self.report += stretch(choice.execution, size, at..end);
-                    gate.report(choice, end - at, ticks().saturating_sub(start));
-                    at = end;
-                }
-            }
+            at = end;
         }
     }
 }
