@@ -5,6 +5,7 @@
 //! DIR/far.pool   the far tier's pool, or
 //! DIR/far.path   the path of that pool where it lies elsewhere (tmpfs, a DAX file system)
 //! DIR/calibration  group sizes measured on this machine, if somebody did
+//! DIR/tierra.toml  options, if somebody wrote them down; read by whoever opens the database
 //! ```
 //!
 //! Invariant: a directory that is refused is left as it was found.
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::OpenError;
 
+const CONFIG_FILE: &str = "tierra.toml";
 const POOL_FILE: &str = "far.pool";
 const POOL_PATH_FILE: &str = "far.path";
 
@@ -25,10 +27,18 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError + '_ {
     }
 }
 
-/// Whether a database could be created here: nothing there, or an empty directory.
+/// Whether a database could be created here: nothing there, or a directory that is empty but for
+/// the options with which it is to be opened.
 pub(crate) fn is_vacant(dir: &Path) -> Result<bool, OpenError> {
     match fs::read_dir(dir) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
+        Ok(entries) => {
+            for entry in entries {
+                if entry.map_err(io_error(dir))?.file_name() != CONFIG_FILE {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             Err(OpenError::NotADatabase {

@@ -7,6 +7,7 @@
 //!   extents and published by one 8-byte store.
 //! * [`persist`]: flush, fence and bulk copies, the steps of which durability is made.
 //! * [`budget`]: how much near memory may still be taken.
+//! * [`Size`]: a number of bytes as people write it.
 //! * [`measure`]: what a tier's latency and bandwidth really are, and the least that given lookups can take.
 //! * [`emulation`]: far memory where there is none; [`in_mode!`] runs lookups on it or natively.
 //!
@@ -43,12 +44,14 @@ pub mod measure;
 pub mod persist;
 pub mod pool;
 pub mod region;
+mod size;
 mod smaps;
 pub mod topology;
 
 pub use budget::{Budget, Reservation};
 pub use pool::{Durability, Extent, ExtentWriter, MediumKind, Pool, PoolError, PoolOptions};
 pub use region::{Region, RegionError};
+pub use size::{Size, SizeError};
 pub use topology::{NodeId, SocketId, Speed, Topology, TopologyError};
 
 // Lengths and offsets of mapped bytes are cast between u64 and usize all over this crate.

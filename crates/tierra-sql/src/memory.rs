@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::common::resources_datafusion_err;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
-use tierra_memory::Topology;
+use tierra_memory::{Size, Topology};
 
 /// Without a setting, queries may fill one part in this many of the machine's memory.
 const DEFAULT_PART: u64 = 2;
@@ -66,8 +66,8 @@ impl MemoryPool for QueryMemory {
                 "{} needs {additional} bytes more, of tierra.query_memory = {} {} are left: \
                  SET tierra.query_memory to more, or ask for less at a time",
                 reservation.consumer().name(),
-                Bytes(limit),
-                Bytes(limit.saturating_sub(used))
+                Size(limit as u64),
+                Size(limit.saturating_sub(used) as u64)
             )),
         }
     }
@@ -84,41 +84,8 @@ impl MemoryPool for QueryMemory {
 impl fmt::Display for QueryMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (used, limit) = (&self.used, &self.limit);
-        let load = |bytes: &AtomicUsize| Bytes(bytes.load(Ordering::Relaxed));
+        let load = |bytes: &AtomicUsize| Size(bytes.load(Ordering::Relaxed) as u64);
         write!(f, "{}({} of {})", self.name(), load(used), load(limit))
-    }
-}
-
-/// A number of bytes as settings have it: `512M`, `4G`.
-pub(crate) struct Bytes(pub(crate) usize);
-
-const UNITS: [(char, u32); 3] = [('G', 30), ('M', 20), ('K', 10)];
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = |(_, shift): &&(char, u32)| self.0 > 0 && self.0.is_multiple_of(1 << *shift);
-        match UNITS.iter().find(whole) {
-            Some((unit, shift)) => write!(f, "{}{unit}", self.0 >> shift),
-            None => write!(f, "{}", self.0),
-        }
-    }
-}
-
-impl std::str::FromStr for Bytes {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let text = text.trim();
-        let unit = UNITS
-            .iter()
-            .find(|(unit, _)| text.ends_with([*unit, unit.to_ascii_lowercase()]));
-        let (number, shift) = match unit {
-            Some((_, shift)) => (&text[..text.len() - 1], *shift),
-            None => (text, 0),
-        };
-        let number: usize = number.trim_end().parse().map_err(|_| ())?;
-        let bytes = number.checked_mul(1 << shift).ok_or(())?;
-        if bytes == 0 { Err(()) } else { Ok(Self(bytes)) }
     }
 }
 
@@ -127,18 +94,6 @@ mod tests {
     use super::*;
     use datafusion::execution::memory_pool::MemoryConsumer;
     use std::sync::Arc;
-
-    #[test]
-    fn sizes_are_read_as_they_are_written() {
-        for (text, bytes) in [("4G", 4 << 30), ("512m", 512 << 20), ("1000", 1000)] {
-            assert_eq!(text.parse::<Bytes>().map(|bytes| bytes.0), Ok(bytes));
-        }
-        assert_eq!(Bytes(3 << 30).to_string(), "3G");
-        assert_eq!(Bytes(1500).to_string(), "1500");
-        for wrong in ["", "0", "G", "-1", "1.5G", "99999999999G"] {
-            assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn growth_stops_at_the_limit_and_goes_on_when_it_rises() {

@@ -40,7 +40,8 @@ impl fmt::Display for Done {
     }
 }
 
-/// The rows of a query, computed as they are asked for. Dropping them stops the query.
+/// The rows of a query, computed as they are asked for, a few batches ahead. Dropping them stops the
+/// query: at the end of the batch that it is working on.
 pub struct Rows {
     schema: SchemaRef,
     source: Source,

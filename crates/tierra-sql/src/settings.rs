@@ -9,9 +9,7 @@ use std::any::Any;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
 use tierra_interleave::Scheduling;
-use tierra_memory::emulation;
-
-use crate::memory::Bytes;
+use tierra_memory::{Size, emulation};
 
 /// Rows in a batch that a scan hands on.
 pub(crate) const BATCH_ROWS: usize = 8192;
@@ -72,10 +70,10 @@ impl ExtensionOptions for TierraSettings {
                 .and_then(emulation::set)
                 .map_err(|error| DataFusionError::Configuration(error.to_string()))?,
             "query_memory" => {
-                let Bytes(bytes) = value.parse().map_err(|()| {
-                    invalid(key, value, "a number of bytes such as '512M' or '4G'")
-                })?;
-                self.query_memory = bytes;
+                let expected = || invalid(key, value, "a number of bytes such as '512M' or '4G'");
+                let Size(bytes) = value.parse().map_err(|_| expected())?;
+                let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0);
+                self.query_memory = bytes.ok_or_else(expected)?;
             }
             _ => {
                 return Err(DataFusionError::Configuration(format!(
@@ -112,7 +110,7 @@ impl ExtensionOptions for TierraSettings {
             ),
             entry(
                 "query_memory",
-                Bytes(self.query_memory).to_string(),
+                Size(self.query_memory as u64).to_string(),
                 "Memory that the queries of a session may fill together; beyond it they spill or fail",
             ),
             entry(

@@ -8,12 +8,18 @@ use std::{
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use tierra_interleave::{Execution, Scheduling};
+use tierra_memory::emulation::{self, FarMemory};
+
 use crate::{
-    Answer, Error, engine,
+    Answer, Error,
+    config::Config,
+    engine,
     sql::{Session, SessionOptions},
 };
 
-/// How to open or create a database.
+/// How to open or create a database. What is not said here, `tierra.toml` in the database's
+/// directory may say; there are defaults for everything.
 ///
 /// ```
 /// # let scratch = tempfile::tempdir()?;
@@ -26,6 +32,8 @@ use crate::{
 pub struct Options {
     engine: engine::DatabaseOptions,
     session: SessionOptions,
+    emulate: Option<FarMemory>,
+    config: Option<PathBuf>,
 }
 
 impl Options {
@@ -55,13 +63,39 @@ impl Options {
         self
     }
 
+    /// Bytes that the queries of one session may fill together; half of the machine's memory if not
+    /// given.
+    pub fn query_memory_bytes(mut self, bytes: usize) -> Self {
+        self.session.query_memory_bytes = Some(bytes);
+        self
+    }
+
+    /// How look-ups wait for memory; whichever is measured to be faster if not given.
+    pub fn execution(mut self, execution: Execution) -> Self {
+        self.session.execution = Some(execution);
+        self
+    }
+
+    /// Emulates far memory over near, in the whole process.
+    pub fn emulate(mut self, far: FarMemory) -> Self {
+        self.emulate = Some(far);
+        self
+    }
+
+    /// The file to read in place of `tierra.toml` in the database's directory.
+    pub fn config(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config = Some(path.into());
+        self
+    }
+
     /// Opens the database in `dir`.
     ///
     /// # Errors
-    /// If there is none, if it is damaged or from a newer format, or if another process has it
+    /// If `tierra.toml` says something that cannot be, if there is no database, if it is damaged or from a newer format, or if another process has it
     /// open. Nothing is touched then.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
-        self.start(engine::Database::open(dir.as_ref(), &self.engine)?)
+        let options = self.completed(dir.as_ref())?;
+        options.start(engine::Database::open(dir.as_ref(), &options.engine)?)
     }
 
     /// Creates a database in `dir`, which is missing or empty.
@@ -69,7 +103,8 @@ impl Options {
     /// # Errors
     /// If there is something in it, or the file system refuses.
     pub fn create(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
-        self.start(engine::Database::create(dir.as_ref(), &self.engine)?)
+        let options = self.completed(dir.as_ref())?;
+        options.start(engine::Database::create(dir.as_ref(), &options.engine)?)
     }
 
     /// Opens the database in `dir`, or creates it where `dir` is missing or empty.
@@ -77,14 +112,47 @@ impl Options {
     /// # Errors
     /// Those of [`Options::open`] and [`Options::create`].
     pub fn open_or_create(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
-        self.start(engine::Database::open_or_create(
+        let options = self.completed(dir.as_ref())?;
+        options.start(engine::Database::open_or_create(
             dir.as_ref(),
-            &self.engine,
+            &options.engine,
         )?)
+    }
+
+    /// These options, and where they say nothing, those of the configuration file.
+    fn completed(&self, dir: &Path) -> Result<Self, Error> {
+        let config = match &self.config {
+            Some(path) => Config::read(path)?,
+            None => Config::of_database(dir)?,
+        };
+        let mut options = self.clone();
+        let Self {
+            engine,
+            session,
+            emulate,
+            ..
+        } = &mut options;
+        engine.near_memory_bytes = engine
+            .near_memory_bytes
+            .or(config.near_memory.map(|size| size.0));
+        engine.pool_path = engine.pool_path.take().or(config.pool);
+        engine.threads = engine.threads.or(config.threads);
+        session.threads = session.threads.or(config.threads.map(NonZeroUsize::get));
+        if let Some(Scheduling::Fixed(execution)) = config.execution {
+            session.execution = session.execution.or(Some(execution));
+        }
+        session.query_memory_bytes = session
+            .query_memory_bytes
+            .or(config.query_memory.map(|size| size.0 as usize));
+        *emulate = emulate.or(config.emulate);
+        Ok(options)
     }
 
     fn start(&self, engine: Arc<engine::Database>) -> Result<Database, Error> {
         let session = Session::new(Arc::clone(&engine), &self.session)?;
+        if let Some(far) = self.emulate {
+            emulation::set(Some(far))?;
+        }
         Ok(Database {
             engine,
             session,

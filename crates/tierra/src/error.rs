@@ -2,7 +2,9 @@
 
 use std::io;
 
-use crate::{engine, sql};
+use tierra_memory::emulation::EmulationError;
+
+use crate::{ConfigError, engine, sql};
 
 /// Why an operation on a database failed. Whatever it is, the tables are as they were before.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +13,12 @@ pub enum Error {
     /// The directory is missing, not a database, newer than this program, damaged, or in use.
     #[error(transparent)]
     Open(#[from] engine::OpenError),
+    /// The configuration file cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The far memory to emulate makes no sense.
+    #[error(transparent)]
+    Emulation(#[from] EmulationError),
     /// A statement failed.
     #[error(transparent)]
     Sql(#[from] sql::SqlError),

@@ -49,10 +49,12 @@
 //! loads, with no buffer pool and no copy in between.
 
 mod answer;
+mod config;
 mod database;
 mod error;
 
 pub use answer::Answer;
+pub use config::ConfigError;
 pub use database::{Database, Options};
 pub use error::Error;
 

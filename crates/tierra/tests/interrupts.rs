@@ -64,11 +64,11 @@ fn a_query_and_an_insert_stop_and_leave_nothing() {
     let dir = scratch.path().join("db").display().to_string();
     let create = "CREATE TABLE t (n BIGINT)";
     binary::tierra(["sql", "--create", "--db", &dir, "-c", create]).well();
-    for sql in [
-        format!("SELECT count(*) FROM ({ENDLESS} WHERE a.value + b.value = 0)"),
-        format!("INSERT INTO t {ENDLESS}"),
-    ] {
-        let child = start(&["sql", "--db", &dir, "-c", &sql]);
+    let query = format!("SELECT count(*) FROM ({ENDLESS} WHERE a.value + b.value = 0)");
+    let insert = format!("INSERT INTO t {ENDLESS}");
+    // One thread is enough to keep whoever waits for the rows from hearing of it.
+    for (sql, threads) in [(&query, "2"), (&query, "1"), (&insert, "2")] {
+        let child = start(&["sql", "--db", &dir, "--threads", threads, "-c", sql]);
         thread::sleep(Duration::from_secs(1));
         let (status, said) = interrupt(child);
         assert_eq!(status, Some(130), "{sql}: {said}");

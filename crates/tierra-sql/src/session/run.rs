@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as LogicalStatement};
+use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
@@ -177,8 +179,7 @@ impl Session {
     /// Start a query.
     async fn start(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Outcome, SqlError> {
         let physical = state.create_physical_plan(plan).await?;
-        let context = Arc::new(TaskContext::from(state));
-        let stream = execute_stream(Arc::clone(&physical), context)?;
+        let stream = spawned(Arc::clone(&physical), state)?;
         Ok(Outcome::Rows(Rows::of_query(physical, stream)))
     }
 
@@ -205,9 +206,22 @@ fn done(command: &'static str) -> Outcome {
     })
 }
 
+/// Batches that a query computes ahead of whoever reads them.
+const BATCHES_AHEAD: usize = 2;
+
+/// The rows of a plan, computed by a task of their own: an operator may keep its thread for longer
+/// than whoever waits for the rows wants to wait, for Ctrl-C for instance.
+fn spawned(
+    plan: Arc<dyn ExecutionPlan>,
+    state: &SessionState,
+) -> Result<SendableRecordBatchStream, SqlError> {
+    let stream = execute_stream(plan, Arc::new(TaskContext::from(state)))?;
+    Ok(spawn_buffered(stream, BATCHES_AHEAD))
+}
+
 /// Run a plan that writes; the number of rows it says it wrote.
 async fn written(plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<u64, SqlError> {
-    let mut counts = execute_stream(plan, Arc::new(TaskContext::from(state)))?;
+    let mut counts = spawned(plan, state)?;
     let mut rows = 0;
     while let Some(batch) = counts.next().await {
         let batch = batch?;

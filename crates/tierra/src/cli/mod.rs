@@ -54,7 +54,13 @@ enum Command {
 /// Runs the command that the process was started with.
 pub(crate) fn main() -> ExitCode {
     let command = Cli::parse().command;
-    let result = tokio::runtime::Runtime::new()
+    // One thread more than cores: a query that was interrupted in the middle of a batch keeps its
+    // thread for a while, and what comes next needs one.
+    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1);
+    let result = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
         .map_err(|error| tierra::Error::Threads(error).into())
         .and_then(|runtime| {
             let result = runtime.block_on(async {

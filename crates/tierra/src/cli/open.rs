@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tierra::{Database, Options};
 use tierra_engine::Calibration;
+use tierra_memory::Size;
 
-use super::{CommandError, units::Bytes};
+use super::CommandError;
 
 /// Says why group sizes that were measured for a database are not used.
 fn warn_of_calibration(dir: &Path) {
@@ -18,9 +19,13 @@ fn warn_of_calibration(dir: &Path) {
 /// How to open a database.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct OpenOptions {
+    /// Options for everything that no flag says; by default `tierra.toml` in the database's
+    /// directory, if it is there
+    #[arg(long, value_name = "FILE", help_heading = "Memory")]
+    config: Option<PathBuf>,
     /// Near memory that copies of columns may take, such as 512M or 8G
     #[arg(long, value_name = "SIZE", help_heading = "Memory")]
-    near_memory: Option<Bytes>,
+    near_memory: Option<Size>,
     /// File that holds the far tier of a new database, if not one in its directory: on a DAX file
     /// system, or on tmpfs
     #[arg(long, value_name = "FILE", help_heading = "Memory")]
@@ -46,20 +51,23 @@ impl OpenOptions {
     }
 
     /// The same, with a near-memory budget unless one was asked for.
-    pub(crate) fn or_near_memory(mut self, bytes: Bytes) -> Self {
-        self.near_memory.get_or_insert(bytes);
+    pub(crate) fn or_near_memory(mut self, bytes: u64) -> Self {
+        self.near_memory.get_or_insert(Size(bytes));
         self
     }
 
     /// The near-memory budget, if one was asked for.
-    pub(crate) fn near_memory(&self) -> Option<Bytes> {
-        self.near_memory
+    pub(crate) fn near_memory(&self) -> Option<u64> {
+        self.near_memory.map(|size| size.0)
     }
 
     fn options(&self) -> Options {
         let mut options = Options::new();
-        if let Some(bytes) = self.near_memory {
-            options = options.near_memory_bytes(bytes.0);
+        if let Some(path) = &self.config {
+            options = options.config(path);
+        }
+        if let Some(bytes) = self.near_memory() {
+            options = options.near_memory_bytes(bytes);
         }
         if let Some(path) = &self.pool {
             options = options.pool(path);

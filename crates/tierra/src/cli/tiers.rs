@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use tierra_memory::{
-    Pool, PoolOptions, Topology,
+    Pool, PoolOptions, Size, Topology,
     measure::{self, Effort, Measurement},
     topology::{Mount, Node},
 };
@@ -26,7 +26,7 @@ const FIGURE_MS: u64 = 150;
 pub(crate) struct Arguments {
     /// Bytes that each measurement roams over; more than the processor's caches hold
     #[arg(long, value_name = "SIZE", default_value = "256M")]
-    working_set: Bytes,
+    working_set: Size,
     /// Directories whose file systems to measure too, as the far tier of a database there
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,

@@ -1,6 +1,6 @@
-//! Quantities as a person reads and types them: bytes, times, counts.
+//! Quantities as a person reads them: bytes, times, counts.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, time::Duration};
 
 /// A number of bytes: `512 B`, `1.5 MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,32 +13,6 @@ pub(crate) struct Time(pub(crate) Duration);
 /// A count with separators: `6,000,000`.
 #[derive(Clone, Copy)]
 pub(crate) struct Count(pub(crate) u64);
-
-/// A text that is no number of bytes.
-#[derive(Debug, thiserror::Error)]
-#[error("'{0}' is not a size; write a number of bytes, or one with K, M, G or T, such as 512M")]
-pub(crate) struct SizeError(String);
-
-impl FromStr for Bytes {
-    type Err = SizeError;
-
-    fn from_str(text: &str) -> Result<Self, SizeError> {
-        let error = || SizeError(text.to_owned());
-        let trimmed = text.trim();
-        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.');
-        let (number, unit) = trimmed.split_at(split.unwrap_or(trimmed.len()));
-        let factor = match unit.trim().to_ascii_lowercase().as_str() {
-            "" | "b" => 1.0,
-            "k" | "kb" | "kib" => 1024.0,
-            "m" | "mb" | "mib" => 1024.0 * 1024.0,
-            "g" | "gb" | "gib" => 1024.0 * 1024.0 * 1024.0,
-            "t" | "tb" | "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-            _ => return Err(error()),
-        };
-        let bytes = number.parse::<f64>().map_err(|_| error())? * factor;
-        Ok(Self(bytes as u64))
-    }
-}
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,21 +76,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_written() {
-        for (text, bytes, shown) in [
-            ("0", 0, "0 B"),
-            ("1023", 1023, "1023 B"),
-            ("1K", 1024, "1.0 KiB"),
-            ("1.5 MiB", 3 << 19, "1.5 MiB"),
-            ("2g", 2 << 30, "2.0 GiB"),
-            ("5000T", 5000 << 40, "5000.0 TiB"),
+    fn sizes_read_well() {
+        for (bytes, shown) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (3 << 19, "1.5 MiB"),
+            (2 << 30, "2.0 GiB"),
+            (5000 << 40, "5000.0 TiB"),
         ] {
-            let size: Bytes = text.parse().unwrap();
-            assert_eq!(size, Bytes(bytes));
-            assert_eq!(size.to_string(), shown);
-        }
-        for bad in ["", "M", "1X", "-1", "1.2.3K"] {
-            assert!(bad.parse::<Bytes>().is_err(), "{bad}");
+            assert_eq!(Bytes(bytes).to_string(), shown);
         }
     }
 

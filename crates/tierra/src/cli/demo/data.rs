@@ -9,7 +9,6 @@ use crate::cli::{
     generate::{begin_table, load, load_batches},
     interrupt::Interrupt,
     produce,
-    units::Bytes,
 };
 
 /// Near memory for each row of `lineorder`: about half of its columns, so that every query meets
@@ -42,8 +41,8 @@ impl DemoData {
     }
 
     /// The near-memory budget that makes columns live in both tiers.
-    pub(super) fn near_bytes(&self) -> Bytes {
-        Bytes(ssb::Table::Lineorder.rows(self.scale) * NEAR_BYTES_PER_ROW)
+    pub(super) fn near_bytes(&self) -> u64 {
+        ssb::Table::Lineorder.rows(self.scale) * NEAR_BYTES_PER_ROW
     }
 
     /// Creates and fills all tables.

@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
          into {} with {} of near memory:\n",
         arguments.scale,
         arguments.dir.display(),
-        Bytes(open.near_memory().map_or(0, |bytes| bytes.0)),
+        Bytes(open.near_memory().unwrap_or(0)),
     );
     // The answers are computed from the generator's rows while the database loads its own.
     let scale = arguments.scale;

@@ -1,0 +1,254 @@
+//! `tierra.toml`: the options of a database that a file gives rather than a program or a flag.
+//!
+//! ```toml
+//! near-memory = "8G"          # near memory that copies of columns may take
+//! threads = 4                 # that work on one query or load
+//! query-memory = "4G"         # that the queries of a session may fill together
+//! execution = "auto"          # how look-ups wait for memory: auto, plain, interleaved
+//! emulate = "optane"          # far memory emulated over near, for the whole process
+//! pool = "/mnt/pmem/far.pool" # where the far tier of a new database lies
+//! ```
+//!
+//! Every key is also a flag of the commands or a `SET tierra.*` of SQL; what those say comes first.
+
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use tierra_interleave::Scheduling;
+use tierra_memory::{
+    Size,
+    emulation::{self, FarMemory},
+};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The file's name in a database's directory.
+pub(crate) const FILE: &str = "tierra.toml";
+
+/// What a file says; what it does not say is absent.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) near_memory: Option<Size>,
+    pub(crate) threads: Option<NonZeroUsize>,
+    pub(crate) query_memory: Option<Size>,
+    pub(crate) execution: Option<Scheduling>,
+    pub(crate) emulate: Option<FarMemory>,
+    pub(crate) pool: Option<PathBuf>,
+}
+
+/// A configuration file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It says something that cannot be.
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The character in that line, from 1.
+        column: usize,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// What is wrong, and which bytes of the file say it.
+type Fault = (Range<usize>, String);
+
+impl Config {
+    /// The file in a database's directory; nothing said if there is none.
+    pub(crate) fn of_database(dir: &Path) -> Result<Self, ConfigError> {
+        match Self::read(&dir.join(FILE)) {
+            Err(ConfigError::Read { source, .. }) if is_absent(&source) => Ok(Self::default()),
+            result => result,
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, Fault> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let place = error.span().unwrap_or(0..0);
+            (place, error.message().to_owned())
+        })?;
+        let mut config = Self::default();
+        for (key, written) in table.get_ref() {
+            match key.get_ref().as_ref() {
+                "near-memory" => config.near_memory = Some(value(written)?),
+                "threads" => config.threads = Some(value(written)?),
+                "query-memory" => {
+                    let size: Size = value(written)?;
+                    if size.0 == 0 {
+                        let message = "query-memory must be more than 0";
+                        return Err((written.span(), message.to_owned()));
+                    }
+                    config.query_memory = Some(size);
+                }
+                "execution" => config.execution = Some(value(written)?),
+                "emulate" => config.emulate = value::<Emulate>(written)?.0,
+                "pool" => config.pool = Some(value(written)?),
+                unknown => {
+                    let message = format!(
+                        "there is no option '{unknown}'; there are near-memory, threads, \
+                         query-memory, execution, emulate and pool"
+                    );
+                    return Err((key.span(), message));
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    /// The file at `path`. A relative path in it starts where the file lies.
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let mut config = Self::parse(&text).map_err(|(place, message)| {
+            let before = &text[..place.start.min(text.len())];
+            let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+            ConfigError::Content {
+                path: path.to_owned(),
+                line: 1 + before.matches('\n').count(),
+                column: 1 + before[line_start..].chars().count(),
+                message,
+            }
+        })?;
+        if let (Some(pool), Some(dir)) = (&mut config.pool, path.parent()) {
+            *pool = dir.join(&*pool);
+        }
+        Ok(config)
+    }
+}
+
+/// Far memory to emulate, or none.
+struct Emulate(Option<FarMemory>);
+
+impl FromStr for Emulate {
+    type Err = emulation::EmulationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        emulation::parse(text).map(Self)
+    }
+}
+
+/// Whether there is no such file, be it for want of its directory; what cannot be a directory is
+/// complained of by whoever opens the database in it.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// A value in the words in which a person writes it elsewhere, too: a text, or a whole number.
+fn value<T: FromStr<Err: Display>>(written: &Spanned<DeValue<'_>>) -> Result<T, Fault> {
+    let text = match written.get_ref() {
+        DeValue::String(text) => text.as_ref(),
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
+        _ => {
+            let message = "expected a text or a whole number";
+            return Err((written.span(), message.to_owned()));
+        }
+    };
+    text.parse()
+        .map_err(|error: T::Err| (written.span(), error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierra_interleave::Execution;
+
+    fn read(text: &str) -> Result<Config, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        fs::write(&path, text).unwrap();
+        Config::read(&path).map_err(|error| {
+            let text = error.to_string();
+            let prefix = format!("{}:", path.display());
+            text.strip_prefix(&prefix)
+                .expect("it names the file")
+                .to_owned()
+        })
+    }
+
+    fn optane() -> String {
+        let far = emulation::parse("optane").unwrap();
+        far.expect("it is a preset").to_string()
+    }
+
+    #[test]
+    fn a_file_says_what_it_says_and_nothing_else() {
+        let config = read(
+            "near-memory = \"1.5G\"\nthreads = 3\nquery-memory = 1000\nexecution = \"plain\"\n\
+             emulate = \"optane\"\npool = \"far/pool\"\n",
+        )
+        .unwrap();
+        assert_eq!(config.near_memory, Some(Size(3 << 29)));
+        assert_eq!(config.threads, NonZeroUsize::new(3));
+        assert_eq!(config.query_memory, Some(Size(1000)));
+        assert_eq!(config.execution, Some(Scheduling::Fixed(Execution::Plain)));
+        assert_eq!(config.emulate.map(|far| far.to_string()), Some(optane()));
+        let pool = config.pool.unwrap();
+        assert!(pool.is_absolute() && pool.ends_with("far/pool"));
+
+        let config = read("# nothing\nemulate = \"off\"\n").unwrap();
+        assert!(config.emulate.is_none() && config.near_memory.is_none());
+        assert!(config.threads.is_none() && config.query_memory.is_none());
+        assert!(config.execution.is_none() && config.pool.is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_with_its_place() {
+        for (text, expected) in [
+            ("near-memory = \"much\"", "1:15: 'much' is not a size"),
+            (
+                "\n near_memory = 1",
+                "2:2: there is no option 'near_memory'",
+            ),
+            ("threads = 0", "1:11: "),
+            ("near-memory = -1", "1:15: '-1' is not a size"),
+            (
+                "near-memory = 0x10",
+                "1:15: expected a text or a whole number",
+            ),
+            ("threads = [1]", "1:11: expected a text or a whole number"),
+            ("execution = \"fast\"", "1:13: "),
+            ("emulate = \"otpane\"", "1:11: "),
+            (
+                "query-memory = \"0G\"",
+                "1:16: query-memory must be more than 0",
+            ),
+            ("# \u{e9}\nthreads = 1\nthreads = 2", "3:1: duplicate key"),
+            ("[far]\nlatency = 1", "1:2: there is no option 'far'"),
+            ("threads = ", "1:"),
+            ("\"", "1:"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_a_named_file_must_be_there() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Config::of_database(&dir.path().join("none")).is_ok());
+        let error = Config::read(&dir.path().join(FILE)).unwrap_err();
+        assert!(error.to_string().starts_with("cannot read "), "{error}");
+    }
+}
