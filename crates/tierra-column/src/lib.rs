@@ -51,6 +51,7 @@
 //! - [`Dictionary`] numbers a column's values, in generations; [`DictionaryBuilder`] adds to it.
 //! - [`ColumnReader`] collects selected rows into arrow arrays; [`Chunk::value`] is the interleaved
 //!   lookup of one cell.
+//! - [`Postings`] list the rows of each code: the stored part of an inverted index.
 //! - [`bits`] are packed codes and the kernels on them.
 //!
 //! This crate works on byte slices: it allocates no region, and knows no table.
@@ -65,6 +66,7 @@ mod estimate;
 mod filter;
 mod logical_type;
 pub mod ordinal;
+mod postings;
 mod reader;
 mod source;
 mod value;
@@ -75,6 +77,10 @@ pub use encoding::{Encoding, ParseEncodingError};
 pub use error::{EncodeError, FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
 pub use logical_type::{LogicalType, NARROW_DECIMAL_DIGITS, Physical};
+pub use postings::{
+    Listed, POSTINGS_CHUNKS_MAX, Position, Postings, PostingsError, PostingsLayout, PostingsPlan,
+    Stretch,
+};
 pub use reader::ColumnReader;
 pub use value::{Cell, Value};
 

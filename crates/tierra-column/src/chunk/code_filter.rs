@@ -3,12 +3,13 @@
 //! Looking the values of an IN-list up in a dictionary is the dear part of such a filter and the same
 //! for every chunk that uses the dictionary; what is left to do per chunk is to share the result.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use tierra_interleave::Lookups;
 
 use super::bind::Test;
-use crate::dictionary::{Dictionary, clear_beyond};
+use crate::dictionary::{CodeSet, Dictionary, bitmap_of, clear_beyond};
 use crate::error::FilterError;
 use crate::filter::{Filter, Resolved};
 
@@ -29,12 +30,20 @@ pub struct CodeFilter {
 enum Passing {
     /// Inclusive, sorted, disjoint.
     Stretches(Vec<(u64, u64)>),
-    Bitmap {
-        /// A bit per code.
-        codes: Arc<[u64]>,
-        /// The same behind a bit for NULL, for chunks whose code 0 that is; made by the first.
-        behind_null: OnceLock<Arc<[u64]>>,
-    },
+    Scattered(Scattered),
+}
+
+/// Codes in many stretches.
+#[derive(Debug)]
+struct Scattered {
+    /// In ascending order; `None` where the bitmap came first.
+    listed: Option<Vec<u32>>,
+    /// Values of the dictionary.
+    values: usize,
+    /// A bit per code; made by the first chunk that is tested.
+    bitmap: OnceLock<Arc<[u64]>>,
+    /// The same behind a bit for NULL, for chunks whose code 0 that is.
+    behind_null: OnceLock<Arc<[u64]>>,
 }
 
 impl Dictionary {
@@ -75,65 +84,193 @@ impl CodeFilter {
                     *word = *bits;
                 }
                 clear_beyond(&mut codes, dictionary.len());
-                codes
+                CodeSet::Bitmap(codes)
             }
             resolved => dictionary.matching_codes(resolved, lookups),
-        };
-        let passing = match stretches(&codes, dictionary.len()) {
-            Some(stretches) => Passing::Stretches(stretches),
-            None => Passing::Bitmap {
-                codes: codes.into(),
-                behind_null: OnceLock::new(),
-            },
         };
         Ok(CodeFilter {
             generation: dictionary.generation(),
             matches_null,
-            passing,
+            passing: Passing::new(codes, dictionary.len()),
         })
+    }
+
+    /// The generation of the dictionary whose codes these are.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Whether a NULL row passes.
+    pub fn matches_null(&self) -> bool {
+        self.matches_null
+    }
+
+    /// The codes that pass, ascending, if they are `most` at most.
+    pub fn codes(&self, most: usize) -> Option<Cow<'_, [u32]>> {
+        match &self.passing {
+            Passing::Stretches(stretches) => {
+                let count: u64 = stretches.iter().map(|(low, high)| high - low + 1).sum();
+                let codes = || stretches.iter().flat_map(|&(low, high)| low..=high);
+                (count <= most as u64).then(|| codes().map(|code| code as u32).collect())
+            }
+            Passing::Scattered(scattered) => scattered.codes(most),
+        }
     }
 
     /// The test of a chunk, whose code 0 may stand for NULL.
     pub(super) fn test(&self, null_is_a_code: bool) -> Test {
         match &self.passing {
             Passing::Stretches(stretches) => Test::of_ranges(stretches.clone()),
-            Passing::Bitmap { codes, .. } if !null_is_a_code => Test::Codes(Arc::clone(codes)),
-            Passing::Bitmap { codes, behind_null } => {
-                let shifted = || {
-                    let mut shifted = Vec::with_capacity(codes.len() + 1);
-                    let mut carried = u64::from(self.matches_null);
-                    for word in codes.iter() {
-                        shifted.push(word << 1 | carried);
-                        carried = word >> 63;
-                    }
-                    shifted.push(carried);
-                    shifted.into()
-                };
-                Test::Codes(Arc::clone(behind_null.get_or_init(shifted)))
-            }
+            Passing::Scattered(codes) if !null_is_a_code => Test::Codes(Arc::clone(codes.bitmap())),
+            Passing::Scattered(codes) => Test::Codes(codes.behind_null(self.matches_null)),
         }
     }
 }
 
-/// The bitmap's stretches of ones as code intervals, unless there are many.
-fn stretches(codes: &[u64], len: usize) -> Option<Vec<(u64, u64)>> {
-    let mut found: Vec<(u64, u64)> = Vec::with_capacity(RANGES_MAX);
-    for (index, &word) in codes.iter().enumerate() {
-        let mut rest = word;
-        while rest != 0 {
-            let start = rest.trailing_zeros();
-            let ones = (rest >> start).trailing_ones();
-            let low = index as u64 * 64 + u64::from(start);
-            let high = low + u64::from(ones) - 1;
-            let count = found.len();
-            match found.last_mut() {
-                Some((_, last)) if *last + 1 == low => *last = high,
-                _ if count == RANGES_MAX => return None,
-                _ => found.push((low, high)),
+impl Passing {
+    fn new(codes: CodeSet, values: usize) -> Passing {
+        let found = match &codes {
+            CodeSet::Listed(codes) => joined(codes.iter().map(|code| {
+                let code = u64::from(*code);
+                (code, code)
+            })),
+            CodeSet::Bitmap(bitmap) => joined(Runs::new(bitmap)),
+        };
+        if let Some(stretches) = found {
+            return Passing::Stretches(stretches);
+        }
+        let bitmap = OnceLock::new();
+        let listed = match codes {
+            CodeSet::Listed(codes) => Some(codes),
+            CodeSet::Bitmap(codes) => {
+                bitmap.get_or_init(|| codes.into());
+                None
             }
-            rest &= u64::MAX.checked_shl(start + ones).unwrap_or(0);
+        };
+        Passing::Scattered(Scattered {
+            listed,
+            values,
+            bitmap,
+            behind_null: OnceLock::new(),
+        })
+    }
+}
+
+impl Scattered {
+    fn bitmap(&self) -> &Arc<[u64]> {
+        let of_list = || bitmap_of(self.listed.as_deref().unwrap_or(&[]), self.values).into();
+        self.bitmap.get_or_init(of_list)
+    }
+
+    fn behind_null(&self, matches_null: bool) -> Arc<[u64]> {
+        let shifted = || {
+            let codes = self.bitmap();
+            let mut shifted = Vec::with_capacity(codes.len() + 1);
+            let mut carried = u64::from(matches_null);
+            for word in codes.iter() {
+                shifted.push(word << 1 | carried);
+                carried = word >> 63;
+            }
+            shifted.push(carried);
+            shifted.into()
+        };
+        Arc::clone(self.behind_null.get_or_init(shifted))
+    }
+
+    fn codes(&self, most: usize) -> Option<Cow<'_, [u32]>> {
+        if let Some(listed) = &self.listed {
+            return (listed.len() <= most).then_some(Cow::Borrowed(listed));
+        }
+        let mut codes = Vec::new();
+        for (low, high) in Runs::new(self.bitmap()) {
+            if codes.len() as u64 + (high - low) >= most as u64 {
+                return None;
+            }
+            codes.extend((low..=high).map(|code| code as u32));
+        }
+        Some(Cow::Owned(codes))
+    }
+}
+
+/// Neighbouring intervals joined, unless many are left.
+fn joined(runs: impl Iterator<Item = (u64, u64)>) -> Option<Vec<(u64, u64)>> {
+    let mut found: Vec<(u64, u64)> = Vec::with_capacity(RANGES_MAX);
+    for (low, high) in runs {
+        let count = found.len();
+        match found.last_mut() {
+            Some((_, last)) if *last + 1 == low => *last = high,
+            _ if count == RANGES_MAX => return None,
+            _ => found.push((low, high)),
         }
     }
-    debug_assert!(found.last().is_none_or(|&(_, high)| high < len as u64));
     Some(found)
+}
+
+/// A bitmap's runs of ones within words, as inclusive intervals, ascending.
+struct Runs<'a> {
+    bitmap: &'a [u64],
+    index: usize,
+    rest: u64,
+}
+
+impl<'a> Runs<'a> {
+    fn new(bitmap: &'a [u64]) -> Self {
+        Runs {
+            bitmap,
+            index: 0,
+            rest: bitmap.first().copied().unwrap_or(0),
+        }
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        while self.rest == 0 {
+            self.index += 1;
+            self.rest = *self.bitmap.get(self.index)?;
+        }
+        let start = self.rest.trailing_zeros();
+        let ones = (self.rest >> start).trailing_ones();
+        self.rest &= u64::MAX.checked_shl(start + ones).unwrap_or(0);
+        let low = self.index as u64 * 64 + u64::from(start);
+        Some((low, low + u64::from(ones) - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(codes: CodeSet, values: usize) -> CodeFilter {
+        CodeFilter {
+            generation: 1,
+            matches_null: false,
+            passing: Passing::new(codes, values),
+        }
+    }
+
+    #[test]
+    fn codes_are_listed_up_to_the_limit_whatever_they_came_as() {
+        let values = 1000;
+        for codes in [
+            vec![],
+            vec![999],
+            vec![63, 64],
+            (60..70).collect(),
+            vec![1, 3, 5, 7],
+            vec![0, 2, 4, 128, 129, 130],
+        ] {
+            let listed = filter(CodeSet::Listed(codes.clone()), values);
+            let bits = filter(CodeSet::Bitmap(bitmap_of(&codes, values)), values);
+            for filter in [listed, bits] {
+                assert_eq!(filter.codes(codes.len()).as_deref(), Some(&codes[..]));
+                assert_eq!(filter.codes(values).as_deref(), Some(&codes[..]));
+                if !codes.is_empty() {
+                    assert_eq!(filter.codes(codes.len() - 1), None, "{codes:?}");
+                }
+            }
+        }
+    }
 }

@@ -182,7 +182,7 @@ impl<'a> Chunk<'a> {
     }
 
     #[inline]
-    fn entry(&self, block: usize) -> Entry {
+    pub(crate) fn entry(&self, block: usize) -> Entry {
         Entry::read(self.entry_bytes(block))
     }
 

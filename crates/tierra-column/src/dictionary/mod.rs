@@ -13,6 +13,7 @@
 //! Invariant: main is strictly ascending, and no value has two codes.
 
 mod builder;
+mod code_set;
 mod image;
 mod merge;
 mod search;
@@ -28,6 +29,7 @@ use tierra_interleave::{Cx, Gate, GroupSize, Lookups, Mode};
 use tierra_memory::in_mode;
 
 pub use builder::DictionaryBuilder;
+pub(crate) use code_set::{CodeSet, bitmap_of};
 pub use merge::Remapping;
 
 use crate::error::FormatError;
@@ -35,6 +37,7 @@ use crate::filter::{Filter, Resolved, ValueSet};
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::OrdinalType;
 use crate::value::{Cell, Value};
+use code_set::Collector;
 use search::Order;
 
 /// A generation of a column's dictionary: near memory, shared by all readers, never changed.
@@ -303,24 +306,24 @@ impl Dictionary {
         Ok(Filter::codes(self.generation, bitmap.into(), matches_null))
     }
 
-    /// A bit for each value that passes. A set is looked up value by value, as `lookups` says.
-    pub(crate) fn matching_codes(&self, resolved: &Resolved, lookups: &mut Lookups) -> Vec<u64> {
-        let mut codes = vec![0_u64; self.len().div_ceil(64)];
-        let mut set = |code: u32| codes[code as usize / 64] |= 1 << (code % 64);
+    /// The codes of the values that pass. A set is looked up value by value, as `lookups` says.
+    pub(crate) fn matching_codes(&self, resolved: &Resolved, lookups: &mut Lookups) -> CodeSet {
+        let mut codes = Collector::new(self.len());
+        let mut add = |code: u32| codes.add(code);
         match resolved {
             Resolved::Nothing | Resolved::Wide(_) | Resolved::Codes { .. } => {}
-            Resolved::Everything => (0..self.len() as u32).for_each(set),
+            Resolved::Everything => (0..self.len() as u32).for_each(add),
             Resolved::Ordinals(ranges) => {
                 for &(low, high) in ranges {
                     for order in [&self.main, &self.delta] {
-                        order.between(low, high).for_each(&mut set);
+                        order.between(low, high).for_each(&mut add);
                     }
                 }
             }
             Resolved::Bytes(ranges) => {
                 for range in ranges {
                     for order in [&self.main, &self.delta] {
-                        order.within(&self.values, range).for_each(&mut set);
+                        order.within(&self.values, range).for_each(&mut add);
                     }
                 }
             }
@@ -330,19 +333,21 @@ impl Dictionary {
                 if values.len() > self.len() / 4 {
                     (0..self.len() as u32)
                         .filter(|&code| self.is_member(values, code))
-                        .for_each(set);
+                        .for_each(add);
                 } else {
-                    self.find_members(values, lookups, set);
+                    self.find_members(values, lookups, add);
                 }
                 if *negated {
-                    for word in &mut codes {
+                    let mut others = codes.finish().into_bitmap(self.len());
+                    for word in &mut others {
                         *word = !*word;
                     }
-                    clear_beyond(&mut codes, self.len());
+                    clear_beyond(&mut others, self.len());
+                    return CodeSet::Bitmap(others);
                 }
             }
         }
-        codes
+        codes.finish()
     }
 
     /// Calls `found` with the code of each member of a set that has one.
