@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use tempfile::TempDir;
+use tierra_column::{Filter, ValueSet};
 use tierra_engine::{Database, DatabaseOptions, ScanSpec, Table};
 use tierra_interleave::{Execution, Lookups};
 
@@ -110,6 +111,13 @@ fn read(table: &Arc<Table>) {
     let Ok(schema) = table.schema().project(&projection) else {
         return;
     };
+    // Few values that are there: an index is asked for them.
+    for column in &projection {
+        let values = batch.column(*column).slice(0, batch.num_rows().min(3));
+        if let Ok((values, _)) = ValueSet::of_array(&values) {
+            scan(table, vec![(*column, Filter::in_set(Arc::new(values)))]);
+        }
+    }
     for execution in Execution::ALL {
         if let Ok(rows) = snapshot.rows_by_key(&keys, &mut Lookups::new(execution)) {
             let rows: Vec<_> = rows.into_iter().flatten().collect();
@@ -119,7 +127,7 @@ fn read(table: &Arc<Table>) {
     }
 }
 
-fn scan(table: &Arc<Table>, filters: Vec<(usize, tierra_column::Filter)>) {
+fn scan(table: &Arc<Table>, filters: Vec<(usize, Filter)>) {
     let spec = ScanSpec {
         projection: projection(table),
         filters,

@@ -63,6 +63,27 @@ pub fn dictionary(bytes: &mut [u8]) {
     let _ = put_crc(bytes, 0, 44, 44);
 }
 
+/// The pages, their checksums and the header of postings ("Postings").
+pub fn postings(bytes: &mut [u8]) {
+    let _ = pages(bytes);
+    let _ = put_crc(bytes, 0, 60, 60);
+}
+
+fn pages(bytes: &mut [u8]) -> Option<()> {
+    let len = u64_at(bytes, 40)?.min(bytes.len());
+    let data_offset = |pages: usize| 64 + (pages * 4).next_multiple_of(LINE);
+    let fits = |pages: &usize| {
+        let data = len.checked_sub(data_offset(*pages));
+        data.is_some_and(|data| data.div_ceil(4096) == *pages)
+    };
+    let pages = (0..=len / 4096 + 1).find(fits)?;
+    for page in 0..pages {
+        let from = data_offset(pages) + page * 4096;
+        put_crc(bytes, from, (len - from).min(4096), 64 + page * 4)?;
+    }
+    put_crc(bytes, 64, pages * 4, 56)
+}
+
 /// A manifest's body ("Manifest and tail log").
 pub fn manifest(bytes: &mut [u8]) {
     if let Some(len) = u64_at(bytes, 16) {
@@ -85,6 +106,7 @@ pub fn content(bytes: &mut [u8]) {
         match structure.first_chunk() {
             Some(b"TCHK") => chunk(structure),
             Some(b"TDIC") => dictionary(structure),
+            Some(b"TINV") => postings(structure),
             Some(b"TLOG") => record(structure),
             Some(b"TIER") if structure.starts_with(b"TIERRAMF") => manifest(structure),
             _ => {}

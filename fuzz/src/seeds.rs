@@ -11,7 +11,7 @@ use arrow::array::{
     RecordBatch, StringViewArray, TimestampMicrosecondArray,
 };
 use tierra_column::{Encoding, LogicalType};
-use tierra_engine::{ColumnSpec, Database, DatabaseOptions, TableSpec};
+use tierra_engine::{ColumnSpec, Database, DatabaseOptions, IndexKind, TableSpec};
 
 use crate::{database, image, queries};
 
@@ -29,6 +29,7 @@ const WIDE: LogicalType = LogicalType::Decimal {
 pub fn write() -> Result<()> {
     chunks()?;
     dictionaries()?;
+    postings()?;
     save("pool", "golden", &golden_pool()?)?;
     let pool = tables()?;
     save("database", "tables", &image::compress(&pool))?;
@@ -116,6 +117,14 @@ fn dictionaries() -> Result<()> {
     Ok(())
 }
 
+fn postings() -> Result<()> {
+    for name in ["lists", "rows", "sparse"] {
+        let bytes = fs::read(golden("tierra-column", &format!("{name}.postings")))?;
+        save("postings", name, &[&[0], &bytes[..]].concat())?;
+    }
+    Ok(())
+}
+
 /// The golden pool: lines of an offset in hex, then 64 bytes.
 fn golden_pool() -> Result<Vec<u8>> {
     let mut pool = vec![0; 16_384 + 4 * 4096];
@@ -130,7 +139,7 @@ fn golden_pool() -> Result<Vec<u8>> {
 }
 
 /// A pool with two tables: one of every type with a key, sealed rows and a tail, and one whose
-/// strings have a dictionary with a delta.
+/// strings have a dictionary and an index.
 fn tables() -> Result<Vec<u8>> {
     let dir = database::scratch_dir().join("seed");
     let options = DatabaseOptions {
@@ -143,6 +152,7 @@ fn tables() -> Result<Vec<u8>> {
         name: "words".to_owned(),
         columns: vec![ColumnSpec {
             encoding: Some(Encoding::Dictionary),
+            index: Some(IndexKind::Inverted),
             ..ColumnSpec::new("word", LogicalType::Varchar)
         }],
         primary_key: vec![],
@@ -170,6 +180,7 @@ fn tables() -> Result<Vec<u8>> {
     every.seal()?;
     every.append(&[rows(20, 23)?])?;
     every.append(&[rows(23, 26)?])?;
+    database.wait_for_near_copies()?;
     drop((words, every, database));
     Ok(fs::read(dir.join("far.pool"))?)
 }

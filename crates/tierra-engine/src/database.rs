@@ -122,13 +122,13 @@ impl Database {
             .threads
             .or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.unwrap_or(NonZeroUsize::MIN);
-        let opened = open::read_tables(dir, &pool, &published)?;
+        let calibration = Calibration::of(dir);
+        let opened = open::read_tables(dir, &pool, &published, calibration.cell)?;
         lock.sign().map_err(|source| OpenError::Io {
             path: dir.join(crate::lock::LOCK_FILE),
             source,
         })?;
         let (requests, queue) = channel();
-        let calibration = Calibration::of(dir);
         let storage = Storage::new(pool, budget, threads, calibration, requests, lock);
         let mut logs = HashMap::new();
         let mut tables = Vec::new();
@@ -146,6 +146,7 @@ impl Database {
         // Near copies come one segment at a time, between requests, so that opening stays fast.
         for table in &tables {
             let current = table.current();
+            table.ask_for_indexes();
             table.ask_for_near_copies(current.segments.iter().map(|segment| segment.id()));
         }
         let catalog = Arc::new(Catalog::new(tables));
@@ -204,8 +205,9 @@ impl Database {
         })?
     }
 
-    /// Waits until rows committed so far have their near copies, as far as the budget goes. These
-    /// are made in the background after a load and an open; a measurement should not meet them.
+    /// Waits until rows committed so far have their indexes and near copies, these as far as the budget
+    /// goes. Both are made in the background after a load, a merge and an open; a measurement should
+    /// not meet them.
     ///
     /// # Errors
     /// [`TableError::Storage`], if the writer has failed.

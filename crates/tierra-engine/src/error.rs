@@ -6,7 +6,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use tierra_column::{EncodeError, FilterError, FormatError};
+use tierra_column::{EncodeError, FilterError, FormatError, PostingsError};
 use tierra_memory::{PoolError, RegionError, TopologyError};
 
 pub use crate::input::InputError;
@@ -123,6 +123,14 @@ pub enum DamageError {
         /// What is wrong.
         source: FormatError,
     },
+    /// A part of an inverted index.
+    #[error("the index of column {column:?}: {source}")]
+    Index {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: FormatError,
+    },
     /// The tail log.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -157,6 +165,14 @@ pub enum StorageError {
         column: String,
         /// What is wrong.
         source: EncodeError,
+    },
+    /// An index that cannot be built.
+    #[error("the index of column {column:?}: {source}")]
+    Index {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: PostingsError,
     },
     /// Stored bytes that had to be read are damaged.
     #[error(transparent)]
@@ -317,6 +333,16 @@ pub enum ScanError {
         segment: u32,
         /// Number of the block in its chunk.
         block: usize,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// A part of a column's index holds other bytes than those that were written.
+    #[error("table {table:?}, the index of column {column:?}: {source}")]
+    Index {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
         /// What is wrong.
         source: FormatError,
     },

@@ -50,7 +50,9 @@ mod directory;
 mod encode;
 mod error;
 mod gate;
+mod index_kind;
 mod input;
+mod inverted;
 mod key;
 mod loader;
 mod lock;
@@ -78,6 +80,7 @@ pub use error::{
     LogError, LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError,
     TableError,
 };
+pub use index_kind::{IndexKind, ParseIndexKindError};
 pub use input::canonical_double;
 pub use loader::{LoadReport, Loader};
 pub use lookup::CellCounters;

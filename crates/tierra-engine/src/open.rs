@@ -9,9 +9,11 @@ use std::sync::Arc;
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::error::ArrowError;
 use tierra_column::Dictionary;
+use tierra_interleave::GroupSize;
 use tierra_memory::{Extent, Pool};
 
 use crate::error::{DamageError, OpenError};
+use crate::inverted::InvertedPart;
 use crate::key::KeyIndexCell;
 use crate::manifest::{DictionaryEntry, Manifest, Place, TableEntry};
 use crate::segment::{SEGMENT_ROWS, Segment};
@@ -72,8 +74,10 @@ fn check_owners(pool: &Pool, table: &TableEntry) -> Result<(), DamageError> {
     let images = table.dictionaries.iter().flatten();
     let images =
         images.flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
+    let parts = table.parts.iter().map(|part| &part.extent);
     let expected = segments.map(|extent| (extent, Owner::Segment(table.id)));
     let expected = expected.chain(logs.map(|extent| (extent, Owner::Log(table.id))));
+    let expected = expected.chain(parts.map(|extent| (extent, Owner::Index(table.id))));
     let expected = expected.chain(images.map(|image| (&image.extent, Owner::Dictionary(table.id))));
     for (extent, owner) in expected {
         let (found, expected) = (pool.check_extent(*extent)?, owner.tag());
@@ -88,14 +92,15 @@ fn check_owners(pool: &Pool, table: &TableEntry) -> Result<(), DamageError> {
     Ok(())
 }
 
-/// All tables of the manifest.
+/// All tables of the manifest. `size` of the look-ups into an index take turns.
 pub(crate) fn read_tables(
     dir: &Path,
     pool: &Arc<Pool>,
     published: &Published,
+    size: GroupSize,
 ) -> Result<Vec<OpenedTable>, OpenError> {
     let read = |entry: &Arc<TableEntry>| {
-        read_table(pool, published, entry).map_err(|source| OpenError::Table {
+        read_table(pool, published, entry, size).map_err(|source| OpenError::Table {
             dir: dir.to_owned(),
             table: entry.spec.name.clone(),
             source,
@@ -108,6 +113,7 @@ fn read_table(
     pool: &Arc<Pool>,
     published: &Published,
     entry: &Arc<TableEntry>,
+    size: GroupSize,
 ) -> Result<OpenedTable, DamageError> {
     let mut segments = Vec::with_capacity(entry.segments.len());
     for segment in &entry.segments {
@@ -119,10 +125,19 @@ fn read_table(
         segments.push(Segment::open(segment.clone(), extents, &entry.spec)?);
     }
     let dictionaries = read_dictionaries(pool, entry)?;
+    let parts = entry.parts.iter().map(|part| {
+        let opened = InvertedPart::open(part.clone(), published.extent(part.extent), size);
+        opened.map_err(|source| DamageError::Index {
+            column: entry.spec.columns[part.column as usize].name.clone(),
+            source,
+        })
+    });
+    let indexes = parts.collect::<Result<Vec<_>, _>>()?;
     let (tail, log) = read_tail(pool, entry)?;
     let version = TableVersion {
         segments: segments.into(),
         dictionaries: dictionaries.into(),
+        indexes: indexes.into(),
         tail,
         keys: KeyIndexCell::empty(),
     };

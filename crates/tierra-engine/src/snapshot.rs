@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tierra_column::{Dictionary, Encoding};
 
+use crate::inverted::InvertedPart;
 use crate::scan::{Scan, ScanSpec};
 use crate::segment::Segment;
 use crate::statistics::ColumnStatistics;
@@ -112,6 +113,42 @@ impl Snapshot {
         } else {
             None
         }
+    }
+
+    /// Rows that the index of a column covers: by and by all but those of the tail.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn indexed_rows(&self, column: usize) -> u64 {
+        let is_covered =
+            |segment: &&Arc<Segment>| self.parts(column).any(|part| part.covers(segment.id()));
+        let covered = self.segments().iter().filter(is_covered);
+        covered.map(|segment| segment.rows() as u64).sum()
+    }
+
+    /// Bytes of a column's index in the pool.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn index_bytes(&self, column: usize) -> u64 {
+        self.parts(column)
+            .map(|part| part.extent().len() as u64)
+            .sum()
+    }
+
+    /// Of how many parts a column's index consists; each is asked for each value.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn index_parts(&self, column: usize) -> usize {
+        self.parts(column).count()
+    }
+
+    fn parts(&self, column: usize) -> impl Iterator<Item = &Arc<InvertedPart>> {
+        let columns = self.table.spec().columns.len();
+        assert!(column < columns, "column {column} of {columns}");
+        let parts = self.version.indexes.iter();
+        parts.filter(move |part| part.column() == column)
     }
 
     /// Starts a scan, shared by as many cursors as there are threads.

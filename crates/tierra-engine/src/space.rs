@@ -19,6 +19,7 @@ pub(crate) enum Owner {
     Log(u64),
     Segment(u64),
     Dictionary(u64),
+    Index(u64),
 }
 
 impl Owner {
@@ -29,6 +30,7 @@ impl Owner {
             Self::Log(table) => (2, table),
             Self::Segment(table) => (3, table),
             Self::Dictionary(table) => (4, table),
+            Self::Index(table) => (5, table),
         };
         kind << 56 | table & ((1 << 56) - 1)
     }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use tierra_column::{Encoding, LogicalType};
 
+use crate::index_kind::IndexKind;
+
 /// Columns a table may have.
 pub const MAX_COLUMNS: usize = 16_384;
 /// Bytes of a table's or a column's name.
@@ -28,6 +30,9 @@ pub struct ColumnSpec {
     /// `Some(true)`: copied near before others; `Some(false)`: never; `None`: as long as the budget
     /// lasts.
     pub near: Option<bool>,
+    /// An index kept beside the chunks. It needs encoding `dictionary`, which is chosen where nothing is
+    /// said.
+    pub index: Option<IndexKind>,
 }
 
 impl ColumnSpec {
@@ -39,6 +44,7 @@ impl ColumnSpec {
             nullable: true,
             encoding: None,
             near: None,
+            index: None,
         }
     }
 
@@ -109,6 +115,30 @@ pub enum SpecError {
         /// Digits after the point.
         scale: u8,
     },
+    /// An index on a column that is not stored by dictionary.
+    #[error(
+        "column {column:?}: an {index} index needs encoding dictionary, not {encoding}: leave the encoding out, or the index"
+    )]
+    Index {
+        /// The column.
+        column: String,
+        /// The index asked for.
+        index: IndexKind,
+        /// The encoding asked for.
+        encoding: Encoding,
+    },
+    /// An index on a column whose type has no dictionary.
+    #[error(
+        "column {column:?}: {ty} cannot have an {index} index, which needs a dictionary: leave the index out"
+    )]
+    IndexType {
+        /// The column.
+        column: String,
+        /// Its type.
+        ty: LogicalType,
+        /// The index asked for.
+        index: IndexKind,
+    },
     /// An encoding that the column's type does not have.
     #[error(
         "column {column:?}: {ty} cannot be stored with encoding {encoding}: choose plain, or leave the choice to Tierra"
@@ -154,6 +184,16 @@ impl TableSpec {
                     scale,
                 });
             }
+            if let Some(index) = column.index
+                && let Some(encoding) = column.encoding
+                && encoding != Encoding::Dictionary
+            {
+                return Err(SpecError::Index {
+                    column: column.name.clone(),
+                    index,
+                    encoding,
+                });
+            }
         }
         for (position, key) in self.primary_key.iter().enumerate() {
             let fault = |column: String, why| SpecError::Key {
@@ -177,13 +217,40 @@ impl TableSpec {
         Ok(())
     }
 
+    /// The same table with what its wishes imply: an index asks for a dictionary.
+    pub(crate) fn settled(mut self) -> Self {
+        for column in &mut self.columns {
+            if column.index.is_some() {
+                column.encoding.get_or_insert(Encoding::Dictionary);
+            }
+        }
+        self
+    }
+
+    /// The columns that have an index.
+    pub(crate) fn indexed_columns(&self) -> impl Iterator<Item = usize> {
+        let indexed = |(at, column): (usize, &ColumnSpec)| column.index.map(|_| at);
+        self.columns.iter().enumerate().filter_map(indexed)
+    }
+
     /// Whether every column can have the encoding that it asks for. Asked of new tables only: one that
     /// was created before this was asked can be read.
     pub(crate) fn check_encodings(&self) -> Result<(), SpecError> {
         for ColumnSpec {
-            name, ty, encoding, ..
+            name,
+            ty,
+            encoding,
+            index,
+            ..
         } in &self.columns
         {
+            if let Some(index) = index.filter(|_| !Encoding::Dictionary.supports(*ty)) {
+                return Err(SpecError::IndexType {
+                    column: name.clone(),
+                    ty: *ty,
+                    index,
+                });
+            }
             if let Some(encoding) = encoding.filter(|encoding| !encoding.supports(*ty)) {
                 return Err(SpecError::Encoding {
                     column: name.clone(),

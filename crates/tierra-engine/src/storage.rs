@@ -75,6 +75,11 @@ impl Storage {
         self.closing.load(Ordering::Relaxed)
     }
 
+    /// Set once such work should end.
+    pub(crate) fn closing(&self) -> &AtomicBool {
+        &self.closing
+    }
+
     /// Sends the writer a request that has no answer.
     pub(crate) fn send(&self, request: Request) {
         // A writer that is gone has nothing left to do.

@@ -193,6 +193,15 @@ impl Table {
         })??)
     }
 
+    /// Has the writer build what is missing of the table's indexes.
+    pub(crate) fn ask_for_indexes(self: &Arc<Self>) {
+        if self.spec.indexed_columns().next().is_some() {
+            self.storage.send(Request::Index {
+                table: self.clone(),
+            });
+        }
+    }
+
     /// Has the writer copy these segments near, one by one, as long as the budget lasts.
     pub(crate) fn ask_for_near_copies(self: &Arc<Self>, segments: impl IntoIterator<Item = u32>) {
         for segment in segments {

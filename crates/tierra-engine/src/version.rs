@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tierra_column::Dictionary;
 
+use crate::inverted::InvertedParts;
 use crate::key::KeyIndexCell;
 use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::tail::Tail;
@@ -50,6 +51,7 @@ pub(crate) struct TableVersion {
     /// In ascending order of their ids.
     pub(crate) segments: Arc<[Arc<Segment>]>,
     pub(crate) dictionaries: Dictionaries,
+    pub(crate) indexes: InvertedParts,
     pub(crate) tail: Tail,
     /// Built when first needed; unused without a primary key.
     pub(crate) keys: KeyIndexCell,

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use support::{all_rows, options, rows, spec};
-use tierra_engine::Database;
+use support::{CITY, all_rows, options, rows, scan, spec, used_bytes};
+use tierra_column::{Filter, Value};
+use tierra_engine::{Database, IndexKind};
 
 const APPEND_ROWS: i64 = 37;
 const LOAD_ROWS: i64 = 70_000;
@@ -88,6 +89,47 @@ fn killed_while_loading() {
     }
 }
 
+/// Parts of indexes are built, joined and built anew while rows come: whatever a kill leaves of them,
+/// answers are right, what is missing is made, and no space is lost.
+#[test]
+fn killed_while_indexing() {
+    for delay in [0, 15, 40, 90, 170] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("db");
+        let committed = kill_after(
+            start("index_until_killed", &dir),
+            Duration::from_millis(delay),
+        );
+        let open = || {
+            let database = Database::open(&dir, &options()).unwrap();
+            database.wait_for_near_copies().unwrap();
+            let table = database.table("t").unwrap();
+            (database, table)
+        };
+        let used = [(); 2].map(|()| {
+            let (database, table) = open();
+            let snapshot = table.snapshot();
+            assert!(snapshot.rows() as i64 >= committed * APPEND_ROWS);
+            assert_eq!(all_rows(&table), rows(0..snapshot.rows() as i64));
+            let sealed = snapshot.rows() - snapshot.tail_rows();
+            assert_eq!(snapshot.indexed_rows(CITY), sealed);
+            let city = Value::Bytes(b"city number 007".as_slice().into());
+            let (found, counters) = scan(&snapshot, &[0], &[(CITY, Filter::eq(city))]);
+            assert_eq!(
+                found.num_rows(),
+                (0..snapshot.rows()).skip(7).step_by(200).count()
+            );
+            assert_eq!(counters.index_lookups > 0, sealed > 0);
+            drop((table, snapshot));
+            used_bytes(&database)
+        });
+        assert_eq!(
+            used[0], used[1],
+            "bytes in use after one opening and after another"
+        );
+    }
+}
+
 fn child_table() -> (
     std::sync::Arc<Database>,
     std::sync::Arc<tierra_engine::Table>,
@@ -96,6 +138,23 @@ fn child_table() -> (
     let database = Database::create(Path::new(&dir), &options()).unwrap();
     let table = database.create_table(spec("t", vec![0])).unwrap();
     (database, table)
+}
+
+#[test]
+#[ignore = "the child of `killed_while_indexing`"]
+fn index_until_killed() {
+    let dir = std::env::var_os("TIERRA_TEST_DIR").unwrap();
+    let database = Database::create(Path::new(&dir), &options()).unwrap();
+    let mut spec = spec("t", vec![]);
+    spec.columns[CITY].index = Some(IndexKind::Inverted);
+    spec.columns[0].index = Some(IndexKind::Inverted);
+    let table = database.create_table(spec).unwrap();
+    for first in (0..).step_by(APPEND_ROWS as usize) {
+        table.append(&[rows(first..first + APPEND_ROWS)]).unwrap();
+        // Each new id is a new value: dictionaries are merged all the time.
+        table.seal().unwrap();
+        println!("committed");
+    }
 }
 
 #[test]

@@ -1,19 +1,21 @@
-//! The body of a manifest, version 1: what is written where.
+//! The body of a manifest, version 2, and of version 1, which knew no indexes: what is written where.
 //!
 //! Invariant: `decode(encode(m)) == m`, and `decode` accepts nothing that the rest of the engine
 //! could not live with: places lie inside their extents, ids ascend, every segment has a chunk per
 //! column.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use tierra_column::{Encoding, LogicalType};
+use tierra_column::{Encoding, LogicalType, POSTINGS_CHUNKS_MAX};
 use tierra_memory::Extent;
 
 use super::codec::{Decoder, Encoder};
 use super::{
-    ChunkPlace, DictionaryEntry, LogEntry, Manifest, ManifestError, Place, SegmentEntry,
+    ChunkPlace, DictionaryEntry, LogEntry, Manifest, ManifestError, PartEntry, Place, SegmentEntry,
     TableEntry, TailEntry,
 };
+use crate::index_kind::IndexKind;
 use crate::segment::SEGMENT_ROWS;
 use crate::spec::{ColumnSpec, TableSpec};
 
@@ -34,13 +36,16 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     out.into_bytes()
 }
 
-pub(super) fn decode(body: &[u8]) -> Result<Manifest, ManifestError> {
+/// The first version that knows indexes.
+const INDEXES_SINCE: u8 = 2;
+
+pub(super) fn decode(body: &[u8], format: u8) -> Result<Manifest, ManifestError> {
     let mut input = Decoder::new(body);
     let version = input.counter()?;
     let next_table_id = input.counter()?;
     let mut tables: Vec<Arc<TableEntry>> = Vec::new();
     for _ in 0..input.count(TABLE_BYTES)? {
-        let table = decode_table(&mut input)?;
+        let table = decode_table(&mut input, format)?;
         if table.id >= next_table_id
             || tables
                 .iter()
@@ -93,6 +98,16 @@ fn encode_table(out: &mut Encoder, table: &TableEntry) {
             out.u64(chunk.len_bytes);
         }
     }
+    out.count(table.parts.len());
+    for part in &table.parts {
+        out.u32(part.column);
+        out.u64(part.generation);
+        out.count(part.segments.len());
+        for segment in &part.segments {
+            out.u32(*segment);
+        }
+        encode_extent(out, &part.extent);
+    }
     out.u32(table.tail.segment_id);
     out.u64(table.tail.first_sequence);
     out.count(table.tail.logs.len());
@@ -102,9 +117,9 @@ fn encode_table(out: &mut Encoder, table: &TableEntry) {
     }
 }
 
-fn decode_table(input: &mut Decoder) -> Result<TableEntry, ManifestError> {
+fn decode_table(input: &mut Decoder, format: u8) -> Result<TableEntry, ManifestError> {
     let id = input.u64()?;
-    let spec = decode_spec(input)?;
+    let spec = decode_spec(input, format)?;
     let columns = spec.columns.len();
     let next_segment_id = input.u32()?;
     let delete_vector_version = input.u64()?;
@@ -134,6 +149,10 @@ fn decode_table(input: &mut Decoder) -> Result<TableEntry, ManifestError> {
         }
         segments.push(Arc::new(segment));
     }
+    let parts = match format >= INDEXES_SINCE {
+        true => decode_parts(input, &spec, &dictionaries, &segments)?,
+        false => Vec::new(),
+    };
     let segment_id = input.u32()?;
     if segment_id >= next_segment_id || segments.iter().any(|segment| segment.id == segment_id) {
         return Err(input.fault(format!("the tail's segment id {segment_id} is not its own")));
@@ -157,6 +176,7 @@ fn decode_table(input: &mut Decoder) -> Result<TableEntry, ManifestError> {
         delete_vector_version,
         dictionaries,
         segments,
+        parts,
         tail,
     })
 }
@@ -190,6 +210,50 @@ fn decode_segment(input: &mut Decoder, columns: usize) -> Result<SegmentEntry, M
         extents,
         chunks,
     })
+}
+
+/// Parts of indexes that the columns have, in their dictionaries' generations, of segments that the
+/// table has, each at most once a column.
+fn decode_parts(
+    input: &mut Decoder,
+    spec: &TableSpec,
+    dictionaries: &[Option<DictionaryEntry>],
+    segments: &[Arc<SegmentEntry>],
+) -> Result<Vec<Arc<PartEntry>>, ManifestError> {
+    let mut parts = Vec::new();
+    let mut covered = HashSet::new();
+    for _ in 0..input.count(4 + 8 + 4 + EXTENT_BYTES)? {
+        let part = PartEntry {
+            column: input.u32()?,
+            generation: input.counter()?,
+            segments: input.list(4, Decoder::u32)?,
+            extent: decode_extent(input)?,
+        };
+        let column = part.column as usize;
+        let is_indexed = spec.columns.get(column).is_some_and(|c| c.index.is_some());
+        let dictionary = dictionaries.get(column).and_then(Option::as_ref);
+        if !is_indexed || dictionary.is_none_or(|known| known.generation != part.generation) {
+            return Err(input.fault(format!(
+                "column {column} has no place for a part of an index"
+            )));
+        }
+        let is_there = |id: &u32| {
+            segments
+                .binary_search_by_key(id, |segment| segment.id)
+                .is_ok()
+        };
+        let is_whole = !part.segments.is_empty()
+            && part.segments.len() <= POSTINGS_CHUNKS_MAX
+            && part.segments.is_sorted_by(|a, b| a < b)
+            && part.segments.iter().all(is_there);
+        if !is_whole || !part.segments.iter().all(|id| covered.insert((column, *id))) {
+            return Err(input.fault(format!(
+                "a part of the index of column {column} covers segments out of order, twice, or that are not there"
+            )));
+        }
+        parts.push(Arc::new(part));
+    }
+    Ok(parts)
 }
 
 fn fits(extent: &Extent, offset: u64, len_bytes: u64) -> bool {
@@ -261,6 +325,10 @@ fn encode_spec(out: &mut Encoder, spec: &TableSpec) {
             Some(true) => 1,
             Some(false) => 2,
         });
+        out.u8(match column.index {
+            None => 0,
+            Some(IndexKind::Inverted) => 1,
+        });
     }
     out.count(spec.primary_key.len());
     for column in &spec.primary_key {
@@ -268,9 +336,9 @@ fn encode_spec(out: &mut Encoder, spec: &TableSpec) {
     }
 }
 
-fn decode_spec(input: &mut Decoder) -> Result<TableSpec, ManifestError> {
+fn decode_spec(input: &mut Decoder, format: u8) -> Result<TableSpec, ManifestError> {
     let name = input.text()?;
-    let columns = input.list(10, decode_column)?;
+    let columns = input.list(10, |input| decode_column(input, format))?;
     let primary_key = input.list(4, |input| Ok(input.u32()? as usize))?;
     let spec = TableSpec {
         name,
@@ -281,7 +349,7 @@ fn decode_spec(input: &mut Decoder) -> Result<TableSpec, ManifestError> {
     Ok(spec)
 }
 
-fn decode_column(input: &mut Decoder) -> Result<ColumnSpec, ManifestError> {
+fn decode_column(input: &mut Decoder, format: u8) -> Result<ColumnSpec, ManifestError> {
     let name = input.text()?;
     let (ty, precision, scale) = (input.u8()?, input.u8()?, input.u8()?);
     let ty = match ty {
@@ -316,11 +384,21 @@ fn decode_column(input: &mut Decoder) -> Result<ColumnSpec, ManifestError> {
         2 => Some(false),
         other => return Err(input.fault(format!("column {name:?} has unknown placement {other}"))),
     };
+    let index = match format >= INDEXES_SINCE {
+        true => input.u8()?,
+        false => 0,
+    };
+    let index = match index {
+        0 => None,
+        1 if encoding == Some(Encoding::Dictionary) => Some(IndexKind::Inverted),
+        other => return Err(input.fault(format!("column {name:?} cannot have index {other}"))),
+    };
     Ok(ColumnSpec {
         name,
         ty,
         nullable,
         encoding,
         near,
+        index,
     })
 }

@@ -27,7 +27,7 @@ use crate::spec::{SpecError, TableSpec};
 /// First bytes of a manifest.
 const MAGIC: [u8; 8] = *b"TIERRAMF";
 /// The layout this build writes, and the newest that it reads.
-pub(crate) const FORMAT_VERSION: u8 = 1;
+pub(crate) const FORMAT_VERSION: u8 = 2;
 const HEADER_BYTES: usize = 24;
 
 /// Why the bytes of a manifest cannot be believed.
@@ -102,6 +102,8 @@ pub(crate) struct TableEntry {
     pub(crate) dictionaries: Vec<Option<DictionaryEntry>>,
     /// In ascending order of their ids.
     pub(crate) segments: Vec<Arc<SegmentEntry>>,
+    /// Of inverted indexes; those of one column in the order in which they were made.
+    pub(crate) parts: Vec<Arc<PartEntry>>,
     pub(crate) tail: TailEntry,
 }
 
@@ -140,6 +142,17 @@ pub(crate) struct Place {
     pub(crate) extent: Extent,
     pub(crate) offset: u64,
     pub(crate) len_bytes: u64,
+}
+
+/// A part of a column's inverted index.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PartEntry {
+    pub(crate) column: u32,
+    /// Of the column's dictionary.
+    pub(crate) generation: u64,
+    /// Ids of the segments that it covers, ascending: its chunks, in their order.
+    pub(crate) segments: Vec<u32>,
+    pub(crate) extent: Extent,
 }
 
 /// Where a table's newest rows are logged.
@@ -218,7 +231,7 @@ impl Manifest {
         if found != expected {
             return Err(ManifestError::Checksum { expected, found });
         }
-        layout::decode(body)
+        layout::decode(body, header[8])
     }
 }
 
@@ -235,6 +248,7 @@ impl TableEntry {
         images
             .map(|place| place.extent)
             .chain(segments)
+            .chain(self.parts.iter().map(|part| part.extent))
             .chain(self.tail.logs.iter().map(|log| log.extent))
     }
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use tierra_column::{Encoding, LogicalType};
 
 use super::*;
+use crate::index_kind::IndexKind;
 use crate::spec::ColumnSpec;
 
 /// A manifest with every kind of field in it.
@@ -39,6 +40,7 @@ fn sample() -> Manifest {
         nullable: at % 2 == 1,
         encoding: encodings[at],
         near: [None, Some(true), Some(false)][at % 3],
+        index: (at == 6).then_some(IndexKind::Inverted),
     };
     let extent = |at: u64| Extent {
         offset: 4096 * at,
@@ -55,6 +57,11 @@ fn sample() -> Manifest {
         main: place(10),
         deltas: vec![place(11), place(12)],
     });
+    dictionaries[6] = Some(DictionaryEntry {
+        generation: 5,
+        main: place(13),
+        deltas: vec![],
+    });
     let chunk = |at: u32| ChunkPlace {
         extent: at / 4,
         offset: u64::from(at % 4) * 128,
@@ -66,6 +73,14 @@ fn sample() -> Manifest {
             rows,
             extents: vec![extent(20 + u64::from(id)), extent(30 + u64::from(id))],
             chunks: (0..8).map(chunk).collect(),
+        })
+    };
+    let part = |segments: Vec<u32>, at: u64| {
+        Arc::new(PartEntry {
+            column: 6,
+            generation: 5,
+            segments,
+            extent: extent(at),
         })
     };
     let spec = TableSpec {
@@ -89,7 +104,8 @@ fn sample() -> Manifest {
         next_segment_id: 9,
         delete_vector_version: 0,
         dictionaries,
-        segments: vec![segment(1, 1 << 20), segment(7, 1)],
+        segments: vec![segment(1, 1 << 20), segment(5, 2), segment(7, 1)],
+        parts: vec![part(vec![1, 7], 50), part(vec![5], 51)],
         tail: TailEntry {
             segment_id: 8,
             first_sequence: 123,
@@ -107,6 +123,7 @@ fn sample() -> Manifest {
         delete_vector_version: 0,
         dictionaries: vec![None],
         segments: vec![],
+        parts: vec![],
         tail: TailEntry::default(),
     };
     Manifest {
@@ -142,13 +159,16 @@ fn every_extent_is_named_once() {
         .iter()
         .map(|extent| extent.offset / 4096)
         .collect();
-    assert_eq!(offsets, [10, 11, 12, 21, 27, 31, 37, 40, 41]);
+    assert_eq!(
+        offsets,
+        [10, 11, 12, 13, 21, 25, 27, 31, 35, 37, 40, 41, 50, 51]
+    );
 }
 
-/// Format version 1, as it was first written. `TIERRA_BLESS=1` writes the file, for a new version.
+/// Format version 2, as it was first written. `TIERRA_BLESS=1` writes the file, for a new version.
 #[test]
 fn its_bytes_stay_what_they_are() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-1.bin");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-2.bin");
     if std::env::var_os("TIERRA_BLESS").is_some() {
         std::fs::write(&path, sample().encode()).unwrap();
     }
@@ -163,6 +183,63 @@ fn its_bytes_stay_what_they_are() {
         golden,
         "the layout changed: it needs a new version byte"
     );
+}
+
+/// Format version 1 knew no indexes; all else is where it was.
+#[test]
+fn a_manifest_of_version_1_is_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-1.bin");
+    let golden = std::fs::read(&path).unwrap();
+    assert_eq!(golden[8], 1);
+    let old = Manifest::decode(&golden).unwrap();
+    let mut expected = sample();
+    let mut table = TableEntry::clone(&expected.tables[0]);
+    let mut spec = TableSpec::clone(&table.spec);
+    spec.columns[6].index = None;
+    table.spec = Arc::new(spec);
+    table.parts = vec![];
+    table.segments.remove(1);
+    table.dictionaries[6] = None;
+    expected.tables[0] = Arc::new(table);
+    assert_eq!(old, expected);
+    // Written again it is of version 2.
+    assert_eq!(Manifest::decode(&old.encode()).unwrap(), expected);
+}
+
+#[test]
+fn parts_of_an_index_that_cannot_be_are_refused() {
+    let refused = |change: &dyn Fn(&mut Vec<Arc<PartEntry>>)| {
+        let mut manifest = sample();
+        let mut table = TableEntry::clone(&manifest.tables[0]);
+        change(&mut table.parts);
+        manifest.tables[0] = Arc::new(table);
+        Manifest::decode(&manifest.encode())
+            .unwrap_err()
+            .to_string()
+    };
+    let changed =
+        |change: fn(&mut PartEntry)| refused(&|parts| change(Arc::make_mut(&mut parts[0])));
+    for error in [
+        changed(|part| part.column = 7),
+        changed(|part| part.column = 99),
+        changed(|part| part.generation = 4),
+    ] {
+        assert!(
+            error.contains("has no place for a part of an index"),
+            "{error}"
+        );
+    }
+    for error in [
+        changed(|part| part.segments.clear()),
+        changed(|part| part.segments = vec![7, 1]),
+        changed(|part| part.segments = vec![1, 2]),
+        refused(&|parts| Arc::make_mut(&mut parts[1]).segments.push(7)),
+    ] {
+        assert!(
+            error.contains("out of order, twice, or that are not there"),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -187,7 +264,7 @@ fn what_is_cut_short_or_newer_or_damaged_is_refused_with_the_reason() {
     assert!(
         error
             .to_string()
-            .contains("has format version 2, this Tierra reads up to 1"),
+            .contains("has format version 3, this Tierra reads up to 2"),
         "{error}"
     );
     for at in HEADER_BYTES..bytes.len() {

@@ -1,16 +1,25 @@
-//! A condition looked up in a column's dictionary, once for all segments and threads of a scan.
+//! What a condition means to a column's dictionary and index, found out once for all segments and
+//! threads of a scan.
 //!
 //! A scan reads one snapshot, which has one generation of each dictionary. Whichever cursor needs a
-//! condition's codes first looks its values up; the others wait for it rather than do the same.
+//! condition's codes, or its candidates, first looks them up; the others wait for it rather than do
+//! the same.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tierra_column::{CodeFilter, Dictionary, Filter, FilterError};
 use tierra_interleave::Lookups;
 
-/// The codes of one condition, as soon as somebody has needed them.
+use super::candidates::Candidates;
+use crate::error::ScanError;
+
+/// The codes and the candidates of one condition, as soon as somebody has needed them.
 #[derive(Debug, Default)]
-pub(super) struct SharedCodes(Mutex<Option<Arc<CodeFilter>>>);
+pub(super) struct SharedCodes {
+    codes: Mutex<Option<Arc<CodeFilter>>>,
+    /// `Some(None)` where no index serves.
+    candidates: Mutex<Option<Option<Arc<Candidates>>>>,
+}
 
 impl SharedCodes {
     /// `filter` in the codes of `dictionary`; both must be the same in every call.
@@ -21,12 +30,52 @@ impl SharedCodes {
         lookups: &mut Lookups,
     ) -> Result<Arc<CodeFilter>, FilterError> {
         // A cursor that panicked has left nothing behind.
-        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(codes) = &*codes {
             return Ok(codes.clone());
         }
         let found = Arc::new(dictionary.code_filter(filter, lookups)?);
         *codes = Some(found.clone());
         Ok(found)
+    }
+
+    /// The rows that an index names, found by the first call.
+    pub(super) fn candidates(
+        &self,
+        find: impl FnOnce() -> Result<Option<Candidates>, ScanError>,
+    ) -> Result<Option<Arc<Candidates>>, ScanError> {
+        // As above.
+        let mut candidates = self
+            .candidates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*candidates {
+            return Ok(known.clone());
+        }
+        let found = find()?.map(Arc::new);
+        *candidates = Some(found.clone());
+        Ok(found)
+    }
+}
+
+/// What is shared of conditions that became known while a scan ran.
+#[derive(Debug, Default)]
+pub(super) struct LaterCodes(Mutex<(Option<u64>, Vec<Arc<SharedCodes>>)>);
+
+impl LaterCodes {
+    /// For each of the `count` conditions of a version. The newest version that was asked for is
+    /// shared; a cursor that lags behind gets its own.
+    pub(super) fn of(&self, version: u64, count: usize) -> Vec<Arc<SharedCodes>> {
+        let fresh = || (0..count).map(|_| Arc::default()).collect();
+        // As above.
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, shared) = &mut *newest;
+        if known.is_none_or(|known| known < version) {
+            (*known, *shared) = (Some(version), fresh());
+        }
+        match *known == Some(version) && shared.len() == count {
+            true => shared.clone(),
+            false => fresh(),
+        }
     }
 }

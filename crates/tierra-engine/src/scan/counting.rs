@@ -64,6 +64,11 @@ impl Counting {
         *last = self.serial;
     }
 
+    /// Blocks of which nothing was looked at.
+    pub(super) fn skipped(&mut self, blocks: usize) {
+        self.counters.blocks_skipped += blocks as u64;
+    }
+
     /// Of `needed` columns, those not read were skipped.
     pub(super) fn end_block(&mut self, needed: usize) {
         self.counters.blocks_skipped += needed as u64 - self.read;

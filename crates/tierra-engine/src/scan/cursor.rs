@@ -1,8 +1,9 @@
 //! One thread's part of a scan: morsel by morsel, block by block, into batches.
 //!
 //! For a block every condition is first judged by minima, maxima and NULL counts alone; those that
-//! need the values are tested on packed codes one after the other, each narrowing the mask; only
-//! what survives is unpacked, and only of the projected columns.
+//! need the values are tested on packed codes one after the other, each narrowing the mask, unless an
+//! inverted index has named the rows before; only what survives is unpacked, and only of the projected
+//! columns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,11 +14,10 @@ use arrow::compute::filter;
 use arrow::error::ArrowError;
 use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{ColumnReader, Filter, Scratch, Verdict, evaluate};
-use tierra_interleave::GroupReport;
 
 use super::counting::Counting;
 use super::filters::Conditions;
-use super::{Morsel, Scan, ScanCounters};
+use super::{MORSEL_BLOCKS, Morsel, Scan, ScanCounters};
 use crate::error::ScanError;
 use crate::segment::Segment;
 use crate::spec::TableSpec;
@@ -90,20 +90,19 @@ impl ScanCursor {
 
     /// What was done so far.
     pub fn counters(&self) -> ScanCounters {
-        let GroupReport {
-            lookups,
-            suspensions,
-        } = self.conditions.report();
+        let (values, codes) = (self.conditions.report(), self.conditions.index_report());
         ScanCounters {
-            lookups,
-            suspensions,
+            lookups: values.lookups,
+            index_lookups: codes.lookups,
+            suspensions: values.suspensions + codes.suspensions,
             ..self.counting.counters()
         }
     }
 
     /// The next batch, of about the scan's `batch_rows` rows, or `None` at the end. `more` are
     /// conditions that became known since the scan began; they are looked at only when
-    /// `more_version` is another than in the call before, and hold for rows read from then on.
+    /// `more_version` is another than in the call before, and hold for rows read from then on. Cursors of
+    /// one scan share what they find out about the conditions of one version, and versions go up.
     ///
     /// # Errors
     /// [`ScanError`]: damaged bytes, or a condition that a column cannot evaluate.
@@ -115,10 +114,11 @@ impl ScanCursor {
         more: &[(usize, Filter)],
         more_version: u64,
     ) -> Result<Option<RecordBatch>, ScanError> {
-        if self.conditions.set_more(more, more_version) {
+        let scan = self.scan.clone();
+        if self.conditions.set_more(&scan, more, more_version) {
             self.settle_needed();
         }
-        let scan = self.scan.clone();
+        self.conditions.ask_indexes(&scan)?;
         let version = scan.snapshot.version();
         let full = scan.spec.batch_rows.max(1);
         while self.batch.rows < full {
@@ -171,6 +171,16 @@ impl ScanCursor {
                 first,
                 end,
             } => {
+                let morsel = self.scan.first_morsels[segment] + first / MORSEL_BLOCKS;
+                let is_answered =
+                    self.batch.readers.is_empty() && self.conditions.is_answered(segment);
+                if let Some(left) = self.conditions.left(segment, morsel)
+                    && (left == 0 || is_answered)
+                {
+                    self.batch.rows += left;
+                    self.counting.skipped((end - first) * self.needed.len());
+                    return;
+                }
                 self.at = Some(Progress::Blocks {
                     segment,
                     blocks: first..end,
@@ -192,9 +202,13 @@ impl ScanCursor {
         let segment = &*version.segments[at];
         let scan = self.scan.clone();
         let spec = scan.snapshot.table().spec();
+        let mut mask = Mask::first(segment.block_rows(block));
+        if !self.conditions.narrow(&scan, at, block, &mut mask) {
+            self.counting.skipped(self.needed.len());
+            return Ok(());
+        }
         self.conditions.bind(at, segment, version, spec)?;
         self.counting.begin_block();
-        let mut mask = Mask::first(segment.block_rows(block));
         if self.select(segment, block, spec, &mut mask)? {
             for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
                 let _reading = self.counting.read(segment, *column, block);
@@ -221,16 +235,20 @@ impl ScanCursor {
     ) -> Result<bool, ScanError> {
         self.undecided.clear();
         for place in 0..self.conditions.len() {
-            let (_, condition, bound) = self.conditions.at(place);
+            let Some((_, condition, bound)) = self.conditions.at(place) else {
+                continue;
+            };
             match segment.chunk(condition.column).verdict(bound, block) {
                 Verdict::Skip => return Ok(false),
                 Verdict::All => {}
                 Verdict::Test => self.undecided.push(place),
             }
         }
-        let mut rows = segment.block_rows(block);
+        let mut rows = mask.count();
         for place in &self.undecided {
-            let (index, condition, bound) = self.conditions.at(*place);
+            let Some((index, condition, bound)) = self.conditions.at(*place) else {
+                continue;
+            };
             let column = condition.column;
             let _reading = self.counting.read(segment, column, block);
             segment.verify(spec, column, block)?;

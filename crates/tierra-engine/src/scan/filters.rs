@@ -4,10 +4,13 @@
 
 use std::sync::Arc;
 
+use tierra_column::bits::Mask;
 use tierra_column::{BoundFilter, Filter};
 use tierra_interleave::{GroupReport, Lookups};
 
+use super::MORSEL_BLOCKS;
 use super::Scan;
+use super::candidates::Candidates;
 use super::codes::SharedCodes;
 use crate::error::ScanError;
 use crate::segment::Segment;
@@ -20,6 +23,8 @@ pub(super) struct Condition {
     pub(super) column: usize,
     pub(super) filter: Filter,
     codes: Arc<SharedCodes>,
+    /// What an index says, once it was asked.
+    candidates: Option<Arc<Candidates>>,
     /// Rows that were tested, and those that passed.
     tested: u64,
     passed: u64,
@@ -33,10 +38,17 @@ impl Condition {
             column,
             filter,
             codes,
+            candidates: None,
             tested: 0,
             passed: 0,
             bytes: 0,
         }
+    }
+
+    /// The rows of a segment that meet it, where an index knows them.
+    fn known(&self, segment: usize) -> Option<&Candidates> {
+        let candidates = self.candidates.as_deref();
+        candidates.filter(|candidates| candidates.covers(segment))
     }
 
     /// Expected bytes read per row ruled out: the fewer, the earlier it should be tested.
@@ -54,13 +66,17 @@ impl Condition {
 pub(super) struct Conditions {
     /// Of the values of sets in dictionaries.
     lookups: Lookups,
+    /// Of codes in inverted indexes.
+    index_lookups: Lookups,
+    /// How many conditions' indexes were asked.
+    asked: usize,
     all: Vec<Condition>,
     /// How many of them the scan was made with; those behind came later.
     fixed: usize,
     /// Indices into `all`, in the order of testing.
     order: Vec<usize>,
-    /// By index into `all`, for one segment.
-    bound: Vec<BoundFilter>,
+    /// By index into `all`, for one segment; `None` where an index knows the rows.
+    bound: Vec<Option<BoundFilter>>,
     bound_to: Option<usize>,
     more_version: Option<u64>,
 }
@@ -73,6 +89,8 @@ impl Conditions {
             .collect();
         Self {
             lookups: Lookups::new(scan.spec.execution),
+            index_lookups: Lookups::new(scan.spec.execution),
+            asked: 0,
             fixed: all.len(),
             order: (0..all.len()).collect(),
             all,
@@ -83,7 +101,7 @@ impl Conditions {
     }
 
     /// Replaces the conditions that came later, if these are others. Returns whether they were.
-    pub(super) fn set_more(&mut self, more: &[(usize, Filter)], version: u64) -> bool {
+    pub(super) fn set_more(&mut self, scan: &Scan, more: &[(usize, Filter)], version: u64) -> bool {
         if self.more_version == Some(version) {
             return false;
         }
@@ -92,9 +110,12 @@ impl Conditions {
             return false;
         }
         self.all.truncate(self.fixed);
+        self.asked = self.asked.min(self.fixed);
+        let codes = scan.later.of(version, more.len());
         self.all.extend(
             more.iter()
-                .map(|(column, filter)| Condition::new(*column, filter.clone(), Arc::default())),
+                .zip(codes)
+                .map(|((column, filter), codes)| Condition::new(*column, filter.clone(), codes)),
         );
         self.order = (0..self.all.len()).collect();
         self.bound_to = None;
@@ -109,15 +130,84 @@ impl Conditions {
         self.all.iter()
     }
 
-    /// The condition at a place of the order, and its index.
-    pub(super) fn at(&self, place: usize) -> (usize, &Condition, &BoundFilter) {
+    /// The condition at a place of the order, and its index; `None` where the rows are candidates
+    /// already.
+    pub(super) fn at(&self, place: usize) -> Option<(usize, &Condition, &BoundFilter)> {
         let index = self.order[place];
-        (index, &self.all[index], &self.bound[index])
+        let bound = self.bound[index].as_ref()?;
+        Some((index, &self.all[index], bound))
+    }
+
+    /// Asks the indexes of conditions that are new, one after the other.
+    pub(super) fn ask_indexes(&mut self, scan: &Scan) -> Result<(), ScanError> {
+        let version = scan.snapshot.version();
+        for condition in &mut self.all[self.asked..] {
+            let column = condition.column;
+            let Some(dictionary) = version.dictionary(column) else {
+                continue;
+            };
+            if !version.indexes.iter().any(|part| part.column() == column) {
+                continue;
+            }
+            let (codes, filter) = (&condition.codes, &condition.filter);
+            let (lookups, index_lookups) = (&mut self.lookups, &mut self.index_lookups);
+            condition.candidates = codes.candidates(|| {
+                let spec = scan.snapshot.table().spec();
+                let codes = codes.of(filter, dictionary, lookups);
+                let codes = codes.map_err(|source| ScanError::Filter {
+                    table: spec.name.clone(),
+                    column: spec.columns[column].name.clone(),
+                    source,
+                })?;
+                Candidates::find(scan, column, &codes, index_lookups)
+            })?;
+        }
+        self.asked = self.all.len();
+        Ok(())
+    }
+
+    /// Conditions whose rows in a segment an index knows.
+    fn known(&self, segment: usize) -> impl Iterator<Item = &Candidates> {
+        let conditions = self.all.iter();
+        conditions.filter_map(move |condition| condition.known(segment))
+    }
+
+    /// How many rows of a morsel the indexes leave at most; `None` where they know nothing of it.
+    pub(super) fn left(&self, segment: usize, morsel: usize) -> Option<usize> {
+        let counts = self
+            .known(segment)
+            .map(|candidates| candidates.count(morsel));
+        counts.min()
+    }
+
+    /// Whether what an index leaves of a segment is the answer: there is nothing else to test.
+    pub(super) fn is_answered(&self, segment: usize) -> bool {
+        self.all.len() == 1 && self.known(segment).count() == 1
+    }
+
+    /// Keeps the rows of a block that the indexes leave; whether there are any.
+    pub(super) fn narrow(
+        &self,
+        scan: &Scan,
+        segment: usize,
+        block: usize,
+        mask: &mut Mask,
+    ) -> bool {
+        let morsel = scan.first_morsels[segment] + block / MORSEL_BLOCKS;
+        for candidates in self.known(segment) {
+            mask.and(&candidates.mask(morsel, block % MORSEL_BLOCKS));
+        }
+        mask.any()
     }
 
     /// What looking values up in dictionaries took.
     pub(super) fn report(&self) -> GroupReport {
         self.lookups.report()
+    }
+
+    /// What looking codes up in indexes took.
+    pub(super) fn index_report(&self) -> GroupReport {
+        self.index_lookups.report()
     }
 
     /// Notes what testing a block did.
@@ -145,6 +235,10 @@ impl Conditions {
         self.bound.clear();
         self.bound_to = None;
         for condition in &self.all {
+            if condition.known(at).is_some() {
+                self.bound.push(None);
+                continue;
+            }
             let column = condition.column;
             let (chunk, dictionary) = (segment.chunk(column), version.dictionary(column));
             let bound = match dictionary.filter(|_| chunk.dictionary_generation().is_some()) {
@@ -154,11 +248,12 @@ impl Conditions {
                     .and_then(|codes| chunk.bind_codes(&codes)),
                 None => chunk.bind(&condition.filter, dictionary, self.lookups.scheduling()),
             };
-            self.bound.push(bound.map_err(|source| ScanError::Filter {
+            let bound = bound.map_err(|source| ScanError::Filter {
                 table: spec.name.clone(),
                 column: spec.columns[column].name.clone(),
                 source,
-            })?);
+            })?;
+            self.bound.push(Some(bound));
         }
         self.bound_to = Some(at);
         Ok(())

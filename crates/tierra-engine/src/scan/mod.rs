@@ -7,6 +7,7 @@
 //! Invariant: every row of the snapshot belongs to exactly one morsel, and every morsel is taken
 //! by exactly one cursor.
 
+mod candidates;
 mod codes;
 mod counting;
 mod cursor;
@@ -22,7 +23,7 @@ use tierra_interleave::Scheduling;
 pub use cursor::ScanCursor;
 
 use crate::snapshot::Snapshot;
-use codes::SharedCodes;
+use codes::{LaterCodes, SharedCodes};
 
 /// Blocks of a morsel: 16,384 rows are long enough to make the counter cheap and short enough to
 /// keep eight threads busy on 100,000 rows.
@@ -46,8 +47,8 @@ pub struct ScanSpec {
 pub struct ScanCounters {
     /// Blocks of which bytes were read; a block has 1,024 rows of one column.
     pub blocks_read: u64,
-    /// Blocks of wanted columns that were not read, because minima, maxima or other columns ruled
-    /// all of their rows out.
+    /// Blocks of wanted columns that were not read, because minima, maxima, an index or other columns
+    /// ruled all of their rows out, or because an index knew them.
     pub blocks_skipped: u64,
     /// Blocks of which values were unpacked.
     pub blocks_decoded: u64,
@@ -61,7 +62,9 @@ pub struct ScanCounters {
     pub rows: u64,
     /// Values looked up in dictionaries, once per scan however many segments it has.
     pub lookups: u64,
-    /// How often such a look-up gave way to another: none where they run plain.
+    /// Look-ups in inverted indexes: of each code in each part, and of the rows it lists.
+    pub index_lookups: u64,
+    /// How often a look-up gave way to another: none where they run plain.
     pub suspensions: u64,
 }
 
@@ -75,6 +78,7 @@ impl std::ops::AddAssign for ScanCounters {
         self.bytes_far += other.bytes_far;
         self.rows += other.rows;
         self.lookups += other.lookups;
+        self.index_lookups += other.index_lookups;
         self.suspensions += other.suspensions;
     }
 }
@@ -99,8 +103,12 @@ pub struct Scan {
     spec: ScanSpec,
     /// By filter of the specification.
     codes: Vec<Arc<SharedCodes>>,
+    /// Of conditions that cursors were told of later.
+    later: LaterCodes,
     schema: SchemaRef,
     morsels: Vec<Morsel>,
+    /// By segment: its first morsel.
+    first_morsels: Vec<usize>,
     next: AtomicUsize,
 }
 
@@ -121,12 +129,14 @@ impl Scan {
             .map(|column| table.fields()[*column].clone())
             .collect();
         let mut morsels = Vec::new();
+        let mut first_morsels = Vec::with_capacity(snapshot.segments().len());
         for (segment, blocks) in snapshot
             .segments()
             .iter()
             .map(|segment| segment.blocks())
             .enumerate()
         {
+            first_morsels.push(morsels.len());
             morsels.extend(
                 (0..blocks)
                     .step_by(MORSEL_BLOCKS)
@@ -147,6 +157,8 @@ impl Scan {
             spec,
             schema,
             morsels,
+            first_morsels,
+            later: LaterCodes::default(),
             next: AtomicUsize::new(0),
         })
     }
@@ -164,6 +176,13 @@ impl Scan {
     /// A cursor for one thread.
     pub fn cursor(self: &Arc<Self>) -> ScanCursor {
         ScanCursor::new(self.clone())
+    }
+
+    /// The part of the morsels that nobody has taken, from 0 to 1.
+    fn left(&self) -> f64 {
+        // Relaxed: an estimate.
+        let taken = self.next.load(Ordering::Relaxed).min(self.morsels.len());
+        (self.morsels.len() - taken) as f64 / self.morsels.len().max(1) as f64
     }
 
     /// Takes the next morsel.

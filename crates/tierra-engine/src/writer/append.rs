@@ -59,6 +59,7 @@ impl Writer {
         table.publish(TableVersion {
             segments: current.segments.clone(),
             dictionaries: current.dictionaries.clone(),
+            indexes: current.indexes.clone(),
             tail,
             keys: current.keys.next(keys),
         });

@@ -64,12 +64,14 @@ impl Writer {
         table.publish(TableVersion {
             segments,
             dictionaries,
+            indexes: current.indexes.clone(),
             tail: current.tail.clone(),
             keys: current.keys.next(keys),
         });
         if self.is_begun(&table) {
             self.show(&table, TailLog::starting_at(entry.tail.first_sequence));
         }
+        table.ask_for_indexes();
         table.ask_for_near_copies(ids);
         Ok(())
     }
@@ -118,9 +120,11 @@ impl Writer {
         table.publish(TableVersion {
             segments,
             dictionaries,
+            indexes: current.indexes.clone(),
             tail: Tail::empty(segment_id),
             keys: current.keys.next(None),
         });
+        table.ask_for_indexes();
         table.ask_for_near_copies([id]);
         Ok(())
     }

@@ -10,6 +10,7 @@ use tierra_column::{ChunkPlan, Dictionary, Encoding, Remapping, Scratch};
 use super::Writer;
 use crate::dictionaries::ImageExtent;
 use crate::error::StorageError;
+use crate::inverted::InvertedPart;
 use crate::manifest::{ChunkPlace, SegmentEntry, TableEntry};
 use crate::segment::Segment;
 use crate::space::{OwnedExtent, Owner};
@@ -38,10 +39,14 @@ impl Writer {
         {
             return;
         }
-        let Some(_pass) = table.gate().try_enter_merge() else {
+        let Some(pass) = table.gate().try_enter_merge() else {
             return;
         };
-        if let Err(error) = self.merge_where(table, Dictionary::wants_merge) {
+        let merged = self.merge_where(table, Dictionary::wants_merge);
+        drop(pass);
+        // At once: whoever asks to wait from now on waits for the indexes, too.
+        self.build_indexes(table);
+        if let Err(error) = merged {
             // Nobody waits for it, and nothing is lost: lookups go on through the delta.
             tracing::warn!(table = %table.spec().name, %error, "a dictionary could not be merged");
         }
@@ -79,6 +84,11 @@ impl Writer {
         for segment in current.segments.iter() {
             segments.push(self.rewrite(table, segment, &steps, &mut fresh)?);
         }
+        // Parts of an index in old codes are of no use: they are built anew.
+        let is_kept =
+            |part: &&Arc<InvertedPart>| steps.iter().all(|step| step.column != part.column());
+        let indexes: Vec<_> = current.indexes.iter().filter(is_kept).cloned().collect();
+        entry.parts = indexes.iter().map(|part| part.entry().clone()).collect();
         let mut images = ImageExtent::default();
         let mut dictionaries = current.dictionaries.to_vec();
         for step in steps {
@@ -95,6 +105,7 @@ impl Writer {
         let version = TableVersion {
             segments: segments.into(),
             dictionaries: dictionaries.into(),
+            indexes: indexes.into(),
             tail: current.tail.clone(),
             keys: current.keys.next(None),
         };

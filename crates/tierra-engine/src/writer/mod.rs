@@ -6,6 +6,7 @@
 
 mod append;
 mod commit;
+mod index;
 mod merge;
 mod near;
 mod publish;
@@ -67,6 +68,10 @@ pub(crate) enum Request {
         table: Arc<Table>,
         pass: MergePass,
         reply: SyncSender<Result<(), StorageError>>,
+    },
+    /// Not answered: indexes are a convenience.
+    Index {
+        table: Arc<Table>,
     },
     /// Not answered: near copies are a convenience.
     CopyNear {
@@ -141,7 +146,9 @@ impl Writer {
                     // First, so that whoever waits for the answer can load at once.
                     drop(pass);
                     let _ = reply.send(merged);
+                    self.build_indexes(&table);
                 }
+                Request::Index { table } => self.build_indexes(&table),
                 Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
                 Request::Wait { reply } => {
                     let _ = reply.send(());

@@ -31,6 +31,7 @@ pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
     table.publish(TableVersion {
         segments: segments.into(),
         dictionaries: current.dictionaries.clone(),
+        indexes: current.indexes.clone(),
         tail: current.tail.clone(),
         keys: current.keys.next(None),
     });

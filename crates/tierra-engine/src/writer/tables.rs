@@ -25,6 +25,7 @@ impl Writer {
     /// A table that neither the manifest nor anybody knows. Whoever commits its first rows names it
     /// in the same manifest, and then shows it.
     pub(super) fn begin_table(&mut self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
+        let spec = spec.settled();
         spec.check()?;
         spec.check_encodings()?;
         if self.catalog.table(&spec.name).is_some() {
@@ -33,6 +34,7 @@ impl Writer {
         let version = TableVersion {
             segments: Arc::new([]),
             dictionaries: vec![None; spec.columns.len()].into(),
+            indexes: Arc::new([]),
             tail: Tail::empty(0),
             keys: KeyIndexCell::empty(),
         };
@@ -95,6 +97,7 @@ fn entry_of(table: &Table) -> TableEntry {
         delete_vector_version: 0,
         dictionaries: vec![None; spec.columns.len()],
         segments: Vec::new(),
+        parts: Vec::new(),
         tail: TailEntry {
             segment_id: 0,
             first_sequence: 0,

@@ -1,0 +1,240 @@
+//! One part of an inverted index: an extent with postings, far or copied near.
+//!
+//! Invariant: no byte of a page is used before its checksum held, once; a part written by this
+//! process, or copied near, is known to be whole.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tierra_column::{FormatError, Listed, Position, Postings, PostingsLayout, Stretch};
+use tierra_interleave::{Cx, Gate, GroupSize, Lookups, for_each};
+use tierra_memory::{Budget, in_mode};
+
+use crate::manifest::PartEntry;
+use crate::near::{self, CopyAt, NearCopy};
+use crate::space::OwnedExtent;
+
+/// A part as it was opened or written.
+pub(crate) struct InvertedPart {
+    entry: Arc<PartEntry>,
+    /// Kept allocated even where reads go to the near copy.
+    extent: Arc<OwnedExtent>,
+    near: Option<(Arc<NearCopy>, CopyAt)>,
+    layout: PostingsLayout,
+    /// A bit per page whose checksum held; `None` once all did.
+    verified: Option<Box<[AtomicU64]>>,
+    size: GroupSize,
+    /// Of finding lists, and of reading them: where the two lie may differ in how near it is.
+    list_gate: Gate,
+    stretch_gate: Gate,
+}
+
+/// The rows that some codes have in a part, as far as the first look tells.
+#[derive(Debug, Default)]
+pub(crate) struct PartRows {
+    once: Vec<Position>,
+    stretches: Vec<Stretch>,
+    among: u64,
+}
+
+impl PartRows {
+    /// Rows at most.
+    pub(crate) fn most(&self) -> u64 {
+        self.once.len() as u64 + self.among
+    }
+}
+
+impl InvertedPart {
+    /// Opens a part that another process wrote. `size` of its look-ups take turns.
+    pub(crate) fn open(
+        entry: Arc<PartEntry>,
+        extent: Arc<OwnedExtent>,
+        size: GroupSize,
+    ) -> Result<Arc<Self>, FormatError> {
+        let mut part = Self::checked(entry, extent, size)?;
+        let words = part.postings().pages().div_ceil(64);
+        part.verified = Some((0..words).map(|_| AtomicU64::new(0)).collect());
+        Ok(Arc::new(part))
+    }
+
+    /// Opens a part written a moment ago, whose pages need no check.
+    pub(crate) fn written(
+        entry: Arc<PartEntry>,
+        extent: Arc<OwnedExtent>,
+        size: GroupSize,
+    ) -> Result<Arc<Self>, FormatError> {
+        Self::checked(entry, extent, size).map(Arc::new)
+    }
+
+    fn checked(
+        entry: Arc<PartEntry>,
+        extent: Arc<OwnedExtent>,
+        size: GroupSize,
+    ) -> Result<Self, FormatError> {
+        let postings = Postings::open(&extent)?;
+        let (generation, segments) = (entry.generation, entry.segments.len());
+        if (postings.generation(), postings.chunks()) != (generation, segments) {
+            return Err(corrupt(format!(
+                "it covers {} segments in generation {}, the manifest says {segments} in {generation}",
+                postings.chunks(),
+                postings.generation()
+            )));
+        }
+        Ok(Self {
+            layout: postings.layout(),
+            entry,
+            extent,
+            near: None,
+            verified: None,
+            size,
+            list_gate: Gate::new(size),
+            stretch_gate: Gate::new(size),
+        })
+    }
+
+    /// The same part with a near copy; `None` where it has one, or the budget has no room. All of it
+    /// is read and checked. `wish` is that of its column.
+    pub(crate) fn with_near_copy(
+        &self,
+        budget: &Budget,
+        wish: Option<bool>,
+    ) -> Result<Option<Arc<Self>>, FormatError> {
+        if self.near.is_some() {
+            return Ok(None);
+        }
+        let (copy, places) =
+            near::copy_extents(budget, std::slice::from_ref(&self.extent), &[wish]);
+        let (Some(copy), Some(Some(place))) = (copy, places.first()) else {
+            return Ok(None);
+        };
+        let copied = Self {
+            near: Some((copy, *place)),
+            verified: None,
+            entry: self.entry.clone(),
+            extent: self.extent.clone(),
+            layout: self.layout,
+            size: self.size,
+            list_gate: Gate::new(self.size),
+            stretch_gate: Gate::new(self.size),
+        };
+        if self.verified.is_some() {
+            let postings = copied.postings();
+            (0..postings.pages()).try_for_each(|page| postings.verify_page(page))?;
+        }
+        Ok(Some(Arc::new(copied)))
+    }
+
+    pub(crate) fn entry(&self) -> &Arc<PartEntry> {
+        &self.entry
+    }
+
+    pub(crate) fn column(&self) -> usize {
+        self.entry.column as usize
+    }
+
+    /// Whether it lists the rows of this segment.
+    pub(crate) fn covers(&self, segment: u32) -> bool {
+        self.entry.segments.binary_search(&segment).is_ok()
+    }
+
+    pub(crate) fn extent(&self) -> &Arc<OwnedExtent> {
+        &self.extent
+    }
+
+    fn postings(&self) -> Postings<'_> {
+        let bytes = match &self.near {
+            Some((copy, CopyAt(at))) => &copy[*at..],
+            None => &self.extent,
+        };
+        Postings::reopen(bytes, &self.layout)
+    }
+
+    /// The first look: how many rows some codes have here, at most, and where they are listed. Each
+    /// code is one look-up.
+    pub(crate) fn lists(
+        &self,
+        codes: &[u32],
+        lookups: &mut Lookups,
+    ) -> Result<PartRows, FormatError> {
+        let postings = self.postings();
+        for code in codes {
+            self.verify(&postings, postings.pages_of_list(*code))?;
+        }
+        let (mut rows, mut failed) = (PartRows::default(), None);
+        lookups.run(&self.list_gate, codes.len(), |execution, size, part| {
+            in_mode!(execution, M => for_each(
+                size,
+                &codes[part],
+                |cx: Cx<M>, code| postings.list(cx, *code),
+                |_, listed| match listed {
+                    Ok(Listed::Nowhere) => {}
+                    Ok(Listed::Once(position)) => rows.once.push(position),
+                    Ok(Listed::Among(stretch)) => {
+                        rows.among += stretch.len() as u64;
+                        rows.stretches.push(stretch);
+                    }
+                    Err(error) => failed = Some(error),
+                },
+            ))
+        });
+        failed.map_or(Ok(rows), Err)
+    }
+
+    /// The second look: calls `found` with the position of each row. Each run of lines is one look-up.
+    pub(crate) fn positions(
+        &self,
+        rows: &PartRows,
+        lookups: &mut Lookups,
+        mut found: impl FnMut(Position),
+    ) -> Result<(), FormatError> {
+        let postings = self.postings();
+        rows.once.iter().for_each(|position| found(*position));
+        let stretches: Vec<Stretch> = rows.stretches.iter().flat_map(|all| all.parts()).collect();
+        for stretch in &stretches {
+            self.verify(&postings, postings.pages_of_stretch(stretch))?;
+        }
+        lookups.run(
+            &self.stretch_gate,
+            stretches.len(),
+            |execution, size, part| {
+                in_mode!(execution, M => for_each(
+                    size,
+                    &stretches[part],
+                    |cx: Cx<M>, stretch| postings.stretch(cx, *stretch),
+                    |_, stretch| postings.positions_in(&stretch, &mut found),
+                ))
+            },
+        );
+        Ok(())
+    }
+
+    // Relaxed: a stale zero only verifies once more, and the bytes themselves never change.
+    fn verify(&self, postings: &Postings<'_>, pages: Range<usize>) -> Result<(), FormatError> {
+        let Some(verified) = &self.verified else {
+            return Ok(());
+        };
+        for page in pages {
+            let (word, bit) = (&verified[page / 64], 1 << (page % 64));
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                postings.verify_page(page)?;
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn corrupt(why: String) -> FormatError {
+    FormatError::Corrupt {
+        what: "an inverted index",
+        why,
+    }
+}
+
+impl std::fmt::Debug for InvertedPart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (column, segments) = (self.entry.column, self.entry.segments.len());
+        write!(f, "InvertedPart(column {column}, {segments} segments)")
+    }
+}
