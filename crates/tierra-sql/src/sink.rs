@@ -75,6 +75,7 @@ impl TableSink {
         while pending_rows < BULK_ROWS {
             let Some(batch) = rows.next().await else {
                 let table = Arc::clone(&self.table);
+                heed_cancellation().await;
                 return blocking(move || table.append(&pending)).await;
             };
             let batch = self.own(batch?)?;
@@ -94,6 +95,7 @@ impl TableSink {
             match rows.next().await {
                 Some(batch) => push = vec![self.own(batch?)?],
                 None => {
+                    heed_cancellation().await;
                     return blocking(move || loader.finish())
                         .await
                         .map(|report| report.rows);
@@ -113,6 +115,12 @@ impl TableSink {
             ))
         })
     }
+}
+
+/// Ends here if the statement was dropped while its last rows were computed: that is noticed only
+/// when its task gives way, and who was told of the end must not find the rows later.
+async fn heed_cancellation() {
+    tokio::task::yield_now().await;
 }
 
 /// Run engine work that blocks, off the runtime's workers.

@@ -201,7 +201,8 @@ impl Database {
     }
 
     /// Runs one statement to its end, on a multi-threaded tokio runtime. Dropping the future stops
-    /// a query; a statement that writes has then written everything or nothing.
+    /// a query; a statement that writes has then written everything or nothing, and nothing unless it
+    /// was about to commit.
     ///
     /// # Errors
     /// If the statement fails.
