@@ -46,12 +46,13 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     writer.fill(9);
-    let new = writer.finish().expect("memory can be written");
+    let root = writer.finish().expect("memory can be written");
+    let new = root.extent();
     let overlaps = |old: &Extent| {
         old.offset < new.offset + new.len_bytes && new.offset < old.offset + old.len_bytes
     };
     assert!(!live.iter().any(overlaps), "{new:?} lies on a live extent");
-    pool.publish(new).expect("memory can be written");
+    pool.publish(&root).expect("memory can be written");
     drop(pool);
     let pool = Pool::open(&path, &options).expect("it was published a moment ago");
     assert_eq!(pool.root(), Some(new));

@@ -10,6 +10,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use tierra_memory::simulation::Recorder;
 use tierra_memory::{Budget, Durability, MediumKind, Pool, PoolOptions, Speed, Topology};
 
 use crate::calibration::Calibration;
@@ -36,6 +37,8 @@ pub struct DatabaseOptions {
     pub capacity_bytes: Option<u64>,
     /// Threads that loads encode with; `None`: one per CPU.
     pub threads: Option<NonZeroUsize>,
+    /// Looks on at the far pool, which is durable no more then: for simulated power cuts only.
+    pub recorder: Option<Recorder>,
 }
 
 /// One kind of memory that a database uses.
@@ -265,6 +268,7 @@ impl Drop for Database {
 fn pool_options(options: &DatabaseOptions) -> PoolOptions {
     PoolOptions {
         capacity_bytes: options.capacity_bytes,
+        recorder: options.recorder.clone(),
         ..PoolOptions::default()
     }
 }

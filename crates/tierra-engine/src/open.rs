@@ -191,5 +191,8 @@ fn read_tail(pool: &Pool, entry: &TableEntry) -> Result<(Tail, TailLog), DamageE
         tail = pushed.map_err(|source| LogError::Rows { sequence, source })?;
         Ok(())
     })?;
+    // A process that was killed may have left its last record in the caches. From here on it is shown,
+    // and others come behind it: a power cut must not take it back.
+    log.persist(pool)?;
     Ok((tail, log))
 }

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tierra_memory::{Extent, ExtentWriter, Pool, PoolError};
+use tierra_memory::{Extent, ExtentWriter, Finished, Pool, PoolError};
 
 /// What an extent holds, and for which table: stored in its header and checked when a manifest
 /// names it.
@@ -64,14 +64,18 @@ impl OwnedExtent {
     pub(crate) fn finish_with(
         pool: &Arc<Pool>,
         writer: ExtentWriter,
-        finish: impl FnOnce(ExtentWriter) -> Result<Extent, PoolError>,
+        finish: impl FnOnce(ExtentWriter) -> Result<Finished, PoolError>,
     ) -> Result<Arc<Self>, PoolError> {
-        let extent = finish(writer)?;
-        Ok(Arc::new(Self {
+        Ok(Self::of(pool, &finish(writer)?))
+    }
+
+    /// An extent just finished.
+    pub(crate) fn of(pool: &Arc<Pool>, finished: &Finished) -> Arc<Self> {
+        Arc::new(Self {
             pool: pool.clone(),
-            extent,
+            extent: finished.extent(),
             published: AtomicBool::new(false),
-        }))
+        })
     }
 
     pub(crate) fn extent(&self) -> Extent {

@@ -9,6 +9,7 @@
 //! * [`budget`]: how much near memory may still be taken.
 //! * [`Size`]: a number of bytes as people write it.
 //! * [`measure`]: what a tier's latency and bandwidth really are, and the least that given lookups can take.
+//! * [`simulation`]: power cuts, at every moment worth it, on what the code really did.
 //! * [`emulation`]: far memory where there is none; [`in_mode!`] runs lookups on it or natively.
 //!
 //! ```
@@ -19,8 +20,8 @@
 //! let pool = Pool::create(&path, &PoolOptions::default())?;
 //! let mut writer = pool.allocate(5, /* owner */ 7)?;
 //! writer.copy_from_slice(b"hello");
-//! let extent = writer.finish()?; // durable, but nobody knows of it yet
-//! pool.publish(extent)?; // now it is what the pool holds
+//! let finished = writer.finish()?; // sealed, but nobody knows of it yet
+//! pool.publish(&finished)?; // now it is durable, and what the pool holds
 //! drop(pool);
 //!
 //! let pool = Pool::open(&path, &PoolOptions::default())?;
@@ -44,12 +45,16 @@ pub mod measure;
 pub mod persist;
 pub mod pool;
 pub mod region;
+pub mod simulation;
 mod size;
 mod smaps;
 pub mod topology;
 
 pub use budget::{Budget, Reservation};
-pub use pool::{Durability, Extent, ExtentWriter, MediumKind, Pool, PoolError, PoolOptions};
+pub use pool::{
+    Durability, Extent, ExtentWriter, Finished, MediumKind, Pool, PoolError, PoolOptions,
+    Transaction, UndoLog,
+};
 pub use region::{Region, RegionError};
 pub use size::{Size, SizeError};
 pub use topology::{NodeId, SocketId, Speed, Topology, TopologyError};

@@ -8,9 +8,11 @@
 //! ([`emulation`]).
 
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::sync::OnceLock;
 
-use crate::{arch, emulation};
+use crate::{LINE_BYTES, arch, emulation};
 
 /// The instruction that moves a line from the caches to memory, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,13 +56,12 @@ impl fmt::Display for Flush {
 /// Starts moving the lines of `bytes` to memory; [`fence`] waits for them.
 pub fn flush(bytes: &[u8]) {
     // SAFETY: a slice is mapped.
-    unsafe { flush_raw(bytes.as_ptr(), bytes.len()) }
+    unsafe { Processor.flush(Lines::of(bytes.as_ptr(), bytes.len())) }
 }
 
 /// Waits until this thread's flushes and streaming stores have reached memory.
 pub fn fence() {
-    arch::fence();
-    emulation::fenced();
+    Processor.fence();
 }
 
 /// Flush and fence: when it returns, `bytes` survive a power cut if they lie on persistent memory
@@ -83,15 +84,64 @@ pub fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
     drop(reading);
 }
 
-/// [`flush`] for memory that must not be borrowed, because someone else may be writing next to it.
-///
-/// # Safety
-/// `[start, start + len_bytes)` must be mapped.
-pub(crate) unsafe fn flush_raw(start: *const u8, len_bytes: usize) {
-    emulation::flushed(start, len_bytes);
-    if let Some(how) = Flush::best() {
-        // SAFETY: mapped by the caller's promise, and the instruction was detected.
-        unsafe { arch::flush(how, start, len_bytes) }
+/// The lines that a range of bytes touches, the ragged ones at both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lines {
+    pub(crate) first: *const u8,
+    pub(crate) count: usize,
+}
+
+impl Lines {
+    pub(crate) fn of(start: *const u8, len_bytes: usize) -> Lines {
+        let lead = start.addr() % LINE_BYTES;
+        Lines {
+            first: start.wrapping_sub(lead),
+            count: match len_bytes {
+                0 => 0,
+                _ => (lead + len_bytes).div_ceil(LINE_BYTES),
+            },
+        }
+    }
+}
+
+/// Who carries flushes and fences out: this processor, or its simulated twin, which writes them down
+/// ([`crate::simulation`]). Media are generic over it, so that both run the same protocol.
+pub(crate) trait Instructions: fmt::Debug + Send + Sync {
+    /// Starts moving lines to memory.
+    ///
+    /// # Safety
+    /// The lines must be mapped.
+    unsafe fn flush(&self, lines: Lines);
+
+    /// Waits for this thread's flushes and streaming stores.
+    fn fence(&self);
+
+    /// Makes the length of a file durable, which no flush does.
+    fn sync_length(&self, file: &File) -> io::Result<()>;
+}
+
+/// The processor that runs this.
+#[derive(Debug)]
+pub(crate) struct Processor;
+
+impl Instructions for Processor {
+    #[inline]
+    unsafe fn flush(&self, lines: Lines) {
+        emulation::flushed(lines.first, lines.count * LINE_BYTES);
+        if let Some(how) = Flush::best() {
+            // SAFETY: mapped by the caller's promise, and the instruction was detected.
+            unsafe { arch::flush(how, lines) }
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        arch::fence();
+        emulation::fenced();
+    }
+
+    fn sync_length(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
     }
 }
 
@@ -105,12 +155,38 @@ mod tests {
         for how in Flush::available() {
             for (start, len) in [(0, 0), (0, 1), (63, 2), (1, 999), (0, 1000)] {
                 // SAFETY: inside the vector, and the instruction is available.
-                unsafe { arch::flush(how, bytes.as_ptr().add(start), len) };
+                unsafe { arch::flush(how, Lines::of(bytes.as_ptr().add(start), len)) };
             }
             fence();
         }
         persist(&bytes);
         assert!(bytes.iter().enumerate().all(|(i, &byte)| byte == i as u8));
+    }
+
+    #[test]
+    fn a_range_touches_every_line_it_has_a_byte_in() {
+        let start = std::ptr::without_provenance::<u8>(64 * 7);
+        for (lead, len, lines) in [
+            (0, 0, 0),
+            (5, 0, 0),
+            (0, 1, 1),
+            (63, 1, 1),
+            (63, 2, 2),
+            (0, 64, 1),
+            (0, 65, 2),
+            (1, 64, 2),
+            (63, 66, 3),
+        ] {
+            let touched = Lines::of(start.wrapping_add(lead), len);
+            assert_eq!(
+                touched,
+                Lines {
+                    first: start,
+                    count: lines
+                },
+                "{lead} {len}"
+            );
+        }
     }
 
     #[test]

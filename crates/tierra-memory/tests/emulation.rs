@@ -119,7 +119,7 @@ fn far_pools_are_far_and_near_pools_are_not() {
         // Beyond the pool's first length, so that growing is seen as well.
         let mut writer = pool.allocate(8 << 20, 1).unwrap();
         writer.fill(3);
-        let extent = writer.finish().unwrap();
+        let extent = writer.finish().unwrap().extent();
         let bytes = pool.bytes(extent);
         let _on = emulate("latency=2ms");
         let end = lines(&bytes[bytes.len() - (1 << 20)..]);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tierra_memory::{Durability, Extent, MediumKind, NodeId, Pool, PoolError, PoolOptions};
+use tierra_memory::{
+    Durability, Extent, Finished, MediumKind, NodeId, Pool, PoolError, PoolOptions,
+};
 
 /// Folders of every kind this machine has: its temporary folder and, where there is one, tmpfs.
 fn places() -> Vec<TempDir> {
@@ -23,6 +25,10 @@ fn options(capacity_bytes: u64) -> PoolOptions {
 }
 
 fn store(pool: &Arc<Pool>, payload: &[u8], owner: u64) -> Extent {
+    finish(pool, payload, owner).extent()
+}
+
+fn finish(pool: &Arc<Pool>, payload: &[u8], owner: u64) -> Finished {
     let mut writer = pool.allocate(payload.len() as u64, owner).unwrap();
     writer.copy_from_slice(payload);
     writer.finish().unwrap()
@@ -47,8 +53,9 @@ fn extents_come_back_after_a_reopen() {
             .enumerate()
             .map(|(i, &len)| store(&pool, &pattern(i, len), i as u64))
             .collect();
-        let root = store(&pool, b"manifest", 99);
-        pool.publish(root).unwrap();
+        let root = finish(&pool, b"manifest", 99);
+        pool.publish(&root).unwrap();
+        let root = root.extent();
         let used = pool.used_bytes();
         drop(pool);
 
@@ -110,8 +117,9 @@ fn every_publication_replaces_the_one_before() {
         let mut pool = Pool::create(&path, &PoolOptions::default()).unwrap();
         for round in 0..7u64 {
             let before = pool.root();
-            let root = store(&pool, &round.to_le_bytes(), round);
-            pool.publish(root).unwrap();
+            let root = finish(&pool, &round.to_le_bytes(), round);
+            pool.publish(&root).unwrap();
+            let root = root.extent();
             if let Some(before) = before {
                 pool.free(before);
             }
@@ -153,14 +161,15 @@ fn finishing_short_gives_back_the_rest() {
     let pool = Pool::create(&place.path().join("p"), &PoolOptions::default()).unwrap();
     let mut writer = pool.allocate(1 << 20, 1).unwrap();
     writer[..5].copy_from_slice(b"short");
-    let extent = writer.finish_at(5).unwrap();
+    let extent = writer.finish_at(5).unwrap().extent();
     assert_eq!((extent.len_bytes, pool.used_bytes()), (5, 4096));
     assert_eq!(pool.bytes(extent), b"short");
     pool.verify_extent(extent).unwrap();
     let next = pool.allocate(10, 2).unwrap();
     assert_eq!(next.extent().offset, extent.offset + 4096);
     // All of it is no special case.
-    let whole = pool.allocate(8192, 3).unwrap().finish_at(8192).unwrap();
+    let whole = pool.allocate(8192, 3).unwrap();
+    let whole = whole.finish_at(8192).unwrap().extent();
     assert_eq!(whole.len_bytes, 8192);
     pool.free(extent);
     pool.free(whole);
@@ -243,9 +252,9 @@ fn a_reopened_pool_overwrites_nothing_before_it_is_told_what_is_live() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("p");
     let pool = Pool::create(&path, &PoolOptions::default()).unwrap();
-    let root = store(&pool, b"root", 1);
+    let root = finish(&pool, b"root", 1);
     let named = store(&pool, b"named by the root", 1);
-    pool.publish(root).unwrap();
+    pool.publish(&root).unwrap();
     drop(pool);
     let pool = Pool::open(&path, &PoolOptions::default()).unwrap();
     let before = pool.len_bytes();
@@ -265,10 +274,11 @@ fn logs_are_zero_then_written_in_place() {
         let pool = Pool::create(&path, &PoolOptions::default()).unwrap();
         let stale = store(&pool, &pattern(3, 9000), 1);
         pool.free(stale);
-        let log = pool.allocate(9000, 5).unwrap().finish_log().unwrap();
+        let root = pool.allocate(9000, 5).unwrap().finish_log().unwrap();
+        let log = root.extent();
         assert_eq!(log.offset, stale.offset);
         assert!(pool.bytes(log).iter().all(|&byte| byte == 0));
-        pool.publish(log).unwrap();
+        pool.publish(&root).unwrap();
         pool.write(log, 0, b"first").unwrap();
         pool.write(log, 5, b"second").unwrap();
         pool.write(log, 8999, b"!").unwrap();
@@ -323,8 +333,7 @@ fn threads_write_extents_at_the_same_time() {
                 .flat_map(|thread| thread.join().unwrap())
                 .collect()
         });
-        let root = store(&pool, b"root", 0);
-        pool.publish(root).unwrap();
+        pool.publish(&finish(&pool, b"root", 0)).unwrap();
         drop(pool);
         let pool = Pool::open(&path, &PoolOptions::default()).unwrap();
         let live: Vec<Extent> = extents.iter().map(|&(_, extent)| extent).collect();
@@ -374,7 +383,7 @@ proptest! {
         let path = place.path().join("p");
         let options = options(1 << 20);
         let mut pool = Pool::create(&path, &options).unwrap();
-        let mut held: Vec<(Extent, Vec<u8>)> = Vec::new();
+        let mut held: Vec<(Finished, Vec<u8>)> = Vec::new();
         for (what, which, len) in steps {
             match what {
                 0..=2 => match pool.allocate(len as u64, which as u64) {
@@ -388,31 +397,31 @@ proptest! {
                 3 => {
                     let published = pool.root();
                     let candidates: Vec<usize> = (0..held.len())
-                        .filter(|&i| Some(held[i].0) != published)
+                        .filter(|&i| Some(held[i].0.extent()) != published)
                         .collect();
                     if !candidates.is_empty() {
                         let (extent, _) = held.swap_remove(candidates[which % candidates.len()]);
-                        pool.free(extent);
+                        pool.free(extent.extent());
                     }
                 }
-                4 if !held.is_empty() => pool.publish(held[which % held.len()].0).unwrap(),
+                4 if !held.is_empty() => pool.publish(&held[which % held.len()].0).unwrap(),
                 4 => {}
                 _ => {
                     let root = pool.root();
                     drop(pool);
                     pool = Pool::open(&path, &options).unwrap();
                     prop_assert_eq!(pool.root(), root);
-                    let live: Vec<Extent> = held.iter().map(|(extent, _)| *extent).collect();
+                    let live: Vec<Extent> = held.iter().map(|(extent, _)| extent.extent()).collect();
                     pool.retain(&live).unwrap();
                 }
             }
             for (extent, payload) in &held {
-                pool.verify_extent(*extent).unwrap();
-                prop_assert_eq!(pool.bytes(*extent), &payload[..]);
+                pool.verify_extent(extent.extent()).unwrap();
+                prop_assert_eq!(pool.bytes(extent.extent()), &payload[..]);
             }
             let spans: u64 = held
                 .iter()
-                .map(|(extent, _)| (extent.len_bytes + 64).next_multiple_of(4096))
+                .map(|(extent, _)| (extent.extent().len_bytes + 64).next_multiple_of(4096))
                 .sum();
             prop_assert_eq!(pool.used_bytes(), spans);
         }

@@ -44,19 +44,21 @@ fn write_pool(path: &Path) {
     sealed.fill(0);
     sealed[..6].copy_from_slice(b"sealed");
     sealed[4999] = 0xEE;
-    assert_eq!(sealed.finish().unwrap(), SEALED);
+    let sealed = sealed.finish().unwrap();
+    assert_eq!(sealed.extent(), SEALED);
     let log = pool
         .allocate(LOG.len_bytes, 12)
         .unwrap()
         .finish_log()
         .unwrap();
-    assert_eq!(log, LOG);
-    pool.publish(SEALED).unwrap();
+    assert_eq!(log.extent(), LOG);
+    pool.publish(&sealed).unwrap();
     pool.write(LOG, 10, b"record").unwrap();
     let mut root = pool.allocate(ROOT.len_bytes, 13).unwrap();
     root.copy_from_slice(b"manifest");
-    assert_eq!(root.finish().unwrap(), ROOT);
-    pool.publish(ROOT).unwrap();
+    let root = root.finish().unwrap();
+    assert_eq!(root.extent(), ROOT);
+    pool.publish(&root).unwrap();
 }
 
 fn dump(bytes: &[u8]) -> String {

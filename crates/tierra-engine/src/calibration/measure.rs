@@ -140,7 +140,7 @@ fn cells(scratch: &Path, step: &mut impl FnMut()) -> Result<GroupSize, PoolError
     for (line, bytes) in writer.chunks_exact_mut(LINE_BYTES).enumerate() {
         bytes.fill(spread(line as u64) as u8);
     }
-    let extent = writer.finish()?;
+    let extent = writer.finish()?.extent();
     let codes = pool.bytes(extent);
     let values: Vec<[u64; 8]> = (0..LINES as u64).map(|line| [line; 8]).collect();
     let values = &values[..];

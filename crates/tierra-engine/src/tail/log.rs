@@ -159,6 +159,13 @@ impl TailLog {
         (self.last, self.at) = (Some(log), 0);
     }
 
+    /// Makes durable what was read from the last extent; those before it were durable before the next
+    /// one was named.
+    pub(crate) fn persist(&self, pool: &Pool) -> Result<(), PoolError> {
+        let Some(log) = self.last else { return Ok(()) };
+        pool.persist_log(log.extent, self.at)
+    }
+
     /// Writes and persists the record. On an error the log is as before.
     ///
     /// # Panics

@@ -45,7 +45,7 @@ fn log_bytes() -> (Vec<u8>, Vec<usize>) {
     // What an earlier use of the space left behind.
     writer.fill(0xa5);
     writer[..64].fill(0);
-    let extent = writer.finish_log().unwrap();
+    let extent = writer.finish_log().unwrap().extent();
     let mut log = TailLog::starting_at(100);
     log.continue_in(LogEntry {
         extent,

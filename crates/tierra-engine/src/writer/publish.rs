@@ -73,8 +73,9 @@ impl Published {
         let bytes = next.encode();
         let mut writer = pool.allocate(bytes.len() as u64, Owner::Manifest.tag())?;
         writer.copy_from_slice(&bytes);
-        let root = OwnedExtent::finish(pool, writer)?;
-        let published = pool.publish(root.extent());
+        let finished = writer.finish()?;
+        let root = OwnedExtent::of(pool, &finished);
+        let published = pool.publish(&finished);
         // After a failure it is not known which manifest the device holds, so what both name stays.
         root.keep();
         fresh.iter().for_each(|extent| extent.keep());

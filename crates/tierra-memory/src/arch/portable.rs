@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::persist::Flush;
+use crate::persist::{Flush, Lines};
 
 /// No instruction: [`flush`] is never reached.
 pub(crate) fn detect() -> Option<Flush> {
@@ -14,7 +14,7 @@ pub(crate) fn detect() -> Option<Flush> {
 ///
 /// # Safety
 /// None needed.
-pub(crate) unsafe fn flush(_: Flush, _: *const u8, _: usize) {}
+pub(crate) unsafe fn flush(_: Flush, _: Lines) {}
 
 /// Orders stores among threads.
 pub(crate) fn fence() {

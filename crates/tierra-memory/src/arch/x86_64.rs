@@ -11,7 +11,7 @@ use std::arch::x86_64::{
 };
 
 use crate::LINE_BYTES;
-use crate::persist::Flush;
+use crate::persist::{Flush, Lines};
 
 /// The best flush this processor has; `clflush` is part of every x86-64.
 pub(crate) fn detect() -> Option<Flush> {
@@ -29,21 +29,15 @@ pub(crate) fn detect() -> Option<Flush> {
     })
 }
 
-/// Flushes every line that `[start, start + len_bytes)` touches.
+/// Flushes lines.
 ///
 /// # Safety
-/// The range must be mapped, and `how` an instruction that [`detect`] would allow on this processor.
-pub(crate) unsafe fn flush(how: Flush, start: *const u8, len_bytes: usize) {
-    let lead = start.addr() % LINE_BYTES;
-    let first = start.wrapping_sub(lead);
-    let lines = if len_bytes == 0 {
-        0
-    } else {
-        (lead + len_bytes).div_ceil(LINE_BYTES)
-    };
+/// The lines must be mapped, and `how` an instruction that [`detect`] would allow on this processor.
+pub(crate) unsafe fn flush(how: Flush, lines: Lines) {
+    let Lines { first, count } = lines;
     // One loop per instruction: the choice is made once, not per line.
     match how {
-        Flush::Clwb => (0..lines).for_each(|line| {
+        Flush::Clwb => (0..count).for_each(|line| {
             // SAFETY: the line is mapped and the processor has the instruction (caller's promise);
             // the instruction changes no memory content and no flag. `asm!` may access memory by
             // default, so the compiler keeps earlier stores before it.
@@ -52,14 +46,14 @@ pub(crate) unsafe fn flush(how: Flush, start: *const u8, len_bytes: usize) {
                      options(nostack, preserves_flags));
             }
         }),
-        Flush::ClflushOpt => (0..lines).for_each(|line| {
+        Flush::ClflushOpt => (0..count).for_each(|line| {
             // SAFETY: as above.
             unsafe {
                 asm!("clflushopt [{}]", in(reg) first.wrapping_add(line * LINE_BYTES),
                      options(nostack, preserves_flags));
             }
         }),
-        Flush::Clflush => (0..lines).for_each(|line| {
+        Flush::Clflush => (0..count).for_each(|line| {
             // SAFETY: the line is mapped (caller's promise).
             unsafe { _mm_clflush(first.wrapping_add(line * LINE_BYTES)) }
         }),

@@ -283,6 +283,9 @@ impl Pool {
                 self.io("allocate space", source)
             }
         })?;
+        if let Some(recorder) = &self.recorder {
+            recorder.grown(to);
+        }
         self.medium
             .grown(&self.file)
             .map_err(|source| self.io("make its length durable", source))?;

@@ -163,4 +163,18 @@ pub enum PoolError {
         /// The pool's file.
         path: PathBuf,
     },
+    /// A transaction's old bytes do not fit into the undo log.
+    #[error(
+        "{}: a transaction needs {needed_bytes} bytes of its undo log of {} bytes; \
+         make a larger one or write less at once",
+        path.display(), extent.len_bytes
+    )]
+    UndoLogFull {
+        /// The pool's file.
+        path: PathBuf,
+        /// The undo log.
+        extent: Extent,
+        /// What it would have to hold.
+        needed_bytes: u64,
+    },
 }

@@ -4,8 +4,8 @@
 //! 1. [`Pool::allocate`] hands out space that nothing else names; its [`ExtentWriter`] is the only
 //!    one who touches it, and dropping it unfinished gives the space back.
 //! 2. [`ExtentWriter::finish`] seals the extent: from now on it is immutable (a log: only
-//!    [`Pool::write`] changes it) and may be shared.
-//! 3. [`Pool::publish`] makes an extent the root. Root and all that it names, by whatever means the
+//!    [`Pool::write`] changes it) and may be shared. It returns a [`Finished`], which nothing else makes.
+//! 3. [`Pool::publish`] takes one, and so cannot be asked for what was not finished: it becomes the root. Root and all that it names, by whatever means the
 //!    owner has, are *live*; they survive a crash at any moment.
 //! 4. [`Pool::free`] is called for what neither the published root nor a reader names any more. After
 //!    a reopen, [`Pool::retain`] is told what is live, and everything else is free.
@@ -16,14 +16,16 @@
 
 mod allocation;
 mod backing;
-#[cfg(test)]
-mod crash;
 mod error;
 mod layout;
 mod medium;
 mod open;
 mod publication;
+#[cfg(test)]
+mod refusal;
 mod space;
+mod stored;
+mod undo;
 mod writer;
 
 use std::fmt;
@@ -35,11 +37,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use error::PoolError;
 pub use medium::MediumKind;
-pub use writer::ExtentWriter;
+pub use undo::{Transaction, UndoLog};
+pub use writer::{ExtentWriter, Finished};
 
 use crate::LINE_BYTES;
 use crate::address::AddressRange;
 use crate::emulation::{self, FarRange};
+use crate::simulation::Recorder;
 use crate::smaps;
 use crate::topology::{NodeId, Speed};
 use allocation::Space;
@@ -80,6 +84,9 @@ pub struct PoolOptions {
     pub node: Option<NodeId>,
     /// The number that ties extents to their pool; `None`: drawn at random. Only for creation.
     pub id: Option<u64>,
+    /// Looks on at all that is stored, flushed, fenced and read. Then the pool takes itself for one on
+    /// the medium that the recorder stands for, and nothing of it is durable: for simulations only.
+    pub recorder: Option<Recorder>,
 }
 
 impl Default for PoolOptions {
@@ -89,6 +96,7 @@ impl Default for PoolOptions {
             speed: Speed::Far,
             node: None,
             id: None,
+            recorder: None,
         }
     }
 }
@@ -122,6 +130,8 @@ pub struct Pool {
     node: Option<NodeId>,
     space: Mutex<Space>,
     publication: Mutex<Publication>,
+    /// Looks on, if the pool is simulated.
+    recorder: Option<Recorder>,
     /// A write to the device failed: what it holds is unknown, so nothing is published any more.
     poisoned: AtomicBool,
 }
@@ -142,11 +152,19 @@ impl Pool {
             end.is_some_and(|end| end <= self.mapped_bytes.load(Ordering::Acquire)),
             "an extent is checked before it is read: {extent:?}"
         );
-        // SAFETY: the range is mapped readable as long as the pool lives and, by the protocol, not
-        // written while the slice is used. Any byte is a valid u8.
-        unsafe {
-            std::slice::from_raw_parts(self.address(extent.offset), extent.len_bytes as usize)
+        if let Some(recorder) = &self.recorder {
+            recorder.read(extent.offset, extent.len_bytes);
         }
+        self.raw_bytes(extent.offset, extent.len_bytes)
+    }
+
+    /// Bytes that are mapped and, by the protocol, not written while the slice is used.
+    #[inline]
+    pub(crate) fn raw_bytes(&self, offset: u64, len_bytes: u64) -> &[u8] {
+        debug_assert!(offset + len_bytes <= self.len_bytes());
+        // SAFETY: the range is mapped readable as long as the pool lives and not written, as the
+        // callers see to. Any byte is a valid u8.
+        unsafe { std::slice::from_raw_parts(self.address(offset), len_bytes as usize) }
     }
 
     /// Whether an extent is what it says: its place can hold one and its header is whole, names this
@@ -182,11 +200,38 @@ impl Pool {
     /// [`PoolError::OutsideLog`], [`PoolError::BadExtent`] if the extent is no log (see
     /// [`ExtentWriter::finish_log`]), [`PoolError::Io`] or [`PoolError::Poisoned`].
     pub fn write(&self, extent: Extent, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
-        let len_bytes = bytes.len() as u64;
-        if at
-            .checked_add(len_bytes)
-            .is_none_or(|end| end > extent.len_bytes)
-        {
+        self.check_place(extent, at, bytes.len() as u64)?;
+        self.refuse_if_poisoned()?;
+        // SAFETY: the range lies in a live extent, checked above, hence mapped and writable; by the
+        // protocol nobody else reads or writes it now.
+        let stored = unsafe { self.copy(extent.offset + at, bytes) };
+        let persisted = stored.persist();
+        persisted
+            .map(|_| ())
+            .map_err(|source| self.poison("write to the log", source))
+    }
+
+    /// Makes durable what a log holds from its beginning: after an open, for what was read and is now
+    /// believed. A process that was killed in [`Pool::write`] may have left it in the caches, where a
+    /// power cut would take it back.
+    ///
+    /// # Errors
+    /// As [`Pool::write`].
+    pub fn persist_log(&self, extent: Extent, len_bytes: u64) -> Result<(), PoolError> {
+        self.check_place(extent, 0, len_bytes)?;
+        self.refuse_if_poisoned()?;
+        // SAFETY: the range lies in a live extent, checked above, hence mapped.
+        let believed = unsafe { self.believe(extent.offset, len_bytes) };
+        let persisted = believed.persist();
+        persisted
+            .map(|_| ())
+            .map_err(|source| self.poison("make a log durable", source))
+    }
+
+    /// Whether the extent is a log that has `[at, at + len_bytes)`.
+    fn check_place(&self, extent: Extent, at: u64, len_bytes: u64) -> Result<(), PoolError> {
+        let end = at.checked_add(len_bytes);
+        if end.is_none_or(|end| end > extent.len_bytes) {
             return Err(PoolError::OutsideLog {
                 path: self.path.clone(),
                 extent,
@@ -197,15 +242,7 @@ impl Pool {
         if self.header(extent)?.kind != ExtentKind::Log {
             return Err(self.bad(extent, "sealed, and no log to write to"));
         }
-        self.refuse_if_poisoned()?;
-        let to = self.address(extent.offset + at);
-        // SAFETY: the range lies in a live extent, checked above, hence mapped and writable; by the
-        // protocol nobody else reads or writes it now.
-        let persisted = unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-            self.medium.persist(to, len_bytes)
-        };
-        persisted.map_err(|source| self.poison("write to the log", source))
+        Ok(())
     }
 
     /// What the content survives.
@@ -260,6 +297,9 @@ impl Pool {
             .and_then(|span| start.checked_add(span))
             .filter(|end| *end <= self.len_bytes())
             .ok_or_else(|| self.bad(extent, "it reaches beyond the end of the pool"))?;
+        if let Some(recorder) = &self.recorder {
+            recorder.read(start, EXTENT_HEADER_BYTES);
+        }
         let mut line = [0; LINE_BYTES];
         // SAFETY: the header precedes the payload, inside the mapping as just checked.
         unsafe {

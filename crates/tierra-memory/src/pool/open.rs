@@ -97,7 +97,7 @@ impl Pool {
         )
     }
 
-    /// Opens a pool and touches nothing. What is live is told by [`Pool::retain`]; until then nothing
+    /// Opens a pool and changes nothing of it; what it publishes is durable on return. What is live is told by [`Pool::retain`]; until then nothing
     /// is free, and an allocation grows the file.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Pool {
         let limit_bytes = limit_bytes(&file, options, len_bytes)
             .map_err(|e| at.io("ask the file system for its size", e))?;
         let space = Space::unknown(len_bytes);
-        Self::assemble(
+        let pool = Self::assemble(
             file,
             path,
             options,
@@ -146,7 +146,12 @@ impl Pool {
             id,
             space,
             publication,
-        )
+        )?;
+        // A process that was killed may have left a publication in the caches: it was read, and is
+        // believed, so a power cut must not take it back once space is reused in its name.
+        pool.persist_slots()
+            .map_err(|source| at.io("make its superblock durable", source))?;
+        Ok(pool)
     }
 
     #[expect(
@@ -164,7 +169,10 @@ impl Pool {
         publication: Publication,
     ) -> Result<Arc<Pool>, PoolError> {
         let at = Place(path);
-        let medium = medium::detect(&file).map_err(|e| at.io("find out its file system", e))?;
+        let medium = match &options.recorder {
+            Some(recorder) => medium::recorded(recorder),
+            None => medium::detect(&file).map_err(|e| at.io("find out its file system", e))?,
+        };
         let range = AddressRange::reserve_at_most(
             (limit_bytes as usize).next_multiple_of(LARGE_PAGE_BYTES),
             len_bytes as usize,
@@ -185,9 +193,15 @@ impl Pool {
             node: options.node,
             space: Mutex::new(space),
             publication: Mutex::new(publication),
+            recorder: options.recorder.clone(),
             poisoned: AtomicBool::new(false),
         };
         pool.map_up_to(len_bytes)?;
+        if let Some(recorder) = &pool.recorder {
+            recorder.mapped(pool.address(0), pool.raw_bytes(0, len_bytes));
+            // The header and both slots, read from the file.
+            recorder.read(0, FIRST_EXTENT);
+        }
         Ok(Arc::new(pool))
     }
 }

@@ -5,10 +5,13 @@
 //! last. All eight words share a cache line, whose stores reach memory in the order in which they
 //! were made; on media durable by page the checksum in the commit word tells a torn page.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{io, iter};
 
-use super::layout::{COMMIT_AT, Line, SLOT_OFFSETS, Slot};
+use super::layout::{COMMIT_AT, SLOT_OFFSETS, Slot};
+use super::stored::Persisted;
+use super::writer::Finished;
 use super::{Extent, Pool, PoolError, lock};
+use crate::LINE_BYTES;
 
 /// What is published now.
 #[derive(Clone, Copy, Debug)]
@@ -49,17 +52,19 @@ impl Pool {
     /// durable, and a crash at any moment finds either the old root or the new one.
     ///
     /// # Errors
-    /// [`PoolError::BadExtent`], [`PoolError::Damaged`]: nothing is published. [`PoolError::Io`]: whether the new root is
+    /// [`PoolError::BadExtent`] if it is another pool's, [`PoolError::Damaged`]: nothing is published.
+    /// [`PoolError::Io`]: whether the new root is
     /// durable is unknown, the old one's bytes must stay, and the pool publishes no more
     /// ([`PoolError::Poisoned`]) until it is opened again.
-    pub fn publish(&self, root: Extent) -> Result<(), PoolError> {
+    pub fn publish(&self, root: &Finished) -> Result<(), PoolError> {
+        let root = root.extent();
         self.check_extent(root)?;
         let mut publication = lock(&self.publication);
         self.refuse_if_poisoned()?;
         // Read before settling: a length reached meanwhile may not be durable yet.
         let pool_bytes = self.len_bytes();
-        self.medium
-            .settle(&self.file)
+        let settled = self
+            .settle()
             .map_err(|source| self.poison("make its extents durable", source))?;
         // Only a forged slot can have counted so far; wrapping round would publish behind it.
         let sequence = publication.sequence.checked_add(1);
@@ -74,31 +79,33 @@ impl Pool {
             pool_bytes,
             pool_id: self.id,
         };
-        let line = self.address(SLOT_OFFSETS[(slot.sequence % 2) as usize]);
-        // SAFETY: the slots are mapped, line-aligned, and written here only, under the lock.
-        unsafe {
-            store_slot(line, &slot.encode());
-            self.medium.persist(line, size_of::<Line>() as u64)
-        }
-        .map_err(|source| self.poison("publish", source))?;
+        self.store_slot(&slot, &settled)
+            .map_err(|source| self.poison("publish", source))?;
         *publication = Publication::of(&slot);
         Ok(())
     }
-}
 
-/// Clears the commit word, stores the other words, then the commit word.
-///
-/// # Safety
-/// `to` must be a mapped, writable, 8-byte-aligned line that only this thread accesses.
-unsafe fn store_slot(to: *mut u8, line: &Line) {
-    let store = |at: usize, word: u64| {
-        // SAFETY: inside the caller's line and aligned. Release keeps the stores in this order.
-        unsafe { AtomicU64::from_ptr(to.add(at).cast()) }.store(word, Ordering::Release);
-    };
-    store(COMMIT_AT, 0);
-    for (index, word) in line.chunks_exact(8).enumerate() {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(word);
-        store(index * 8, u64::from_ne_bytes(bytes));
+    /// Makes durable what both slots hold.
+    pub(super) fn persist_slots(&self) -> io::Result<()> {
+        self.settle()?;
+        // SAFETY: the slots are mapped, and flushing changes nothing.
+        let [first, second] = SLOT_OFFSETS.map(|at| unsafe { self.believe(at, LINE_BYTES as u64) });
+        first.flush()?.and(second.flush()?).fence()?;
+        Ok(())
+    }
+
+    /// Overwrites the slot that is not current: clears its commit word, stores the other words, then the
+    /// commit word. Only after what it names is durable, which `_settled` proves. The caller holds the
+    /// lock of the publication.
+    pub(super) fn store_slot(&self, slot: &Slot, _settled: &Persisted) -> io::Result<Persisted> {
+        let line = slot.encode();
+        let words = line.chunks_exact(8).enumerate().map(|(index, bytes)| {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            (index * 8, u64::from_ne_bytes(word))
+        });
+        let at = SLOT_OFFSETS[(slot.sequence % 2) as usize];
+        // SAFETY: the slots are mapped, line-aligned, and written here only, under the lock.
+        unsafe { self.store_line(at, iter::once((COMMIT_AT, 0)).chain(words)) }.persist()
     }
 }

@@ -9,7 +9,22 @@ use std::sync::Arc;
 
 use super::layout::{EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind};
 use super::{Extent, Pool, PoolError};
-use crate::LINE_BYTES;
+use crate::simulation::Lent;
+
+/// An extent that was finished, and so may be published or named by what is. Only [`ExtentWriter`] makes
+/// one: what was not written to its end, checksummed and sent on its way cannot be published.
+#[must_use = "a finished extent that nobody names is free space after the next open"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finished {
+    extent: Extent,
+}
+
+impl Finished {
+    /// Where it lies.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+}
 
 /// The payload of an extent that nobody else knows of yet: writable, line-aligned, its content
 /// undefined until written.
@@ -17,15 +32,20 @@ pub struct ExtentWriter {
     pool: Arc<Pool>,
     extent: Extent,
     owner: u64,
+    /// That the slice was handed out, if the pool is recorded.
+    lent: Option<Lent>,
     finished: bool,
 }
 
 impl ExtentWriter {
     pub(super) fn new(pool: Arc<Pool>, offset: u64, len_bytes: u64, owner: u64) -> ExtentWriter {
+        let lent = pool.recorder.as_ref();
+        let lent = lent.map(|recorder| recorder.lend(offset, len_bytes));
         ExtentWriter {
             pool,
             extent: Extent { offset, len_bytes },
             owner,
+            lent,
             finished: false,
         }
     }
@@ -40,7 +60,7 @@ impl ExtentWriter {
     ///
     /// # Errors
     /// [`PoolError::Io`]; the space is given back.
-    pub fn finish(self) -> Result<Extent, PoolError> {
+    pub fn finish(self) -> Result<Finished, PoolError> {
         self.seal(ExtentKind::Sealed)
     }
 
@@ -52,11 +72,13 @@ impl ExtentWriter {
     ///
     /// # Panics
     /// If `used_bytes` is more than was allocated.
-    pub fn finish_at(mut self, used_bytes: u64) -> Result<Extent, PoolError> {
+    pub fn finish_at(mut self, used_bytes: u64) -> Result<Finished, PoolError> {
         assert!(
             used_bytes <= self.extent.len_bytes,
             "an extent can only be finished shorter"
         );
+        // Before the rest is somebody else's.
+        self.hand_in();
         self.pool.shrink(self.extent.offset, used_bytes);
         self.extent.len_bytes = used_bytes;
         self.finish()
@@ -67,12 +89,20 @@ impl ExtentWriter {
     ///
     /// # Errors
     /// As [`ExtentWriter::finish`].
-    pub fn finish_log(mut self) -> Result<Extent, PoolError> {
+    pub fn finish_log(mut self) -> Result<Finished, PoolError> {
         self.fill(0);
         self.seal(ExtentKind::Log)
     }
 
-    fn seal(mut self, kind: ExtentKind) -> Result<Extent, PoolError> {
+    /// Shows the recorder, if there is one, what was written through the slice.
+    fn hand_in(&mut self) {
+        if let (Some(lent), Some(recorder)) = (self.lent.take(), &self.pool.recorder) {
+            recorder.returned(&lent, self.extent.offset, self);
+        }
+    }
+
+    fn seal(mut self, kind: ExtentKind) -> Result<Finished, PoolError> {
+        self.hand_in();
         let pool = &self.pool;
         let header = ExtentHeader {
             owner: self.owner,
@@ -86,18 +116,17 @@ impl ExtentWriter {
             kind,
         };
         let start = self.extent.offset - EXTENT_HEADER_BYTES;
-        let to = pool.address(start);
         // SAFETY: the header's line belongs to this writer's run, is mapped and writable, and no
         // reference to it exists.
-        unsafe { std::ptr::copy_nonoverlapping(header.encode().as_ptr(), to, LINE_BYTES) };
-        // SAFETY: header and payload are mapped.
-        unsafe {
-            let len_bytes = EXTENT_HEADER_BYTES + self.extent.len_bytes;
-            pool.medium.stage(&pool.file, to, start, len_bytes)
-        }
-        .map_err(|source| pool.io("make an extent durable", source))?;
+        let stored = unsafe { pool.copy(start, &header.encode()) };
+        stored
+            .and_behind(self.extent.len_bytes)
+            .stage()
+            .map_err(|source| pool.io("make an extent durable", source))?;
         self.finished = true;
-        Ok(self.extent)
+        Ok(Finished {
+            extent: self.extent,
+        })
     }
 }
 
@@ -121,6 +150,7 @@ impl DerefMut for ExtentWriter {
 impl Drop for ExtentWriter {
     fn drop(&mut self) {
         if !self.finished {
+            self.hand_in();
             self.pool.free(self.extent);
         }
     }

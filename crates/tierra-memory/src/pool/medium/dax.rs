@@ -9,15 +9,27 @@ use std::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{Medium, MediumKind, map_fixed};
-use crate::persist::{self, Flush};
+use crate::persist::{Flush, Instructions, Lines, Processor};
 use crate::pool::Durability;
+use crate::simulation::Recorder;
 
 const FLAGS: MapFlags = MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC);
 
+/// `I` carries out the flushes: the processor or, over any file, a recorder.
 #[derive(Debug)]
-pub(super) struct Dax;
+pub(super) struct Dax<I> {
+    instructions: I,
+    flags: MapFlags,
+}
 
-impl Dax {
+impl Dax<Processor> {
+    pub(super) fn new() -> Self {
+        Dax {
+            instructions: Processor,
+            flags: FLAGS,
+        }
+    }
+
     /// Whether the kernel maps this file with `MAP_SYNC` and this processor can flush a line.
     pub(super) fn supports(file: &File) -> bool {
         let page_bytes = rustix::param::page_size();
@@ -40,7 +52,16 @@ impl Dax {
     }
 }
 
-impl Medium for Dax {
+impl Dax<Recorder> {
+    pub(super) fn recorded(instructions: Recorder) -> Self {
+        Dax {
+            instructions,
+            flags: MapFlags::SHARED,
+        }
+    }
+}
+
+impl<I: Instructions> Medium for Dax<I> {
     fn kind(&self) -> MediumKind {
         MediumKind::Dax
     }
@@ -57,30 +78,36 @@ impl Medium for Dax {
         len_bytes: usize,
     ) -> io::Result<()> {
         // SAFETY: the caller's promise is passed on.
-        unsafe { map_fixed(file, at, offset, len_bytes, FLAGS) }
+        unsafe { map_fixed(file, at, offset, len_bytes, self.flags) }
     }
 
     fn grown(&self, file: &File) -> io::Result<()> {
         // The file's length is not part of what MAP_SYNC keeps.
-        file.sync_data()
+        self.instructions.sync_length(file)
+    }
+
+    unsafe fn flush(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
+        // SAFETY: mapped by the caller's promise; a mapped length fits usize.
+        unsafe {
+            self.instructions
+                .flush(Lines::of(start, len_bytes as usize))
+        };
+        Ok(())
+    }
+
+    unsafe fn fence(&self, _: *const u8, _: u64) -> io::Result<()> {
+        self.instructions.fence();
+        Ok(())
     }
 
     unsafe fn stage(&self, _: &File, start: *const u8, _: u64, len_bytes: u64) -> io::Result<()> {
         // A fence orders only the flushes of its own thread, and the one that settles may be
-        // another: so each stage ends with its own.
+        // another: so each stage ends with its own, and nothing is left to settle.
         // SAFETY: the caller's promise is passed on.
         unsafe { self.persist(start, len_bytes) }
     }
 
     fn settle(&self, _: &File) -> io::Result<()> {
-        persist::fence();
-        Ok(())
-    }
-
-    unsafe fn persist(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
-        // SAFETY: mapped by the caller's promise; a mapped length fits usize.
-        unsafe { persist::flush_raw(start, len_bytes as usize) };
-        persist::fence();
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: nothing counts as durable before the kernel confirmed it. Staging starts write-back
 //! without waiting, so that a load's many extents share one wait in `settle`.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -12,11 +13,67 @@ use rustix::mm::{MapFlags, MsyncFlags, msync};
 use super::{Medium, MediumKind, map_fixed};
 use crate::emulation;
 use crate::pool::Durability;
+use crate::simulation::Recorder;
+
+/// Who writes pages back: the kernel, or its simulated twin.
+pub(super) trait WriteBack: fmt::Debug + Send + Sync {
+    /// Returns when all of the file is durable, its length included.
+    fn sync_file(&self, file: &File) -> io::Result<()>;
+
+    /// Returns when the pages of a range are durable.
+    ///
+    /// # Safety
+    /// `[start, start + len_bytes)` must be mapped from a file.
+    unsafe fn sync_range(&self, start: *const u8, len_bytes: usize) -> io::Result<()>;
+}
+
+/// The kernel that this runs on.
+#[derive(Debug)]
+pub(super) struct Kernel;
+
+impl WriteBack for Kernel {
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    unsafe fn sync_range(&self, start: *const u8, len_bytes: usize) -> io::Result<()> {
+        let lead = start.addr() % rustix::param::page_size();
+        let first = start.wrapping_sub(lead).cast_mut().cast();
+        // SAFETY: mapped by the caller's promise, and mappings consist of whole pages.
+        Ok(unsafe { msync(first, len_bytes + lead, MsyncFlags::SYNC) }?)
+    }
+}
+
+impl WriteBack for Recorder {
+    fn sync_file(&self, _: &File) -> io::Result<()> {
+        self.file_synced();
+        Ok(())
+    }
+
+    unsafe fn sync_range(&self, start: *const u8, len_bytes: usize) -> io::Result<()> {
+        self.range_synced(start, len_bytes);
+        Ok(())
+    }
+}
 
 #[derive(Debug)]
-pub(super) struct PageCache;
+pub(super) struct PageCache<W> {
+    write_back: W,
+}
 
-impl Medium for PageCache {
+impl PageCache<Kernel> {
+    pub(super) fn new() -> Self {
+        PageCache { write_back: Kernel }
+    }
+}
+
+impl PageCache<Recorder> {
+    pub(super) fn recorded(write_back: Recorder) -> Self {
+        PageCache { write_back }
+    }
+}
+
+impl<W: WriteBack> Medium for PageCache<W> {
     fn kind(&self) -> MediumKind {
         MediumKind::File
     }
@@ -38,6 +95,19 @@ impl Medium for PageCache {
 
     fn grown(&self, _: &File) -> io::Result<()> {
         // `settle` makes the length durable with the rest, before anything is published.
+        Ok(())
+    }
+
+    unsafe fn flush(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
+        emulation::flushed(start, len_bytes as usize);
+        Ok(())
+    }
+
+    unsafe fn fence(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
+        // Once for all that was flushed: pages between are written sooner than they had to be.
+        // SAFETY: mapped by the caller's promise.
+        unsafe { self.write_back.sync_range(start, len_bytes as usize)? };
+        emulation::fenced();
         Ok(())
     }
 
@@ -70,14 +140,6 @@ impl Medium for PageCache {
     }
 
     fn settle(&self, file: &File) -> io::Result<()> {
-        file.sync_data()
-    }
-
-    unsafe fn persist(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
-        let _writing = emulation::begin_write(start, len_bytes as usize);
-        let lead = start.addr() % rustix::param::page_size();
-        let first = start.wrapping_sub(lead).cast_mut().cast();
-        // SAFETY: mapped by the caller's promise, and mappings consist of whole pages.
-        Ok(unsafe { msync(first, len_bytes as usize + lead, MsyncFlags::SYNC) }?)
+        self.write_back.sync_file(file)
     }
 }

@@ -1,8 +1,11 @@
 //! What a pool's bytes lie on, as one small trait with a file per kind.
 //!
-//! The kinds differ in how a store becomes durable and in nothing else. Words: `stage` begins to
-//! make bytes durable, `settle` waits for everything staged by any thread before, `persist` does both
-//! for one range at once.
+//! The kinds differ in how a store becomes durable and in nothing else. For what is overwritten in place:
+//! `flush` sends bytes on their way, `fence` waits for those of its thread, `persist` is both. For what
+//! nobody knows of yet: `stage` begins, `settle` waits for everything staged by any thread before.
+//!
+//! A pool that is recorded ([`crate::simulation`]) has the code of the medium it stands for, over a twin
+//! of the processor or the kernel that writes down what it is asked.
 
 mod dax;
 mod file;
@@ -15,6 +18,7 @@ use std::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::pool::Durability;
+use crate::simulation::Recorder;
 
 /// The kind of a pool's medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +58,31 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Called after the file grew and before the new part is used.
     fn grown(&self, file: &File) -> io::Result<()>;
 
-    /// Begins to make a range durable.
+    /// Sends a range on its way; [`Medium::fence`] waits for it.
+    ///
+    /// # Safety
+    /// `[start, start + len_bytes)` must be mapped from this medium's file.
+    unsafe fn flush(&self, start: *const u8, len_bytes: u64) -> io::Result<()>;
+
+    /// Returns when all that this thread flushed is durable; `[start, start + len_bytes)` covers it.
+    ///
+    /// # Safety
+    /// As for [`Medium::flush`].
+    unsafe fn fence(&self, start: *const u8, len_bytes: u64) -> io::Result<()>;
+
+    /// Flushes and fences one range.
+    ///
+    /// # Safety
+    /// As for [`Medium::flush`].
+    unsafe fn persist(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe {
+            self.flush(start, len_bytes)?;
+            self.fence(start, len_bytes)
+        }
+    }
+
+    /// Begins to make a range durable that no reader of the medium knows of yet.
     ///
     /// # Safety
     /// `[start, start + len_bytes)` must be mapped from `file`, where `offset` is.
@@ -68,22 +96,25 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     /// Returns when all that was staged before, by any thread, is durable.
     fn settle(&self, file: &File) -> io::Result<()>;
-
-    /// Returns when the range is durable.
-    ///
-    /// # Safety
-    /// `[start, start + len_bytes)` must be mapped from this medium's file.
-    unsafe fn persist(&self, start: *const u8, len_bytes: u64) -> io::Result<()>;
 }
 
 /// Finds out what a file lies on. DAX first: the kernel grants `MAP_SYNC` only where it is true.
 pub(crate) fn detect(file: &File) -> io::Result<Box<dyn Medium>> {
     if dax::Dax::supports(file) {
-        Ok(Box::new(dax::Dax))
+        Ok(Box::new(dax::Dax::new()))
     } else if tmpfs::Tmpfs::holds(file)? {
         Ok(Box::new(tmpfs::Tmpfs))
     } else {
-        Ok(Box::new(file::PageCache))
+        Ok(Box::new(file::PageCache::new()))
+    }
+}
+
+/// The medium that a recorder stands for, whatever the file lies on.
+pub(crate) fn recorded(recorder: &Recorder) -> Box<dyn Medium> {
+    let recorder = recorder.clone();
+    match recorder.durability() {
+        Durability::CacheLine => Box::new(dax::Dax::recorded(recorder)),
+        _ => Box::new(file::PageCache::recorded(recorder)),
     }
 }
 

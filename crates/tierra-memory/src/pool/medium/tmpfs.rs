@@ -56,20 +56,23 @@ impl Medium for Tmpfs {
         Ok(())
     }
 
-    unsafe fn stage(&self, _: &File, start: *const u8, _: u64, len_bytes: u64) -> io::Result<()> {
-        let _writing = emulation::begin_write(start, len_bytes as usize);
+    unsafe fn flush(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
+        emulation::flushed(start, len_bytes as usize);
+        Ok(())
+    }
+
+    unsafe fn fence(&self, _: *const u8, _: u64) -> io::Result<()> {
         // Streaming stores of this thread must be in memory before another publishes them.
         persist::fence();
         Ok(())
     }
 
-    fn settle(&self, _: &File) -> io::Result<()> {
-        Ok(())
+    unsafe fn stage(&self, _: &File, start: *const u8, _: u64, len_bytes: u64) -> io::Result<()> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.persist(start, len_bytes) }
     }
 
-    unsafe fn persist(&self, start: *const u8, len_bytes: u64) -> io::Result<()> {
-        let _writing = emulation::begin_write(start, len_bytes as usize);
-        persist::fence();
+    fn settle(&self, _: &File) -> io::Result<()> {
         Ok(())
     }
 }

@@ -1,0 +1,144 @@
+//! A medium that refuses, and what a pool makes of it.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::mm::MapFlags;
+
+use super::medium::{Medium, MediumKind, map_fixed};
+use super::{Durability, Extent, Pool, PoolError, PoolOptions};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    Map,
+    Settle,
+    Fence,
+}
+
+#[derive(Debug)]
+struct Refusing(Refused);
+
+impl Refusing {
+    fn unless(&self, refused: Refused) -> io::Result<()> {
+        match self.0 == refused {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Medium for Refusing {
+    fn kind(&self) -> MediumKind {
+        MediumKind::Dax
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::CacheLine
+    }
+
+    unsafe fn map(&self, file: &File, at: *mut u8, offset: u64, len: usize) -> io::Result<()> {
+        self.unless(Refused::Map)?;
+        // SAFETY: the caller's promise is passed on.
+        unsafe { map_fixed(file, at, offset, len, MapFlags::SHARED) }
+    }
+
+    fn grown(&self, _: &File) -> io::Result<()> {
+        Ok(())
+    }
+
+    unsafe fn flush(&self, _: *const u8, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    unsafe fn fence(&self, _: *const u8, _: u64) -> io::Result<()> {
+        self.unless(Refused::Fence)
+    }
+
+    unsafe fn stage(&self, _: &File, _: *const u8, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self, _: &File) -> io::Result<()> {
+        self.unless(Refused::Settle)
+    }
+}
+
+fn capacity(bytes: u64) -> PoolOptions {
+    PoolOptions {
+        capacity_bytes: Some(bytes),
+        ..PoolOptions::default()
+    }
+}
+
+/// A pool whose medium refuses from now on.
+fn create(path: &Path, refused: Refused, options: &PoolOptions) -> Arc<Pool> {
+    let mut pool = Arc::into_inner(Pool::create(path, options).unwrap()).unwrap();
+    pool.medium = Box::new(Refusing(refused));
+    Arc::new(pool)
+}
+
+fn store(pool: &Arc<Pool>, payload: &[u8]) -> super::Finished {
+    let mut writer = pool.allocate(payload.len() as u64, 0).unwrap();
+    writer.copy_from_slice(payload);
+    writer.finish().unwrap()
+}
+
+#[test]
+fn a_pool_that_cannot_map_its_growth_goes_on_without() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p");
+    let options = capacity(16 << 20);
+    let pool = create(&path, Refused::Map, &options);
+    let kept = store(&pool, b"kept").extent();
+    let len_bytes = pool.len_bytes();
+    for _ in 0..2 {
+        assert!(matches!(
+            pool.allocate(4 << 20, 0),
+            Err(PoolError::Io {
+                doing: "map the file",
+                ..
+            })
+        ));
+        // What lies behind may be another thread's by now.
+        assert_eq!(pool.range.len_bytes() as u64, len_bytes);
+        assert_eq!(
+            (pool.len_bytes(), pool.bytes(kept)),
+            (len_bytes, &b"kept"[..])
+        );
+    }
+    let more = store(&pool, b"in the space there is");
+    let root = more.extent();
+    pool.publish(&more).unwrap();
+    drop(pool);
+    let reopened = Pool::open(&path, &options).unwrap();
+    assert_eq!(reopened.root(), Some(root));
+    reopened.retain(&[kept]).unwrap();
+    assert!(reopened.allocate(4 << 20, 0).is_ok());
+    assert_eq!(reopened.bytes(kept), b"kept");
+}
+
+#[test]
+fn a_pool_whose_device_refused_publishes_no_more() {
+    for refused in [Refused::Settle, Refused::Fence] {
+        let dir = tempfile::tempdir().unwrap();
+        let pool = create(&dir.path().join("p"), refused, &capacity(128 << 10));
+        let log = || pool.allocate(100, 0).unwrap().finish_log().unwrap();
+        let first: Extent = log().extent();
+        assert!(matches!(pool.publish(&log()), Err(PoolError::Io { .. })));
+        assert_eq!(pool.root(), None);
+        assert!(matches!(
+            pool.publish(&log()),
+            Err(PoolError::Poisoned { .. })
+        ));
+        assert!(matches!(
+            pool.write(first, 0, b"x"),
+            Err(PoolError::Poisoned { .. })
+        ));
+        assert!(matches!(
+            super::UndoLog::open(&pool, first),
+            Err(PoolError::Poisoned { .. })
+        ));
+    }
+}

@@ -1,0 +1,175 @@
+//! Stores to a pool: the only way there is, and the proof that they are durable.
+//!
+//! ```text
+//! store_line, copy, a slice  ->  Unpersisted  -- flush -->  Flushed  -- fence -->  Persisted
+//!                                              many may share the one fence
+//! ```
+//! Invariant: whoever must not go on before bytes are durable asks for a [`Persisted`], which only a
+//! fence makes. Every store to a pool that anybody may read after a power cut goes through here, so a
+//! recorder sees them all; without one it costs a branch per store.
+
+use std::io;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Pool;
+use crate::LINE_BYTES;
+use crate::simulation::Order;
+
+/// Bytes that were stored and may be in a cache only: a power cut may keep any part of them.
+#[must_use = "what is not flushed does not survive a power cut"]
+#[derive(Debug)]
+pub(super) struct Unpersisted<'p> {
+    pool: &'p Pool,
+    start: *const u8,
+    len_bytes: u64,
+}
+
+/// Bytes on their way to the medium. A fence waits for the flushes of its own thread only, so this
+/// stays on it.
+#[must_use = "what is not fenced does not survive a power cut"]
+#[derive(Debug)]
+pub(super) struct Flushed<'p> {
+    pool: &'p Pool,
+    start: *const u8,
+    end: *const u8,
+    _not_send: PhantomData<*const ()>,
+}
+
+/// Proof that bytes survive whatever the medium survives.
+#[derive(Debug)]
+pub(super) struct Persisted(());
+
+impl<'p> Unpersisted<'p> {
+    /// These bytes and `len_bytes` behind them, which were written through a slice.
+    pub(super) fn and_behind(self, len_bytes: u64) -> Unpersisted<'p> {
+        Unpersisted {
+            len_bytes: self.len_bytes + len_bytes,
+            ..self
+        }
+    }
+
+    /// Sends the bytes on their way.
+    pub(super) fn flush(self) -> io::Result<Flushed<'p>> {
+        // SAFETY: made by the functions below, from mapped bytes of this pool.
+        unsafe { self.pool.medium.flush(self.start, self.len_bytes)? };
+        Ok(Flushed {
+            pool: self.pool,
+            start: self.start,
+            end: self.start.wrapping_add(self.len_bytes as usize),
+            _not_send: PhantomData,
+        })
+    }
+
+    /// Flush and fence.
+    pub(super) fn persist(self) -> io::Result<Persisted> {
+        // SAFETY: as for `flush`.
+        unsafe { self.pool.medium.persist(self.start, self.len_bytes)? };
+        Ok(Persisted(()))
+    }
+
+    /// For bytes that nothing durable names yet: they are durable once [`Pool::settle`] returns.
+    pub(super) fn stage(self) -> io::Result<()> {
+        let Unpersisted { pool, start, .. } = self;
+        let offset = (start.addr() - pool.address(0).addr()) as u64;
+        // SAFETY: as for `flush`.
+        unsafe { pool.medium.stage(&pool.file, start, offset, self.len_bytes) }
+    }
+}
+
+impl<'p> Flushed<'p> {
+    /// Both, to be fenced at once. They are of one pool.
+    pub(super) fn and(self, other: Flushed<'p>) -> Flushed<'p> {
+        debug_assert!(std::ptr::eq(self.pool, other.pool));
+        Flushed {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+            ..self
+        }
+    }
+
+    /// Waits until the bytes are durable.
+    pub(super) fn fence(self) -> io::Result<Persisted> {
+        let len_bytes = (self.end.addr() - self.start.addr()) as u64;
+        // SAFETY: both ends come from mapped bytes of one pool, whose mapping has no holes.
+        unsafe { self.pool.medium.fence(self.start, len_bytes)? };
+        Ok(Persisted(()))
+    }
+}
+
+impl Persisted {
+    /// Of nothing, which is always durable.
+    pub(super) fn nothing() -> Persisted {
+        Persisted(())
+    }
+
+    /// Of bytes that were read back after the process which stored them had ended.
+    pub(super) fn by_earlier_run() -> Persisted {
+        Persisted(())
+    }
+}
+
+impl Pool {
+    /// Stores words of one line in the order given: x86 lets them reach memory in no other. Each comes
+    /// with its place in the line.
+    ///
+    /// # Safety
+    /// The line at `offset` must be mapped, whole, and this thread's alone.
+    pub(super) unsafe fn store_line(
+        &self,
+        offset: u64,
+        words: impl IntoIterator<Item = (usize, u64)>,
+    ) -> Unpersisted<'_> {
+        let start = self.address(offset);
+        for (at, word) in words {
+            assert!(at % 8 == 0 && at < LINE_BYTES, "a word of the line");
+            let to = start.wrapping_add(at);
+            if let Some(recorder) = &self.recorder {
+                recorder.stored(to, &word.to_ne_bytes(), Order::Program);
+            }
+            // SAFETY: inside the caller's line and aligned. Release keeps the stores in this order.
+            unsafe { AtomicU64::from_ptr(to.cast()) }.store(word, Ordering::Release);
+        }
+        Unpersisted {
+            pool: self,
+            start,
+            len_bytes: LINE_BYTES as u64,
+        }
+    }
+
+    /// Copies bytes, in no order that could be relied on.
+    ///
+    /// # Safety
+    /// `[offset, offset + bytes.len())` must be mapped and this thread's alone.
+    pub(super) unsafe fn copy(&self, offset: u64, bytes: &[u8]) -> Unpersisted<'_> {
+        let to = self.address(offset);
+        if let Some(recorder) = &self.recorder {
+            recorder.stored(to, bytes, Order::None);
+        }
+        // SAFETY: the target is mapped and nobody else's by the caller's promise, hence no source.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Unpersisted {
+            pool: self,
+            start: to,
+            len_bytes: bytes.len() as u64,
+        }
+    }
+
+    /// Bytes that an earlier process stored, perhaps in a cache only: a kill leaves them there.
+    ///
+    /// # Safety
+    /// `[offset, offset + len_bytes)` must be mapped.
+    pub(super) unsafe fn believe(&self, offset: u64, len_bytes: u64) -> Unpersisted<'_> {
+        Unpersisted {
+            pool: self,
+            start: self.address(offset),
+            len_bytes,
+        }
+    }
+
+    /// Waits until everything staged before, by any thread, is durable.
+    pub(super) fn settle(&self) -> io::Result<Persisted> {
+        self.medium.settle(&self.file)?;
+        Ok(Persisted(()))
+    }
+}
