@@ -49,7 +49,7 @@ fn a_transaction_is_there_or_not() {
         let limits = limits(350);
         let report = recorded.explore(&limits, transactions::check(&states));
         assert_kept(&report, &limits);
-        assert!(report.images > 20_000, "{report:?}");
+        assert!(report.images > 30_000, "{report:?}");
     }
 }
 

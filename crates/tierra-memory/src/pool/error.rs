@@ -46,6 +46,17 @@ pub enum PoolError {
         /// What gave it away.
         what: &'static str,
     },
+    /// A device instead of a file, such as a DAX device without a file system.
+    #[error(
+        "{}: a device, and pools are files: make a file system with DAX on it \
+         (ndctl create-namespace --mode=fsdax) and put the pool there, or give it to the kernel as memory \
+         (daxctl reconfigure-device --mode=system-ram)",
+        path.display()
+    )]
+    Device {
+        /// The device.
+        path: PathBuf,
+    },
     /// A later Tierra wrote the file.
     #[error(
         "{}: pool format {found}, this program reads up to {supported}; use a newer Tierra",

@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ impl Pool {
     /// Makes a new, empty pool.
     ///
     /// # Errors
-    /// [`PoolError::Exists`], [`PoolError::Full`], [`PoolError::Io`]. No file is left behind.
+    /// [`PoolError::Exists`], [`PoolError::Device`], [`PoolError::Full`], [`PoolError::Io`]. No file is left behind.
     pub fn create(path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
         let at = Place(path);
         let file = OpenOptions::new()
@@ -42,6 +42,7 @@ impl Pool {
             .create_new(true)
             .open(path)
             .map_err(|source| match source.kind() {
+                io::ErrorKind::AlreadyExists if is_device(path) => at.device(),
                 io::ErrorKind::AlreadyExists => PoolError::Exists {
                     path: path.to_owned(),
                 },
@@ -101,7 +102,7 @@ impl Pool {
     /// is free, and an allocation grows the file.
     ///
     /// # Errors
-    /// [`PoolError::Missing`], [`PoolError::InUse`], [`PoolError::NotAPool`],
+    /// [`PoolError::Missing`], [`PoolError::InUse`], [`PoolError::NotAPool`], [`PoolError::Device`],
     /// [`PoolError::NewerFormat`], [`PoolError::Damaged`], [`PoolError::Truncated`],
     /// [`PoolError::Io`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
@@ -119,6 +120,9 @@ impl Pool {
         let metadata = file
             .metadata()
             .map_err(|source| at.io("read the file's length", source))?;
+        if metadata.file_type().is_char_device() {
+            return Err(at.device());
+        }
         if !metadata.is_file() {
             return Err(at.not_a_pool("no regular file"));
         }
@@ -225,6 +229,12 @@ impl Place<'_> {
         }
     }
 
+    fn device(&self) -> PoolError {
+        PoolError::Device {
+            path: self.0.to_owned(),
+        }
+    }
+
     fn damaged(&self, what: &'static str) -> PoolError {
         PoolError::Damaged {
             path: self.0.to_owned(),
@@ -320,6 +330,10 @@ fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result
         }
     };
     Ok((wanted.min(MOST_BYTES) / unit * unit).max(len_bytes))
+}
+
+fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
 /// Makes a new file's name durable.
