@@ -46,7 +46,7 @@ fn a_transaction_is_there_or_not() {
     let states = transactions::states(40);
     for recorder in RECORDERS {
         let recorded = Recorded::new(&recorder(), transactions::run(40));
-        let limits = limits(350);
+        let limits = limits(600);
         let report = recorded.explore(&limits, transactions::check(&states));
         assert_kept(&report, &limits);
         assert!(report.images > 30_000, "{report:?}");
