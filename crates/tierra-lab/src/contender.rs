@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use tierra_engine::{Database, DatabaseOptions, TierInfo};
-use tierra_interleave::Execution;
+use tierra_interleave::{Execution, Scheduling};
 use tierra_sql::load::{LoadOptions, load_file};
 use tierra_sql::{Session, SessionOptions};
 
@@ -55,11 +55,14 @@ impl Tierra {
         &self.session
     }
 
-    /// A second session on the same database, whose lookups wait for memory in this way.
-    pub fn another_session(&self, execution: Execution) -> Result<Session, LabError> {
+    /// Another session on the same database, whose lookups wait for memory in this way.
+    pub fn another_session(&self, scheduling: impl Into<Scheduling>) -> Result<Session, LabError> {
         let options = SessionOptions {
             threads: Some(THREADS),
-            execution: Some(execution),
+            execution: match scheduling.into() {
+                Scheduling::Auto => None,
+                Scheduling::Fixed(execution) => Some(execution),
+            },
             ..SessionOptions::default()
         };
         Session::new(Arc::clone(&self.database), &options).by(Tierra::ENGINE, "opening a session")

@@ -42,6 +42,7 @@ pub mod figure;
 mod json;
 pub mod lab;
 pub mod machine;
+pub mod memory;
 pub mod mersenne;
 pub mod peers;
 pub mod pin;

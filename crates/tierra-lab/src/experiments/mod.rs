@@ -7,11 +7,19 @@ mod elision;
 mod emulation;
 mod fig1;
 mod fig2;
+#[cfg(feature = "sql")]
+mod fig3;
+#[cfg(feature = "sql")]
+mod fig4;
+#[cfg(feature = "sql")]
+mod fig5;
 mod floor;
 #[cfg(feature = "sql")]
 mod load;
 #[cfg(feature = "sql")]
 mod point;
+#[cfg(feature = "sql")]
+mod reconstruction;
 mod residency;
 #[cfg(feature = "sql")]
 mod scan;
@@ -78,6 +86,12 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &emulation::Emulation,
         &fig1::Fig1,
         &fig2::Fig2,
+        #[cfg(feature = "sql")]
+        &fig3::Fig3,
+        #[cfg(feature = "sql")]
+        &fig4::Fig4,
+        #[cfg(feature = "sql")]
+        &fig5::Fig5,
         &elision::Elision,
         &residency::Residency,
     ]

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use tierra_index::{SearchTree, Searcher};
 use tierra_interleave::{Cx, Execution, GroupSize, MAX_LANES, map_into};
-use tierra_memory::emulation::{self, FarMemory};
 use tierra_memory::in_mode;
 use tierra_memory::measure::{Trace, record};
 
-use super::{Keys, MANY, Memory, SEARCHES};
-use crate::error::{Context, LabError};
+use super::{Keys, MANY, SEARCHES};
+use crate::error::LabError;
 use crate::lab::SEED;
+use crate::memory::Memory;
 use crate::mersenne::Mt19937;
 use crate::peers::coroutines::{Coroutines, Schedule};
 use crate::random::Random;
@@ -22,11 +22,6 @@ use crate::turns::turns;
 
 /// Different keys whose lines, all levels together, stay in the nearest cache.
 const CACHED_KEYS: usize = 16;
-/// The array and the tree's separators are all that lookups load: everything is far.
-const OPTANE: FarMemory = FarMemory {
-    everywhere: true,
-    ..FarMemory::OPTANE
-};
 /// Searches for [`SEARCHES`] fresh keys, each of which loads half a dozen lines that are not cached yet.
 const CACHE_FILLS: usize = 32;
 /// Loads that a replay has under way, as many as a group. How many of them miss at a time is the
@@ -143,12 +138,13 @@ impl<'a> Bench<'a> {
     /// Fills the modelled cache, which another setting has emptied and which one contender by itself would
     /// take many rounds to fill.
     pub(super) fn fill_cache(&mut self, memory: Memory) -> Result<(), LabError> {
-        slow(memory.setting())?;
-        for _ in 0..CACHE_FILLS {
-            let keys = self.fresh(SEARCHES);
-            self.search(Way::Walk(GroupSize::DEFAULT), &keys)?;
-        }
-        slow(None)
+        memory.during(|| {
+            for _ in 0..CACHE_FILLS {
+                let keys = self.fresh(SEARCHES);
+                self.search(Way::Walk(GroupSize::DEFAULT), &keys)?;
+            }
+            Ok(())
+        })
     }
 
     /// The samples of every contender.
@@ -169,16 +165,13 @@ impl<'a> Bench<'a> {
     }
 
     fn turn(&mut self, keys: Keys, memory: Memory, what: What) -> Result<Duration, LabError> {
-        let far = memory.setting();
         match what {
             What::Search(way) => {
                 let (before, keys) = (self.draw(keys), self.draw(keys));
-                slow(far)?;
-                let time = self
-                    .search(way, &before)
-                    .and_then(|_| self.search(way, &keys));
-                slow(None)?;
-                time
+                memory.during(|| {
+                    self.search(way, &before)?;
+                    self.search(way, &keys)
+                })
             }
             What::Many(way) => {
                 let keys = self.fresh(MANY);
@@ -187,12 +180,11 @@ impl<'a> Bench<'a> {
             What::Cached(way) => {
                 let few = self.fresh(CACHED_KEYS);
                 let keys: Vec<u32> = few.into_iter().cycle().take(SEARCHES).collect();
-                slow(far)?;
-                // Once to bring the lines in.
-                self.search(way, &keys[..CACHED_KEYS])?;
-                let time = self.search(way, &keys);
-                slow(None)?;
-                time
+                memory.during(|| {
+                    // Once to bring the lines in.
+                    self.search(way, &keys[..CACHED_KEYS])?;
+                    self.search(way, &keys)
+                })
             }
             What::Replay { tree } => {
                 let way = if tree {
@@ -201,11 +193,10 @@ impl<'a> Bench<'a> {
                     Way::Walk(GroupSize::DEFAULT)
                 };
                 let before = self.fresh(SEARCHES);
-                slow(far)?;
-                let searched = self.search(way, &before);
-                let time = self.traces[usize::from(tree)].replay(REPLAYED);
-                slow(None)?;
-                searched?;
+                let time = memory.during(|| {
+                    self.search(way, &before)?;
+                    Ok(self.traces[usize::from(tree)].replay(REPLAYED))
+                })?;
                 let keys = self.fresh(SEARCHES);
                 let (searched, trace) = record(|| self.search(way, &keys));
                 searched?;
@@ -270,21 +261,6 @@ impl<'a> Bench<'a> {
         let len = self.sorted.len() as u64;
         (0..count).map(|_| self.random.below(len) as u32).collect()
     }
-}
-
-impl Memory {
-    fn setting(self) -> Option<FarMemory> {
-        match self {
-            Memory::Near => None,
-            Memory::Optane => Some(OPTANE),
-            Memory::OptaneOverlapping => Some(OPTANE.plain_lower_bound()),
-        }
-    }
-}
-
-/// Emulates that far memory from now on, or none.
-fn slow(far: Option<FarMemory>) -> Result<(), LabError> {
-    emulation::set(far).by("the lab", "asking for emulation")
 }
 
 /// The contenders of one memory, groups swept. Whether the C++ peer is there, and whether replays are

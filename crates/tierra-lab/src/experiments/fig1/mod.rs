@@ -21,6 +21,7 @@ use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
 use crate::lab::Lab;
+use crate::memory::Memory;
 use crate::peers::coroutines::Coroutines;
 use crate::progress;
 use crate::results::Tier;
@@ -39,25 +40,6 @@ const GROUPS: [usize; 6] = [8, 16, 24, 32, 48, MAX_LANES];
 const UNCACHED_BYTES: usize = 64 << 20;
 /// From this size up lookups are held against their replay.
 const REPLAYED_BYTES: usize = 256 << 20;
-
-/// Where the array is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Memory {
-    Near,
-    Optane,
-    /// [`Memory::Optane`] with the lower bound of plain searches.
-    OptaneOverlapping,
-}
-
-impl Memory {
-    fn name(self) -> &'static str {
-        match self {
-            Memory::Near => "near",
-            Memory::Optane => "emulated optane",
-            Memory::OptaneOverlapping => "emulated optane, lower bound",
-        }
-    }
-}
 
 /// Which values are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

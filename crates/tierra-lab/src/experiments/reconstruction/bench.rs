@@ -1,0 +1,273 @@
+//! One table: loaded, prepared, read by every contender in turn, and every row that comes back compared
+//! with what it was made of.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch};
+use arrow::datatypes::Int32Type;
+use tempfile::TempDir;
+use tierra_engine::{RowId, Snapshot};
+use tierra_interleave::{Lookups, MAX_LANES, Scheduling};
+use tierra_memory::measure::{Trace, record};
+use tierra_sql::{Outcome, Session};
+
+use super::shape::Shape;
+use super::{AUTO, INTERLEAVED, PLAIN, What};
+use crate::contender::Tierra;
+use crate::error::{Context, LabError};
+use crate::lab::{Lab, SEED};
+use crate::memory::Memory;
+use crate::progress;
+use crate::random::Random;
+use crate::row::Row;
+use crate::turns::turns;
+
+const TABLE: &str = "tbl";
+/// Cells that one sample reads: what lies between two replays of a contender displaces its lines.
+const CELLS: u32 = 80_000;
+/// Samples' worth of rows that fill the modelled cache after another setting has emptied it.
+const CACHE_FILLS: usize = 8;
+
+/// One table, and the sessions that read it.
+pub(in crate::experiments) struct Bench {
+    shape: Shape,
+    name: String,
+    tierra: Tierra,
+    sessions: [(Scheduling, Session); 3],
+    projection: Vec<usize>,
+    load_ns: u64,
+    /// The database lies here, and goes with it.
+    _folder: TempDir,
+}
+
+/// The rows of one sample: their keys, and where they are.
+struct Wanted {
+    rows: Vec<u32>,
+    keys: Vec<i32>,
+    ids: Vec<RowId>,
+}
+
+impl Bench {
+    /// Loads the table and prepares the statement.
+    pub(in crate::experiments) fn new(
+        lab: &Lab,
+        name: &str,
+        shape: Shape,
+    ) -> Result<Bench, LabError> {
+        let doing = || format!("loading the table {name}");
+        let folder = lab.passing_folder()?;
+        let tierra = Tierra::create(&folder.path().join("database"), None)?;
+        let table = tierra.database().create_table(shape.spec(TABLE));
+        let table = table.by(Tierra::ENGINE, doing())?;
+        // The key is read twice: for its index, too.
+        let progress = progress::bar("columns", shape.columns() as usize + 1);
+        progress.set_message(name.to_owned());
+        let start = Instant::now();
+        let mut loader = table.loader();
+        loader
+            .push_columns(&shape.source(&progress))
+            .by(Tierra::ENGINE, doing())?;
+        loader.finish().by(Tierra::ENGINE, doing())?;
+        let load_ns = elapsed_ns(start);
+        progress.finish_and_clear();
+        // Few rows stay in the tail, unpacked; here it is the chunks that are read.
+        table.seal().by(Tierra::ENGINE, doing())?;
+        tierra.settle()?;
+        let session = |scheduling| Ok((scheduling, tierra.another_session(scheduling)?));
+        let sessions = [session(PLAIN)?, session(INTERLEAVED)?, session(AUTO)?];
+        for (_, session) in &sessions {
+            let prepare = format!("PREPARE by_key AS SELECT * FROM {TABLE} WHERE c0 = $1");
+            let prepared = lab.runtime().block_on(session.execute(&prepare));
+            prepared.by(Tierra::ENGINE, "preparing")?;
+        }
+        Ok(Bench {
+            shape,
+            name: name.to_owned(),
+            tierra,
+            sessions,
+            projection: (0..shape.columns() as usize).collect(),
+            load_ns,
+            _folder: folder,
+        })
+    }
+
+    /// Lets every contender read by turns: a row for each, and what follows from them.
+    pub(in crate::experiments) fn measure(
+        &self,
+        lab: &Lab,
+        rounds: usize,
+    ) -> Result<Vec<Row>, LabError> {
+        let mut random = Random::new(SEED);
+        let mut rows = vec![self.describe(&mut random)?];
+        for contenders in What::turns() {
+            if let [(memory @ Memory::OptaneOverlapping, _), ..] = contenders[..] {
+                for _ in 0..CACHE_FILLS {
+                    let wanted = self.draw(&mut random)?;
+                    memory.during(|| self.reconstruct(&wanted, INTERLEAVED))?;
+                }
+            }
+            let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
+            // The lines of rows of the round before, long since displaced.
+            let mut traces = vec![Trace::default(); contenders.len()];
+            for turn in turns(contenders.len(), rounds) {
+                let (memory, what) = contenders[turn.contender];
+                let wanted = self.draw(&mut random)?;
+                let time_ns = match what {
+                    What::Replay => {
+                        let trace = &mut traces[turn.contender];
+                        let time = memory.during(|| Ok(trace.replay(MAX_LANES)))?;
+                        let (read, recorded) = record(|| self.reconstruct(&wanted, INTERLEAVED));
+                        read?;
+                        *trace = recorded;
+                        time.as_nanos() as u64
+                    }
+                    What::Statement(scheduling) => {
+                        let session = self.session(scheduling);
+                        let run = || lab.runtime().block_on(execute(session, &wanted.keys));
+                        self.checked(memory.during(run)?, &wanted)?
+                    }
+                    What::Reconstruction(scheduling) => {
+                        let read = memory.during(|| self.reconstruct(&wanted, scheduling))?;
+                        self.checked(read, &wanted)?
+                    }
+                };
+                if !turn.is_warm_up() {
+                    samples[turn.contender].push(time_ns);
+                }
+            }
+            let measured = contenders.iter().zip(samples);
+            rows.extend(measured.map(|(&(memory, what), samples)| {
+                Row::new()
+                    .text("table", &self.name)
+                    .text("memory", memory.name())
+                    .text(what.series(), what.name(memory))
+                    .count("rows", self.sample_rows() as u64)
+                    .samples("time", "ns", samples)
+            }));
+        }
+        rows.extend(super::ratios(&rows, &self.name));
+        Ok(rows)
+    }
+
+    /// What was loaded, and where its cells are.
+    fn describe(&self, random: &mut Random) -> Result<Row, LabError> {
+        let (snapshot, wanted) = (self.snapshot()?, self.draw(random)?);
+        let cells = snapshot.cells_by_tier(&wanted.ids, &self.projection);
+        let (read, trace) = record(|| self.reconstruct(&wanted, INTERLEAVED));
+        read?;
+        let per_row = |count: usize| count as f64 / wanted.rows.len() as f64;
+        Ok(Row::new()
+            .text("table", &self.name)
+            .count("columns", self.shape.columns().into())
+            .count("table_rows", self.shape.rows().into())
+            .count("stored_bytes", self.tierra.stored_bytes())
+            .count("load_ns", self.load_ns)
+            .number("lines_per_row", per_row(trace.distinct_lines()))
+            .flag("all_cells_near", cells.far == 0))
+    }
+
+    fn sample_rows(&self) -> usize {
+        (CELLS / self.shape.columns()).clamp(1, self.shape.rows()) as usize
+    }
+
+    fn session(&self, scheduling: Scheduling) -> &Session {
+        let found = self.sessions.iter().find(|(own, _)| *own == scheduling);
+        &found.expect("there is a session for every scheduling").1
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, LabError> {
+        let table = self.tierra.database().table(TABLE);
+        Ok(table
+            .ok_or("the table is gone")
+            .by(Tierra::ENGINE, "taking a snapshot")?
+            .snapshot())
+    }
+
+    fn draw(&self, random: &mut Random) -> Result<Wanted, LabError> {
+        let rows: Vec<u32> = (0..self.sample_rows())
+            .map(|_| random.below(self.shape.rows().into()) as u32)
+            .collect();
+        let keys: Vec<i32> = rows.iter().map(|&row| self.shape.key(row)).collect();
+        let values: ArrayRef = Arc::new(Int32Array::from(keys.clone()));
+        let found = self
+            .snapshot()?
+            .rows_by_key(&[values], &mut Lookups::default());
+        let ids = found.by(Tierra::ENGINE, "finding rows")?;
+        let ids: Option<Vec<RowId>> = ids.into_iter().collect();
+        let ids = ids.ok_or("a key is missing");
+        let ids = ids.by(Tierra::ENGINE, "finding rows")?;
+        Ok(Wanted { rows, keys, ids })
+    }
+
+    fn reconstruct(
+        &self,
+        wanted: &Wanted,
+        scheduling: Scheduling,
+    ) -> Result<(u64, Vec<RecordBatch>), LabError> {
+        let snapshot = self.snapshot()?;
+        let schema = snapshot.table().schema();
+        let mut batches = Vec::with_capacity(wanted.ids.len());
+        let start = Instant::now();
+        for id in &wanted.ids {
+            let batch = snapshot.reconstruct(
+                std::slice::from_ref(id),
+                &self.projection,
+                &schema,
+                &mut Lookups::new(scheduling),
+            );
+            batches.push(batch.by(Tierra::ENGINE, "reconstructing")?);
+        }
+        Ok((elapsed_ns(start), batches))
+    }
+
+    /// The time, if every row that came back is the one that was asked for.
+    fn checked(
+        &self,
+        (time_ns, batches): (u64, Vec<RecordBatch>),
+        wanted: &Wanted,
+    ) -> Result<u64, LabError> {
+        let right = |(batch, &row): (&RecordBatch, &u32)| {
+            batch.num_rows() == 1 && self.shape.is_row(batch, 0, row)
+        };
+        let place = batches.iter().zip(&wanted.rows).position(|one| !right(one));
+        let detail = match place {
+            None if batches.len() == wanted.rows.len() => return Ok(time_ns),
+            None => format!("{} rows for {} keys", batches.len(), wanted.rows.len()),
+            Some(place) => {
+                let found = batches[place].columns().first();
+                let found = found
+                    .and_then(|keys| keys.as_primitive_opt::<Int32Type>())
+                    .filter(|keys| !keys.is_empty())
+                    .and_then(|keys| self.shape.row_of(keys.value(0)));
+                let asked = wanted.rows[place];
+                format!("row {asked} was asked for, the key that came back is that of {found:?}")
+            }
+        };
+        Err(LabError::AnswersDiffer {
+            what: format!("SELECT * by key, {}", self.name),
+            left: Tierra::ENGINE.to_owned(),
+            right: "the generator".to_owned(),
+            detail,
+        })
+    }
+}
+
+async fn execute(session: &Session, keys: &[i32]) -> Result<(u64, Vec<RecordBatch>), LabError> {
+    let texts: Vec<String> = keys
+        .iter()
+        .map(|key| format!("EXECUTE by_key({key})"))
+        .collect();
+    let mut batches = Vec::with_capacity(texts.len());
+    let start = Instant::now();
+    for text in &texts {
+        if let Outcome::Rows(mut rows) = session.sql(text).await.by(Tierra::ENGINE, "executing")? {
+            batches.extend(rows.collect().await.by(Tierra::ENGINE, "executing")?);
+        }
+    }
+    Ok((elapsed_ns(start), batches))
+}
+
+fn elapsed_ns(start: Instant) -> u64 {
+    start.elapsed().as_nanos() as u64
+}

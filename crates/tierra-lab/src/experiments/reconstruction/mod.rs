@@ -1,0 +1,221 @@
+//! `SELECT *` by key on columns that have dictionaries: what figures 4 and 5 of the interleaving paper
+//! have in common.
+//!
+//! A cell costs two misses, its code and its value (a string's bytes are a third). Three things are
+//! measured, each of them plain, interleaved and as the table's gate chooses:
+//!
+//! * the *statement*: EXECUTE of a prepared SELECT with another key each time, its text parsed, the row
+//!   found and built;
+//! * the *reconstruction*: the engine's part of it, rows that are already found put together as batches;
+//! * its *replay*: the lines that the reconstruction asks for, as independent loads. Nothing that reads
+//!   those lines could take less.
+//!
+//! Far memory is emulated Optane, everything on it as in the paper, which places one table at a time.
+//! There only fixed modes run: a gate that saw both memories in turn would learn from neither.
+
+mod bench;
+mod shape;
+
+use tierra_interleave::{Execution, Scheduling};
+
+pub(super) use self::bench::Bench;
+pub(super) use self::shape::Shape;
+use crate::memory::Memory;
+use crate::row::{Row, find};
+use crate::view::{Unit, View};
+
+/// What is measured in one turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// EXECUTE in a session.
+    Statement(Scheduling),
+    /// The engine's reconstruct, for rows already found.
+    Reconstruction(Scheduling),
+    /// The lines that the reconstruction of such rows asks for.
+    Replay,
+}
+
+/// As the table's gate chooses.
+pub(super) const AUTO: Scheduling = Scheduling::Auto;
+/// One load after the other.
+pub(super) const PLAIN: Scheduling = Scheduling::Fixed(Execution::Plain);
+/// All columns of a row at a time.
+pub(super) const INTERLEAVED: Scheduling = Scheduling::Fixed(Execution::Interleaved);
+
+impl What {
+    /// The contenders that take turns, near memory and emulated; those of the lower bound by themselves.
+    fn turns() -> [Vec<(Memory, What)>; 2] {
+        let both = |scheduling| {
+            [
+                What::Statement(scheduling),
+                What::Reconstruction(scheduling),
+            ]
+        };
+        let at = |memory, schedulings: &[Scheduling]| {
+            let whats = schedulings.iter().copied().flat_map(both);
+            whats.map(move |what| (memory, what)).collect::<Vec<_>>()
+        };
+        let mut all = at(Memory::Near, &[PLAIN, INTERLEAVED, AUTO]);
+        all.extend(at(Memory::Optane, &[PLAIN, INTERLEAVED]));
+        all.extend([Memory::Near, Memory::Optane].map(|memory| (memory, What::Replay)));
+        [all, at(Memory::OptaneOverlapping, &[PLAIN])]
+    }
+
+    /// The key under which a view finds the row.
+    fn series(self) -> &'static str {
+        match self {
+            What::Statement(_) => "statement",
+            What::Reconstruction(_) | What::Replay => "reconstruction",
+        }
+    }
+
+    fn name(self, memory: Memory) -> String {
+        let how = match self {
+            What::Statement(scheduling) | What::Reconstruction(scheduling) => scheduling.name(),
+            What::Replay => "replay",
+        };
+        let bound = match (self, memory) {
+            (What::Replay, _) => "",
+            (_, Memory::Optane) if how == PLAIN.name() => ", upper bound",
+            _ => "",
+        };
+        format!("{how}, {}{bound}", memory.name())
+    }
+}
+
+/// The median time of one row.
+pub(super) fn per_row_ns(rows: &[Row], table: &str, memory: Memory, what: What) -> Option<f64> {
+    let row = find(
+        rows,
+        &[("table", table), (what.series(), &what.name(memory))],
+    )?;
+    Some(row.value("time_ns")? / row.value("rows")?)
+}
+
+/// How many times longer the one takes than the other.
+pub(super) fn ratio(
+    rows: &[Row],
+    table: &str,
+    one: (Memory, What),
+    other: (Memory, What),
+) -> Option<f64> {
+    let of = |(memory, what)| per_row_ns(rows, table, memory, what);
+    Some(of(one)? / of(other)?)
+}
+
+/// Far over near, plain.
+pub(super) const PLAIN_FAR: &str = "plain, far over near";
+/// Far over near, interleaved.
+pub(super) const INTERLEAVED_FAR: &str = "interleaved, far over near";
+/// Plain over interleaved, far.
+pub(super) const FAR_GAIN: &str = "far, plain over interleaved";
+/// What the two do to each other.
+pub(super) const NEAR_OVER_FAR: &str = "plain near over interleaved far";
+
+/// A ratio that a view shows.
+pub(super) fn ratio_row(table: &str, of: &str, ratio: f64) -> Row {
+    Row::new()
+        .text("table", table)
+        .text("ratio_of", of)
+        .number("ratio", ratio)
+}
+
+/// What the paper states as ratios, of our statements; the far plain ones are the upper bound.
+pub(super) fn ratios(rows: &[Row], table: &str) -> Vec<Row> {
+    let statement = What::Statement;
+    let (near, far) = (Memory::Near, Memory::Optane);
+    let all = [
+        (PLAIN_FAR, (far, PLAIN), (near, PLAIN)),
+        (INTERLEAVED_FAR, (far, INTERLEAVED), (near, INTERLEAVED)),
+        (
+            "near, plain over interleaved",
+            (near, PLAIN),
+            (near, INTERLEAVED),
+        ),
+        (FAR_GAIN, (far, PLAIN), (far, INTERLEAVED)),
+        (NEAR_OVER_FAR, (near, PLAIN), (far, INTERLEAVED)),
+    ];
+    all.into_iter()
+        .filter_map(|(of, (here, one), (there, other))| {
+            let ratio = ratio(
+                rows,
+                table,
+                (here, statement(one)),
+                (there, statement(other)),
+            )?;
+            Some(ratio_row(table, of, ratio))
+        })
+        .collect()
+}
+
+const fn time(title: &'static str, series: &'static str) -> View {
+    View {
+        title,
+        category: "table",
+        series,
+        value: "time_ns",
+        per: Some("rows"),
+        unit: Unit::Nanoseconds,
+        mean: false,
+    }
+}
+
+/// Times, and ratios beside the paper's.
+pub(super) const VIEWS: [View; 3] = [
+    time("SELECT * by key, prepared statement", "statement"),
+    time("reconstruction alone, and its replay", "reconstruction"),
+    View {
+        title: "what far memory costs the statement, and what hiding it gains",
+        category: "table",
+        series: "ratio_of",
+        value: "ratio",
+        per: None,
+        unit: Unit::Ratio,
+        mean: false,
+    },
+];
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A row per contender, every one with the time that `ns` says for one row.
+    pub(in crate::experiments) fn rows(table: &str, ns: impl Fn(Memory, What) -> u64) -> Vec<Row> {
+        let row = |(memory, what): (Memory, What)| {
+            Row::new()
+                .text("table", table)
+                .text(what.series(), what.name(memory))
+                .count("rows", 10)
+                .samples("time", "ns", vec![ns(memory, what) * 10])
+        };
+        What::turns().into_iter().flatten().map(row).collect()
+    }
+
+    #[test]
+    fn every_contender_has_a_name_of_its_own() {
+        let rows = rows("t", |_, _| 1);
+        let shown = |series| crate::row::distinct(&rows, series);
+        assert_eq!(
+            (shown("statement").len(), shown("reconstruction").len()),
+            (6, 8)
+        );
+    }
+
+    #[test]
+    fn ratios_are_of_statements() {
+        let rows = rows("t", |memory, what| match (memory, what) {
+            (Memory::Near, What::Statement(PLAIN)) => 20,
+            (Memory::Optane, What::Statement(PLAIN)) => 50,
+            (Memory::Optane, What::Statement(INTERLEAVED)) => 25,
+            (_, What::Statement(_)) => 10,
+            _ => 7,
+        });
+        let ratios = ratios(&rows, "t");
+        let of =
+            |name: &str| find(&ratios, &[("ratio_of", name)]).and_then(|row| row.value("ratio"));
+        assert_eq!(of(PLAIN_FAR), Some(2.5));
+        assert_eq!(of(INTERLEAVED_FAR), Some(2.5));
+        assert_eq!(of(FAR_GAIN), Some(2.0));
+        assert_eq!(of(NEAR_OVER_FAR), Some(0.8));
+    }
+}
