@@ -9,6 +9,7 @@
 //! * [`budget`]: how much near memory may still be taken.
 //! * [`Size`]: a number of bytes as people write it.
 //! * [`measure`]: what a tier's latency and bandwidth really are, and the least that given lookups can take.
+//! * [`replication`]: logs in several copies, written as one.
 //! * [`simulation`]: power cuts, at every moment worth it, on what the code really did.
 //! * [`emulation`]: far memory where there is none; [`in_mode!`] runs lookups on it or natively.
 //!
@@ -45,6 +46,7 @@ pub mod measure;
 pub mod persist;
 pub mod pool;
 pub mod region;
+pub mod replication;
 pub mod simulation;
 mod size;
 mod smaps;

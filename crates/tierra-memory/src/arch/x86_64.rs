@@ -6,8 +6,9 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __cpuid, __cpuid_count, __m128i, _mm_clflush, _mm_loadu_si128, _mm_sfence, _mm_stream_si128,
-    _rdtsc,
+    __cpuid, __cpuid_count, __m128i, _MM_HINT_T0, _mm_clflush, _mm_loadu_si128, _mm_prefetch,
+    _mm_sfence, _mm_stream_si64, _mm_stream_si128, _mm512_add_epi64, _mm512_loadu_si512,
+    _mm512_mask_i64scatter_epi64, _mm512_set1_epi64, _rdtsc,
 };
 
 use crate::LINE_BYTES;
@@ -91,6 +92,77 @@ pub(crate) fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
         .into_remainder()
         .copy_from_slice(from_lines.remainder());
     fence();
+}
+
+/// Stores whole words of eight bytes past the cache; a fence waits for them.
+///
+/// # Safety
+/// `[to, to + from.len())` must be mapped, writable and nobody else's, `to` and the length multiples of
+/// eight.
+pub(crate) unsafe fn stream_words(to: *mut u8, from: &[u8]) {
+    const WORD_BYTES: usize = 8;
+    debug_assert!(to.addr().is_multiple_of(WORD_BYTES) && from.len().is_multiple_of(WORD_BYTES));
+    let mut at = 0;
+    while at < from.len() {
+        // SAFETY: both sides have what is read and written here, and the targets are aligned for it: a
+        // line to sixteen bytes, a word to eight. SSE2 is part of every x86-64.
+        unsafe {
+            let (to, from_here) = (to.add(at), from.as_ptr().add(at));
+            if to.addr().is_multiple_of(LINE_BYTES) && from.len() - at >= LINE_BYTES {
+                for part in 0..LINE_BYTES / size_of::<__m128i>() {
+                    let bytes = _mm_loadu_si128(from_here.cast::<__m128i>().add(part));
+                    _mm_stream_si128(to.cast::<__m128i>().add(part), bytes);
+                }
+                at += LINE_BYTES;
+            } else {
+                _mm_stream_si64(to.cast(), from_here.cast::<i64>().read_unaligned());
+                at += WORD_BYTES;
+            }
+        }
+    }
+}
+
+/// Whether one instruction can store to eight places.
+pub(crate) fn has_scatter() -> bool {
+    is_x86_feature_detected!("avx512f")
+}
+
+/// Copies bytes to the first `count` targets, eight bytes to all of them by one instruction.
+///
+/// # Safety
+/// [`has_scatter`] must be true; for each of these targets `[to, to + from.len())` must be mapped,
+/// writable and nobody else's.
+#[target_feature(enable = "avx512f")]
+pub(crate) unsafe fn scatter(to: &[*mut u8; 8], count: usize, from: &[u8]) {
+    let lanes = ((1u16 << count) - 1) as u8;
+    let addresses = to.map(|to| to.expose_provenance() as i64);
+    let mut words = from.chunks_exact(8);
+    let mut at = 0;
+    for word in words.by_ref() {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(word);
+        // SAFETY: the lanes are `count` targets that have these eight bytes; a scatter asks for no
+        // alignment.
+        unsafe {
+            let places = _mm512_loadu_si512(addresses.as_ptr().cast());
+            let places = _mm512_add_epi64(places, _mm512_set1_epi64(at));
+            let word = _mm512_set1_epi64(i64::from_ne_bytes(bytes));
+            _mm512_mask_i64scatter_epi64::<1>(std::ptr::null_mut(), lanes, places, word);
+        }
+        at += 8;
+    }
+    let rest = words.remainder();
+    for &to in &to[..count] {
+        // SAFETY: the rest of the caller's range.
+        unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), to.add(at as usize), rest.len()) };
+    }
+}
+
+/// Fetches a line into the nearest cache.
+#[inline(always)]
+pub(crate) fn prefetch(address: *const u8) {
+    // SAFETY: a hint, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
 }
 
 /// The time-stamp counter: the same on every core, at a rate that does not change, on every processor

@@ -20,6 +20,7 @@ mod error;
 mod layout;
 mod medium;
 mod open;
+mod place;
 mod publication;
 #[cfg(test)]
 mod refusal;
@@ -37,6 +38,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use error::PoolError;
 pub use medium::MediumKind;
+pub(crate) use place::{InFlight, Place};
+pub(crate) use stored::{Flushed, Persisted, Unpersisted};
 pub use undo::{Transaction, UndoLog};
 pub use writer::{ExtentWriter, Finished};
 
@@ -221,7 +224,7 @@ impl Pool {
         self.check_place(extent, 0, len_bytes)?;
         self.refuse_if_poisoned()?;
         // SAFETY: the range lies in a live extent, checked above, hence mapped.
-        let believed = unsafe { self.believe(extent.offset, len_bytes) };
+        let believed = unsafe { self.stored_before(extent.offset, len_bytes) };
         let persisted = believed.persist();
         persisted
             .map(|_| ())

@@ -89,7 +89,8 @@ impl Pool {
     pub(super) fn persist_slots(&self) -> io::Result<()> {
         self.settle()?;
         // SAFETY: the slots are mapped, and flushing changes nothing.
-        let [first, second] = SLOT_OFFSETS.map(|at| unsafe { self.believe(at, LINE_BYTES as u64) });
+        let [first, second] =
+            SLOT_OFFSETS.map(|at| unsafe { self.stored_before(at, LINE_BYTES as u64) });
         first.flush()?.and(second.flush()?).fence()?;
         Ok(())
     }

@@ -56,6 +56,10 @@ impl Medium for Refusing {
         self.unless(Refused::Fence)
     }
 
+    fn shares_fences(&self) -> bool {
+        true
+    }
+
     unsafe fn stage(&self, _: &File, _: *const u8, _: u64, _: u64) -> io::Result<()> {
         Ok(())
     }

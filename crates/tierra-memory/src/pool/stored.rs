@@ -1,8 +1,8 @@
 //! Stores to a pool: the only way there is, and the proof that they are durable.
 //!
 //! ```text
-//! store_line, copy, a slice  ->  Unpersisted  -- flush -->  Flushed  -- fence -->  Persisted
-//!                                              many may share the one fence
+//! store_line, copy, scatter, a slice  ->  Unpersisted  -- flush -->  Flushed  -- fence -->  Persisted
+//! stream  ----------------------------------------------------------->          many may share it
 //! ```
 //! Invariant: whoever must not go on before bytes are durable asks for a [`Persisted`], which only a
 //! fence makes. Every store to a pool that anybody may read after a power cut goes through here, so a
@@ -13,13 +13,13 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Pool;
-use crate::LINE_BYTES;
 use crate::simulation::Order;
+use crate::{LINE_BYTES, arch, emulation};
 
 /// Bytes that were stored and may be in a cache only: a power cut may keep any part of them.
 #[must_use = "what is not flushed does not survive a power cut"]
 #[derive(Debug)]
-pub(super) struct Unpersisted<'p> {
+pub(crate) struct Unpersisted<'p> {
     pool: &'p Pool,
     start: *const u8,
     len_bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Unpersisted<'p> {
 /// stays on it.
 #[must_use = "what is not fenced does not survive a power cut"]
 #[derive(Debug)]
-pub(super) struct Flushed<'p> {
+pub(crate) struct Flushed<'p> {
     pool: &'p Pool,
     start: *const u8,
     end: *const u8,
@@ -38,7 +38,7 @@ pub(super) struct Flushed<'p> {
 
 /// Proof that bytes survive whatever the medium survives.
 #[derive(Debug)]
-pub(super) struct Persisted(());
+pub(crate) struct Persisted(());
 
 impl<'p> Unpersisted<'p> {
     /// These bytes and `len_bytes` behind them, which were written through a slice.
@@ -50,7 +50,7 @@ impl<'p> Unpersisted<'p> {
     }
 
     /// Sends the bytes on their way.
-    pub(super) fn flush(self) -> io::Result<Flushed<'p>> {
+    pub(crate) fn flush(self) -> io::Result<Flushed<'p>> {
         // SAFETY: made by the functions below, from mapped bytes of this pool.
         unsafe { self.pool.medium.flush(self.start, self.len_bytes)? };
         Ok(Flushed {
@@ -62,7 +62,7 @@ impl<'p> Unpersisted<'p> {
     }
 
     /// Flush and fence.
-    pub(super) fn persist(self) -> io::Result<Persisted> {
+    pub(crate) fn persist(self) -> io::Result<Persisted> {
         // SAFETY: as for `flush`.
         unsafe { self.pool.medium.persist(self.start, self.len_bytes)? };
         Ok(Persisted(()))
@@ -89,7 +89,7 @@ impl<'p> Flushed<'p> {
     }
 
     /// Waits until the bytes are durable.
-    pub(super) fn fence(self) -> io::Result<Persisted> {
+    pub(crate) fn fence(self) -> io::Result<Persisted> {
         let len_bytes = (self.end.addr() - self.start.addr()) as u64;
         // SAFETY: both ends come from mapped bytes of one pool, whose mapping has no holes.
         unsafe { self.pool.medium.fence(self.start, len_bytes)? };
@@ -155,11 +155,82 @@ impl Pool {
         }
     }
 
-    /// Bytes that an earlier process stored, perhaps in a cache only: a kill leaves them there.
+    /// Copies bytes past the cache: whole words of eight by streaming stores, which need no flush, what is
+    /// left at both ends through the cache.
+    ///
+    /// # Safety
+    /// As for [`Pool::copy`].
+    pub(super) unsafe fn stream(&self, offset: u64, bytes: &[u8]) -> io::Result<Flushed<'_>> {
+        let lead = (offset.next_multiple_of(8) - offset).min(bytes.len() as u64);
+        let (head, rest) = bytes.split_at(lead as usize);
+        let (words, tail) = rest.split_at(rest.len() / 8 * 8);
+        let (at, behind) = (offset + lead, offset + lead + words.len() as u64);
+        let to = self.address(at);
+        if let Some(recorder) = &self.recorder {
+            recorder.stored(to, words, Order::Stream);
+        }
+        emulation::flushed(to, words.len());
+        // SAFETY: inside the caller's range, which is mapped and nobody else's; at a multiple of eight.
+        unsafe { arch::stream_words(to, words) };
+        let mut flushed = Flushed {
+            pool: self,
+            start: to,
+            end: to.wrapping_add(words.len()),
+            _not_send: PhantomData,
+        };
+        // Either end is shorter than a word, hence in one line; often both are in the same.
+        let line = |at: u64| at / LINE_BYTES as u64;
+        // SAFETY: inside the caller's range.
+        let (head, tail) = unsafe { (self.copy(offset, head), self.copy(behind, tail)) };
+        let both = line(offset) == line(behind) && head.len_bytes > 0 && tail.len_bytes > 0;
+        for end in [head, tail].into_iter().skip(usize::from(both)) {
+            if end.len_bytes > 0 {
+                flushed = flushed.and(end.flush()?);
+            }
+        }
+        Ok(flushed)
+    }
+
+    /// Copies bytes to places of several pools, eight bytes into up to eight of them at once.
+    ///
+    /// # Safety
+    /// As for [`Pool::copy`], for each place; and the processor has scattered stores.
+    pub(super) unsafe fn scatter<'p>(
+        targets: impl Iterator<Item = (&'p Pool, u64)> + Clone,
+        bytes: &[u8],
+    ) {
+        for (pool, offset) in targets.clone() {
+            if let Some(recorder) = &pool.recorder {
+                recorder.stored(pool.address(offset), bytes, Order::None);
+            }
+        }
+        let mut targets = targets
+            .map(|(pool, offset)| pool.address(offset))
+            .peekable();
+        while targets.peek().is_some() {
+            let mut to = [std::ptr::null_mut(); 8];
+            let mut count = 0;
+            for (slot, target) in to.iter_mut().zip(targets.by_ref()) {
+                *slot = target;
+                count += 1;
+            }
+            // SAFETY: the caller's promise, for the first `count` of them.
+            unsafe { arch::scatter(&to, count, bytes) };
+        }
+    }
+
+    /// Fetches the line of a byte that is going to be written.
+    #[inline]
+    pub(super) fn prefetch(&self, offset: u64) {
+        arch::prefetch(self.address(offset));
+    }
+
+    /// Bytes that were stored before: by the caller, or by an earlier process, which a kill may have left
+    /// in a cache.
     ///
     /// # Safety
     /// `[offset, offset + len_bytes)` must be mapped.
-    pub(super) unsafe fn believe(&self, offset: u64, len_bytes: u64) -> Unpersisted<'_> {
+    pub(super) unsafe fn stored_before(&self, offset: u64, len_bytes: u64) -> Unpersisted<'_> {
         Unpersisted {
             pool: self,
             start: self.address(offset),

@@ -149,7 +149,10 @@ impl Trace {
                     explorer.acknowledged = *step;
                     news = true;
                 }
-                Event::Store(_) | Event::Scribbled(_) | Event::Grown { .. } => news = true,
+                Event::Store(_)
+                | Event::Streamed { .. }
+                | Event::Scribbled(_)
+                | Event::Grown { .. } => news = true,
                 _ => {}
             }
             explorer.power.apply(event);

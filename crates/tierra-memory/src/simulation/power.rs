@@ -9,10 +9,13 @@
 //! was after any of the stores since. Stores of [`Order::Program`] come in their order; of a copy, whose
 //! order is the compiler's affair, any of its words may have come before it was complete.
 //!
+//! A streamed store ([`Order::Stream`]) waits for none of its line and none waits for it.
+//!
 //! Invariant: `durable` is what certainly survives; a line is pending exactly if it may still be
 //! something else.
 
 use std::collections::{BTreeMap, HashMap};
+use std::iter;
 
 use super::random::Random;
 use super::trace::{Event, Order, Store, Trace, Words};
@@ -25,12 +28,21 @@ pub(super) struct Power {
     durable_len_bytes: u64,
     /// Stores that are not certain to be durable, by line, in their order.
     pending: BTreeMap<u32, Vec<Pending>>,
-    /// Lines that threads have flushed and not fenced, up to which store.
-    flushed: HashMap<u32, Vec<(u32, u64)>>,
+    /// What threads have sent on its way and not fenced, and to which line.
+    sent: HashMap<u32, Vec<(u32, Sent)>>,
     /// The number of the next store.
     next: u64,
     /// Lines of `durable` that changed since they were asked for.
     changed: Vec<u32>,
+}
+
+/// What a fence makes certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// By a flush: every store numbered below.
+    Before(u64),
+    /// By being streamed: the store of this number.
+    Store(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -45,7 +57,7 @@ impl Power {
             durable: trace.initial.clone(),
             durable_len_bytes: trace.initial.len() as u64,
             pending: BTreeMap::new(),
-            flushed: HashMap::new(),
+            sent: HashMap::new(),
             next: 0,
             changed: Vec::new(),
         }
@@ -58,14 +70,25 @@ impl Power {
             Event::Store(store) => self.store(store),
             Event::Scribbled(stores) => stores.iter().for_each(|store| self.store(store)),
             Event::Flush { thread, first, end } => {
-                let (last, pending) = (self.next, &self.pending);
+                let (next, pending) = (self.next, &self.pending);
                 let lines = (*first..*end).filter(|line| pending.contains_key(line));
-                let flushed = self.flushed.entry(*thread).or_default();
-                flushed.extend(lines.map(|line| (line, last)));
+                let sent = self.sent.entry(*thread).or_default();
+                sent.extend(lines.map(|line| (line, Sent::Before(next))));
+            }
+            Event::Streamed { thread, store } => {
+                let sent = (store.line, Sent::Store(self.next));
+                self.sent.entry(*thread).or_default().push(sent);
+                self.store(store);
             }
             Event::Fence { thread } => {
-                for (line, before) in self.flushed.remove(thread).unwrap_or_default() {
-                    self.keep(line, before);
+                for (line, sent) in self.sent.remove(thread).unwrap_or_default() {
+                    self.keep(line, |pending| match sent {
+                        // A flush writes the cache back, which a streamed store has not gone through.
+                        Sent::Before(number) => {
+                            pending.number < number && pending.store.order != Order::Stream
+                        }
+                        Sent::Store(number) => pending.number == number,
+                    });
                 }
             }
             Event::FileSynced => {
@@ -98,22 +121,31 @@ impl Power {
             .map(|(line, _)| *line)
             .collect();
         for line in lines {
-            self.keep(line, u64::MAX);
+            self.keep(line, |_| true);
         }
     }
 
-    /// Makes stores to a line durable, those numbered below `before`.
-    fn keep(&mut self, line: u32, before: u64) {
+    /// Makes stores to a line durable. What they overwrote can come back no more.
+    fn keep(&mut self, line: u32, is_certain: impl Fn(&Pending) -> bool) {
         let Some(pending) = self.pending.get_mut(&line) else {
             return;
         };
-        let certain = pending.partition_point(|pending| pending.number < before);
         let mut words = words_at(&self.durable, line);
-        for Pending { store, .. } in pending.drain(..certain) {
-            apply(&mut words, &store, store.mask);
+        let mut uncertain: Vec<Pending> = Vec::new();
+        for next in pending.drain(..) {
+            if is_certain(&next) {
+                apply(&mut words, &next.store, next.store.mask);
+                for earlier in &mut uncertain {
+                    earlier.store.mask &= !next.store.mask;
+                }
+            } else {
+                uncertain.push(next);
+            }
         }
-        if pending.is_empty() {
-            self.pending.remove(&line);
+        uncertain.retain(|pending| pending.store.mask != 0);
+        match uncertain.is_empty() {
+            true => drop(self.pending.remove(&line)),
+            false => *pending = uncertain,
         }
         let at = line as usize * LINE_BYTES;
         self.durable[at..at + LINE_BYTES].copy_from_slice(&bytes_of(&words));
@@ -122,20 +154,21 @@ impl Power {
 
     /// Whether a flush by this thread would send something on its way that it has not sent before.
     pub(super) fn would_flush(&self, thread: u32, line: u32) -> bool {
-        let Some(newest) = self.pending.get(&line).and_then(|pending| pending.last()) else {
+        // What was streamed past the cache is no flush's business.
+        let cached = |pending: &&Pending| pending.store.order != Order::Stream;
+        let Some(newest) = self.stores(line).iter().rfind(cached) else {
             return false;
         };
-        let sent = self.flushed.get(&thread).into_iter().flatten();
+        let sent = self.sent.get(&thread).into_iter().flatten();
+        let is_sent = |sent: &Sent| matches!(*sent, Sent::Before(number) if newest.number < number);
         !sent
-            .filter(|(sent, _)| *sent == line)
-            .any(|(_, before)| newest.number < *before)
+            .filter(|(of, _)| *of == line)
+            .any(|(_, sent)| is_sent(sent))
     }
 
     /// Whether a fence by this thread would wait for anything.
     pub(super) fn would_fence(&self, thread: u32) -> bool {
-        self.flushed
-            .get(&thread)
-            .is_some_and(|flushed| !flushed.is_empty())
+        self.sent.get(&thread).is_some_and(|sent| !sent.is_empty())
     }
 
     /// What is durable, as far as the file certainly reaches.
@@ -174,45 +207,57 @@ impl Power {
 
     /// Every version of a line, the durable one first, each once; `None` if there are more than `most`.
     pub(super) fn versions(&self, line: u32, most: usize) -> Option<Vec<Words>> {
-        let mut words = self.oldest(line);
-        let mut versions = vec![words];
-        for Pending { store, .. } in self.stores(line) {
-            for kept in part_masks(store) {
-                let mut version = words;
-                apply(&mut version, store, kept);
+        let stores = self.stores(line);
+        let mut versions = vec![self.oldest(line)];
+        // Which store is the last to have come through the cache, and which of its words have.
+        let last = stores.iter().enumerate();
+        let last = last.filter(|(_, pending)| pending.store.order != Order::Stream);
+        let last =
+            last.flat_map(|(at, pending)| part_masks(&pending.store).map(move |kept| (at, kept)));
+        for (last, kept) in iter::once((usize::MAX, 0)).chain(last) {
+            let mut made = vec![self.oldest(line)];
+            for (at, Pending { store, .. }) in stores.iter().enumerate() {
+                if store.order == Order::Stream {
+                    made = made.iter().flat_map(|words| parts(words, store)).collect();
+                } else if last != usize::MAX && at <= last {
+                    let kept = if at == last { kept } else { store.mask };
+                    made.iter_mut().for_each(|words| apply(words, store, kept));
+                }
+                if made.len() > most {
+                    return None;
+                }
+            }
+            for version in made {
                 if !versions.contains(&version) {
-                    if versions.len() == most {
-                        return None;
-                    }
                     versions.push(version);
                 }
             }
-            apply(&mut words, store, store.mask);
+            if versions.len() > most {
+                return None;
+            }
         }
         Some(versions)
     }
 
     /// Some version of a line: often the oldest or the newest, else one in between.
     pub(super) fn any_version(&self, line: u32, random: &mut Random) -> Words {
-        match random.below(4) {
-            0 => self.oldest(line),
-            1 => self.newest(line),
-            _ => {
-                let stores = self.stores(line);
-                let last = random.below(stores.len() as u64) as usize;
-                let mut words = self.oldest(line);
-                for Pending { store, .. } in &stores[..last] {
-                    apply(&mut words, store, store.mask);
-                }
-                let store = &stores[last].store;
-                let kept = match store.order {
-                    Order::Program => store.mask,
-                    Order::None => store.mask & random.next() as u8,
-                };
-                apply(&mut words, store, kept);
-                words
-            }
+        let stores = self.stores(line);
+        let last = match random.below(4) {
+            0 => return self.oldest(line),
+            1 => return self.newest(line),
+            _ => random.below(stores.len() as u64) as usize,
+        };
+        let mut words = self.oldest(line);
+        for (at, Pending { store, .. }) in stores.iter().enumerate() {
+            let kept = match store.order {
+                Order::Stream => store.mask & random.next() as u8,
+                _ if at > last => 0,
+                Order::None if at == last => store.mask & random.next() as u8,
+                Order::None | Order::Program => store.mask,
+            };
+            apply(&mut words, store, kept);
         }
+        words
     }
 
     fn stores(&self, line: u32) -> &[Pending] {
@@ -221,11 +266,21 @@ impl Power {
 }
 
 /// Which words of a store may be there alone.
-fn part_masks(store: &Store) -> impl Iterator<Item = u8> {
+fn part_masks(store: &Store) -> impl Iterator<Item = u8> + use<> {
     let (mask, order) = (store.mask, store.order);
     (1..=mask).filter(move |part| match order {
         Order::Program => *part == mask,
-        Order::None => part & !mask == 0,
+        Order::None | Order::Stream => part & !mask == 0,
+    })
+}
+
+/// The line with any part of a streamed store.
+fn parts(words: &Words, store: &Store) -> impl Iterator<Item = Words> {
+    let (words, store) = (*words, *store);
+    iter::once(0).chain(part_masks(&store)).map(move |kept| {
+        let mut words = words;
+        apply(&mut words, &store, kept);
+        words
     })
 }
 
@@ -256,4 +311,125 @@ pub(super) fn bytes_of(words: &Words) -> [u8; LINE_BYTES] {
         bytes.copy_from_slice(&word.to_ne_bytes());
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Durability;
+
+    const THREAD: u32 = 0;
+
+    fn power() -> Power {
+        Power::new(&Trace {
+            durability: Durability::CacheLine,
+            initial: vec![0; 2 * LINE_BYTES],
+            events: Vec::new(),
+        })
+    }
+
+    /// Words 0 and on of line 0 get these values.
+    fn store(order: Order, words: &[(usize, u64)]) -> Store {
+        let mut store = Store {
+            line: 0,
+            mask: 0,
+            words: Words::default(),
+            order,
+        };
+        for (at, word) in words {
+            store.mask |= 1 << at;
+            store.words[*at] = *word;
+        }
+        store
+    }
+
+    /// The first two words of every version, sorted.
+    fn versions(power: &Power) -> Vec<(u64, u64)> {
+        let versions = power.versions(0, 100).unwrap();
+        let mut firsts: Vec<_> = versions.iter().map(|words| (words[0], words[1])).collect();
+        firsts.sort_unstable();
+        let mut random = Random::new(1);
+        for _ in 0..100 {
+            assert!(versions.contains(&power.any_version(0, &mut random)));
+        }
+        firsts
+    }
+
+    #[test]
+    fn stores_to_one_line_come_in_their_order() {
+        let mut power = power();
+        for (at, word) in [(0, 1), (1, 2), (0, 3)] {
+            power.apply(&Event::Store(store(Order::Program, &[(at, word)])));
+        }
+        assert_eq!(versions(&power), [(0, 0), (1, 0), (1, 2), (3, 2)]);
+        assert!(power.versions(0, 3).is_none());
+    }
+
+    #[test]
+    fn words_of_a_copy_come_in_any_order_and_before_what_is_behind_it() {
+        let mut power = power();
+        power.apply(&Event::Store(store(Order::None, &[(0, 1), (1, 1)])));
+        power.apply(&Event::Store(store(Order::Program, &[(0, 2)])));
+        assert_eq!(versions(&power), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn a_line_is_certain_once_it_was_flushed_and_fenced_by_the_same_thread() {
+        let mut power = power();
+        let flush = |thread| Event::Flush {
+            thread,
+            first: 0,
+            end: 1,
+        };
+        power.apply(&Event::Store(store(Order::Program, &[(0, 1)])));
+        assert!(power.would_flush(THREAD, 0) && !power.would_flush(THREAD, 1));
+        power.apply(&flush(THREAD));
+        assert!(!power.would_flush(THREAD, 0) && power.would_flush(THREAD + 1, 0));
+        power.apply(&Event::Store(store(Order::Program, &[(1, 1)])));
+        power.apply(&Event::Fence { thread: THREAD + 1 });
+        assert_eq!(
+            versions(&power),
+            [(0, 0), (1, 0), (1, 1)],
+            "another's fence"
+        );
+        assert!(power.would_fence(THREAD));
+        power.apply(&Event::Fence { thread: THREAD });
+        assert_eq!(versions(&power), [(1, 0), (1, 1)], "stored after the flush");
+        assert!(!power.would_fence(THREAD));
+    }
+
+    #[test]
+    fn a_flush_sends_what_is_cached_and_nothing_else() {
+        let mut power = power();
+        power.apply(&Event::Streamed {
+            thread: THREAD,
+            store: store(Order::Stream, &[(1, 1)]),
+        });
+        assert!(!power.would_flush(THREAD, 0), "streamed");
+        power.apply(&Event::Store(store(Order::Program, &[(0, 1)])));
+        assert!(power.would_flush(THREAD, 0));
+        power.apply(&Event::Flush {
+            thread: THREAD + 1,
+            first: 0,
+            end: 1,
+        });
+        power.apply(&Event::Fence { thread: THREAD + 1 });
+        assert_eq!(versions(&power), [(1, 0), (1, 1)], "streamed by another");
+    }
+
+    #[test]
+    fn a_streamed_store_waits_for_nothing_but_a_fence() {
+        let mut power = power();
+        let streamed = |words: &[(usize, u64)]| Event::Streamed {
+            thread: THREAD,
+            store: store(Order::Stream, words),
+        };
+        power.apply(&Event::Store(store(Order::Program, &[(0, 1)])));
+        power.apply(&streamed(&[(1, 1)]));
+        power.apply(&Event::Store(store(Order::Program, &[(0, 2)])));
+        let all = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)];
+        assert_eq!(versions(&power), all);
+        power.apply(&Event::Fence { thread: THREAD });
+        assert_eq!(versions(&power), [(0, 1), (1, 1), (2, 1)]);
+    }
 }

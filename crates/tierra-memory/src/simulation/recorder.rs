@@ -163,8 +163,12 @@ impl Recorder {
             }
             State::Writes(writes) => {
                 let at = to.addr() - writes.base;
+                let thread = writes.thread();
                 writes.changes(at, bytes, order, |events, store| {
-                    events.push(Event::Store(store));
+                    events.push(match order {
+                        Order::Stream => Event::Streamed { thread, store },
+                        Order::Program | Order::None => Event::Store(store),
+                    });
                 });
             }
         }

@@ -19,6 +19,9 @@ pub(crate) enum Order {
     Program,
     /// Its words reach memory in any order; stores before it have, once one of them has.
     None,
+    /// Goes past the cache: its words reach memory in any order, whatever was stored before or is stored
+    /// behind it, and certainly at the next fence of its thread, without a flush.
+    Stream,
 }
 
 /// A store to one line.
@@ -43,6 +46,11 @@ pub(super) enum Event {
     /// The file's length is durable.
     LengthSynced,
     Store(Store),
+    /// A store past the cache by a thread.
+    Streamed {
+        thread: u32,
+        store: Store,
+    },
     /// Stores through a slice, seen when it was handed in and dated back to when it was handed out:
     /// they may have happened, and reached memory, at any moment between.
     Scribbled(Vec<Store>),
@@ -69,7 +77,9 @@ pub(super) enum Event {
 impl Event {
     fn thread(&self) -> Option<u32> {
         match self {
-            Event::Flush { thread, .. } | Event::Fence { thread } => Some(*thread),
+            Event::Flush { thread, .. }
+            | Event::Fence { thread }
+            | Event::Streamed { thread, .. } => Some(*thread),
             _ => None,
         }
     }
@@ -194,7 +204,10 @@ impl Trace {
         let threads = trace.events.iter().filter_map(Event::thread).max();
         let first = threads.map_or(0, |thread| thread + 1);
         let renumbered = next.events.iter().cloned().map(|mut event| {
-            if let Event::Flush { thread, .. } | Event::Fence { thread } = &mut event {
+            if let Event::Flush { thread, .. }
+            | Event::Fence { thread }
+            | Event::Streamed { thread, .. } = &mut event
+            {
                 *thread += first;
             }
             event

@@ -100,6 +100,10 @@ impl<I: Instructions> Medium for Dax<I> {
         Ok(())
     }
 
+    fn shares_fences(&self) -> bool {
+        true
+    }
+
     unsafe fn stage(&self, _: &File, start: *const u8, _: u64, len_bytes: u64) -> io::Result<()> {
         // A fence orders only the flushes of its own thread, and the one that settles may be
         // another: so each stage ends with its own, and nothing is left to settle.

@@ -111,6 +111,10 @@ impl<W: WriteBack> Medium for PageCache<W> {
         Ok(())
     }
 
+    fn shares_fences(&self) -> bool {
+        false
+    }
+
     unsafe fn stage(
         &self,
         file: &File,

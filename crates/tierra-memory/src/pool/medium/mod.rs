@@ -82,6 +82,9 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
         }
     }
 
+    /// Whether a fence is the processor's, and so serves all pools of which that is true.
+    fn shares_fences(&self) -> bool;
+
     /// Begins to make a range durable that no reader of the medium knows of yet.
     ///
     /// # Safety

@@ -67,6 +67,10 @@ impl Medium for Tmpfs {
         Ok(())
     }
 
+    fn shares_fences(&self) -> bool {
+        true
+    }
+
     unsafe fn stage(&self, _: &File, start: *const u8, _: u64, len_bytes: u64) -> io::Result<()> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.persist(start, len_bytes) }

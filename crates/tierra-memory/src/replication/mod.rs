@@ -1,0 +1,225 @@
+//! Logs in several copies, written as one: what one pool loses, the others have.
+//!
+//! A [`ReplicaSet`] is a master and up to eight replicas, logs of the same length in any pools. A write
+//! goes to all of them and is durable in all of them when it returns. How it gets there is a
+//! [`Method`], made of the building blocks that the replication thesis names (docs/papers.md), all
+//! generated from one template: [`Composition::BASIC`] is what PMDK does, a fence behind every copy;
+//! most others flush all copies first and fence once.
+//!
+//! Invariant: after a crash at any moment every copy alone has all writes that returned, and of the one
+//! under way some words or none. Opening makes all copies equal to the master and durable, so what
+//! anybody has read from it stays.
+
+mod method;
+mod template;
+
+use std::sync::Arc;
+
+pub use method::{Composition, CopyBy, Master, Method, Scatter, Waits};
+
+use crate::pool::{Extent, Place, Pool, PoolError};
+
+/// The most replicas beside the master: as many as one scattered store reaches.
+pub const REPLICAS_MOST: usize = 8;
+
+/// Copies that are no replica set.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplicationError {
+    /// None, or too many.
+    #[error("{copies} copies given; a replica set has a master and up to {REPLICAS_MOST} replicas")]
+    Copies {
+        /// How many.
+        copies: usize,
+    },
+    /// Copies of different length.
+    #[error("copy {copy} has {found} bytes, the master {expected}; make it as long as the master")]
+    Length {
+        /// Which; the master is 0.
+        copy: usize,
+        /// Its bytes.
+        found: u64,
+        /// The master's.
+        expected: u64,
+    },
+    /// One extent given twice.
+    #[error("copies {first} and {second} are the same extent; a copy of its own is what protects")]
+    Twice {
+        /// The one.
+        first: usize,
+        /// The other.
+        second: usize,
+    },
+    /// A write would leave the copies.
+    #[error("{len_bytes} bytes at {at} do not fit into copies of {copy_bytes} bytes")]
+    Outside {
+        /// Where it was to begin.
+        at: u64,
+        /// How long it was to be.
+        len_bytes: u64,
+        /// Bytes of a copy.
+        copy_bytes: u64,
+    },
+    /// A pool failed, or a copy is no log of it.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// A log and its copies. It is their one writer.
+///
+/// ```
+/// use tierra_memory::replication::{Composition, CopyBy, Master, Method, ReplicaSet, Waits};
+/// use tierra_memory::{Pool, PoolOptions};
+///
+/// let dir = tempfile::tempdir()?;
+/// let mut copies = Vec::new();
+/// for name in ["a", "b"] {
+///     let pool = Pool::create(&dir.path().join(name), &PoolOptions::default())?;
+///     let log = pool.allocate(4096, 1)?.finish_log()?;
+///     pool.publish(&log)?;
+///     copies.push((pool, log.extent()));
+/// }
+/// let mut set = ReplicaSet::open(&copies)?;
+/// let one_fence = Composition {
+///     waits: Waits::Once,
+///     prefetch: true,
+///     ..Composition::BASIC
+/// };
+/// set.write(&Method::Always(one_fence), 100, b"twice")?;
+/// assert_eq!(&set.bytes(1)[100..105], b"twice");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ReplicaSet {
+    /// The master first.
+    copies: Vec<Place>,
+    len_bytes: u64,
+    repaired_bytes: u64,
+}
+
+impl ReplicaSet {
+    /// Opens the copies of a log, the master first, and makes them equal to it and durable: a crash may
+    /// have left a write in some of them. Reads all of them.
+    ///
+    /// # Errors
+    /// [`ReplicationError`]; a copy that could not be written is the only one that may have changed.
+    pub fn open(copies: &[(Arc<Pool>, Extent)]) -> Result<ReplicaSet, ReplicationError> {
+        if copies.is_empty() || copies.len() > 1 + REPLICAS_MOST {
+            return Err(ReplicationError::Copies {
+                copies: copies.len(),
+            });
+        }
+        let places = copies
+            .iter()
+            .map(|(pool, extent)| Place::new(pool, *extent));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        let expected = places[0].extent().len_bytes;
+        for (second, place) in places.iter().enumerate() {
+            let found = place.extent().len_bytes;
+            if found != expected {
+                return Err(ReplicationError::Length {
+                    copy: second,
+                    found,
+                    expected,
+                });
+            }
+            let is_same = |other: &Place| {
+                Arc::ptr_eq(other.pool(), place.pool()) && other.extent() == place.extent()
+            };
+            if let Some(first) = places[..second].iter().position(is_same) {
+                return Err(ReplicationError::Twice { first, second });
+            }
+            place.refuse_if_poisoned()?;
+        }
+        let mut set = ReplicaSet {
+            copies: places,
+            len_bytes: expected,
+            repaired_bytes: 0,
+        };
+        set.repaired_bytes = set.make_equal()?;
+        Ok(set)
+    }
+
+    /// Bytes of replicas that opening found to differ from the master, in pieces of a page.
+    pub fn repaired_bytes(&self) -> u64 {
+        self.repaired_bytes
+    }
+
+    /// Copies, the master among them.
+    pub fn copies(&self) -> usize {
+        self.copies.len()
+    }
+
+    /// The content of a copy; the master's is 0.
+    ///
+    /// # Panics
+    /// If there is no such copy.
+    pub fn bytes(&self, copy: usize) -> &[u8] {
+        self.copies[copy].bytes()
+    }
+
+    /// Overwrites a part of the log in all copies, durably on return.
+    ///
+    /// # Errors
+    /// [`ReplicationError::Outside`]: nothing is written. [`ReplicationError::Pool`]: what the copies
+    /// hold shows when they are opened again; until then the set writes no more.
+    pub fn write(
+        &mut self,
+        method: &Method,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<(), ReplicationError> {
+        let len_bytes = bytes.len() as u64;
+        if at
+            .checked_add(len_bytes)
+            .is_none_or(|end| end > self.len_bytes)
+        {
+            return Err(ReplicationError::Outside {
+                at,
+                len_bytes,
+                copy_bytes: self.len_bytes,
+            });
+        }
+        for copy in &self.copies {
+            copy.refuse_if_poisoned()?;
+        }
+        let _all_durable = self.replicate(method.composition(len_bytes), at, bytes)?;
+        Ok(())
+    }
+
+    /// Writes the master's pages over those that differ, and flushes everything: what is believed from
+    /// now on may be in a cache only, or in some copies only. Returns how many bytes differed.
+    fn make_equal(&self) -> Result<u64, PoolError> {
+        const PIECE_BYTES: usize = 4096;
+        let persist = |place: &Place| {
+            let persisted = place.believed().persist();
+            persisted.map(drop).map_err(|e| place.failed(e))
+        };
+        // First, for it decides which version of a write stays.
+        persist(self.master())?;
+        let mut repaired_bytes = 0;
+        for replica in self.replicas() {
+            for at in (0..self.len_bytes as usize).step_by(PIECE_BYTES) {
+                let end = (at + PIECE_BYTES).min(self.len_bytes as usize);
+                let right = &self.master().bytes()[at..end];
+                if replica.bytes()[at..end] != *right {
+                    let stored = replica.store(at as u64, right).flush();
+                    stored
+                        .and_then(|flushed| flushed.fence())
+                        .map_err(|e| replica.failed(e))?;
+                    repaired_bytes += right.len() as u64;
+                }
+            }
+            persist(replica)?;
+        }
+        Ok(repaired_bytes)
+    }
+
+    fn master(&self) -> &Place {
+        &self.copies[0]
+    }
+
+    fn replicas(&self) -> &[Place] {
+        &self.copies[1..]
+    }
+}

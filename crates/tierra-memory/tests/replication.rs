@@ -1,0 +1,255 @@
+//! The promise of a replica set: whatever method writes, every copy alone has what was acknowledged after
+//! a power cut at any moment, and opening makes all copies equal.
+
+mod simulated;
+
+use std::sync::Arc;
+
+use simulated::{RECORDERS, Recorded, assert_kept, finish, named, names};
+use tierra_memory::replication::{
+    Composition, CopyBy, Master, Method, REPLICAS_MOST, ReplicaSet, ReplicationError, Scatter,
+    Waits,
+};
+use tierra_memory::simulation::{Image, Limits, Recorder, StepKind};
+use tierra_memory::{Extent, Pool, PoolOptions};
+
+const LOG_BYTES: u64 = 700;
+const WRITES: u64 = 6;
+
+/// Where write `number` goes, and what it writes: 4 bytes, a record, more than a line, at odd places.
+fn place(number: u64) -> (u64, Vec<u8>) {
+    let len = [4, 8, 61, 130, 64, 1][number as usize % 6];
+    let at = number * 89 % (LOG_BYTES - len);
+    (
+        at,
+        (0..len)
+            .map(|byte| (number * 41 + byte + 1) as u8)
+            .collect(),
+    )
+}
+
+/// What a copy holds after each write.
+fn states() -> Vec<Vec<u8>> {
+    let mut states = vec![vec![0; LOG_BYTES as usize]];
+    for number in 1..=WRITES {
+        let mut next = states[number as usize - 1].clone();
+        let (at, bytes) = place(number);
+        next[at as usize..][..bytes.len()].copy_from_slice(&bytes);
+        states.push(next);
+    }
+    states
+}
+
+/// Step 1 publishes the copies, which lie in one pool; step `n` is write `n - 1`.
+fn run(copies: usize, method: Method) -> impl FnOnce(&Arc<Pool>, &Recorder) {
+    move |pool, recorder| {
+        let log = |_| pool.allocate(LOG_BYTES, 0).unwrap().finish_log().unwrap();
+        let logs: Vec<Extent> = (0..copies).map(|copy| log(copy).extent()).collect();
+        pool.publish(&finish(pool, &names(&logs))).unwrap();
+        recorder.acknowledge(1);
+        let mut set = open_set(pool, &logs);
+        for number in 1..=WRITES {
+            let (at, bytes) = place(number);
+            set.write(&method, at, &bytes).unwrap();
+            recorder.acknowledge(number + 1);
+        }
+    }
+}
+
+fn open_set(pool: &Arc<Pool>, logs: &[Extent]) -> ReplicaSet {
+    let copies: Vec<_> = logs.iter().map(|log| (Arc::clone(pool), *log)).collect();
+    ReplicaSet::open(&copies).unwrap()
+}
+
+/// Each copy alone: as acknowledged, but where the next write goes. Then all are equal.
+fn check(image: &Image<'_>, states: &[Vec<u8>]) -> Result<(), String> {
+    let pool = Pool::open(image.path, &simulated::options(&image.recorder));
+    let pool = pool.map_err(|error| error.to_string())?;
+    let Some(root) = pool.root() else {
+        return simulated::within_one_step(0, image.acknowledged);
+    };
+    let logs = named(pool.bytes(root));
+    pool.retain(&logs).map_err(|error| error.to_string())?;
+    let done = image.acknowledged.saturating_sub(1) as usize;
+    let (now, next) = (&states[done], &states[(done + 1).min(states.len() - 1)]);
+    for (copy, log) in logs.iter().enumerate() {
+        let bytes = pool.bytes(*log);
+        let wrong = (0..bytes.len()).find(|&at| bytes[at] != now[at] && bytes[at] != next[at]);
+        if let Some(at) = wrong {
+            return Err(format!("copy {copy} alone is wrong at {at}"));
+        }
+    }
+    let set = open_set(&pool, &logs);
+    match (1..set.copies()).find(|&copy| set.bytes(copy) != set.bytes(0)) {
+        Some(copy) => Err(format!("copy {copy} is not what the master is")),
+        None => Ok(()),
+    }
+}
+
+fn limits(images_per_cut: usize) -> Limits {
+    Limits {
+        images_per_cut,
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn every_composition_keeps_every_copy() {
+    let states = states();
+    for recorder in RECORDERS {
+        for composition in Composition::all() {
+            for copies in [1, 3] {
+                let recorded = Recorded::new(&recorder(), run(copies, Method::Always(composition)));
+                let limits = limits(12);
+                let report = recorded.explore(&limits, |image| check(image, &states));
+                assert_kept(&report, &limits);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_method_by_length_keeps_every_copy() {
+    let states = states();
+    let method = Method::Threshold {
+        up_to_bytes: 8,
+        short: Composition {
+            waits: Waits::Once,
+            ..Composition::BASIC
+        },
+        long: Composition {
+            waits: Waits::Once,
+            copy: CopyBy::Streams,
+            ..Composition::BASIC
+        },
+    };
+    let recorded = Recorded::new(&Recorder::by_line(), run(3, method));
+    let limits = limits(100);
+    assert_kept(
+        &recorded.explore(&limits, |image| check(image, &states)),
+        &limits,
+    );
+}
+
+/// As a program that forgot it: found for every composition, the streaming ones among them.
+#[test]
+fn any_flush_and_the_one_fence_left_out_are_found() {
+    let states = states();
+    // A prefetch stores and flushes nothing.
+    for composition in Composition::all().into_iter().filter(|c| !c.prefetch) {
+        let recorded = Recorded::new(&Recorder::by_line(), run(3, Method::Always(composition)));
+        let trace = &recorded.trace;
+        let found = |step| {
+            let limits = Limits {
+                violations: 1,
+                ..limits(4)
+            };
+            let forgetful = trace.without(step);
+            let report = recorded.explore_trace(&forgetful, &limits, |image| check(image, &states));
+            !report.violations.is_empty()
+        };
+        let (flushes, fences) = (trace.steps(StepKind::Flush), trace.steps(StepKind::Fence));
+        let per_write = if composition.waits == Waits::Once {
+            1
+        } else {
+            3
+        };
+        let first = fences[fences.len() - per_write * WRITES as usize - 1];
+        // Those of the writes, not of making and opening the set.
+        for &flush in flushes.iter().filter(|&&flush| flush > first) {
+            assert!(found(flush), "{composition}: flush {flush}");
+        }
+        for number in 1..=WRITES as usize {
+            let fence = fences[fences.len() - per_write * (WRITES as usize - number) - 1];
+            assert!(found(fence), "{composition}: fence {fence}");
+        }
+    }
+}
+
+#[test]
+fn one_fence_is_one_fence_and_nothing_is_flushed_twice() {
+    for composition in Composition::all() {
+        let fences = |copies| {
+            let recorded = Recorded::new(
+                &Recorder::by_line(),
+                run(copies, Method::Always(composition)),
+            );
+            let useless = recorded.trace.useless();
+            assert_eq!(
+                useless
+                    .fences_by_step
+                    .keys()
+                    .filter(|&&step| step > 1)
+                    .count(),
+                0
+            );
+            useless.fences.1
+        };
+        // Making and publishing take one each for a log, and opening two.
+        let expected = match composition.waits {
+            Waits::Once => 0,
+            Waits::Each => 3 * WRITES,
+        };
+        assert_eq!(fences(4) - fences(1), expected + 3 * 2, "{composition}");
+    }
+}
+
+/// Copies in pools of different kinds: each is made durable by its own means.
+#[test]
+fn copies_may_lie_in_any_pools() {
+    let (near, disk) = (simulated::folder(), tempfile::tempdir().unwrap());
+    let mut pools = Vec::new();
+    for dir in [&near, &disk, &near] {
+        let path = dir.path().join(format!("pool {}", pools.len()));
+        let pool = Pool::create(&path, &PoolOptions::default()).unwrap();
+        let log = pool.allocate(10_000, 0).unwrap().finish_log().unwrap();
+        pool.publish(&log).unwrap();
+        pools.push((pool, log.extent()));
+    }
+    for composition in Composition::all() {
+        let mut set = ReplicaSet::open(&pools).unwrap();
+        for (at, len) in [(0, 4), (77, 8), (3, 0), (9_999, 1), (64, 1_000), (1, 9_999)] {
+            let bytes: Vec<u8> = (0..len).map(|byte| (byte + at) as u8).collect();
+            set.write(&Method::Always(composition), at as u64, &bytes)
+                .unwrap();
+            for copy in 0..3 {
+                assert_eq!(set.bytes(copy)[at..at + len], bytes, "{composition}");
+                assert_eq!(set.bytes(copy), set.bytes(0), "{composition}");
+            }
+        }
+    }
+    pools[1].0.write(pools[1].1, 5_000, b"differs").unwrap();
+    let set = ReplicaSet::open(&pools).unwrap();
+    assert_eq!(set.repaired_bytes(), 4096);
+    assert_eq!(set.bytes(1), set.bytes(0));
+}
+
+#[test]
+fn what_is_no_replica_set_is_refused() {
+    let dir = simulated::folder();
+    let pool = Pool::create(&dir.path().join("p"), &PoolOptions::default()).unwrap();
+    let log = |bytes| {
+        let log = pool.allocate(bytes, 0).unwrap().finish_log().unwrap();
+        (Arc::clone(&pool), log.extent())
+    };
+    let (a, b, short) = (log(100), log(100), log(99));
+    let sealed = (Arc::clone(&pool), finish(&pool, &[0; 100]).extent());
+    let open = |copies: &[(Arc<Pool>, Extent)]| ReplicaSet::open(copies).unwrap_err().to_string();
+    assert!(open(&[]).contains("0 copies"));
+    let many: Vec<_> = (0..REPLICAS_MOST + 2).map(|_| log(100)).collect();
+    assert!(open(&many).contains("10 copies"));
+    assert!(ReplicaSet::open(&many[1..]).is_ok());
+    assert!(open(&[a.clone(), short]).contains("copy 1 has 99 bytes, the master 100"));
+    assert!(open(&[a.clone(), b.clone(), a.clone()]).contains("copies 0 and 2"));
+    assert!(open(&[a.clone(), sealed]).contains("no log"));
+    let mut set = ReplicaSet::open(&[a, b]).unwrap();
+    let method = Method::Always(Composition::BASIC);
+    for (at, bytes) in [(100, &b"x"[..]), (99, b"xy"), (u64::MAX, b"x")] {
+        let error = set.write(&method, at, bytes).unwrap_err();
+        assert!(matches!(error, ReplicationError::Outside { .. }), "{error}");
+    }
+    set.write(&method, 99, b"x").unwrap();
+    set.write(&method, 100, b"").unwrap();
+    assert_eq!(Scatter::detect().is_some(), Composition::all().len() == 24);
+    assert_eq!(Composition::BASIC.master, Master::Pre);
+}
