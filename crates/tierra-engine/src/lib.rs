@@ -84,7 +84,7 @@ pub use index_kind::{IndexKind, ParseIndexKindError};
 pub use input::canonical_double;
 pub use loader::{LoadReport, Loader};
 pub use lookup::CellCounters;
-pub use scan::{Scan, ScanCounters, ScanCursor, ScanSpec};
+pub use scan::{Scan, ScanCounters, ScanCursor, ScanSpec, row_id_field};
 pub use segment::{SEGMENT_ROWS, Segment};
 pub use snapshot::Snapshot;
 pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};

@@ -156,6 +156,15 @@ impl Snapshot {
     /// # Panics
     /// If `spec` names a column that does not exist.
     pub fn scan(&self, spec: ScanSpec) -> Arc<Scan> {
-        Scan::new(self.clone(), spec)
+        Scan::new(self.clone(), spec, false)
+    }
+
+    /// The same, with one column more behind those of the projection: each row's number
+    /// ([`RowId::get`]), by which [`Snapshot::reconstruct`] finds the row's other columns later.
+    ///
+    /// # Panics
+    /// If `spec` names a column that does not exist.
+    pub fn scan_with_row_ids(&self, spec: ScanSpec) -> Arc<Scan> {
+        Scan::new(self.clone(), spec, true)
     }
 }

@@ -7,10 +7,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Decimal128Type, Int64Type};
+use arrow::datatypes::{Decimal128Type, Int64Type, UInt64Type};
 use support::{CITY, options, rows, scan, sorted, spec};
 use tierra_column::{Filter, Value, ValueSet, evaluate, ordinal};
-use tierra_engine::{Database, ScanSpec, Snapshot};
+use tierra_engine::{Database, RowId, ScanSpec, Snapshot};
+use tierra_interleave::Lookups;
 
 /// 150,000 rows in a segment, 1,000 in the tail.
 fn table(dir: &std::path::Path) -> (Arc<Database>, Snapshot) {
@@ -178,6 +179,61 @@ fn cursors_share_the_rows_and_take_conditions_that_come_late() {
         rows += batch.num_rows();
     }
     assert_eq!((first.num_rows() >= 1000, rows), (true, 10));
+}
+
+#[test]
+fn a_row_is_found_again_by_the_id_that_the_scan_tells() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_database, snapshot) = table(dir.path());
+    let filters: [Vec<(usize, Filter)>; 3] = [
+        vec![],
+        vec![(2, Filter::eq(Value::Ordinal(ordinal::of_i32(42))))],
+        vec![(
+            0,
+            Filter::between(
+                Value::Ordinal(ordinal::of_i64(149_500)),
+                Value::Ordinal(ordinal::of_i64(150_995)),
+            ),
+        )],
+    ];
+    for filters in filters {
+        let spec = |projection: Vec<usize>| ScanSpec {
+            projection,
+            filters: filters.clone(),
+            batch_rows: 1000,
+            execution: tierra_interleave::Scheduling::Auto,
+        };
+        let plain = snapshot.scan(spec((0..10).collect()));
+        let (mut plain, mut told) = (
+            plain.cursor(),
+            snapshot.scan_with_row_ids(spec(vec![0])).cursor(),
+        );
+        // Also where nothing but the ids is asked for.
+        let mut alone = snapshot.scan_with_row_ids(spec(vec![])).cursor();
+        let mut seen = 0;
+        while let Some(expected) = plain.next(&[], 0).unwrap() {
+            let batch = told.next(&[], 0).unwrap().unwrap();
+            assert_eq!(batch.column(0), expected.column(0));
+            assert_eq!(
+                alone.next(&[], 0).unwrap().unwrap().column(0),
+                batch.column(1)
+            );
+            let ids = batch.column(1).as_primitive::<UInt64Type>();
+            let ids: Vec<RowId> = ids
+                .values()
+                .iter()
+                .copied()
+                .map(RowId::from_number)
+                .collect();
+            let columns: Vec<usize> = (0..10).collect();
+            let lookups = &mut Lookups::default();
+            let found = snapshot.reconstruct(&ids, &columns, &expected.schema(), lookups);
+            assert_eq!(found.unwrap(), expected);
+            seen += ids.len();
+        }
+        assert!(told.next(&[], 0).unwrap().is_none());
+        assert_eq!(alone.counters().rows as usize, seen);
+    }
 }
 
 #[test]

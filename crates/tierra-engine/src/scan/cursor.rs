@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
 use arrow::error::ArrowError;
@@ -21,7 +21,7 @@ use super::{MORSEL_BLOCKS, Morsel, Scan, ScanCounters};
 use crate::error::ScanError;
 use crate::segment::Segment;
 use crate::spec::TableSpec;
-use crate::version::TableVersion;
+use crate::version::{RowId, TableVersion};
 
 /// Returns the rows of the morsels that it takes. Made by [`Scan::cursor`].
 pub struct ScanCursor {
@@ -52,6 +52,8 @@ enum Progress {
 struct Batch {
     readers: Vec<ColumnReader>,
     rows: usize,
+    /// The rows' numbers, where the scan tells them.
+    ids: Option<Vec<u64>>,
 }
 
 impl ScanCursor {
@@ -64,7 +66,11 @@ impl ScanCursor {
             conditions: Conditions::new(&scan),
             needed: Vec::new(),
             at: None,
-            batch: Batch { readers, rows: 0 },
+            batch: Batch {
+                readers,
+                rows: 0,
+                ids: scan.row_ids.then(Vec::new),
+            },
             undecided: Vec::new(),
             scratch: Scratch::default(),
             counting: Counting::new(spec.columns.len()),
@@ -142,7 +148,7 @@ impl ScanCursor {
                     let part = rows.start..rows.end.min(rows.start + full);
                     rows.start = part.end;
                     self.at = Some(Progress::Tail { batch, rows });
-                    self.read_tail(&version.tail.batches()[batch].rows, part)?;
+                    self.read_tail(version, batch, part)?;
                 }
             }
         }
@@ -160,7 +166,7 @@ impl ScanCursor {
                 segment,
                 first,
                 end,
-            } if self.needed.is_empty() => {
+            } if self.needed.is_empty() && self.batch.ids.is_none() => {
                 let segment = &version.segments[segment];
                 self.batch.rows += (first..end)
                     .map(|block| segment.block_rows(block))
@@ -172,8 +178,8 @@ impl ScanCursor {
                 end,
             } => {
                 let morsel = self.scan.first_morsels[segment] + first / MORSEL_BLOCKS;
-                let is_answered =
-                    self.batch.readers.is_empty() && self.conditions.is_answered(segment);
+                let only_counted = self.batch.readers.is_empty() && self.batch.ids.is_none();
+                let is_answered = only_counted && self.conditions.is_answered(segment);
                 if let Some(left) = self.conditions.left(segment, morsel)
                     && (left == 0 || is_answered)
                 {
@@ -218,6 +224,10 @@ impl ScanCursor {
                 reader
                     .append(chunk, block, &mask, dictionary, &mut self.scratch)
                     .map_err(|source| segment.damaged(spec, *column, block * BLOCK_LEN, source))?;
+            }
+            if let Some(ids) = &mut self.batch.ids {
+                let first = RowId::new(segment.id(), (block * BLOCK_LEN) as u32).get();
+                ids.extend(mask.iter().map(|row| first + row as u64));
             }
             self.batch.rows += mask.count();
         }
@@ -269,7 +279,14 @@ impl ScanCursor {
         Ok(true)
     }
 
-    fn read_tail(&mut self, batch: &RecordBatch, rows: Range<usize>) -> Result<(), ScanError> {
+    fn read_tail(
+        &mut self,
+        version: &TableVersion,
+        batch: usize,
+        rows: Range<usize>,
+    ) -> Result<(), ScanError> {
+        let first_row = version.tail.batches()[batch].first_row;
+        let batch = &version.tail.batches()[batch].rows;
         let scan = self.scan.clone();
         let spec = scan.snapshot.table().spec();
         let mut selected: Option<BooleanBuffer> = None;
@@ -297,6 +314,14 @@ impl ScanCursor {
         if surviving == 0 {
             return Ok(());
         }
+        if let Some(ids) = &mut self.batch.ids {
+            let first = RowId::new(version.tail.segment_id, first_row).get() + rows.start as u64;
+            let passing = (0..rows.len()).filter(|row| {
+                let bits = selected.as_ref();
+                bits.is_none_or(|bits| bits.value(*row))
+            });
+            ids.extend(passing.map(|row| first + row as u64));
+        }
         let selected = selected
             .filter(|_| surviving < rows.len())
             .map(|bits| BooleanArray::new(bits, None));
@@ -320,12 +345,15 @@ impl ScanCursor {
     }
 
     fn emit(&mut self) -> Result<RecordBatch, ScanError> {
-        let columns: Vec<ArrayRef> = self
+        let mut columns: Vec<ArrayRef> = self
             .batch
             .readers
             .iter_mut()
             .map(ColumnReader::finish)
             .collect();
+        if let Some(ids) = &mut self.batch.ids {
+            columns.push(Arc::new(UInt64Array::from(std::mem::take(ids))));
+        }
         let options =
             RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.batch.rows)));
         let batch = RecordBatch::try_new_with_options(self.scan.schema.clone(), columns, &options);

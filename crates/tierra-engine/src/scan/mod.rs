@@ -16,7 +16,7 @@ mod filters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tierra_column::Filter;
 use tierra_interleave::Scheduling;
 
@@ -96,11 +96,18 @@ enum Morsel {
     },
 }
 
+/// The column of row ids that [`Snapshot::scan_with_row_ids`] adds.
+pub fn row_id_field() -> FieldRef {
+    Arc::new(Field::new("row id", DataType::UInt64, false))
+}
+
 /// A scan of one snapshot.
 #[derive(Debug)]
 pub struct Scan {
     snapshot: Snapshot,
     spec: ScanSpec,
+    /// Whether the last column of a batch tells the rows' ids.
+    row_ids: bool,
     /// By filter of the specification.
     codes: Vec<Arc<SharedCodes>>,
     /// Of conditions that cursors were told of later.
@@ -113,7 +120,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub(crate) fn new(snapshot: Snapshot, spec: ScanSpec) -> Arc<Self> {
+    pub(crate) fn new(snapshot: Snapshot, spec: ScanSpec, row_ids: bool) -> Arc<Self> {
         let table = snapshot.table().schema();
         let filtered = spec.filters.iter().map(|(column, _)| *column);
         for column in spec.projection.iter().copied().chain(filtered) {
@@ -123,11 +130,14 @@ impl Scan {
                 table.fields().len()
             );
         }
-        let fields: Vec<_> = spec
+        let mut fields: Vec<_> = spec
             .projection
             .iter()
             .map(|column| table.fields()[*column].clone())
             .collect();
+        if row_ids {
+            fields.push(row_id_field());
+        }
         let mut morsels = Vec::new();
         let mut first_morsels = Vec::with_capacity(snapshot.segments().len());
         for (segment, blocks) in snapshot
@@ -155,6 +165,7 @@ impl Scan {
             codes: spec.filters.iter().map(|_| Arc::default()).collect(),
             snapshot,
             spec,
+            row_ids,
             schema,
             morsels,
             first_morsels,
