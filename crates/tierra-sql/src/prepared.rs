@@ -16,8 +16,8 @@ use tierra_engine::{Database, Table};
 use tierra_interleave::{Lookups, Scheduling};
 
 use crate::error::{PreparedError, SqlError};
+use crate::keys::find_rows;
 use crate::names::{identifier, single_name};
-use crate::point::find_rows;
 use crate::table::logical_type;
 use crate::{types, values};
 

@@ -21,13 +21,14 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use tierra_column::LogicalType;
+use tierra_column::{LogicalType, Value};
 use tierra_engine::{Snapshot, Table};
 
 use crate::filter::{
     ColumnDomain, ColumnFilters, is_pushable, on_column, single_column, unqualified,
 };
-use crate::point::{KeyLookup, PointExec};
+use crate::keys::{KeyLookup, KeyPredicates, PointExec, key_tuples};
+use crate::late::{RowReader, RowSource};
 use crate::scan::{ScanPlan, TierraScanExec};
 use crate::settings;
 use crate::sink::TableSink;
@@ -86,7 +87,14 @@ impl TierraTable {
                     translated.filters.push(filter);
                     translated.shown.push(physical);
                 }
-                None => translated.residual.push(physical),
+                None => {
+                    let key = &self.table.spec().primary_key;
+                    let place = translated.residual.len();
+                    if let Some(keys) = key_tuples(predicate, key, &self.schema) {
+                        translated.tuples.push((place, keys));
+                    }
+                    translated.residual.push(physical);
+                }
             }
         }
         Ok(translated)
@@ -100,6 +108,31 @@ struct Predicates {
     /// What `filters` were made from, one by one.
     shown: Vec<Arc<dyn PhysicalExpr>>,
     residual: Vec<Arc<dyn PhysicalExpr>>,
+    /// Those of `residual` that list whole keys: their places there, and the keys.
+    tuples: Vec<(usize, Vec<Vec<Value>>)>,
+}
+
+impl Predicates {
+    /// The keys that the predicates ask for, if they do and a scan would cost more, and the predicates
+    /// that remain for the rows found.
+    fn lookup(
+        &self,
+        table: &Table,
+        snapshot: &Snapshot,
+    ) -> Option<(KeyLookup, Vec<Arc<dyn PhysicalExpr>>)> {
+        let asked = KeyPredicates {
+            filters: &self.filters,
+            tuples: &self.tuples,
+        };
+        let lookup = KeyLookup::find(table, snapshot, &asked)?;
+        let shown = self.shown.iter().enumerate();
+        let shown = shown.filter(|(place, _)| !lookup.stands_for_filter(*place));
+        let residual = self.residual.iter().enumerate();
+        let residual = residual.filter(|(place, _)| !lookup.stands_for_tuples(*place));
+        let others = shown.chain(residual).map(|(_, other)| Arc::clone(other));
+        let others = others.collect();
+        Some((lookup, others))
+    }
 }
 
 #[async_trait]
@@ -122,7 +155,8 @@ impl TableProvider for TierraTable {
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         let schema = unqualified(&self.schema)?;
         let support = |filter: &&Expr| {
-            if is_pushable(filter, &schema) {
+            let key = &self.table.spec().primary_key;
+            if is_pushable(filter, &schema) || key_tuples(filter, key, &self.schema).is_some() {
                 TableProviderFilterPushDown::Exact
             } else {
                 TableProviderFilterPushDown::Unsupported
@@ -143,25 +177,15 @@ impl TableProvider for TierraTable {
         let projection = projection
             .cloned()
             .unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let mut predicates = self.translate(state, &snapshot, filters)?;
+        let predicates = self.translate(state, &snapshot, filters)?;
 
-        let lookup = KeyLookup::find(&self.table, &snapshot, &predicates.filters);
-        if let Some((lookup, used)) = lookup {
-            // What is not part of the key is evaluated on the few rows found.
-            for (place, physical) in predicates.shown.iter().enumerate() {
-                if !used.contains(&place) {
-                    predicates.residual.push(Arc::clone(physical));
-                }
-            }
-            let read = with_columns_of(&projection, &predicates.residual);
-            let exec = PointExec::new(
+        if let Some((lookup, others)) = predicates.lookup(&self.table, &snapshot) {
+            let source = RowSource {
                 snapshot,
-                &self.schema,
-                lookup,
-                read.clone(),
-                settings.execution,
-            )?;
-            return residual(Arc::new(exec), &read, &projection, &predicates.residual);
+                execution: settings.execution,
+            };
+            let reader = RowReader::new(source, &projection, &others)?;
+            return Ok(Arc::new(PointExec::new(lookup, reader, settings.threads)));
         }
 
         let read = with_columns_of(&projection, &predicates.residual);

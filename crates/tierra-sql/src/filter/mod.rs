@@ -19,7 +19,7 @@ mod translate;
 
 pub(crate) use dynamic::DynamicFilters;
 pub(crate) use pushable::{is_pushable, unqualified};
-pub(crate) use translate::{ColumnDomain, on_column, single_column};
+pub(crate) use translate::{ColumnDomain, on_column, single_column, value_of};
 
 use tierra_column::Filter;
 

@@ -168,7 +168,11 @@ fn not_null(filter: Filter) -> Filter {
 
 /// A literal as a value of the column. `Some(None)` is NULL; `None` if the type is another one.
 fn literal(expr: &Arc<dyn PhysicalExpr>, ty: LogicalType) -> Option<Option<Value>> {
-    let scalar = expr.downcast_ref::<Literal>()?.value();
+    value_of(expr.downcast_ref::<Literal>()?.value(), ty)
+}
+
+/// A scalar as a value of a column of type `ty`. `Some(None)` is NULL; `None` if the type is another one.
+pub(crate) fn value_of(scalar: &ScalarValue, ty: LogicalType) -> Option<Option<Value>> {
     if scalar.is_null() {
         return Some(None);
     }

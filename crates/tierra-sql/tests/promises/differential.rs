@@ -11,31 +11,11 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
+use crate::random::{Random, seed};
 use crate::twins::Twins;
 
 /// Predicates tried on each table.
 const PREDICATES: usize = 120;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
 
 fn schema() -> SchemaRef {
     let column = |name: &str, ty| Field::new(name, ty, true);
@@ -291,14 +271,7 @@ async fn check(seed: u64, encoding: Option<&str>, tail: bool, count: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_predicates_pass_the_rows_that_datafusion_passes() {
-    let seed = match std::env::var("TIERRA_SEED") {
-        Ok(seed) => seed.parse().unwrap(),
-        Err(_) => std::time::SystemTime::UNIX_EPOCH
-            .elapsed()
-            .unwrap()
-            .as_nanos() as u64,
-    };
-    println!("TIERRA_SEED={seed}");
+    let seed = seed();
     check(seed, None, true, 700).await;
     for encoding in [
         None,

@@ -3,9 +3,11 @@
 mod benchmarks;
 mod differential;
 mod executor;
+mod keys;
 mod load;
 mod point;
 mod pushdown;
+mod random;
 mod slt;
 mod twins;
 mod undo;

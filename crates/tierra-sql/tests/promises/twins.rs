@@ -55,6 +55,21 @@ impl Twins {
         report
     }
 
+    /// Give both a table whose first `there` rows Tierra has: it loads the others.
+    pub(crate) fn add_more(
+        &self,
+        name: &str,
+        schema: &SchemaRef,
+        batch: &RecordBatch,
+        there: usize,
+    ) {
+        let rest = batch.slice(there, batch.num_rows() - there);
+        self.add(name, schema, &[rest]);
+        self.peer.deregister_table(name).unwrap();
+        let peer = MemTable::try_new(Arc::clone(schema), vec![vec![batch.clone()]]).unwrap();
+        self.peer.register_table(name, Arc::new(peer)).unwrap();
+    }
+
     /// Both answer `sql` with the same rows. Rows that tie under ORDER BY may come
     /// in any order; what one refuses, the other refuses too.
     pub(crate) async fn compare(&self, what: &str, sql: &str) {

@@ -1,0 +1,9 @@
+//! Rows by their primary key: which predicates fix it, and the operator that looks the keys up.
+
+mod lookup;
+mod point;
+mod tuples;
+
+pub(crate) use lookup::{KeyLookup, KeyPredicates, find_rows};
+pub(crate) use point::PointExec;
+pub(crate) use tuples::key_tuples;

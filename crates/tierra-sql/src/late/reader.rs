@@ -1,0 +1,251 @@
+//! Rows of a table by their ids: first the columns that filters look at, then, of the rows that pass,
+//! the others.
+//!
+//! Every cell is a look-up of its own, so that the engine interleaves their cache misses. A group stays
+//! below about a millisecond: whoever reads many rows reads [`RowReader::group_rows`] at a time.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::{filter, prep_null_mask_filter};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::cast::as_boolean_array;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::conjunction;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
+use tierra_engine::{LookupError, RowId, Snapshot};
+use tierra_interleave::{GroupReport, Lookups, Scheduling};
+
+/// Cells that one group reads: at some tens of nanoseconds each, about a millisecond.
+const GROUP_CELLS: usize = 1 << 15;
+/// Rows of a group, however few their columns are.
+const GROUP_ROWS: usize = 8192;
+
+/// The table, as of one snapshot, that rows are read of.
+#[derive(Clone, Debug)]
+pub(crate) struct RowSource {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) execution: Scheduling,
+}
+
+impl RowSource {
+    pub(crate) fn table(&self) -> &str {
+        &self.snapshot.table().spec().name
+    }
+}
+
+/// Some columns of a table.
+struct Columns {
+    places: Vec<usize>,
+    schema: SchemaRef,
+}
+
+/// Where a column of the result comes from.
+enum Origin {
+    Tested(usize),
+    Late(usize),
+}
+
+/// Reads rows of one table.
+pub(crate) struct RowReader {
+    source: RowSource,
+    /// All of which a row has to meet, on `tested`.
+    predicate: Option<Arc<dyn PhysicalExpr>>,
+    tested: Columns,
+    late: Columns,
+    output: Vec<Origin>,
+    schema: SchemaRef,
+}
+
+impl RowReader {
+    /// Yields the columns `projection` of rows that meet all `predicates`, which refer to the table's
+    /// columns.
+    pub(crate) fn new(
+        source: RowSource,
+        projection: &[usize],
+        predicates: &[Arc<dyn PhysicalExpr>],
+    ) -> Result<Self> {
+        let table = source.snapshot.table().schema();
+        let columns = |mut places: Vec<usize>| {
+            places.sort_unstable();
+            places.dedup();
+            let schema = Arc::new(table.project(&places)?);
+            Ok::<_, DataFusionError>(Columns { places, schema })
+        };
+        let refers = predicates.iter().flat_map(collect_columns);
+        let tested = columns(refers.map(|column| column.index()).collect())?;
+        let is_late = |place: &usize| tested.places.binary_search(place).is_err();
+        let late = columns(projection.iter().copied().filter(is_late).collect())?;
+        let output = projection
+            .iter()
+            .map(|place| match tested.places.binary_search(place) {
+                Ok(at) => Origin::Tested(at),
+                Err(_) => Origin::Late(late.places.partition_point(|other| other < place)),
+            })
+            .collect();
+        let predicate = match predicates {
+            [] => None,
+            all => Some(reassign_expr_columns(
+                conjunction(all.to_vec()),
+                &tested.schema,
+            )?),
+        };
+        Ok(Self {
+            predicate,
+            tested,
+            late,
+            output,
+            schema: Arc::new(table.project(projection)?),
+            source,
+        })
+    }
+
+    pub(crate) fn source(&self) -> &RowSource {
+        &self.source
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// What rows have to meet.
+    pub(crate) fn predicate(&self) -> Option<&Arc<dyn PhysicalExpr>> {
+        self.predicate.as_ref()
+    }
+
+    /// As many rows as one group should read.
+    pub(crate) fn group_rows(&self) -> usize {
+        let columns = self.tested.places.len() + self.late.places.len();
+        (GROUP_CELLS / columns.max(1)).clamp(1, GROUP_ROWS)
+    }
+
+    /// The rows that pass, in the order of `rows`, and which those are; `None` if all of them.
+    pub(crate) fn read(
+        &self,
+        rows: &[RowId],
+        work: &mut LookupWork,
+    ) -> Result<(RecordBatch, Option<BooleanArray>)> {
+        let Some(predicate) = &self.predicate else {
+            let late = work.reconstruct(&self.source.snapshot, rows, &self.late)?;
+            return Ok((self.assemble(&[], &late)?, None));
+        };
+        let tested = work.reconstruct(&self.source.snapshot, rows, &self.tested)?;
+        let passing = predicate.evaluate(&tested)?.into_array(rows.len())?;
+        let passing = as_boolean_array(&passing)?;
+        let passing = match passing.null_count() {
+            0 => passing.clone(),
+            _ => prep_null_mask_filter(passing),
+        };
+        let passed = rows.iter().zip(passing.values());
+        let passed: Vec<RowId> = passed
+            .filter_map(|(row, passes)| passes.then_some(*row))
+            .collect();
+        let late = work.reconstruct(&self.source.snapshot, &passed, &self.late)?;
+        let tested = tested.columns().iter();
+        let tested = tested.map(|values| Ok(filter(values, &passing)?));
+        let tested = tested.collect::<Result<Vec<_>>>()?;
+        Ok((self.assemble(&tested, &late)?, Some(passing)))
+    }
+
+    fn assemble(&self, tested: &[ArrayRef], late: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self.output.iter().map(|origin| match origin {
+            Origin::Tested(at) => Arc::clone(&tested[*at]),
+            Origin::Late(at) => Arc::clone(late.column(*at)),
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(late.num_rows()));
+        let schema = Arc::clone(&self.schema);
+        Ok(RecordBatch::try_new_with_options(
+            schema,
+            columns.collect(),
+            &options,
+        )?)
+    }
+}
+
+impl fmt::Debug for RowReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowReader")
+            .field("table", &self.source.table())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The look-ups of one partition of an operator, and what EXPLAIN ANALYZE tells of them.
+pub(crate) struct LookupWork {
+    lookups: Lookups,
+    keys: Count,
+    cells_near: Count,
+    cells_far: Count,
+    looked_up: Count,
+    suspensions: Count,
+    /// What is already in the last two.
+    counted: GroupReport,
+}
+
+impl LookupWork {
+    pub(crate) fn new(
+        execution: Scheduling,
+        metrics: &ExecutionPlanMetricsSet,
+        partition: usize,
+    ) -> Self {
+        let count = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
+        Self {
+            lookups: Lookups::new(execution),
+            keys: count("keys"),
+            cells_near: count("cells_near"),
+            cells_far: count("cells_far"),
+            looked_up: count("lookups"),
+            suspensions: count("suspensions"),
+            counted: GroupReport::default(),
+        }
+    }
+
+    /// The row of each key; `keys` has one array per key column.
+    pub(crate) fn find(
+        &mut self,
+        snapshot: &Snapshot,
+        keys: &[ArrayRef],
+    ) -> Result<Vec<Option<RowId>>> {
+        let rows = snapshot.rows_by_key(keys, &mut self.lookups);
+        let rows = rows.map_err(external)?;
+        self.keys.add(rows.len());
+        self.count();
+        Ok(rows)
+    }
+
+    fn reconstruct(
+        &mut self,
+        snapshot: &Snapshot,
+        rows: &[RowId],
+        columns: &Columns,
+    ) -> Result<RecordBatch> {
+        let cells = snapshot.cells_by_tier(rows, &columns.places);
+        add(&self.cells_near, cells.near);
+        add(&self.cells_far, cells.far);
+        let (places, schema) = (&columns.places, &columns.schema);
+        let batch = snapshot.reconstruct(rows, places, schema, &mut self.lookups);
+        self.count();
+        batch.map_err(external)
+    }
+
+    fn count(&mut self) {
+        let report = self.lookups.report();
+        add(&self.looked_up, report.lookups - self.counted.lookups);
+        add(
+            &self.suspensions,
+            report.suspensions - self.counted.suspensions,
+        );
+        self.counted = report;
+    }
+}
+
+fn add(count: &Count, more: u64) {
+    count.add(usize::try_from(more).unwrap_or(usize::MAX));
+}
+
+fn external(error: LookupError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

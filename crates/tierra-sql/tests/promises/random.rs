@@ -1,0 +1,35 @@
+//! Random numbers whose seed a failing test prints; `TIERRA_SEED=n` replays it.
+
+/// SplitMix64.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// The seed asked for, or one that was never used before; printed.
+pub(crate) fn seed() -> u64 {
+    let seed = match std::env::var("TIERRA_SEED") {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => std::time::SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap()
+            .as_nanos() as u64,
+    };
+    println!("TIERRA_SEED={seed}");
+    seed
+}
