@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::Statistics;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{ColumnStatistics, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
@@ -34,10 +34,11 @@ use datafusion::physical_plan::projection::{
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::Stream;
-use tierra_engine::{Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot};
+use tierra_engine::{Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot, row_id_field};
 use tierra_interleave::Scheduling;
 
 use crate::filter::{ColumnFilters, DynamicFilters};
+use crate::late::RowSource;
 use crate::statistics;
 
 /// Tables smaller than this are read by one thread: starting another costs more.
@@ -60,8 +61,21 @@ pub(crate) struct ScanPlan {
     pub(crate) threads: usize,
     pub(crate) batch_rows: usize,
     pub(crate) execution: Scheduling,
+    /// Whether the last column tells the rows' ids.
+    pub(crate) row_ids: bool,
     /// Rows of each partition after which it may stop.
     pub(crate) fetch: Option<usize>,
+}
+
+impl ScanPlan {
+    /// The schema of what it yields.
+    fn output(&self) -> Result<Schema> {
+        let mut fields = self.schema.project(&self.projection)?.fields.to_vec();
+        if self.row_ids {
+            fields.push(row_id_field());
+        }
+        Ok(Schema::new(fields))
+    }
 }
 
 /// Reads a table.
@@ -88,7 +102,7 @@ impl TierraScanExec {
     }
 
     fn with_dynamic(plan: ScanPlan, dynamic: Arc<DynamicFilters>) -> Result<Self> {
-        let schema = Arc::new(plan.schema.project(&plan.projection)?);
+        let schema = Arc::new(plan.output()?);
         let partitions = if plan.snapshot.rows() < PARALLEL_ROWS {
             1
         } else {
@@ -124,14 +138,72 @@ impl TierraScanExec {
         }
         shared.begun[partition] = true;
         let scan = shared.scan.get_or_insert_with(|| {
-            self.plan.snapshot.scan(ScanSpec {
-                projection: self.plan.projection.clone(),
-                filters: self.plan.filters.clone(),
-                batch_rows: self.plan.batch_rows,
-                execution: self.plan.execution,
-            })
+            let plan = &self.plan;
+            let spec = ScanSpec {
+                projection: plan.projection.clone(),
+                filters: plan.filters.clone(),
+                // Rows beyond those that are asked for would be decoded for nothing.
+                batch_rows: plan.batch_rows.min(plan.fetch.unwrap_or(usize::MAX)),
+                execution: plan.execution,
+            };
+            if plan.row_ids {
+                plan.snapshot.scan_with_row_ids(spec)
+            } else {
+                plan.snapshot.scan(spec)
+            }
         });
         Arc::clone(scan)
+    }
+
+    /// The columns of the table that it yields.
+    pub(crate) fn projection(&self) -> &[usize] {
+        &self.plan.projection
+    }
+
+    /// Where the rows come from that it yields.
+    pub(crate) fn source(&self) -> RowSource {
+        RowSource {
+            snapshot: self.plan.snapshot.clone(),
+            execution: self.plan.execution,
+        }
+    }
+
+    /// Whether its last column tells the rows' ids.
+    pub(crate) fn tells_row_ids(&self) -> bool {
+        self.plan.row_ids
+    }
+
+    /// The same scan of other columns of the table, with the rows' ids behind them.
+    pub(crate) fn with_row_ids(&self, projection: Vec<usize>) -> Result<Self> {
+        let plan = ScanPlan {
+            projection,
+            row_ids: true,
+            ..self.plan.clone()
+        };
+        Self::with_dynamic(plan, Arc::clone(&self.dynamic))
+    }
+
+    /// Rows that pass the filters, about.
+    pub(crate) fn estimated_rows(&self) -> usize {
+        let rows = self.whole_statistics().num_rows;
+        rows.get_value().copied().unwrap_or(usize::MAX)
+    }
+
+    fn whole_statistics(&self) -> &Arc<Statistics> {
+        let plan = &self.plan;
+        self.statistics.get_or_init(|| {
+            let mut statistics = statistics::of_scan(
+                &plan.snapshot,
+                &plan.schema,
+                &plan.projection,
+                &plan.filters,
+            );
+            if plan.row_ids {
+                let unknown = ColumnStatistics::new_unknown();
+                statistics.column_statistics.push(unknown);
+            }
+            Arc::new(statistics)
+        })
     }
 
     /// `filter`, which refers to the scan's output, on the table's columns.
@@ -141,9 +213,11 @@ impl TierraScanExec {
             .transform_down(|expr| {
                 Ok(match expr.downcast_ref::<Column>() {
                     Some(column) => {
-                        let place = projection[column.index()];
+                        let Some(place) = projection.get(column.index()) else {
+                            return internal_err!("a filter on row ids");
+                        };
                         Transformed::yes(
-                            Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>
+                            Arc::new(Column::new(column.name(), *place)) as Arc<dyn PhysicalExpr>
                         )
                     }
                     None => Transformed::no(expr),
@@ -261,15 +335,7 @@ impl ExecutionPlan for TierraScanExec {
         _inputs: &[Arc<Statistics>],
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
-        let plan = &self.plan;
-        let whole = self.statistics.get_or_init(|| {
-            Arc::new(statistics::of_scan(
-                &plan.snapshot,
-                &plan.schema,
-                &plan.projection,
-                &plan.filters,
-            ))
-        });
+        let whole = self.whole_statistics();
         let partitions = self.properties.partitioning.partition_count();
         match args.partition() {
             // Blocks go to whichever partition asks: each may get any share.
@@ -301,7 +367,7 @@ impl ExecutionPlan for TierraScanExec {
         projection: &ProjectionExec,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let columns = projection.expr();
-        if !all_alias_free_columns(columns) || columns.is_empty() {
+        if self.plan.row_ids || !all_alias_free_columns(columns) || columns.is_empty() {
             return Ok(None);
         }
         let projection = new_projections_for_columns(columns, &self.plan.projection);

@@ -25,6 +25,8 @@ pub(crate) struct TierraSettings {
     pub(crate) batch_rows: usize,
     /// Bytes that the session's queries may fill together.
     pub(crate) query_memory: usize,
+    /// Whether columns that only travel to a result are read last.
+    pub(crate) late_rows: bool,
 }
 
 impl Default for TierraSettings {
@@ -35,6 +37,7 @@ impl Default for TierraSettings {
             threads,
             batch_rows: BATCH_ROWS,
             query_memory: usize::MAX,
+            late_rows: true,
         }
     }
 }
@@ -75,10 +78,16 @@ impl ExtensionOptions for TierraSettings {
                 let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0);
                 self.query_memory = bytes.ok_or_else(expected)?;
             }
+            "late_rows" => {
+                self.late_rows = value
+                    .to_ascii_lowercase()
+                    .parse()
+                    .map_err(|_| invalid(key, value, "'true' or 'false'"))?;
+            }
             _ => {
                 return Err(DataFusionError::Configuration(format!(
                     "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
-                     tierra.query_memory and tierra.emulate"
+                     tierra.query_memory, tierra.late_rows and tierra.emulate"
                 )));
             }
         }
@@ -112,6 +121,11 @@ impl ExtensionOptions for TierraSettings {
                 "query_memory",
                 Size(self.query_memory as u64).to_string(),
                 "Memory that the queries of a session may fill together; beyond it they spill or fail",
+            ),
+            entry(
+                "late_rows",
+                self.late_rows.to_string(),
+                "Whether a query that takes few rows of many reads the columns that only travel to its result last",
             ),
             entry(
                 "emulate",

@@ -114,7 +114,8 @@ fn distinct(
     }
 }
 
-fn value_bytes(ty: LogicalType) -> usize {
+/// Bytes of a value in a batch, about.
+pub(crate) fn value_bytes(ty: LogicalType) -> usize {
     match ty {
         LogicalType::Varchar => STRING_BYTES,
         ty => ty.arrow().primitive_width().unwrap_or(1),

@@ -199,6 +199,7 @@ impl TableProvider for TierraTable {
             threads: settings.threads,
             batch_rows: settings.batch_rows,
             execution: settings.execution,
+            row_ids: false,
             fetch: limit.filter(|_| predicates.residual.is_empty()),
         };
         let exec = TierraScanExec::new(plan)?;

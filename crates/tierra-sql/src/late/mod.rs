@@ -1,5 +1,36 @@
 //! Rows found first and read later: by their ids, in groups of interleaved look-ups.
+//!
+//! ```text
+//! keys          --> row ids --> their columns                 (crate::keys, reader.rs)
+//! TopK, LIMIT   --> row ids of what is left --> columns that  (rule.rs decides, narrow.rs rewrites,
+//!                   nobody below has read                      fetch.rs reads)
+//! ```
+//! A plan that fetches later holds the snapshot that it scans, so that both see the same rows.
 
+mod fetch;
+mod narrow;
+mod origin;
 mod reader;
+mod rule;
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 pub(crate) use reader::{LookupWork, RowReader, RowSource};
+
+/// DataFusion's rule before which all operators are in their places, and behind which filters that
+/// become known at run time go to the scans.
+const OPERATORS_PLACED: &str = "EnsureCooperative";
+
+/// A session that reads rows late where that costs less.
+pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let optimizer = builder.physical_optimizers();
+    let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
+    let placed = rules
+        .iter()
+        .position(|rule| rule.name() == OPERATORS_PLACED);
+    rules.insert(placed.unwrap_or(rules.len()), Arc::new(rule::LateRows));
+    builder
+}

@@ -4,6 +4,7 @@ mod benchmarks;
 mod differential;
 mod executor;
 mod keys;
+mod late;
 mod load;
 mod point;
 mod pushdown;
