@@ -168,6 +168,16 @@ impl TierraScanExec {
         }
     }
 
+    /// The predicates that it evaluates, on the table's columns.
+    pub(crate) fn predicates(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.plan.shown
+    }
+
+    /// Whether it yields all rows that meet its predicates, and nothing but columns.
+    pub(crate) fn yields_all_rows(&self) -> bool {
+        self.plan.fetch.is_none() && !self.plan.row_ids
+    }
+
     /// Whether its last column tells the rows' ids.
     pub(crate) fn tells_row_ids(&self) -> bool {
         self.plan.row_ids

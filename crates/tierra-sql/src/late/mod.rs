@@ -4,10 +4,13 @@
 //! keys          --> row ids --> their columns                 (crate::keys, reader.rs)
 //! TopK, LIMIT   --> row ids of what is left --> columns that  (rule.rs decides, narrow.rs rewrites,
 //!                   nobody below has read                      fetch.rs reads)
+//! joins on keys --> row ids of partners --> their columns     (join_rule.rs decides, lookup_join.rs)
 //! ```
 //! A plan that fetches later holds the snapshot that it scans, so that both see the same rows.
 
 mod fetch;
+mod join_rule;
+mod lookup_join;
 mod narrow;
 mod origin;
 mod reader;
@@ -24,6 +27,9 @@ pub(crate) use reader::{LookupWork, RowReader, RowSource};
 /// become known at run time go to the scans.
 const OPERATORS_PLACED: &str = "EnsureCooperative";
 
+/// DataFusion's rule behind which it is settled which side of a join is the smaller one.
+const JOINS_SELECTED: &str = "join_selection";
+
 /// A session that reads rows late where that costs less.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.physical_optimizers();
@@ -32,5 +38,9 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .iter()
         .position(|rule| rule.name() == OPERATORS_PLACED);
     rules.insert(placed.unwrap_or(rules.len()), Arc::new(rule::LateRows));
+    let selected = rules.iter().position(|rule| rule.name() == JOINS_SELECTED);
+    if let Some(selected) = selected {
+        rules.insert(selected + 1, Arc::new(join_rule::LookUpJoins));
+    }
     builder
 }

@@ -6,6 +6,7 @@ mod executor;
 mod keys;
 mod late;
 mod load;
+mod lookup_join;
 mod point;
 mod pushdown;
 mod random;

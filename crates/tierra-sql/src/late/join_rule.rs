@@ -1,0 +1,205 @@
+//! When a join of few rows with a table on its primary key looks the rows up instead of scanning the table.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use tierra_column::LogicalType;
+
+use super::lookup_join::{Kind, LookedUp, LookupJoinExec};
+use super::origin::Origin;
+use crate::scan::TierraScanExec;
+use crate::settings;
+
+/// Looking a key up and reading its row costs about what scanning this many rows for a hash join does.
+const SCANNED_PER_LOOKUP: usize = 64;
+
+/// Puts a [`LookupJoinExec`] in the place of a hash join.
+#[derive(Debug)]
+pub(super) struct LookUpJoins;
+
+impl PhysicalOptimizerRule for LookUpJoins {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if !settings::of(config).late_rows {
+            return Ok(plan);
+        }
+        let joined = plan.transform_up(|node| {
+            let join = node.downcast_ref::<HashJoinExec>();
+            let looked_up = join.map(look_up).transpose()?.flatten();
+            Ok(match looked_up {
+                Some(looked_up) => Transformed::yes(Arc::new(looked_up) as Arc<dyn ExecutionPlan>),
+                None => Transformed::no(node),
+            })
+        })?;
+        Ok(joined.data)
+    }
+
+    fn name(&self) -> &str {
+        "look_up_joins"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The join as one by look-up of either side, if that costs less.
+fn look_up(join: &HashJoinExec) -> Result<Option<LookupJoinExec>> {
+    let refused = join.null_aware
+        || join.null_equality() != NullEquality::NullEqualsNothing
+        || join.filter().is_some()
+        || join.fetch().is_some();
+    if refused {
+        return Ok(None);
+    }
+    let mut best: Option<(usize, Candidate<'_>)> = None;
+    for side in [JoinSide::Right, JoinSide::Left] {
+        let Some(candidate) = candidate(join, side)? else {
+            continue;
+        };
+        let Some(Asking { rows: asking, .. }) = asking(candidate.input)? else {
+            continue;
+        };
+        let table = candidate.scan.source().snapshot.rows();
+        let pays = asking.saturating_mul(SCANNED_PER_LOOKUP) as u64 <= table;
+        if pays && best.as_ref().is_none_or(|(fewest, _)| asking < *fewest) {
+            best = Some((asking, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate.join(join)).transpose()
+}
+
+/// How many rows a plan yields.
+struct Asking {
+    rows: usize,
+    /// Whether it joins.
+    joins: bool,
+}
+
+/// The rows that `plan` yields, if anything is known about them. How few a join leaves is guessed too badly
+/// to count on (too low for SSB's query 4.2), so a join is taken to leave all rows of its larger side.
+fn asking(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Asking>> {
+    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new())?;
+    let Some(mut rows) = statistics.num_rows.get_value().copied() else {
+        return Ok(None);
+    };
+    let children = plan.children();
+    let mut joins = children.len() > 1;
+    let mut most = 0;
+    for child in children {
+        let Some(below) = asking(child)? else {
+            return Ok(None);
+        };
+        joins |= below.joins;
+        most = most.max(below.rows);
+    }
+    if joins {
+        rows = rows.max(most);
+    }
+    let rows = rows.min(plan.fetch().unwrap_or(usize::MAX));
+    Ok(Some(Asking { rows, joins }))
+}
+
+/// A side of a join whose rows can be looked up.
+struct Candidate<'a> {
+    side: JoinSide,
+    input: &'a Arc<dyn ExecutionPlan>,
+    scan: &'a TierraScanExec,
+    /// Of the input, one for each column of the key.
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    kind: Kind,
+}
+
+/// Whether the table on `side` is joined on its whole key, in a way that is executed here.
+fn candidate(join: &HashJoinExec, side: JoinSide) -> Result<Option<Candidate<'_>>> {
+    let (table, input) = match side {
+        JoinSide::Left => (join.left(), join.right()),
+        _ => (join.right(), join.left()),
+    };
+    let kind = match (join.join_type(), side) {
+        (JoinType::Inner, _) => Kind::Inner,
+        (JoinType::Left, JoinSide::Right) | (JoinType::Right, JoinSide::Left) => Kind::Left,
+        (JoinType::LeftSemi, JoinSide::Right) | (JoinType::RightSemi, JoinSide::Left) => Kind::Semi,
+        (JoinType::LeftAnti, JoinSide::Right) | (JoinType::RightAnti, JoinSide::Left) => Kind::Anti,
+        (JoinType::LeftSemi, JoinSide::Left) | (JoinType::RightSemi, JoinSide::Right) => {
+            Kind::TableSemi
+        }
+        _ => return Ok(None),
+    };
+    let Some(scan) = table
+        .downcast_ref::<TierraScanExec>()
+        .filter(|scan| scan.yields_all_rows())
+    else {
+        return Ok(None);
+    };
+    let source = scan.source();
+    let spec = source.snapshot.table().spec();
+    let mut keys = vec![None; spec.primary_key.len()];
+    for (left, right) in join.on() {
+        let (of_table, of_input) = match side {
+            JoinSide::Left => (left, right),
+            _ => (right, left),
+        };
+        let column = of_table.downcast_ref::<Column>();
+        let column = column.map(|column| scan.projection()[column.index()]);
+        let part = column.and_then(|column| spec.primary_key.iter().position(|key| *key == column));
+        let Some(part) = part else {
+            return Ok(None);
+        };
+        let ty = of_input.data_type(&input.schema())?;
+        let same = LogicalType::of_arrow(&ty) == Some(spec.columns[spec.primary_key[part]].ty);
+        // Two conditions on one part of the key are more than a look-up says.
+        if !same || keys[part].replace(Arc::clone(of_input)).is_some() {
+            return Ok(None);
+        }
+    }
+    let keys: Option<Vec<_>> = keys.into_iter().collect();
+    let keys = keys.filter(|keys| !keys.is_empty());
+    Ok(keys.map(|keys| Candidate {
+        side,
+        input,
+        scan,
+        keys,
+        kind,
+    }))
+}
+
+impl Candidate<'_> {
+    fn join(self, join: &HashJoinExec) -> Result<LookupJoinExec> {
+        let of_table = self.scan.projection().iter().map(|column| Origin::Table {
+            table: 0,
+            column: *column,
+        });
+        let of_table: Vec<Origin> = of_table.collect();
+        let of_input = (0..self.input.schema().fields().len()).map(Origin::Input);
+        let of_input: Vec<Origin> = of_input.collect();
+        let mut output = match (self.kind, self.side) {
+            (Kind::Semi | Kind::Anti, _) => of_input,
+            (Kind::TableSemi, _) => of_table,
+            (_, JoinSide::Left) => [of_table, of_input].concat(),
+            _ => [of_input, of_table].concat(),
+        };
+        if let Some(projection) = &join.projection {
+            output = projection.iter().map(|column| output[*column]).collect();
+        }
+        let looked_up = LookedUp {
+            source: self.scan.source(),
+            keys: self.keys,
+            predicates: self.scan.predicates().to_vec(),
+            kind: self.kind,
+        };
+        LookupJoinExec::new(Arc::clone(self.input), looked_up, &output, join.schema())
+    }
+}
