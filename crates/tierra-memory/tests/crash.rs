@@ -130,6 +130,16 @@ fn a_kill_and_then_a_power_cut_lose_nothing_that_was_seen() {
             let limits = limits(40);
             assert_kept(&killed.explore(&limits, rounds::check), &limits);
         }
+        let states = transactions::states(5);
+        let recorded = Recorded::new(&recorder(), transactions::run(3));
+        for events in recorded.kills() {
+            let killed = recorded.killed_and_continued(&recorder, events, |pool, recorder| {
+                transactions::go_on(pool, recorder, &states);
+            });
+            let limits = limits(20);
+            let report = killed.explore(&limits, transactions::check(&states));
+            assert_kept(&report, &limits);
+        }
     }
 }
 

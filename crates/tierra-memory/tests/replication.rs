@@ -131,6 +131,49 @@ fn a_method_by_length_keeps_every_copy() {
     );
 }
 
+/// A process is killed in a write, the next one opens the set and shows what it has, part of a write
+/// perhaps, and the power is cut: every copy has what was shown.
+#[test]
+fn what_was_shown_after_a_kill_is_in_every_copy() {
+    /// Steps of the second process are numbered from here on.
+    const NEXT: u64 = 100;
+    let states = states();
+    let method = Method::Always(Composition {
+        waits: Waits::Once,
+        ..Composition::BASIC
+    });
+    for recorder in RECORDERS {
+        let recorded = Recorded::new(&recorder(), run(3, method));
+        for events in recorded.kills().step_by(2) {
+            let mut shown = Vec::new();
+            let killed = recorded.killed_and_continued(&recorder, events, |pool, recorder| {
+                let Some(root) = pool.root() else { return };
+                let logs = named(pool.bytes(root));
+                pool.retain(&logs).unwrap();
+                let mut set = open_set(pool, &logs);
+                shown.push(set.bytes(0).to_vec());
+                recorder.acknowledge(NEXT + 1);
+                set.write(&method, 300, &[0xEE; 90]).unwrap();
+                shown.push(set.bytes(0).to_vec());
+                recorder.acknowledge(NEXT + 2);
+            });
+            let limits = limits(10);
+            let report = killed.explore(&limits, |image| match image.acknowledged {
+                0..NEXT => check(image, &states),
+                step => check(
+                    &Image {
+                        path: image.path,
+                        acknowledged: step - NEXT,
+                        recorder: image.recorder.clone(),
+                    },
+                    &shown,
+                ),
+            });
+            assert_kept(&report, &limits);
+        }
+    }
+}
+
 /// As a program that forgot it: found for every composition, the streaming ones among them.
 #[test]
 fn any_flush_and_the_one_fence_left_out_are_found() {

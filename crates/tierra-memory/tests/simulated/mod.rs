@@ -326,31 +326,57 @@ pub(crate) mod transactions {
                 let mut given_up = undo.begin();
                 given_up.write(logs[0], 0, b"never").unwrap();
                 drop(given_up);
-                let mut transaction = undo.begin();
-                for (log, at, bytes) in places(number) {
-                    transaction.write(logs[log], at, &bytes).unwrap();
-                }
-                transaction.commit().unwrap();
+                commit(&mut undo, &logs, number);
                 recorder.acknowledge(number + 1);
             }
         }
     }
 
-    /// Opens what was published and takes back what was not committed; which state the logs are in.
+    fn commit(undo: &mut UndoLog, logs: &[Extent], number: u64) {
+        let mut transaction = undo.begin();
+        for (log, at, bytes) in places(number) {
+            transaction.write(logs[log], at, &bytes).unwrap();
+        }
+        transaction.commit().unwrap();
+    }
+
+    /// The next process takes back what was not committed, sees the rest, and commits two more.
+    pub(crate) fn go_on(pool: &Arc<Pool>, recorder: &Recorder, states: &[[Vec<u8>; 2]]) {
+        let Some(root) = pool.root() else { return };
+        let logs = named(pool.bytes(root));
+        pool.retain(&logs).unwrap();
+        let mut undo = UndoLog::open(pool, logs[2]).unwrap();
+        let found = find(pool, &logs, states, 0).expect("all of each transaction or nothing");
+        recorder.acknowledge(found + 1);
+        for number in found + 1..=found + 2 {
+            commit(&mut undo, &logs, number);
+            recorder.acknowledge(number + 1);
+        }
+    }
+
+    /// The number of the state that both logs are in, `near` first.
+    fn find(pool: &Pool, logs: &[Extent], states: &[[Vec<u8>; 2]], near: usize) -> Option<u64> {
+        let is_now = |number: &usize| {
+            let state = &states[*number];
+            pool.bytes(logs[0]) == state[0] && pool.bytes(logs[1]) == state[1]
+        };
+        let mut nearest = near..states.len().min(near + 2);
+        let found = nearest.find(is_now);
+        found
+            .or_else(|| (0..states.len()).find(is_now))
+            .map(|number| number as u64)
+    }
+
+    /// Opens what was published and takes back what was not committed; which step the logs are at.
     fn recover(image: &Image<'_>, states: &[[Vec<u8>; 2]]) -> Result<u64, String> {
         let (pool, logs) = open(image)?;
         if logs.is_empty() {
             return Ok(0);
         }
         UndoLog::open(&pool, logs[2]).map_err(|error| error.to_string())?;
-        let is_now = |state: &[Vec<u8>; 2]| {
-            pool.bytes(logs[0]) == state[0] && pool.bytes(logs[1]) == state[1]
-        };
         let near = image.acknowledged.saturating_sub(1) as usize;
-        let found = (near..states.len().min(near + 2)).find(|&number| is_now(&states[number]));
-        let found = found.or_else(|| states.iter().position(is_now));
-        found
-            .map(|number| number as u64 + 1)
+        find(&pool, &logs, states, near)
+            .map(|number| number + 1)
             .ok_or_else(|| "a part of a transaction is there".to_owned())
     }
 
