@@ -1,5 +1,5 @@
 //! CREATE TABLE and DROP TABLE, which say more than DataFusion's plans can carry: keys, and per
-//! column an encoding and a tier.
+//! column an encoding, a tier and an index.
 //!
 //! ```sql
 //! CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR NOT NULL, amount DECIMAL(12, 2))
@@ -196,6 +196,11 @@ fn apply(spec: &mut TableSpec, option: &SqlOption) -> Result<(), DefinitionError
             };
             let place = place(spec, column, &format!("option '{key}'"))?;
             spec.columns[place].near = Some(near);
+        }
+        "index" => {
+            let index = value.parse().map_err(|_| wrong("inverted"))?;
+            let place = place(spec, column, &format!("option '{key}'"))?;
+            spec.columns[place].index = Some(index);
         }
         _ => return Err(DefinitionError::UnknownOption { option: key }),
     }

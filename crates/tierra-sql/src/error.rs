@@ -111,7 +111,7 @@ pub enum DefinitionError {
     },
     /// `WITH (..)` with something unknown.
     #[error(
-        "option '{option}' is unknown; write 'COLUMN.encoding' = 'plain|static|dynamic|for|delta|dictionary' or 'COLUMN.tier' = 'near|far'"
+        "option '{option}' is unknown; write 'COLUMN.encoding' = 'plain|static|dynamic|for|delta|dictionary', 'COLUMN.tier' = 'near|far' or 'COLUMN.index' = 'inverted'"
     )]
     UnknownOption {
         /// The option as written.

@@ -429,6 +429,7 @@ struct Counts {
     bytes_near: Count,
     bytes_far: Count,
     lookups: Count,
+    index_lookups: Count,
     suspensions: Count,
     seen: ScanCounters,
 }
@@ -444,6 +445,7 @@ impl Counts {
             bytes_near: count("bytes_near"),
             bytes_far: count("bytes_far"),
             lookups: count("lookups"),
+            index_lookups: count("index_lookups"),
             suspensions: count("suspensions"),
             seen: ScanCounters::default(),
         }
@@ -468,6 +470,11 @@ impl Counts {
         add(&self.bytes_near, now.bytes_near, self.seen.bytes_near);
         add(&self.bytes_far, now.bytes_far, self.seen.bytes_far);
         add(&self.lookups, now.lookups, self.seen.lookups);
+        add(
+            &self.index_lookups,
+            now.index_lookups,
+            self.seen.index_lookups,
+        );
         add(&self.suspensions, now.suspensions, self.seen.suspensions);
         self.seen = now;
     }

@@ -23,11 +23,13 @@ fn written() -> impl Strategy<Value = Written> {
     let property = prop_oneof![
         4 => Just(".encoding".to_owned()),
         3 => Just(".tier".to_owned()),
+        2 => Just(".index".to_owned()),
         1 => "[.a-zA-Z']{0,9}",
     ];
     let value = prop_oneof![
         4 => proptest::sample::select(&ENCODINGS[..]).prop_map(str::to_owned),
         3 => proptest::sample::select(&["near", "far", "NEAR", "Plain"][..]).prop_map(str::to_owned),
+        2 => proptest::sample::select(&["inverted", "Inverted"][..]).prop_map(str::to_owned),
         1 => "\\PC{0,6}",
     ];
     (column, property, value).prop_map(|(column, property, value)| Written {
@@ -50,7 +52,9 @@ impl Written {
             let name = |near| if near { "near" } else { "far" };
             column.near.map(|near| name(near).to_owned())
         };
+        let index = |column: &ColumnSpec| column.index.map(|of| of.to_string());
         match property {
+            "index" if value == "inverted" => Some((column, index, value)),
             "encoding" if ENCODINGS.contains(&value.as_str()) => Some((column, encoding, value)),
             "tier" if ["near", "far"].contains(&value.as_str()) => Some((column, tier, value)),
             _ => None,
@@ -110,8 +114,9 @@ fn an_option_is_honoured_or_refused() {
                     let named = error.contains(&option.key) || error.contains(column);
                     prop_assert!(named, "{} for {:?}", error, option);
                 } else {
-                    let clash = "VARCHAR cannot be stored with encoding";
-                    prop_assert!(error.contains(clash), "{} for {:?}", error, options);
+                    let clashes = ["VARCHAR cannot be stored with encoding", "an inverted index needs"];
+                    let is_clash = clashes.iter().any(|clash| error.contains(clash));
+                    prop_assert!(is_clash, "{} for {:?}", error, options);
                 }
             }
         }

@@ -27,9 +27,10 @@ pub(crate) fn create_statement(spec: &TableSpec) -> String {
             let encoding = column.encoding.map(|e| ("encoding", e.to_string()));
             let tier = column.near.map(|near| if near { "near" } else { "far" });
             let tier = tier.map(|tier| ("tier", tier.to_owned()));
+            let index = column.index.map(|index| ("index", index.to_string()));
             let name = column.name.replace('\'', "''");
             let option = move |(key, value)| format!("'{name}.{key}' = '{value}'");
-            encoding.into_iter().chain(tier).map(option)
+            encoding.into_iter().chain(tier).chain(index).map(option)
         })
         .collect();
     let with = match options.is_empty() {
@@ -57,7 +58,7 @@ pub(crate) fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tierra::engine::ColumnSpec;
+    use tierra::engine::{ColumnSpec, IndexKind};
     use tierra_column::{Encoding, LogicalType};
 
     use super::*;
@@ -73,6 +74,7 @@ mod tests {
         );
         price.encoding = Some(Encoding::Dictionary);
         price.near = Some(false);
+        price.index = Some(IndexKind::Inverted);
         let spec = TableSpec {
             name: "Items".into(),
             columns: vec![
@@ -84,7 +86,8 @@ mod tests {
         assert_eq!(
             create_statement(&spec),
             "CREATE TABLE \"Items\" (\n  id INTEGER NOT NULL,\n  price DECIMAL(9, 2),\n  \
-             PRIMARY KEY (id)\n) WITH ('price.encoding' = 'dictionary', 'price.tier' = 'far');"
+             PRIMARY KEY (id)\n) WITH ('price.encoding' = 'dictionary', 'price.tier' = 'far', \
+             'price.index' = 'inverted');"
         );
     }
 }
