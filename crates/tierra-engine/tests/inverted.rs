@@ -530,6 +530,67 @@ fn columns_that_cannot_have_an_index_are_refused_with_the_remedy() {
     assert_eq!(table.spec().columns[0].encoding, Some(Encoding::Dictionary));
 }
 
+/// Where the postings of indexes begin in a pool.
+fn postings(pool: &[u8]) -> Vec<usize> {
+    let places = (0..pool.len()).step_by(64);
+    places
+        .filter(|at| pool[*at..].starts_with(b"TINV"))
+        .collect()
+}
+
+#[test]
+fn a_damaged_index_is_an_error_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut t = Fixture::create(dir.path(), 0);
+    t.load(spread(0..70_000));
+    drop(t.settled());
+    let numbers = t.numbers.clone();
+    drop((t.table, t.database));
+    let path = dir.path().join("db/far.pool");
+    let whole = std::fs::read(&path).unwrap();
+    let open = |pool: &[u8], near| {
+        std::fs::write(&path, pool).unwrap();
+        Database::open(&dir.path().join("db"), &options(near))
+    };
+    let of_numbers = *postings(&whole).iter().min().unwrap();
+    let mut pool = whole.clone();
+    // Its header is looked at when the database is opened,
+    pool[of_numbers + 24] ^= 1;
+    let error = open(&pool, 0).unwrap_err().to_string();
+    assert!(
+        error.contains(
+            "table \"t\": the index of column \"number\": an inverted index fails its checksum"
+        ),
+        "{error}"
+    );
+    // ... a page when a query needs it; copying it near notices, too, and leaves it far.
+    let mut pool = whole.clone();
+    for page in 1..4 {
+        pool[of_numbers + page * 4096] ^= 1;
+    }
+    for near in [0, 1 << 30] {
+        let database = open(&pool, near).unwrap();
+        database.wait_for_near_copies().unwrap();
+        let snapshot = database.table("t").unwrap().snapshot();
+        let values: Vec<i32> = numbers.iter().step_by(400).flatten().copied().collect();
+        let spec = |column| ScanSpec {
+            projection: vec![],
+            filters: vec![in_list(column, &values)],
+            batch_rows: 8192,
+            execution: Scheduling::Auto,
+        };
+        let mut damaged = snapshot.scan(spec(NUMBER)).cursor();
+        let error = damaged.next(&[], 0).unwrap_err().to_string();
+        assert!(
+            error.contains("table \"t\", the index of column \"number\": a page of an inverted index fails its checksum"),
+            "{error}"
+        );
+        let mut whole = snapshot.scan(spec(TEXT)).cursor();
+        let found = whole.next(&[], 0).unwrap().unwrap();
+        assert_eq!(found.num_rows(), values.len());
+    }
+}
+
 /// Steps of a table's life.
 #[derive(Debug, Clone)]
 enum Step {

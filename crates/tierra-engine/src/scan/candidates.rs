@@ -19,12 +19,13 @@ const _: () = assert!(MORSEL_ROWS <= 1 << 16);
 
 /// An index is asked only if the scan would test this many rows for each look-up.
 ///
-/// Measured by `examples/inverted_index.rs` (10 M rows, 10,000 values, one thread): a look-up takes 30 ns
-/// where the index lies near, 53 far; testing a row against a list takes 0.55 to 0.77 ns. That is even at
-/// 40 to 100 rows, but all threads scan, and one asks the index: this is even for three to six of them.
+/// Measured by `examples/inverted_index.rs` with 10 and 100 M rows, 10,000 values and one thread: a
+/// look-up took 30 to 37 ns where the index lay near and 53 to 175 far, on pages of 4 KiB; testing a row
+/// against a list 0.6 to 1.5 ns. That is even at 20 to 120 rows; but all threads scan, and one asks the
+/// index.
 const ROWS_PER_LOOKUP: u64 = 256;
-/// ... and used only if it would test this many for each candidate, which takes 13 ns near and 17 far
-/// where a value has ten: even for two to four threads.
+/// ... and used only if it would test this many for each candidate. Of values with ten rows a candidate
+/// took 13 to 17 ns near and 17 to 38 far, its share of the look-ups included: even at 20 to 45 rows.
 const ROWS_PER_CANDIDATE: u64 = 64;
 /// So few look-ups, and candidates, cost less than any scan.
 const FEW_LOOKUPS: u64 = 4;
