@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Int32Array, RecordBatch};
-use support::{NOTE, all_rows, options, rows, sorted, spec, used_bytes};
+use support::{NOTE, all_rows, options, pool_bytes, rows, sorted, spec, used_bytes};
 use tierra_column::Encoding;
 use tierra_engine::{
     AppendError, Database, DatabaseOptions, InputError, LoadError, StorageError, Table,
@@ -266,7 +266,8 @@ fn a_load_that_is_refused_at_its_commit_leaves_no_codes() {
         // What is committed next would bring along every code that had been given out.
         load(&table, 100_000..170_000).unwrap();
         assert_eq!(all_rows(&table), rows(0..170_000));
-        used_bytes(&database)
+        // Which chunks have near copies depends on when the first load's were made.
+        pool_bytes(&database)
     });
     assert_eq!(used[0], used[1], "with the refused load, and without");
 }

@@ -22,6 +22,13 @@ pub(crate) fn options() -> DatabaseOptions {
     }
 }
 
+/// Bytes in use in the pool, once what goes on in the background (merges) is done.
+pub(crate) fn pool_bytes(database: &Database) -> u64 {
+    database.wait_for_near_copies().unwrap();
+    let tiers = database.tiers();
+    tiers.last().expect("the pool is the last").used_bytes
+}
+
 /// Bytes in use, near and far, once what goes on in the background (near copies, merges) is done.
 pub(crate) fn used_bytes(database: &Database) -> u64 {
     database.wait_for_near_copies().unwrap();
