@@ -14,7 +14,8 @@ use tierra_interleave::Lookups;
 use crate::table::logical_type;
 use crate::values;
 
-/// A look-up costs about as much as scanning this many rows.
+/// A look-up costs about as much as scanning this many rows: with a key for every 128 rows looking up takes
+/// 0.4 to 0.6 of a scan's time (`examples/late_rows.rs`, 1 M rows, two threads).
 const ROWS_PER_LOOKUP: u64 = 96;
 
 /// What is known of the rows that a statement asks a table for.

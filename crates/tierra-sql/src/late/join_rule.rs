@@ -19,7 +19,8 @@ use super::origin::Origin;
 use crate::scan::TierraScanExec;
 use crate::settings;
 
-/// Looking a key up and reading its row costs about what scanning this many rows for a hash join does.
+/// Rows of the table for each row that asks: then a look-up is 1.7 to 3.3 times as fast as a hash join whose
+/// filter goes to the scan (`examples/late_rows.rs`, 1 M rows, two threads). Estimates may be low: there is room.
 const SCANNED_PER_LOOKUP: usize = 64;
 
 /// Puts a [`LookupJoinExec`] in the place of a hash join.

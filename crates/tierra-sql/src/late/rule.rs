@@ -15,7 +15,11 @@ use crate::settings;
 use crate::statistics::value_bytes;
 use crate::table::logical_type;
 
-/// Reading a row's cells one by one costs about what decoding them of this many rows of a scan does.
+/// Rows of a scan for each row of the result. Reading cells one by one costs several times as much as decoding
+/// them in blocks, and the filter that a TopK hands to its scan soon leaves few rows to decode: with one
+/// row of 256 late is 1.04 to 1.6 times as fast where the order is random or descending in the table, and takes
+/// 1.7 to 2.6 times as long, a millisecond or two, where the first rows are the result
+/// (`examples/late_rows.rs`, 1 M rows, two threads).
 const SCANNED_PER_FETCHED: usize = 256;
 /// What a row's id costs the operators that carry it.
 const ROW_ID_BYTES: usize = 8;
