@@ -124,19 +124,20 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
         let unwinding = ClearOnUnwind(unsafe { self.get_unchecked_mut() });
         let group = &mut *unwinding.0;
 
-        while group.opened < group.size {
-            let Some((tag, lookup)) = feed.next() else {
-                break;
-            };
-            group.open(tag, lookup);
-        }
         let mut task = Context::from_waker(Waker::noop());
-        for lane in &mut group.lanes[..group.opened] {
+        let mut at = 0;
+        while at < group.size {
+            if at == group.opened {
+                group.lanes[at].write(Lane::vacant());
+                group.opened += 1;
+            }
             // SAFETY: the first `opened` lanes are initialised.
-            let lane = unsafe { lane.assume_init_mut() };
+            let lane = unsafe { group.lanes[at].assume_init_mut() };
             loop {
                 if !lane.live {
                     cold_path();
+                    // The only place where lookups come from: with a second one the compiler would make
+                    // them in a function of its own, and copy them.
                     let Some((tag, lookup)) = feed.next() else {
                         break;
                     };
@@ -154,6 +155,11 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
                 let tag = unsafe { lane.end() };
                 group.busy -= 1;
                 done(tag, output);
+            }
+            at += 1;
+            if !lane.live && at == group.opened {
+                // Nothing to do for this lane, so nothing for those not opened yet.
+                break;
             }
         }
         // Every lookup that is still under way has given way once in this turn.
@@ -199,19 +205,6 @@ impl<Fut, Tag> Group<Fut, Tag> {
         self.report
     }
 
-    /// Starts a lookup in a lane that has not been used before.
-    #[inline(always)]
-    fn open(&mut self, tag: Tag, lookup: Fut) {
-        self.lanes[self.opened].write(Lane {
-            lookup: MaybeUninit::new(lookup),
-            tag: MaybeUninit::new(tag),
-            live: true,
-        });
-        self.opened += 1;
-        self.busy += 1;
-        self.report.lookups += 1;
-    }
-
     /// Drops the lookups under way, all of them even if the destructor of one panics.
     fn clear(&mut self) {
         let unwinding = ClearOnUnwind(self);
@@ -249,6 +242,16 @@ impl<Fut, Tag> Drop for ClearOnUnwind<'_, Fut, Tag> {
 }
 
 impl<Fut, Tag> Lane<Fut, Tag> {
+    /// A lane without a lookup.
+    #[inline(always)]
+    fn vacant() -> Self {
+        Lane {
+            lookup: MaybeUninit::uninit(),
+            tag: MaybeUninit::uninit(),
+            live: false,
+        }
+    }
+
     /// Puts a lookup into this lane.
     ///
     /// # Safety

@@ -202,6 +202,26 @@ pub(crate) unsafe fn advise_large_pages(start: *mut u8, len_bytes: usize) {
     }
 }
 
+/// Moves the large page around an address onto one page, neighbours included, where its memory is
+/// anonymous and present at least in part. Synchronous; where it cannot be done nothing changes.
+/// Any address will do.
+pub(crate) fn collapse_large_page(start: usize) -> io::Result<()> {
+    // SAFETY: the kernel copies what is there under locks of its own and maps it again at the same
+    // address; memory that does not exist is an error. No content and no permission changes.
+    let result = unsafe {
+        libc::madvise(
+            std::ptr::without_provenance_mut(start),
+            LARGE_PAGE_BYTES,
+            libc::MADV_COLLAPSE,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// Makes every page of the range present and writable now, in one call instead of one fault per
 /// page. A page that cannot be had is an error here, where a later store would be a signal.
 /// `false` where the kernel cannot do this (before 5.14): the pages come by faults.

@@ -57,7 +57,7 @@ pub use pool::{
     Durability, Extent, ExtentWriter, Finished, MediumKind, Pool, PoolError, PoolOptions,
     Transaction, UndoLog,
 };
-pub use region::{Region, RegionError};
+pub use region::{COLLAPSED_BYTES_LEAST, Region, RegionError, collapse};
 pub use size::{Size, SizeError};
 pub use topology::{NodeId, SocketId, Speed, Topology, TopologyError};
 

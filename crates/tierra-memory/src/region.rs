@@ -147,6 +147,28 @@ impl DerefMut for Region {
     }
 }
 
+/// Puts memory that has been filled and will stay, such as a dictionary, onto large pages where it
+/// lies: a random read then waits for no entry of a page table, which far apart reads of small pages
+/// miss as often as the data. Takes about as long as copying, changes no content, and does nothing
+/// for less than [`COLLAPSED_BYTES_LEAST`] or where the kernel cannot (before 6.1).
+pub fn collapse<T>(values: &[T]) {
+    let bytes = size_of_val(values);
+    if bytes < COLLAPSED_BYTES_LEAST {
+        return;
+    }
+    let start = values.as_ptr().addr();
+    let first = start / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
+    for page in (first..start + bytes).step_by(LARGE_PAGE_BYTES) {
+        if let Err(error) = address::collapse_large_page(page) {
+            // At the ends the neighbours may be of another kind, or nothing at all.
+            tracing::trace!(%error, "a large page could not be had");
+        }
+    }
+}
+
+/// What [`collapse`] leaves alone: the page tables of less stay cached.
+pub const COLLAPSED_BYTES_LEAST: usize = LARGE_PAGE_BYTES / 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,5 +229,24 @@ mod tests {
             Region::near(1 << 50),
             Err(RegionError::Map { .. })
         ));
+    }
+
+    #[test]
+    fn collapsing_leaves_every_byte_as_it_was() {
+        let len = 3 * LARGE_PAGE_BYTES;
+        let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        for range in [
+            0..len,
+            1..len - 1,
+            LARGE_PAGE_BYTES / 2..LARGE_PAGE_BYTES * 3 / 2,
+            0..COLLAPSED_BYTES_LEAST,
+            0..COLLAPSED_BYTES_LEAST - 1,
+            5..5,
+        ] {
+            collapse(&bytes[range]);
+        }
+        let unchanged = |(at, byte): (usize, &u8)| *byte == (at % 251) as u8;
+        assert!(bytes.iter().enumerate().all(unchanged));
+        collapse(&[(); 100]);
     }
 }
