@@ -185,9 +185,10 @@ pub fn check(case: &Case) {
             check_filter(&chunk, dictionary, &filter, &column);
         }
     }
+    let decoder = dictionary.map(Dictionary::decoder);
     let mut reader = ColumnReader::new(ty, column.len());
     for row in 0..column.len() {
-        let cell = run_plain(|cx| chunk.value(cx, row, dictionary)).expect("a whole chunk");
+        let cell = run_plain(|cx| chunk.value(cx, row, decoder.as_ref())).expect("a whole chunk");
         assert_eq!(matches!(cell, Cell::Null), column.is_null(row), "row {row}");
         reader.append_cell(cell).expect("a whole chunk");
     }

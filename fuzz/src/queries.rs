@@ -117,12 +117,13 @@ pub fn read(chunk: &Chunk<'_>, dictionary: Option<&Dictionary>) -> usize {
         let _ = chunk.verify_block(block);
         rows += decode(block, &Mask::first(chunk.block_rows(block)), &mut scratch);
     }
+    let decoder = dictionary.map(Dictionary::decoder);
     let mut reader = ColumnReader::new(ty, 16);
     for row in (0..chunk.rows())
         .take(70)
         .chain((70..chunk.rows()).step_by(16_411))
     {
-        if let Ok(cell) = run_plain(|cx| chunk.value(cx, row, dictionary)) {
+        if let Ok(cell) = run_plain(|cx| chunk.value(cx, row, decoder.as_ref())) {
             let _ = reader.append_cell(cell);
         }
     }

@@ -71,8 +71,11 @@ mod reader;
 mod source;
 mod value;
 
-pub use chunk::{BoundFilter, Chunk, ChunkPlan, CodeFilter, Descriptor, Scratch, Touched, Verdict};
-pub use dictionary::{Dictionary, DictionaryBuilder, Remapping};
+pub use chunk::{
+    BoundFilter, CellAt, CellWalk, Chunk, ChunkPlan, CodeFilter, Descriptor, Scratch, Touched,
+    Verdict, read_cells,
+};
+pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
 pub use encoding::{Encoding, ParseEncodingError};
 pub use error::{EncodeError, FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};

@@ -10,10 +10,10 @@ use arrow::array::ArrayRef;
 use support::{Nulls, Random, Shape, column, encode, read};
 use tierra_column::bits::Mask;
 use tierra_column::{
-    Chunk, ColumnReader, Dictionary, Encoding, Filter, FormatError, LogicalType, Scratch, Value,
-    ValueSet,
+    CellAt, Chunk, ColumnReader, Dictionary, Encoding, Filter, FormatError, LogicalType, Scratch,
+    Value, ValueSet, read_cells,
 };
-use tierra_interleave::{Execution, run_plain};
+use tierra_interleave::{Execution, GroupSize, Interleaved, run_plain};
 
 fn step(value: &Value, steps: u64) -> Value {
     match value {
@@ -59,12 +59,26 @@ fn use_chunk(bytes: &[u8], ty: LogicalType, dictionary: Option<&Dictionary>) {
         let _ = reader.append(&chunk, block, &Mask::first(700), dictionary, &mut scratch);
         let _ = reader.append(&chunk, block, &Mask::all(), dictionary, &mut scratch);
     }
+    let decoder = dictionary.map(Dictionary::decoder);
     for row in (0..chunk.rows()).step_by(97) {
-        if let Ok(cell) = run_plain(|cx| chunk.value(cx, row, dictionary)) {
+        if let Ok(cell) = run_plain(|cx| chunk.value(cx, row, decoder.as_ref())) {
             let mut reader = ColumnReader::new(ty, 1);
             let _ = reader.append_cell(cell);
         }
     }
+    let cells = (0..chunk.rows()).step_by(31).map(|row| {
+        let decoder = decoder.as_ref();
+        let cell = CellAt {
+            chunk: &chunk,
+            row,
+            decoder,
+        };
+        (row, cell)
+    });
+    read_cells::<Interleaved, _>(GroupSize::DEFAULT, cells, |row, found| {
+        let alone = run_plain(|cx| chunk.value(cx, row, decoder.as_ref()));
+        assert_eq!(found, alone);
+    });
     let _ = chunk.min_max();
 }
 

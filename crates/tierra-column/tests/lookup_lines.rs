@@ -6,7 +6,7 @@ mod support;
 use std::cell::Cell;
 
 use support::{Nulls, Shape, column, encode};
-use tierra_column::{Chunk, Encoding, LogicalType};
+use tierra_column::{Chunk, Dictionary, Encoding, LogicalType};
 use tierra_interleave::{Cx, GroupSize, LINE_BYTES, Mode, for_each};
 
 thread_local! {
@@ -41,13 +41,14 @@ fn lines(encoding: Encoding, nulls: Nulls) -> (usize, f64) {
     let start = bytes.as_ptr().align_offset(LINE_BYTES);
     bytes[start..start + encoded.bytes.len()].copy_from_slice(&encoded.bytes);
     let chunk = Chunk::open(&bytes[start..], ty).unwrap();
+    let decoder = encoded.dictionary.as_ref().map(Dictionary::decoder);
     let (mut most, mut total) = (0, 0);
     for row in 0..chunk.rows() {
         LINES.set(0);
         for_each(
             GroupSize::DEFAULT,
             [row],
-            |cx: Cx<Counting>, row| chunk.value(cx, row, encoded.dictionary.as_ref()),
+            |cx: Cx<Counting>, row| chunk.value(cx, row, decoder.as_ref()),
             |_, cell| assert!(cell.is_ok()),
         );
         most = most.max(LINES.get());

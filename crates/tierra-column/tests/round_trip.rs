@@ -14,7 +14,8 @@ use proptest::prelude::*;
 use support::{NULLS, Nulls, ROWS, Random, SHAPES, Shape, TYPES, column, encode, read};
 use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{
-    CHUNK_ROWS, Chunk, ChunkPlan, ColumnReader, EncodeError, Encoding, LogicalType,
+    CHUNK_ROWS, CellAt, Chunk, ChunkPlan, ColumnReader, Dictionary, EncodeError, Encoding,
+    LogicalType, read_cells,
 };
 use tierra_interleave::{Cx, Execution, GroupSize, for_each, in_mode};
 
@@ -69,15 +70,39 @@ fn check(ty: LogicalType, column: &ArrayRef, encoding: Encoding, seed: u64, what
         assert_same(&found, &expected, what);
     }
 
+    let decoder = dictionary.map(Dictionary::decoder);
     for execution in Execution::ALL {
         let rows: Vec<usize> = (0..column.len()).step_by(7).collect();
         let mut cells = vec![None; rows.len()];
         in_mode!(execution, M => for_each(
             GroupSize::DEFAULT,
             &rows,
-            |cx: Cx<M>, &row| chunk.value(cx, row, dictionary),
+            |cx: Cx<M>, &row| chunk.value(cx, row, decoder.as_ref()),
             |index, cell| cells[index] = Some(cell),
         ));
+        // The same in one go.
+        let mut together = vec![None; rows.len()];
+        let every = rows.iter().enumerate().map(|(index, &row)| {
+            let decoder = decoder.as_ref();
+            (
+                index,
+                CellAt {
+                    chunk: &chunk,
+                    row,
+                    decoder,
+                },
+            )
+        });
+        let report = in_mode!(execution, M => read_cells::<M, _>(
+            GroupSize::DEFAULT,
+            every,
+            |index, cell| together[index] = Some(cell),
+        ));
+        assert_eq!(together, cells, "{what}");
+        assert_eq!(report.lookups, rows.len() as u64);
+        if execution == Execution::Plain {
+            assert_eq!(report.suspensions, 0);
+        }
         let mut reader = ColumnReader::new(ty, rows.len());
         for cell in cells {
             reader.append_cell(cell.unwrap().unwrap()).unwrap();

@@ -1,93 +1,247 @@
-//! How long one row of 1,000 columns takes: found by key, put together again.
+//! How long rows of many columns take to be put together again: found by key, read plain and
+//! interleaved, against the replay of the very lines they ask for.
 //!
-//! `cargo run --release -p tierra-engine --example wide_row`
+//! ```text
+//! cargo run --release -p tierra-engine --example wide_row -- [SHAPE] [ROWS] [COLUMNS] [EMULATED]
+//! SHAPE     packed       INTEGERs packed by frame of reference
+//!           dictionary   INTEGERs by dictionary, all values of a column different: two misses a cell
+//!           mixed        thirds of INTEGER, DECIMAL(10,2) and VARCHAR(50), 100,000 strings a column
+//! EMULATED  what near memory is slowed down to, such as `optane,everywhere`
+//! ```
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, Int32Array, RecordBatch};
-use tierra_column::LogicalType;
-use tierra_engine::{ColumnSpec, Database, DatabaseOptions, TableSpec};
-use tierra_interleave::{Execution, Lookups};
+use arrow::array::{ArrayRef, AsArray, Decimal128Array, RecordBatch, StringViewArray};
+use arrow::datatypes::{Decimal128Type, Int32Type};
+use tierra_column::{Encoding, LogicalType};
+use tierra_data::{Part, wide::Wide};
+use tierra_engine::{ColumnSpec, Database, DatabaseOptions, RowId, Snapshot, Table, TableSpec};
+use tierra_interleave::{Execution, Lookups, Scheduling};
+use tierra_memory::emulation;
+use tierra_memory::measure::{Trace, record};
 
-const COLUMNS: usize = 1_000;
-const ROWS: usize = 100_000;
-const LOOKUPS: usize = 2_000;
+/// Rows put together at a time.
+const TOGETHER: [usize; 4] = [1, 10, 100, 1_000];
+/// Strings that a column of them has.
+const STRINGS: i32 = 100_000;
+/// Cells of a round at most, and of all rounds of a measurement at least: what is replayed must have
+/// left every cache since it was recorded.
+const CELLS_PER_ROUND: usize = 1_000_000;
+const CELLS: usize = 1 << 20;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    Packed,
+    Dictionary,
+    Mixed,
+}
+
+impl Shape {
+    fn column(self, at: usize) -> ColumnSpec {
+        let ty = match (self, at % 3) {
+            (Shape::Mixed, 1) => LogicalType::Decimal {
+                precision: 10,
+                scale: 2,
+            },
+            (Shape::Mixed, 2) => LogicalType::Varchar,
+            _ => LogicalType::Integer,
+        };
+        ColumnSpec {
+            encoding: (self != Shape::Packed).then_some(Encoding::Dictionary),
+            ..ColumnSpec::new(format!("c{at}"), ty).not_null()
+        }
+    }
+
+    /// What a cell holds whose column has a number of its own for each row.
+    fn values(self, at: usize, numbers: &ArrayRef) -> ArrayRef {
+        let numbers = numbers.as_primitive::<Int32Type>().values().iter();
+        match self.column(at).ty {
+            LogicalType::Varchar => Arc::new(StringViewArray::from_iter_values(
+                numbers.map(|number| text(*number)),
+            )),
+            LogicalType::Decimal { .. } => Arc::new(
+                Decimal128Array::from_iter_values(numbers.map(|number| i128::from(*number)))
+                    .with_data_type(self.column(at).ty.arrow()),
+            ),
+            _ => Arc::new(arrow::array::Int32Array::from_iter_values(numbers.copied())),
+        }
+    }
+
+    fn check(self, batch: &RecordBatch, wide: Wide, row: usize, from: u32) {
+        for (at, values) in batch.columns().iter().enumerate() {
+            let number = wide.cell(from, at as u32);
+            let same = match self.column(at).ty {
+                LogicalType::Varchar => values.as_string_view().value(row) == text(number),
+                LogicalType::Decimal { .. } => {
+                    values.as_primitive::<Decimal128Type>().value(row) == i128::from(number)
+                }
+                _ => values.as_primitive::<Int32Type>().value(row) == number,
+            };
+            assert!(same, "row {from}, column {at}: {values:?}");
+        }
+    }
+}
+
+/// 50 characters that differ in the middle.
+fn text(number: i32) -> String {
+    format!(
+        "a string of a column, {:08}, fifty characters.",
+        number % STRINGS
+    )
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
-    // No near copies: every cell is read where the pool lies.
-    let options = DatabaseOptions {
-        near_memory_bytes: Some(0),
-        ..DatabaseOptions::default()
+    let mut arguments = std::env::args().skip(1);
+    let shape = match arguments.next().as_deref() {
+        None | Some("dictionary") => Shape::Dictionary,
+        Some("packed") => Shape::Packed,
+        Some("mixed") => Shape::Mixed,
+        Some(other) => return Err(format!("no shape {other}: packed, dictionary or mixed").into()),
     };
+    let rows: u32 = arguments.next().map_or(Ok(300_000), |rows| rows.parse())?;
+    let columns: u32 = arguments
+        .next()
+        .map_or(Ok(1_000), |columns| columns.parse())?;
+    let wide = Wide::new(rows, columns);
+
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
+    let options = DatabaseOptions::default();
     let database = Database::create(&dir.path().join("db"), &options)?;
-    let column = |at: usize| ColumnSpec::new(format!("c{at}"), LogicalType::Integer).not_null();
+    let table = load(&database, shape, wide)?;
+    if let Some(far) = arguments.next() {
+        emulation::set(emulation::parse(&far)?)?;
+    }
+
+    let snapshot = table.snapshot();
+    let mut bench = Bench {
+        snapshot: &snapshot,
+        table: &table,
+        wide,
+        shape,
+        projection: (0..columns as usize).collect(),
+        random: 42,
+    };
+    for together in TOGETHER {
+        if together * columns as usize <= CELLS_PER_ROUND {
+            bench.measure(together)?;
+        }
+    }
+    Ok(())
+}
+
+fn load(database: &Arc<Database>, shape: Shape, wide: Wide) -> Result<Arc<Table>, Box<dyn Error>> {
+    let columns = wide.columns() as usize;
     let table = database.create_table(TableSpec {
         name: "wide".to_owned(),
-        columns: (0..COLUMNS).map(column).collect(),
+        columns: (0..columns).map(|at| shape.column(at)).collect(),
         primary_key: vec![0],
     })?;
-
     let started = Instant::now();
     let mut loader = table.loader();
-    for start in (0..ROWS).step_by(10_000) {
-        let column = |at: usize| -> ArrayRef {
-            let value = |row: usize| ((row * 7_919 + at * 104_729) % ROWS) as i32;
-            Arc::new(
-                (start..start + 10_000)
-                    .map(|row| Some(value(row)))
-                    .collect::<Int32Array>(),
-            )
-        };
-        loader.push(RecordBatch::try_new(
-            table.schema(),
-            (0..COLUMNS).map(column).collect(),
-        )?)?;
+    for numbers in wide.generate(Part::WHOLE, 8_192) {
+        let arrays = numbers.columns().iter().enumerate();
+        let arrays = arrays
+            .map(|(at, numbers)| shape.values(at, numbers))
+            .collect();
+        loader.push(RecordBatch::try_new(table.schema(), arrays)?)?;
     }
     let report = loader.finish()?;
+    database.wait_for_near_copies()?;
     println!(
-        "loaded {} rows, {} MiB, in {:?}",
+        "loaded {} rows of {columns} columns, {} MiB, in {:.1?}",
         report.rows,
         report.stored_bytes >> 20,
         started.elapsed()
     );
+    Ok(table)
+}
 
-    let snapshot = table.snapshot();
-    let projection: Vec<usize> = (0..COLUMNS).collect();
-    let schema = table.schema();
-    let mut random = 42_u64;
-    for execution in [
-        Execution::Plain,
-        Execution::Interleaved,
-        Execution::Plain,
-        Execution::Interleaved,
-    ] {
-        let (mut find, mut read) = (Vec::new(), Vec::new());
-        for _ in 0..LOOKUPS {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let key: ArrayRef =
-                Arc::new(Int32Array::from(vec![(random >> 33) as i32 % ROWS as i32]));
-            let started = Instant::now();
-            let row = snapshot.rows_by_key(&[key], &mut Lookups::new(execution))?[0]
-                .ok_or("every key is there")?;
-            find.push(started.elapsed());
-            let started = Instant::now();
-            let batch =
-                snapshot.reconstruct(&[row], &projection, &schema, &mut Lookups::new(execution))?;
-            read.push(started.elapsed());
-            assert_eq!(batch.num_columns(), COLUMNS);
-        }
-        println!(
-            "{execution:12} find {:>9?}  reconstruct {:>9?} (medians)",
-            median(&mut find),
-            median(&mut read)
-        );
+struct Bench<'a> {
+    snapshot: &'a Snapshot,
+    table: &'a Table,
+    wide: Wide,
+    shape: Shape,
+    projection: Vec<usize>,
+    random: u64,
+}
+
+impl Bench<'_> {
+    /// Numbers of rows that were not read lately.
+    fn fresh(&mut self, count: usize) -> Vec<u32> {
+        let mut next = || {
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            (self.random >> 33) as u32 % self.wide.rows()
+        };
+        (0..count).map(|_| next()).collect()
     }
-    Ok(())
+
+    fn find(&self, numbers: &[u32]) -> Result<Vec<RowId>, Box<dyn Error>> {
+        let keys = numbers.iter().map(|row| self.wide.cell(*row, 0));
+        let keys: ArrayRef = Arc::new(arrow::array::Int32Array::from_iter_values(keys));
+        let rows = self
+            .snapshot
+            .rows_by_key(&[keys], &mut Lookups::new(Scheduling::Auto))?;
+        Ok(rows
+            .into_iter()
+            .collect::<Option<_>>()
+            .ok_or("every key is there")?)
+    }
+
+    fn measure(&mut self, together: usize) -> Result<(), Box<dyn Error>> {
+        const WAYS: [Scheduling; 3] = [
+            Scheduling::Fixed(Execution::Plain),
+            Scheduling::Fixed(Execution::Interleaved),
+            Scheduling::Auto,
+        ];
+        let rounds = (CELLS / (together * self.projection.len())).max(21);
+        let mut traces = Vec::new();
+        for _ in 0..rounds {
+            let numbers = self.fresh(together);
+            let rows = self.find(&numbers)?;
+            let lookups = &mut Lookups::new(Execution::Interleaved);
+            let (gathered, trace) =
+                record(|| self.snapshot.gather(&rows, &self.projection, lookups));
+            let batch = gathered?.into_batch(self.table.schema())?;
+            for (row, number) in numbers.iter().enumerate() {
+                self.shape.check(&batch, self.wide, row, *number);
+            }
+            traces.push(trace);
+        }
+        let mut replays = Vec::new();
+        // To gather the values, and to make arrays of them.
+        let mut took = vec![(Vec::new(), Vec::new()); WAYS.len()];
+        for trace in &traces {
+            for (way, took) in WAYS.iter().zip(&mut took) {
+                let numbers = self.fresh(together);
+                let rows = self.find(&numbers)?;
+                let schema = self.table.schema();
+                let started = Instant::now();
+                let gathered =
+                    self.snapshot
+                        .gather(&rows, &self.projection, &mut Lookups::new(*way))?;
+                took.0.push(started.elapsed());
+                let started = Instant::now();
+                let batch = gathered.into_batch(schema)?;
+                took.1.push(started.elapsed());
+                self.shape.check(&batch, self.wide, 0, numbers[0]);
+            }
+            replays.push(trace.replay(10));
+        }
+        let lines = traces.iter().map(Trace::lines).sum::<usize>() / rounds;
+        println!(
+            "{together:>5} rows: {lines} lines, replayed in {:?}",
+            median(&mut replays)
+        );
+        for (way, took) in WAYS.iter().zip(&mut took) {
+            let (gather, arrays) = (median(&mut took.0), median(&mut took.1));
+            println!("{way:>20}: gathered in {gather:?}, arrays made in {arrays:?}");
+        }
+        Ok(())
+    }
 }
 
 fn median(times: &mut [Duration]) -> Duration {

@@ -4,13 +4,15 @@
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use tierra_column::bits::BLOCK_LEN;
-use tierra_column::{Cell, LogicalType, Value};
+use tierra_column::{CellAt, Chunk, Decoder, LogicalType, Value, read_cells};
 use tierra_interleave::{Cx, Lookups, for_each};
 use tierra_memory::{Speed, in_mode};
 
-use crate::cells::{cell_of, gather};
+use crate::cells::cell_of;
 use crate::error::{LookupError, ScanError};
 use crate::input::canonical;
+use crate::rows::Rows;
+use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::version::{Located, RowId};
 
@@ -137,13 +139,33 @@ impl Snapshot {
         schema: &SchemaRef,
         lookups: &mut Lookups,
     ) -> Result<RecordBatch, LookupError> {
+        let gathered = self.gather(rows, projection, lookups)?;
+        gathered.into_batch(schema.clone()).map_err(|source| {
+            ScanError::Arrow {
+                table: self.table().spec().name.clone(),
+                source,
+            }
+            .into()
+        })
+    }
+
+    /// [`Snapshot::reconstruct`] without making arrays of what was read.
+    ///
+    /// # Errors
+    /// As [`Snapshot::reconstruct`].
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn gather(
+        &self,
+        rows: &[RowId],
+        projection: &[usize],
+        lookups: &mut Lookups,
+    ) -> Result<Rows, LookupError> {
         let (table, version) = (self.table(), self.version());
-        let spec = table.spec();
-        let types: Vec<LogicalType> = projection
-            .iter()
-            .map(|column| spec.columns[*column].ty)
-            .collect();
-        let mut cells = vec![Cell::Null; rows.len() * projection.len()];
+        let (spec, types) = (table.spec(), table.types());
+        let types = projection.iter().map(|column| types[*column]);
+        let mut gathered = Rows::new(types.clone(), rows.len());
         let mut sealed = Vec::with_capacity(rows.len());
         for (at, row) in rows.iter().enumerate() {
             let unknown = || LookupError::UnknownRow {
@@ -152,57 +174,101 @@ impl Snapshot {
             };
             match version.locate(*row).ok_or_else(unknown)? {
                 Located::Tail(batch, row) => {
-                    for (position, column) in projection.iter().enumerate() {
-                        let cell = cell_of(types[position], batch.column(*column), row);
-                        cells[position * rows.len() + at] = cell;
+                    for (position, (column, ty)) in projection.iter().zip(types.clone()).enumerate()
+                    {
+                        gathered.put(position, at, cell_of(ty, batch.column(*column), row));
                     }
                 }
                 Located::Sealed(segment, row) => {
-                    for column in projection {
-                        segment.verify(spec, *column, row / BLOCK_LEN)?;
-                    }
-                    sealed.push((at, segment, row));
+                    segment.verify_columns(spec, projection, row / BLOCK_LEN)?;
+                    sealed.push(SealedRow {
+                        chunks: segment.chunks(),
+                        row,
+                        at,
+                        segment,
+                    });
                 }
             }
         }
         let mut failed = None;
-        let columns = projection.len();
-        lookups.run(
-            table.cell_gate(),
-            sealed.len() * columns,
-            |execution, size, part| {
-                let first = part.start;
-                in_mode!(execution, M => for_each(
-                    size,
-                    part,
-                    |cx: Cx<M>, index| {
-                        let (_, segment, row) = sealed[index / columns];
-                        let column = projection[index % columns];
-                        segment.chunk(column).value(cx, row, version.dictionary(column))
-                    },
-                    |index, cell| {
-                        let index = first + index;
-                        let (at, position) = (index / columns, index % columns);
-                        match cell {
-                            Ok(cell) => cells[position * rows.len() + sealed[at].0] = cell,
-                            Err(error) => failed = Some((at, position, error)),
-                        }
-                    },
-                ))
-            },
-        );
-        if let Some((at, position, source)) = failed {
-            let (_, segment, row) = sealed[at];
-            return Err(segment
-                .damaged(spec, projection[position], row, source)
-                .into());
+        let count = sealed.len() * projection.len();
+        if count == 0 {
+            return Ok(gathered);
         }
-        gather(schema, &types, &cells, rows.len()).map_err(|source| {
-            ScanError::Arrow {
-                table: spec.name.clone(),
-                source,
+        lookups.run(table.cell_gate(), count, |execution, size, part| {
+            let cells = ByColumn {
+                rows: &sealed,
+                projection,
+                decoders: version.dictionaries.decoders(),
+                position: part.start / sealed.len(),
+                row: part.start % sealed.len(),
+                left: part.len(),
+            };
+            let done = |(position, row): (u32, u32), cell: Result<_, _>| {
+                let (position, row) = (position as usize, row as usize);
+                match cell {
+                    Ok(cell) => gathered.put(position, sealed[row].at, cell),
+                    Err(error) => failed = Some((position, row, error)),
+                }
+            };
+            in_mode!(execution, M => read_cells::<M, _>(size, cells, done))
+        });
+        match failed {
+            None => Ok(gathered),
+            Some((position, row, source)) => {
+                let SealedRow { segment, row, .. } = sealed[row];
+                Err(segment
+                    .damaged(spec, projection[position], row, *source)
+                    .into())
             }
-            .into()
-        })
+        }
+    }
+}
+
+/// A row that lies in a segment.
+struct SealedRow<'v> {
+    chunks: &'v [Chunk<'v>],
+    row: usize,
+    /// Which of the wanted rows it is.
+    at: usize,
+    segment: &'v Segment,
+}
+
+/// Cells to look up, column by column, so that those of one chunk follow each other.
+struct ByColumn<'v> {
+    rows: &'v [SealedRow<'v>],
+    projection: &'v [usize],
+    decoders: &'v [Option<Decoder<'v>>],
+    /// The next cell's.
+    position: usize,
+    row: usize,
+    /// Cells to come.
+    left: usize,
+}
+
+impl<'v> Iterator for ByColumn<'v> {
+    /// Which of the columns, which of the rows, and the cell.
+    type Item = ((u32, u32), CellAt<'v, 'v>);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let column = self.projection[self.position];
+        let place = (self.position as u32, self.row as u32);
+        let SealedRow { chunks, row, .. } = &self.rows[self.row];
+        self.row += 1;
+        if self.row == self.rows.len() {
+            (self.position, self.row) = (self.position + 1, 0);
+        }
+        let cell = CellAt {
+            chunk: &chunks[column],
+            row: *row,
+            decoder: self.decoders[column].as_ref(),
+        };
+        Some((place, cell))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
     }
 }

@@ -188,7 +188,13 @@ impl Segment {
     /// A column's chunk.
     #[inline]
     pub fn chunk(&self, column: usize) -> &Chunk<'_> {
-        &self.chunks.borrow_dependent().0[column]
+        &self.chunks()[column]
+    }
+
+    /// The chunks of all columns.
+    #[inline]
+    pub(crate) fn chunks(&self) -> &[Chunk<'_>] {
+        &self.chunks.borrow_dependent().0
     }
 
     pub(crate) fn entry(&self) -> &Arc<SegmentEntry> {
@@ -211,6 +217,20 @@ impl Segment {
             return Ok(());
         }
         self.verify_slow(spec, column, block)
+    }
+
+    /// [`Segment::verify`] of many columns' blocks of the same rows.
+    pub(crate) fn verify_columns(
+        &self,
+        spec: &TableSpec,
+        columns: &[usize],
+        block: usize,
+    ) -> Result<(), ScanError> {
+        if self.verified.contains_all(block) {
+            return Ok(());
+        }
+        let mut columns = columns.iter();
+        columns.try_for_each(|column| self.verify(spec, *column, block))
     }
 
     #[cold]
@@ -278,9 +298,14 @@ impl VerifiedBlocks {
     fn new(entry: &SegmentEntry, all: bool) -> Self {
         let blocks = (entry.rows as usize).div_ceil(BLOCK_LEN);
         let words_per_block = entry.chunks.len().div_ceil(64);
-        let word = if all { u64::MAX } else { 0 };
+        let word = |column: usize| match entry.chunks.len().saturating_sub(column) {
+            _ if all => u64::MAX,
+            // Bits that no column has are set, so that words tell whether all are.
+            columns @ 0..64 => u64::MAX << columns,
+            _ => 0,
+        };
         let words = (0..blocks * words_per_block)
-            .map(|_| AtomicU64::new(word))
+            .map(|at| AtomicU64::new(word(at % words_per_block * 64)))
             .collect();
         Self {
             words_per_block,
@@ -288,10 +313,18 @@ impl VerifiedBlocks {
         }
     }
 
-    // Relaxed: a stale zero only verifies once more, and the bytes themselves never change.
+    // Relaxed, here and below: a stale zero only verifies once more, and the bytes themselves never
+    // change.
     fn contains(&self, block: usize, column: usize) -> bool {
         let word = self.words[block * self.words_per_block + column / 64].load(Ordering::Relaxed);
         word >> (column % 64) & 1 == 1
+    }
+
+    fn contains_all(&self, block: usize) -> bool {
+        let words = &self.words[block * self.words_per_block..][..self.words_per_block];
+        words
+            .iter()
+            .all(|word| word.load(Ordering::Relaxed) == u64::MAX)
     }
 
     fn insert(&self, block: usize, column: usize) {

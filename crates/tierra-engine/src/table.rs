@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use arc_swap::ArcSwap;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use tierra_column::LogicalType;
 
 use crate::dictionaries::TableDictionaries;
 use crate::encode::slice_bytes;
@@ -37,6 +38,8 @@ pub struct Table {
     id: u64,
     spec: Arc<TableSpec>,
     schema: SchemaRef,
+    /// Of its columns, side by side.
+    types: Box<[LogicalType]>,
     input: Input,
     key: Option<KeyColumns>,
     current: ArcSwap<TableVersion>,
@@ -63,6 +66,7 @@ impl Table {
             input: Input::new(spec.clone(), schema.clone()),
             key: KeyColumns::of(&spec, storage.calibration.key),
             dictionaries: TableDictionaries::new(&version.dictionaries),
+            types: spec.columns.iter().map(|column| column.ty).collect(),
             spec,
             schema,
             current: ArcSwap::from_pointee(version),
@@ -92,6 +96,11 @@ impl Table {
     /// The schema of its batches.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
+    }
+
+    /// The types of its columns.
+    pub(crate) fn types(&self) -> &[LogicalType] {
+        &self.types
     }
 
     /// Everything committed so far, unchanged by what comes after. Takes no lock.

@@ -5,7 +5,11 @@ mod support;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringViewArray};
+use arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
+    RecordBatch, StringViewArray, TimestampMicrosecondArray, UInt32Array,
+};
+use arrow::compute::{concat_batches, take_record_batch};
 use tierra_column::{Encoding, Filter, LogicalType, Value, ValueSet, ordinal};
 use tierra_engine::{ColumnSpec, Database, ScanCounters, ScanSpec, Snapshot, TableSpec};
 use tierra_interleave::{Execution, Lookups, Scheduling};
@@ -191,4 +195,140 @@ fn keys_and_cells_run_on_the_executor() {
         0,
         "a single value is found without look-ups of a set"
     );
+}
+
+/// What column `at` of a table with all types and encodings holds: an INTEGER key first, then NULLs
+/// here and there.
+fn any_column(at: usize) -> ColumnSpec {
+    let decimal = |precision| LogicalType::Decimal {
+        precision,
+        scale: 2,
+    };
+    let types = [
+        (LogicalType::Integer, Some(Encoding::Dictionary)),
+        (LogicalType::Varchar, Some(Encoding::Dictionary)),
+        (LogicalType::Integer, Some(Encoding::FrameOfReference)),
+        (LogicalType::Varchar, Some(Encoding::Plain)),
+        (LogicalType::BigInt, Some(Encoding::Dynamic)),
+        (LogicalType::Date, Some(Encoding::Static)),
+        (LogicalType::Timestamp, Some(Encoding::Delta)),
+        (LogicalType::Double, Some(Encoding::Plain)),
+        (LogicalType::Boolean, None),
+        (decimal(10), Some(Encoding::Dictionary)),
+        (decimal(30), None),
+    ];
+    if at == 0 {
+        return ColumnSpec::new("id", LogicalType::Integer).not_null();
+    }
+    let (ty, encoding) = types[at % types.len()];
+    ColumnSpec {
+        encoding,
+        ..ColumnSpec::new(format!("c{at}"), ty)
+    }
+}
+
+fn any_values(at: usize, rows: std::ops::Range<i32>) -> ArrayRef {
+    // Columns without any NULL, with some, and with nothing else.
+    let is_null = |row: i32| at > 0 && (at % 13 == 12 || at % 3 == 1 && (row + at as i32) % 7 == 0);
+    let numbers = rows
+        .clone()
+        .map(|row| (!is_null(row)).then_some(row * 31 % 9_973 - 4_000));
+    let text = |number: i32| format!("{number:0width$}", width = 1 + number as usize % 40);
+    let column = any_column(at);
+    match column.ty {
+        LogicalType::Integer if at == 0 => Arc::new(Int32Array::from_iter_values(rows)),
+        LogicalType::Integer => Arc::new(numbers.collect::<Int32Array>()),
+        LogicalType::Date => Arc::new(numbers.collect::<Date32Array>()),
+        LogicalType::BigInt => Arc::new(
+            numbers
+                .map(|number| number.map(i64::from))
+                .collect::<Int64Array>(),
+        ),
+        LogicalType::Timestamp => Arc::new(
+            numbers
+                .map(|number| number.map(i64::from))
+                .collect::<TimestampMicrosecondArray>(),
+        ),
+        LogicalType::Double => Arc::new(
+            numbers
+                .map(|number| number.map(f64::from))
+                .collect::<Float64Array>(),
+        ),
+        LogicalType::Boolean => Arc::new(
+            numbers
+                .map(|number| number.map(|number| number % 2 == 0))
+                .collect::<BooleanArray>(),
+        ),
+        LogicalType::Varchar => Arc::new(
+            numbers
+                .map(|number| number.map(|number| text(number.abs())))
+                .collect::<StringViewArray>(),
+        ),
+        LogicalType::Decimal { .. } => Arc::new(
+            numbers
+                .map(|number| number.map(i128::from))
+                .collect::<Decimal128Array>()
+                .with_data_type(column.ty.arrow()),
+        ),
+    }
+}
+
+#[test]
+fn rows_of_segments_and_tail_come_in_the_order_they_were_asked_for() {
+    const COLUMNS: usize = 70;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut database = Database::create(&path, &support::options()).unwrap();
+    let mut table = database
+        .create_table(TableSpec {
+            name: "any".to_owned(),
+            columns: (0..COLUMNS).map(any_column).collect(),
+            primary_key: vec![0],
+        })
+        .unwrap();
+    let (mut parts, mut first) = (Vec::new(), 0);
+    // Two that become segments, one that stays in the tail.
+    for rows in [66_000, 65_537, 500] {
+        let values = |at: usize| any_values(at, first..first + rows);
+        let columns = (0..COLUMNS).map(values).collect();
+        let part = RecordBatch::try_new(table.schema(), columns).unwrap();
+        table.append(std::slice::from_ref(&part)).unwrap();
+        parts.push(part);
+        first += rows;
+    }
+    let everything = concat_batches(&table.schema(), &parts).unwrap();
+
+    for is_reopened in [false, true] {
+        if is_reopened {
+            // No block is verified, and no chunk copied near, until it is used.
+            drop((database, table));
+            database = Database::open(&path, &support::options()).unwrap();
+            table = database.table("any").unwrap();
+        }
+        let snapshot = table.snapshot();
+        assert_eq!((snapshot.segments().len(), snapshot.tail_rows()), (2, 500));
+        let every = |step: usize| (0..first).rev().step_by(step).collect::<Vec<_>>();
+        for wanted in [vec![], vec![first - 1], vec![7, 7, 131_800, 7], every(977)] {
+            let keys: ArrayRef = Arc::new(Int32Array::from(wanted.clone()));
+            let mut lookups = Lookups::new(Scheduling::Auto);
+            let rows = snapshot.rows_by_key(&[keys], &mut lookups).unwrap();
+            let rows: Vec<_> = rows.into_iter().map(Option::unwrap).collect();
+            let indices = UInt32Array::from_iter_values(wanted.iter().map(|row| *row as u32));
+            let expected = take_record_batch(&everything, &indices).unwrap();
+            for projection in [(0..COLUMNS).collect(), vec![69, 3, 3, 12], vec![]] {
+                let expected = expected.project(&projection).unwrap();
+                for scheduling in [
+                    Scheduling::Auto,
+                    Execution::Plain.into(),
+                    Execution::Interleaved.into(),
+                ] {
+                    let mut lookups = Lookups::new(scheduling);
+                    let found = snapshot
+                        .reconstruct(&rows, &projection, &expected.schema(), &mut lookups)
+                        .unwrap();
+                    assert_eq!(found, expected, "{scheduling}, reopened: {is_reopened}");
+                }
+            }
+        }
+    }
 }

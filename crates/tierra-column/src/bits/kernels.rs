@@ -61,7 +61,20 @@ impl Kernels {
     /// Code `index` of a block: one cache line, rarely two.
     #[inline]
     pub fn get(packed: &[u8], width: u8, index: usize) -> u64 {
-        packing::get(packed, width, index)
+        packing::code_in(packing::words(packed, width, index), width, index)
+    }
+
+    /// The bytes that hold code `index` of a block: whole words of eight, one or two, in the lines
+    /// that the code lies in and no other.
+    #[inline]
+    pub(crate) fn words(packed: &[u8], width: u8, index: usize) -> &[u8] {
+        packing::words(packed, width, index)
+    }
+
+    /// Code `index` of a block, out of the bytes that [`Kernels::words`] found.
+    #[inline]
+    pub(crate) fn code_in(words: &[u8], width: u8, index: usize) -> u64 {
+        packing::code_in(words, width, index)
     }
 
     /// Unpacks `out.len()` codes of at most 32 bits.

@@ -129,22 +129,33 @@ fn pack_runs<const WIDTH: usize>(values: &[u64], out: &mut [u8]) {
     }
 }
 
-/// Code `index` of a block.
+/// The words of eight bytes that code `index` of a block lies in: one, rarely two; none where codes
+/// have no width. Words are counted from the block's start, so that where it starts on a line no
+/// word straddles two: what is read of a code's surroundings never costs a line that the code itself
+/// does not touch.
 ///
 /// # Panics
-/// If the width exceeds 64 or the code and the pad do not lie in `packed`.
+/// If the code and the pad do not lie in `packed`.
 #[inline]
-pub(super) fn get(packed: &[u8], width: u8, index: usize) -> u64 {
-    assert!(
-        width <= MAX_WIDTH,
-        "codes of {width} bits: at most {MAX_WIDTH} are possible"
-    );
+pub(super) fn words(packed: &[u8], width: u8, index: usize) -> &[u8] {
     let bit = index * usize::from(width);
-    let (byte, phase) = (bit / 8, bit % 8);
-    let window = &packed[byte..byte + 9];
-    let (low, high) = window.split_at(8);
-    let low = u64::from_le_bytes(low.try_into().expect("split at eight bytes")) >> phase;
-    // Shifting in two steps keeps each shift below 64 when the phase is zero.
-    let high = u64::from(high[0]) << 1 << (63 - phase);
-    (low | high) & max_code(width)
+    &packed[bit / 64 * 8..(bit + usize::from(width)).div_ceil(64) * 8]
+}
+
+/// Code `index` of a block, out of its [`words`].
+#[inline]
+pub(super) fn code_in(words: &[u8], width: u8, index: usize) -> u64 {
+    debug_assert!(width <= MAX_WIDTH);
+    let (Some(low), Some(high)) = (words.first_chunk(), words.last_chunk()) else {
+        // No words, no width.
+        return 0;
+    };
+    let phase = index * usize::from(width) % 64;
+    let low = u64::from_le_bytes(*low) >> phase;
+    // Shifting in two steps keeps each shift below 64 when the phase is zero. Where there is only
+    // one word, what comes in from it again lies above the code.
+    let high = u64::from_le_bytes(*high) << 1 << (63 - phase);
+    // A width is at least 1 here: this shift, too, is below 64.
+    let unused = u32::from(MAX_WIDTH.wrapping_sub(width));
+    (low | high).wrapping_shl(unused).wrapping_shr(unused)
 }

@@ -70,6 +70,21 @@ fn in_bitmap(bitmap: &[u64], code: u64) -> bool {
     code < bitmap.len() as u128 * 64 && bitmap[(code / 64) as usize] >> (code % 64) & 1 == 1
 }
 
+/// The words of a code hold all of it, and lie in no line that it does not touch.
+fn check_words(packed: &[u8], width: u8, index: usize) {
+    let words = Kernels::words(packed, width, index);
+    let bits = index * usize::from(width)..(index + 1) * usize::from(width);
+    let start = words.as_ptr().addr() - packed.as_ptr().addr();
+    let words = start * 8..(start + words.len()) * 8;
+    assert!(words.start <= bits.start && bits.end <= words.end);
+    assert_eq!(words.is_empty(), bits.is_empty());
+    const LINE: usize = 64 * 8;
+    if width > 0 {
+        assert_eq!(words.start / LINE, bits.start / LINE);
+        assert_eq!((words.end - 1) / LINE, (bits.end - 1) / LINE);
+    }
+}
+
 /// All kernels on one block of packed codes, at every level.
 fn check_packed(codes: &[u64], width: u8, random: &mut Random) {
     let n = codes.len();
@@ -81,6 +96,7 @@ fn check_packed(codes: &[u64], width: u8, random: &mut Random) {
             *code,
             "{context}, code {index}"
         );
+        check_words(&packed, width, index);
     }
     let mask = random.mask();
     let selected: Vec<u64> = (0..n)

@@ -1,17 +1,32 @@
 //! One cell of a chunk: what tuple reconstruction is made of.
 //!
-//! A cell of a packed chunk lies in one line, rarely two. Static, plain and dictionary chunks find
-//! it by arithmetic from the descriptor; the others read the block's directory entry first (and
-//! mini-block widths); differences are summed from the block's start. Every line that may be far is
-//! awaited, so a group of lookups overlaps them.
+//! A cell is a chain of one to four places, each found in the one before:
+//!
+//! ```text
+//! static, plain      [validity] > code
+//! dictionary         code > ordinal                     code > view > text, if longer than 12 bytes
+//! frame of reference entry > code
+//! dynamic            entry > widths > code
+//! delta              entry > the block up to the row
+//! plain strings      entry > [validity] > ends > text
+//! ```
+//!
+//! The chain is walked by hand instead of by an `async fn`: what lives from one place to the next is
+//! half a line, and cells of all encodings share one group. The places before a code are found by
+//! arithmetic from the descriptor alone, a code lies in one line, rarely two, and no line is
+//! touched that was not asked for.
 
-use tierra_interleave::{Cx, Mode};
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use crate::bits::{BLOCK_LEN, Kernels, PAD_BYTES};
+use tierra_interleave::{Cx, Load, Mode};
+
+use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
 use crate::chunk::Chunk;
 use crate::chunk::block_data::Payload;
 use crate::chunk::layout::Entry;
-use crate::dictionary::Dictionary;
+use crate::dictionary::Decoder;
 use crate::encoding::Encoding;
 use crate::encoding::delta::HEADER_BYTES;
 use crate::encoding::plain::{self, BITMAP_BYTES, WIDE_BYTES};
@@ -20,7 +35,8 @@ use crate::logical_type::Physical;
 use crate::value::Cell;
 
 impl<'a> Chunk<'a> {
-    /// The value in row `row`. `dictionary` is the column's; only dictionary chunks look at it.
+    /// The value in row `row`. `decoder` is that of the column's dictionary; only dictionary chunks
+    /// look at it.
     ///
     /// # Errors
     /// [`FormatError`] where the block cannot be what was written, or the chunk's dictionary is
@@ -28,105 +44,363 @@ impl<'a> Chunk<'a> {
     ///
     /// # Panics
     /// If there is no such row.
-    pub async fn value<M: Mode>(
-        &self,
+    #[inline(always)]
+    pub fn value<'c, M: Mode>(
+        &'c self,
         cx: Cx<M>,
         row: usize,
-        dictionary: Option<&'a Dictionary>,
-    ) -> Result<Cell<'a>, FormatError> {
+        decoder: Option<&'c Decoder<'a>>,
+    ) -> CellWalk<'c, 'a, M> {
         assert!(row < self.rows(), "row {row} of a chunk of {}", self.rows());
+        let width = self.descriptor.width;
+        let (first, place) = match self.code_words(row) {
+            Some(words) => (words, Place::Code),
+            None => self.first_place(row),
+        };
+        CellWalk {
+            load: cx.load(first),
+            cx,
+            reading: Reading {
+                chunk: self,
+                decoder,
+                base: self.descriptor.base,
+                row: row as u32,
+                width,
+                place,
+            },
+        }
+    }
+
+    /// The words of a cell's code, where that is found by arithmetic alone.
+    #[inline(always)]
+    pub(super) fn code_words(&self, row: usize) -> Option<&'a [u8]> {
+        let stride = self.code_stride_bytes as usize;
+        if stride == 0 {
+            return None;
+        }
+        let block = self.blocks_from(row / BLOCK_LEN * stride);
+        Some(Kernels::words(
+            block,
+            self.descriptor.width,
+            row % BLOCK_LEN,
+        ))
+    }
+
+    /// What a code of a block with this base stands for.
+    #[inline(always)]
+    pub(super) fn decode(
+        &self,
+        code: u64,
+        base: u64,
+        decoder: Option<&Decoder<'a>>,
+    ) -> Decoded<'a> {
+        let descriptor = &self.descriptor;
+        if code < descriptor.null_codes() {
+            return Decoded::Null;
+        }
+        let ordinal = code.wrapping_add(base);
+        if descriptor.encoding != Encoding::Dictionary {
+            return Decoded::Ordinal(ordinal);
+        }
+        let Some(decoder) = decoder.filter(|it| it.generation() == descriptor.generation) else {
+            return Decoded::Unknown(ordinal);
+        };
+        match decoder.entry(ordinal) {
+            Some(entry) => Decoded::Entry {
+                entry,
+                is_string: decoder.has_strings(),
+            },
+            None => Decoded::Unknown(ordinal),
+        }
+    }
+
+    /// Why a code has no entry.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn unknown(&self, code: u64, decoder: Option<&Decoder<'a>>) -> FormatError {
+        let needed = self.descriptor.generation;
+        match decoder {
+            Some(decoder) if decoder.generation() == needed => decoder.beyond(code),
+            decoder => FormatError::Generation {
+                needed,
+                given: decoder.map(Decoder::generation),
+            },
+        }
+    }
+
+    /// Where a cell begins whose code is not found by arithmetic alone.
+    #[inline(never)]
+    fn first_place(&self, row: usize) -> (&'a [u8], Place) {
         let (block, row) = (row / BLOCK_LEN, row % BLOCK_LEN);
         let descriptor = &self.descriptor;
         let Some(stride) = descriptor.stride_bytes() else {
-            return self.value_by_directory(cx, block, row).await;
+            return (self.entry_bytes(block), Place::Entry);
         };
-        let mut bytes = &self.bytes[descriptor.data_offset as usize + block * stride..];
-        if descriptor.bitmap_bytes() > 0 {
-            let (bitmap, rest) = bytes
-                .split_first_chunk::<BITMAP_BYTES>()
-                .expect("every block's bitmap was found inside the chunk when it was opened");
-            cx.load(&bitmap[row / 8]).await;
-            if !plain::is_valid(bitmap, row) {
-                return Ok(Cell::Null);
-            }
-            bytes = rest;
+        let bytes = self.blocks_from(block * stride);
+        match descriptor.bitmap_bytes() {
+            0 => self.value_place(bytes, row),
+            _ => (&bytes[row / 8..][..1], Place::Inner(Inner::ValueValidity)),
         }
-        if descriptor.ty.physical() == Physical::Wide {
-            let value = cx
-                .load_bytes(&bytes[row * WIDE_BYTES..][..WIDE_BYTES])
-                .await;
-            return Ok(Cell::Wide(plain::read_wide(value, 0)));
-        }
-        let width = descriptor.width;
-        cx.load_bytes(code_bytes(bytes, width, row)).await;
-        let code = Kernels::get(bytes, width, row);
-        if code < descriptor.null_codes() {
-            return Ok(Cell::Null);
-        }
-        let ordinal = code.wrapping_sub(descriptor.null_codes());
-        if descriptor.encoding == Encoding::Dictionary {
-            let code = u32::try_from(ordinal).unwrap_or(u32::MAX);
-            return self.dictionary(dictionary)?.cell(cx, code).await;
-        }
-        Ok(Cell::Ordinal(code.wrapping_add(descriptor.base)))
     }
 
-    async fn value_by_directory<M: Mode>(
-        &self,
-        cx: Cx<M>,
-        block: usize,
-        row: usize,
-    ) -> Result<Cell<'a>, FormatError> {
-        let entry = Entry::read(cx.load_bytes(self.entry_bytes(block)).await);
-        if self.encoding() == Encoding::Dynamic {
-            cx.load(&self.block_and_beyond(&entry)[0]).await;
+    /// Where the value of a block's row lies among its values, if these are all alike.
+    fn value_place(&self, values: &'a [u8], row: usize) -> (&'a [u8], Place) {
+        if self.descriptor.ty.physical() == Physical::Wide {
+            let wide = &values[row * WIDE_BYTES..][..WIDE_BYTES];
+            return (wide, Place::Inner(Inner::Wide));
         }
-        let data = self.block(block)?;
-        if let Some(bitmap) = data.validity {
-            cx.load(&bitmap[row / 8]).await;
-            if !plain::is_valid(bitmap, row) {
-                return Ok(Cell::Null);
-            }
-        }
-        let run = match data.payload {
-            Payload::Packed(run) => run,
-            Payload::MiniBlocks(minis) => minis.place(row),
-            Payload::Delta(frame, run) => {
-                let prefix = HEADER_BYTES + (row + 1) * usize::from(entry.width) / 8;
-                cx.load_bytes(&self.block_and_beyond(&entry)[..prefix])
-                    .await;
-                let kernels = Kernels::best();
-                let value = frame.value(kernels, run.packed, run.width, row, data.null_codes);
-                return Ok(value.map_or(Cell::Null, Cell::Ordinal));
-            }
-            Payload::Strings(strings) => {
-                cx.load_bytes(code_bytes(strings.ends, strings.width, row))
-                    .await;
-                let bytes = strings.get(row)?;
-                return Ok(Cell::Bytes(cx.load_bytes(bytes).await));
-            }
-            Payload::Wide(values) => {
-                let value = cx
-                    .load_bytes(&values[row * WIDE_BYTES..][..WIDE_BYTES])
-                    .await;
-                return Ok(Cell::Wide(plain::read_wide(value, 0)));
-            }
-        };
-        let row = row - run.first_row;
-        cx.load_bytes(code_bytes(run.packed, run.width, row)).await;
-        let code = Kernels::get(run.packed, run.width, row);
-        Ok(if code < data.null_codes {
-            Cell::Null
-        } else {
-            Cell::Ordinal(code.wrapping_add(data.base))
-        })
+        let code = Kernels::words(values, self.descriptor.width, row);
+        (code, Place::Code)
     }
 }
 
-/// The bytes that code `row` lies in; none where codes have no width.
-#[inline]
-fn code_bytes(packed: &[u8], width: u8, row: usize) -> &[u8] {
-    debug_assert!(packed.len() >= PAD_BYTES);
-    let bit = row * usize::from(width);
-    &packed[bit / 8..(bit + usize::from(width)).div_ceil(8)]
+/// The look-up of a cell. Made by [`Chunk::value`].
+#[must_use = "a look-up does nothing unless it is awaited"]
+pub struct CellWalk<'c, 'a, M: Mode> {
+    load: Load<'a, [u8], M>,
+    cx: Cx<M>,
+    reading: Reading<'c, 'a>,
+}
+
+impl<'a, M: Mode> Future for CellWalk<'_, 'a, M> {
+    type Output = Result<Cell<'a>, Box<FormatError>>;
+
+    // [`Cx::walk`] in full: its steps are closures, which cannot insist on being inlined, and called
+    // they would hand every cell over in memory.
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        let walk = &mut *self;
+        loop {
+            let Poll::Ready(place) = Pin::new(&mut walk.load).poll(task) else {
+                return Poll::Pending;
+            };
+            match walk.reading.step(place) {
+                Continue(next) => walk.load = walk.cx.load(next),
+                Break(cell) => return Poll::Ready(cell),
+            }
+        }
+    }
+}
+
+// Nothing in it refers to itself, whatever the mode holds.
+impl<M: Mode> Unpin for CellWalk<'_, '_, M> {}
+
+/// What a code says.
+pub(super) enum Decoded<'a> {
+    Null,
+    Ordinal(u64),
+    /// Look in the dictionary.
+    Entry {
+        entry: &'a [u8],
+        is_string: bool,
+    },
+    /// The dictionary at hand has no such code.
+    Unknown(u64),
+}
+
+/// What lives from one place to the next.
+struct Reading<'c, 'a> {
+    chunk: &'c Chunk<'a>,
+    decoder: Option<&'c Decoder<'a>>,
+    /// Of the codes in the row's block.
+    base: u64,
+    /// Of the chunk; where the codes do not start with the block, of those that hold it.
+    row: u32,
+    width: u8,
+    /// What is being waited for.
+    place: Place,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    /// The words that hold the code.
+    Code,
+    /// An ordinal of the dictionary.
+    Ordinal,
+    /// A string's view in the dictionary.
+    View,
+    /// The string itself.
+    Text,
+    /// The block's entry in the directory.
+    Entry,
+    /// Anything that is not on the way of most cells.
+    Inner(Inner),
+}
+
+#[derive(Clone, Copy)]
+enum Inner {
+    /// The validity bit before a value at a known place.
+    ValueValidity,
+    /// Sixteen bytes of a wide DECIMAL.
+    Wide,
+    /// Widths of mini-blocks.
+    Widths,
+    /// Header and codes up to the row.
+    Differences,
+    /// The validity bit before strings.
+    StringValidity,
+    /// Where a string ends, and the one before it.
+    Ends,
+}
+
+/// The next place, or the cell.
+type Next<'a> = ControlFlow<Result<Cell<'a>, Box<FormatError>>, &'a [u8]>;
+
+fn failed<'a>(error: FormatError) -> Next<'a> {
+    Break(Err(Box::new(error)))
+}
+
+/// What most cells go through: small, so that it becomes part of the loop around it.
+impl<'a> Reading<'_, 'a> {
+    #[inline(always)]
+    fn row_in_block(&self) -> usize {
+        self.row as usize % BLOCK_LEN
+    }
+
+    #[inline(always)]
+    fn step(&mut self, place: &'a [u8]) -> Next<'a> {
+        match self.place {
+            Place::Code => self.code(place),
+            Place::Ordinal => Break(Ok(Cell::Ordinal(Decoder::ordinal(place)))),
+            Place::View => self.view(place),
+            Place::Text => Break(Ok(Cell::Bytes(place))),
+            Place::Entry => self.entry(place),
+            Place::Inner(inner) => self.inner(inner, place),
+        }
+    }
+
+    #[inline(always)]
+    fn code(&mut self, words: &'a [u8]) -> Next<'a> {
+        let code = Kernels::code_in(words, self.width, self.row_in_block());
+        match self.chunk.decode(code, self.base, self.decoder) {
+            Decoded::Null => Break(Ok(Cell::Null)),
+            Decoded::Ordinal(ordinal) => Break(Ok(Cell::Ordinal(ordinal))),
+            Decoded::Entry { entry, is_string } => {
+                self.place = if is_string {
+                    Place::View
+                } else {
+                    Place::Ordinal
+                };
+                Continue(entry)
+            }
+            Decoded::Unknown(code) => failed(self.chunk.unknown(code, self.decoder)),
+        }
+    }
+
+    /// A short string lies in its view.
+    #[inline(always)]
+    fn view(&mut self, view: &'a [u8]) -> Next<'a> {
+        self.place = Place::Text;
+        match Decoder::short_text(view) {
+            Some(text) => Break(Ok(Cell::Bytes(text))),
+            None => match self.decoder.and_then(|decoder| decoder.long_text(view)) {
+                Some(text) => Continue(text),
+                None => failed(Decoder::no_text()),
+            },
+        }
+    }
+
+    /// Of every encoding whose blocks are not all alike.
+    #[inline(always)]
+    fn entry(&mut self, bytes: &'a [u8]) -> Next<'a> {
+        if self.chunk.descriptor.encoding != Encoding::FrameOfReference {
+            return self.irregular(bytes);
+        }
+        let entry = Entry::read(bytes);
+        (self.base, self.width) = (self.chunk.descriptor.block_base(&entry), entry.width);
+        self.place = Place::Code;
+        let block = self.chunk.block_and_beyond(&entry);
+        Continue(Kernels::words(block, self.width, self.row_in_block()))
+    }
+}
+
+/// The rest.
+impl<'a> Reading<'_, 'a> {
+    /// What to wait for behind the entry of a block that has to be taken apart.
+    #[inline(never)]
+    fn irregular(&mut self, entry: &'a [u8]) -> Next<'a> {
+        let entry = Entry::read(entry);
+        let (block, row) = (self.chunk.block_and_beyond(&entry), self.row_in_block());
+        let (inner, place) = match self.chunk.encoding() {
+            Encoding::Dynamic => (Inner::Widths, &block[..1]),
+            Encoding::Delta => {
+                let codes = packed_bytes(row + 1, entry.width);
+                (Inner::Differences, &block[..HEADER_BYTES + codes])
+            }
+            _ if self.chunk.descriptor.bitmap_bytes() > 0 => {
+                (Inner::StringValidity, &block[row / 8..][..1])
+            }
+            _ => return self.ends(),
+        };
+        self.place = Place::Inner(inner);
+        Continue(place)
+    }
+
+    #[inline(never)]
+    fn inner(&mut self, inner: Inner, place: &'a [u8]) -> Next<'a> {
+        let (block, row) = (self.row as usize / BLOCK_LEN, self.row_in_block());
+        let is_valid = || place[0] >> (row % 8) & 1 == 1;
+        match inner {
+            Inner::ValueValidity if is_valid() => {
+                let stride = self.chunk.descriptor.stride_bytes().unwrap_or(0);
+                let values = &self.chunk.blocks_from(block * stride)[BITMAP_BYTES..];
+                let (value, place) = self.chunk.value_place(values, row);
+                self.place = place;
+                return Continue(value);
+            }
+            Inner::StringValidity if is_valid() => return self.ends(),
+            Inner::ValueValidity | Inner::StringValidity => return Break(Ok(Cell::Null)),
+            Inner::Wide => return Break(Ok(Cell::Wide(plain::read_wide(place, 0)))),
+            Inner::Widths | Inner::Differences | Inner::Ends => {}
+        }
+        let data = match self.chunk.block(block) {
+            Ok(data) => data,
+            Err(error) => return failed(error),
+        };
+        match data.payload {
+            Payload::MiniBlocks(minis) => {
+                let run = minis.place(row);
+                (self.base, self.width) = (data.base, run.width);
+                (self.row, self.place) = ((row - run.first_row) as u32, Place::Code);
+                Continue(Kernels::words(run.packed, run.width, row - run.first_row))
+            }
+            Payload::Delta(frame, run) => {
+                let kernels = Kernels::best();
+                let value = frame.value(kernels, run.packed, run.width, row, data.null_codes);
+                Break(Ok(value.map_or(Cell::Null, Cell::Ordinal)))
+            }
+            Payload::Strings(strings) => match strings.get(row) {
+                Ok(text) => {
+                    self.place = Place::Text;
+                    Continue(text)
+                }
+                Err(error) => failed(error),
+            },
+            Payload::Packed(_) | Payload::Wide(_) => self.mistaken(),
+        }
+    }
+
+    /// The end of a plain string.
+    fn ends(&mut self) -> Next<'a> {
+        let row = self.row_in_block();
+        match self.chunk.block(self.row as usize / BLOCK_LEN) {
+            Ok(data) => match data.payload {
+                Payload::Strings(strings) => {
+                    self.place = Place::Inner(Inner::Ends);
+                    Continue(Kernels::words(strings.ends, strings.width, row))
+                }
+                _ => self.mistaken(),
+            },
+            Err(error) => failed(error),
+        }
+    }
+
+    #[cold]
+    fn mistaken(&self) -> Next<'a> {
+        debug_assert!(false, "what is awaited follows from the encoding");
+        failed(FormatError::corrupt(
+            "a block",
+            "it is not what its chunk's encoding says",
+        ))
+    }
 }

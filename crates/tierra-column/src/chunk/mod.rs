@@ -6,6 +6,7 @@
 //! bound once per chunk ([`Chunk::bind`]), judged block by block from the directory alone
 //! ([`Chunk::verdict`]), and evaluated on packed codes ([`Chunk::select`]).
 
+mod batch;
 pub(crate) mod bind;
 pub(crate) mod block_data;
 mod code_filter;
@@ -14,9 +15,11 @@ mod lookup;
 pub(crate) mod plan;
 mod select;
 
+pub use batch::{CellAt, read_cells};
 pub use bind::{BoundFilter, Verdict};
 pub use code_filter::CodeFilter;
 pub use layout::Descriptor;
+pub use lookup::CellWalk;
 pub use plan::ChunkPlan;
 pub use select::{Scratch, Touched};
 
@@ -32,6 +35,9 @@ pub struct Chunk<'a> {
     /// Exactly the chunk, pad included.
     bytes: &'a [u8],
     descriptor: Descriptor,
+    /// Bytes from one block's codes to the next's where a cell's code is found by arithmetic alone,
+    /// else 0.
+    code_stride_bytes: u32,
 }
 
 impl<'a> Chunk<'a> {
@@ -48,10 +54,10 @@ impl<'a> Chunk<'a> {
                 found: descriptor.ty,
             });
         }
-        Ok(Chunk {
-            bytes: &bytes[..descriptor.len_bytes as usize],
+        Ok(Chunk::new(
+            &bytes[..descriptor.len_bytes as usize],
             descriptor,
-        })
+        ))
     }
 
     /// Opens a chunk again, whose descriptor was kept from the first time, without reading any of
@@ -70,10 +76,18 @@ impl<'a> Chunk<'a> {
                 needed: descriptor.len_bytes,
                 found: bytes.len() as u64,
             })?;
-        Ok(Chunk {
+        Ok(Chunk::new(bytes, *descriptor))
+    }
+
+    fn new(bytes: &'a [u8], descriptor: Descriptor) -> Chunk<'a> {
+        let has_codes_only =
+            descriptor.bitmap_bytes() == 0 && descriptor.ty.physical() != Physical::Wide;
+        let stride = descriptor.stride_bytes().filter(|_| has_codes_only);
+        Chunk {
             bytes,
-            descriptor: *descriptor,
-        })
+            descriptor,
+            code_stride_bytes: stride.unwrap_or(0) as u32,
+        }
     }
 
     /// What [`Chunk::reopen`] needs.
@@ -186,11 +200,15 @@ impl<'a> Chunk<'a> {
         Entry::read(self.entry_bytes(block))
     }
 
+    /// What lies `offset_bytes` behind the start of the first block, and everything behind it.
+    #[inline]
+    fn blocks_from(&self, offset_bytes: usize) -> &'a [u8] {
+        &self.bytes[self.descriptor.data_offset as usize + offset_bytes..]
+    }
+
     /// The block's bytes and everything behind them: at least the pad.
     #[inline]
     fn block_and_beyond(&self, entry: &Entry) -> &'a [u8] {
-        let at =
-            self.descriptor.data_offset as usize + entry.offset_lines as usize * layout::LINE_BYTES;
-        &self.bytes[at..]
+        self.blocks_from(entry.offset_lines as usize * layout::LINE_BYTES)
     }
 }

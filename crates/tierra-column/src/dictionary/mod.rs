@@ -14,6 +14,7 @@
 
 mod builder;
 mod code_set;
+mod decoder;
 mod image;
 mod merge;
 mod search;
@@ -25,18 +26,18 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
-use tierra_interleave::{Cx, Gate, GroupSize, Lookups, Mode};
-use tierra_memory::in_mode;
+use tierra_interleave::{Gate, GroupSize, Lookups};
+use tierra_memory::{collapse, in_mode};
 
 pub use builder::DictionaryBuilder;
 pub(crate) use code_set::{CodeSet, bitmap_of};
+pub use decoder::Decoder;
 pub use merge::Remapping;
 
-use crate::error::FormatError;
 use crate::filter::{Filter, Resolved, ValueSet};
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::OrdinalType;
-use crate::value::{Cell, Value};
+use crate::value::Value;
 use code_set::Collector;
 use search::Order;
 
@@ -66,6 +67,17 @@ impl Values {
             Values::Strings(values) => values.len(),
         }
     }
+
+    /// Onto large pages: they are read at random, those of many columns at a time.
+    fn collapse(&self) {
+        match self {
+            Values::Ordinals(values) => collapse(values),
+            Values::Strings(values) => {
+                collapse(values.views());
+                values.data_buffers().iter().for_each(|text| collapse(text));
+            }
+        }
+    }
 }
 
 /// A merge is due when more than one value in this many is in the delta.
@@ -74,6 +86,7 @@ const VALUES_PER_DELTA: usize = 10;
 impl Dictionary {
     /// `values` of which the first `main_len` ascend strictly, and all differ.
     fn new(ty: LogicalType, generation: u64, values: Values, main_len: usize) -> Dictionary {
+        values.collapse();
         Dictionary {
             ty,
             generation,
@@ -170,30 +183,6 @@ impl Dictionary {
                 }
                 LogicalType::BigInt | LogicalType::Varchar => Arc::new(array::<Int64Type>(values)),
             },
-        }
-    }
-
-    /// Looks up a cell's value by its code.
-    ///
-    /// # Errors
-    /// [`FormatError::Corrupt`] where there is no such code.
-    pub async fn cell<M: Mode>(&self, cx: Cx<M>, code: u32) -> Result<Cell<'_>, FormatError> {
-        let index = code as usize;
-        if index >= self.len() {
-            let why = format!("code {code} in a dictionary of {} values", self.len());
-            return Err(FormatError::corrupt("a dictionary chunk", why));
-        }
-        match &self.values {
-            Values::Ordinals(values) => Ok(Cell::Ordinal(*cx.load(&values[index]).await)),
-            Values::Strings(values) => {
-                // The view has the length, and short strings whole.
-                cx.load(&values.views()[index]).await;
-                let bytes = values.value(index).as_bytes();
-                if bytes.len() > crate::reader::INLINE_BYTES {
-                    cx.load_bytes(bytes).await;
-                }
-                Ok(Cell::Bytes(bytes))
-            }
         }
     }
 

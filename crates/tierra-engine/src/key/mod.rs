@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::util::display::array_value_to_string;
 use tierra_column::bits::{BLOCK_LEN, Mask};
-use tierra_column::{Cell, ColumnReader, LogicalType, Physical, Scratch, Value};
+use tierra_column::{Cell, ColumnReader, Dictionary, LogicalType, Physical, Scratch, Value};
 use tierra_index::HashIndex;
 use tierra_interleave::{Cx, Gate, GroupSize, Interleaved, Mode, Plain, for_each, run_plain};
 
@@ -336,10 +336,10 @@ impl KeyColumns {
                 }
                 Some(Located::Sealed(segment, at)) => {
                     segment.verify(spec, *column, at / BLOCK_LEN)?;
-                    let dictionary = version.dictionary(*column);
-                    let cell = segment.chunk(*column).value(cx, at, dictionary).await;
+                    let decoder = version.dictionaries.decoders()[*column].as_ref();
+                    let cell = segment.chunk(*column).value(cx, at, decoder).await;
                     holds(
-                        cell.map_err(|source| segment.damaged(spec, *column, at, source))?,
+                        cell.map_err(|source| segment.damaged(spec, *column, at, *source))?,
                         value,
                     )
                 }
@@ -375,13 +375,11 @@ impl KeyColumns {
         let segment = segment.expect("every loaded row lies in a loaded segment");
         let read = |column: &usize| {
             let dictionary = table.dictionaries().current(*column);
-            let cell = run_plain(|cx: Cx<Plain>| {
-                segment
-                    .chunk(*column)
-                    .value(cx, row.row(), dictionary.as_deref())
-            });
+            let decoder = dictionary.as_deref().map(Dictionary::decoder);
+            let chunk = segment.chunk(*column);
+            let cell = run_plain(|cx: Cx<Plain>| chunk.value(cx, row.row(), decoder.as_ref()));
             let cell =
-                cell.map_err(|source| segment.damaged(table.spec(), *column, row.row(), source))?;
+                cell.map_err(|source| segment.damaged(table.spec(), *column, row.row(), *source))?;
             Ok(value_of(cell).expect("key columns are NOT NULL"))
         };
         self.columns.iter().map(read).collect()

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch};
 use arrow::datatypes::Int32Type;
-use tierra_column::{Cell, Encoding, LogicalType};
+use tierra_column::{Cell, Dictionary, Encoding, LogicalType};
 use tierra_data::Part;
 use tierra_data::wide::Wide;
 use tierra_engine::{ColumnSpec, RowId, Snapshot, TableSpec};
@@ -301,6 +301,10 @@ impl Bench {
             .iter()
             .map(|&column| snapshot.coded_dictionary(column))
             .collect();
+        let decoders: Vec<_> = dictionaries
+            .iter()
+            .map(|dictionary| dictionary.as_deref().map(Dictionary::decoder))
+            .collect();
         let chunks: Vec<_> = self
             .projection
             .iter()
@@ -313,11 +317,11 @@ impl Bench {
         let start = Instant::now();
         for &row in &keys.rows {
             let row = row as usize;
-            let columns = chunks.iter().zip(&dictionaries);
+            let columns = chunks.iter().zip(&decoders);
             in_mode!(execution, M => for_each(
                 GroupSize::DEFAULT,
                 columns,
-                |cx: Cx<M>, (chunk, dictionary)| chunk.value(cx, row, dictionary.as_deref()),
+                |cx: Cx<M>, (chunk, decoder)| chunk.value(cx, row, decoder.as_ref()),
                 |_, cell| failed += usize::from(!matches!(black_box(cell), Ok(Cell::Ordinal(_)))),
             ));
         }
