@@ -6,7 +6,7 @@
 //! SHAPE     packed       INTEGERs packed by frame of reference
 //!           dictionary   INTEGERs by dictionary, all values of a column different: two misses a cell
 //!           mixed        thirds of INTEGER, DECIMAL(10,2) and VARCHAR(50), 100,000 strings a column
-//! EMULATED  what near memory is slowed down to, such as `optane,everywhere`
+//! EMULATED  what near memory is slowed down to, such as `optane,far=everything`
 //! ```
 
 use std::error::Error;
