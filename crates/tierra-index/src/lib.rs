@@ -5,6 +5,7 @@
 //! | | finds | lines touched | changes |
 //! |---|---|---|---|
 //! | [`HashIndex`] | the rows of a 64-bit key | one, rarely two | grows with each insert, in bounded steps |
+//! | [`JoinTable`] | the rows of a 64-bit key | one, and the first of several rows | built once, by many threads |
 //! | [`SearchTree`] | the rank of a key in a sorted slice | log17(len), twice for `u64` | built once over a slice |
 //! | [`PrefixTree`] | the rank of a string among sorted ones | a tree's, and the string's | built once over the strings |
 //! | [`lower_bound`] | the same, without anything built | log2(len / line) | the slice's owner's business |
@@ -55,12 +56,14 @@
 //! moves at most the entries of one segment.
 
 mod hash;
+mod join;
 mod lines;
 mod prefix;
 mod sorted;
 mod tree;
 
 pub use hash::{Candidates, HashIndex};
+pub use join::{JoinMatch, JoinRows, JoinTable};
 pub use prefix::{FETCHED_BYTES, PrefixTree, SortedStrings};
 pub use sorted::lower_bound;
 pub use tree::{Key, SearchTree, Searcher};
