@@ -24,6 +24,7 @@ mod error;
 mod filter;
 mod in_set;
 mod information_schema;
+mod join;
 mod keys;
 mod late;
 pub mod load;

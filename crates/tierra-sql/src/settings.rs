@@ -14,6 +14,10 @@ use tierra_memory::{Size, emulation};
 /// Rows in a batch that a scan hands on.
 pub(crate) const BATCH_ROWS: usize = 8192;
 
+/// Rows of a join's build side from which on its look-ups take turns: their table fills 21 MiB. With fewer
+/// the caches hold what is looked into, and DataFusion's joins were as fast or faster (`examples/joins.rs`).
+const JOIN_BUILD_ROWS: usize = 1 << 20;
+
 /// The settings of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct TierraSettings {
@@ -27,6 +31,8 @@ pub(crate) struct TierraSettings {
     pub(crate) query_memory: usize,
     /// Whether columns that only travel to a result are read last.
     pub(crate) late_rows: bool,
+    /// Rows of a join's build side from which on its look-ups take turns.
+    pub(crate) join_build_rows: usize,
 }
 
 impl Default for TierraSettings {
@@ -38,6 +44,7 @@ impl Default for TierraSettings {
             batch_rows: BATCH_ROWS,
             query_memory: usize::MAX,
             late_rows: true,
+            join_build_rows: JOIN_BUILD_ROWS,
         }
     }
 }
@@ -84,10 +91,11 @@ impl ExtensionOptions for TierraSettings {
                     .parse()
                     .map_err(|_| invalid(key, value, "'true' or 'false'"))?;
             }
+            "join_build_rows" => self.join_build_rows = positive(key, value, isize::MAX as usize)?,
             _ => {
                 return Err(DataFusionError::Configuration(format!(
                     "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
-                     tierra.query_memory, tierra.late_rows and tierra.emulate"
+                     tierra.query_memory, tierra.late_rows, tierra.join_build_rows and tierra.emulate"
                 )));
             }
         }
@@ -126,6 +134,12 @@ impl ExtensionOptions for TierraSettings {
                 "late_rows",
                 self.late_rows.to_string(),
                 "Whether a query that takes few rows of many reads the columns that only travel to its result last",
+            ),
+            entry(
+                "join_build_rows",
+                self.join_build_rows.to_string(),
+                "Rows of a hash join's smaller side from which on its look-ups wait for memory as tierra.execution says, \
+                 all threads probing one table; below, or where the rows are not known, each has its own",
             ),
             entry(
                 "emulate",

@@ -53,10 +53,10 @@ impl JoinTable {
         }
     }
 
-    /// Bytes that [`build`](Self::build) may need for `rows` rows while it works: as if every key had two.
+    /// Bytes that [`build`](Self::build) needs for `rows` rows while it works, if all of them have one key.
     pub fn bytes_to_build(rows: usize) -> usize {
         let (buckets, _) = shape(rows);
-        let runs = rows / 2 * (size_of::<More>() + 3 * size_of::<u32>());
+        let runs = rows * (size_of::<More>() + size_of::<u32>());
         buckets * size_of::<Bucket>() + runs
     }
 

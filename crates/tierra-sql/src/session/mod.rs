@@ -33,7 +33,7 @@ use crate::memory::{self, QueryMemory};
 use crate::outcome::{Outcome, Rows};
 use crate::settings::{self, TierraSettings};
 use crate::sum::CheckedSum;
-use crate::{late, rules, statement};
+use crate::{join, late, rules, statement};
 
 /// How a session begins; SET changes it later.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +79,9 @@ impl Session {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features();
-        let context = SessionContext::new_with_state(late::add_to(rules::add_to(builder)).build());
+        // What is added last sees a join first: looking rows up by their key spares the table.
+        let builder = late::add_to(join::add_to(rules::add_to(builder)));
+        let context = SessionContext::new_with_state(builder.build());
         context.register_udaf(CheckedSum::default().into());
         context.register_catalog(CATALOG, Arc::new(TierraCatalog::new(Arc::clone(&database))));
         Ok(Self {

@@ -3,6 +3,7 @@
 mod benchmarks;
 mod differential;
 mod executor;
+mod joins;
 mod keys;
 mod late;
 mod load;
