@@ -82,7 +82,12 @@ fn measure(count: usize) {
 
     let ways: [(&str, &Way<'_>); 5] = [
         ("tree batched", &|wanted, ranks| {
-            tree.find_all::<Interleaved, _, _>(&strings, wanted, |index, rank| ranks[index] = rank);
+            tree.find_all::<Interleaved, _, _>(
+                GroupSize::DEFAULT,
+                &strings,
+                wanted,
+                |index, rank| ranks[index] = rank,
+            );
         }),
         ("tree interleaved", &|wanted, ranks| {
             map_into(

@@ -38,7 +38,7 @@ fn check(strings: &[Bytes], wanted: &[Bytes]) -> PrefixTree {
         assert!(ranks == expected, "{execution}, by halving");
         ranks.fill(Some(usize::MAX));
         in_mode!(execution, M => {
-            tree.find_all::<M, _, _>(strings, wanted, |index, rank| ranks[index] = rank);
+            tree.find_all::<M, _, _>(GroupSize::DEFAULT, strings, wanted, |index, rank| ranks[index] = rank);
         });
         assert!(ranks == expected, "{execution}, many at once");
     }
@@ -167,9 +167,14 @@ fn unsorted_strings_do_no_harm() {
     strings.extend(vec![b"same".to_vec(); 100]);
     strings.push(vec![]);
     let tree = PrefixTree::new(&strings[..]);
-    tree.find_all::<tierra_interleave::Interleaved, _, _>(&strings[..], &strings, |index, rank| {
-        assert!(rank.is_none_or(|rank| strings[rank] == strings[index]));
-    });
+    tree.find_all::<tierra_interleave::Interleaved, _, _>(
+        GroupSize::DEFAULT,
+        &strings[..],
+        &strings,
+        |index, rank| {
+            assert!(rank.is_none_or(|rank| strings[rank] == strings[index]));
+        },
+    );
 }
 
 #[test]
@@ -178,7 +183,7 @@ fn other_strings_are_refused() {
     let tree = PrefixTree::new(&["a", "b"][..]);
     let fewer = &["a"][..];
     assert_eq!(SortedStrings::len(fewer), 1);
-    tree.find_all::<tierra_interleave::Plain, _, _>(fewer, &["a"], |_, _| ());
+    tree.find_all::<tierra_interleave::Plain, _, _>(GroupSize::DEFAULT, fewer, &["a"], |_, _| ());
 }
 
 /// Few different bytes, so that much is shared; the extremes among them.

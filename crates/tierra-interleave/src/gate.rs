@@ -8,16 +8,18 @@
 //!
 //! The policy knows no clock and no memory: [`Gate::choose`] says what to run next and
 //! [`Gate::report`] is told how long it took. Where the modes are within a few per cent of each other
-//! either is right, and the gate stays with the one it uses.
+//! either is right, and the gate stays with the one it uses. How many lookups take turns is found out
+//! on the way, unless it is given (`size_search.rs`).
 //!
 //! Invariant: a gate's state is a few independent numbers, each plausible alone, so threads that race
 //! on them lose a measurement at worst. It decides which mode runs, never what a lookup answers.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use crate::group_size::{GroupSize, MAX_LANES};
 use crate::mode::Execution;
+use crate::size_search::SizeSearch;
 
 /// Lookups between two looks at the clock: enough that filling and draining the lanes once per stretch
 /// is a hundredth of it, few enough to notice soon that data has become near or far.
@@ -76,7 +78,7 @@ pub struct Gate {
     cost_at_probe: AtomicU32,
     /// Ticks that probing may cost, saved up.
     spare_ticks: AtomicU32,
-    size: AtomicU8,
+    sizes: SizeSearch,
 }
 
 /// What to run next. Made by [`Gate::choose`], given back to [`Gate::report`].
@@ -84,6 +86,8 @@ pub struct Gate {
 pub struct Choice {
     /// The mode to run in.
     pub execution: Execution,
+    /// How many lookups take turns, if they are interleaved.
+    pub size: GroupSize,
     /// How many lookups at most, at least 1.
     pub lookups: usize,
 }
@@ -91,27 +95,44 @@ pub struct Choice {
 impl Gate {
     /// A gate that has measured nothing, for groups of `size`. The first lookups measure both modes.
     pub const fn new(size: GroupSize) -> Self {
+        Self::with(SizeSearch::ended(size))
+    }
+
+    /// A gate that has measured nothing and finds out the size of its groups as well, from a few tens
+    /// of thousands of lookups; [`GroupSize::DEFAULT`] until then.
+    pub const fn finding_size() -> Self {
+        Self::with(SizeSearch::begun())
+    }
+
+    const fn with(sizes: SizeSearch) -> Self {
         Gate {
             interleaved: AtomicBool::new(true),
             costs: [AtomicU32::new(UNKNOWN), AtomicU32::new(UNKNOWN)],
             surprises: [AtomicU32::new(UNKNOWN), AtomicU32::new(UNKNOWN)],
             cost_at_probe: AtomicU32::new(UNKNOWN),
             spare_ticks: AtomicU32::new(0),
-            size: AtomicU8::new(size.get() as u8),
+            sizes,
         }
     }
 
-    /// How many lookups take turns when they are interleaved.
+    /// How many lookups take turns when they are interleaved, as far as is known.
     #[inline]
     pub fn size(&self) -> GroupSize {
-        GroupSize::new(usize::from(self.size.load(Relaxed))).unwrap_or_default()
+        self.sizes.best()
     }
 
-    /// Changes the group size, such as to one that has been calibrated. What interleaved lookups cost
-    /// is measured anew.
-    pub fn set_size(&self, size: GroupSize) {
-        self.size.store(size.get() as u8, Relaxed);
-        self.costs[slot(Execution::Interleaved)].store(UNKNOWN, Relaxed);
+    /// Forgets all that was measured, such as when memory has become slower: what is looked into now
+    /// is another structure as far as the gate is concerned. It begins with `first`, and with groups of
+    /// `size`, or finds out their size.
+    pub fn restart(&self, size: Option<GroupSize>, first: Execution) {
+        self.sizes.restart(size);
+        for number in self.costs.iter().chain(&self.surprises) {
+            number.store(UNKNOWN, Relaxed);
+        }
+        self.cost_at_probe.store(UNKNOWN, Relaxed);
+        self.spare_ticks.store(0, Relaxed);
+        self.interleaved
+            .store(first == Execution::Interleaved, Relaxed);
     }
 
     /// The mode in use: the cheaper one, as far as is known.
@@ -149,8 +170,13 @@ impl Gate {
         if due {
             return probe;
         }
+        let size = match using {
+            Execution::Plain => self.sizes.best(),
+            Execution::Interleaved => self.sizes.next(),
+        };
         Choice {
             execution: using,
+            size,
             lookups: STRETCH,
         }
     }
@@ -162,7 +188,14 @@ impl Gate {
             return;
         }
         let sample = (ticks.saturating_mul(FRACTIONS) / lookups as u64).clamp(1, u32::MAX.into());
-        self.learn(choice.execution, sample as u32, lookups as u64);
+        let sample = sample as u32;
+        if choice.execution == Execution::Interleaved && lookups >= STRETCH {
+            self.sizes.learn(choice.size, sample);
+        }
+        // What another size costs says little about the one in use.
+        if choice.execution == Execution::Plain || choice.size == self.size() {
+            self.learn(choice.execution, sample, lookups as u64);
+        }
 
         let using = self.execution();
         let (cost, other_cost) = self.costs_of(using);
@@ -212,7 +245,11 @@ impl Gate {
             Execution::Plain => PROBE_PLAIN,
             Execution::Interleaved => PROBE_GROUPS * self.size().get(),
         };
-        Choice { execution, lookups }
+        Choice {
+            execution,
+            size: self.size(),
+            lookups,
+        }
     }
 
     /// What a lookup costs in `execution` and in the other mode.
@@ -411,16 +448,58 @@ mod tests {
     }
 
     #[test]
-    fn a_new_size_is_measured_anew() {
+    fn a_gate_that_starts_anew_remembers_nothing() {
         let gate = Gate::new(GroupSize::DEFAULT);
         run(&gate, WARM_UP, 1000, |_| [200, 300]);
         assert_eq!(gate.execution(), Execution::Plain);
-        gate.set_size(GroupSize::new(16).unwrap());
+        gate.restart(GroupSize::new(16), Execution::Interleaved);
         assert_eq!(gate.size().get(), 16);
-        assert_eq!(gate.ticks_per_lookup(Execution::Interleaved), None);
-        let expected = (Execution::Interleaved, PROBE_GROUPS * 16);
-        assert_eq!((gate.choose().execution, gate.choose().lookups), expected);
+        for execution in Execution::ALL {
+            assert_eq!(gate.ticks_per_lookup(execution), None);
+        }
+        let first = gate.choose();
+        let expected = (Execution::Interleaved, 16, PROBE_GROUPS * 16);
+        assert_eq!((first.execution, first.size.get(), first.lookups), expected);
         run(&gate, WARM_UP, 1000, |_| [200, 100]);
         assert_eq!(gate.execution(), Execution::Interleaved);
+        gate.restart(None, Execution::Plain);
+        assert_eq!(gate.choose().execution, Execution::Plain);
+        assert_eq!(gate.size(), GroupSize::DEFAULT);
+    }
+
+    /// Lookups that cost less the more of them take turns, up to `most`.
+    fn run_by_size(gate: &Gate, lookups: usize, call: usize, most: usize) {
+        let mut done = 0;
+        while done < lookups {
+            let choice = gate.choose();
+            let now = choice.lookups.min(call);
+            let each = match choice.execution {
+                Execution::Plain => 1000,
+                Execution::Interleaved => 6400 / choice.size.get().min(most) as u64,
+            };
+            gate.report(choice, now, each * now as u64);
+            done += now;
+        }
+    }
+
+    #[test]
+    fn the_size_is_found_unless_it_is_given() {
+        for (most, found) in [(64, 64), (49, 48), (30, 32), (10, 24)] {
+            let gate = Gate::finding_size();
+            run_by_size(&gate, 50_000, 10_000, most);
+            assert_eq!(gate.size().get(), found, "{most} take turns at most");
+            assert_eq!(gate.execution(), Execution::Interleaved);
+        }
+        let gate = Gate::new(GroupSize::DEFAULT);
+        run_by_size(&gate, 50_000, 10_000, 64);
+        assert_eq!(gate.size(), GroupSize::DEFAULT);
+    }
+
+    #[test]
+    fn a_few_lookups_at_a_time_say_nothing_about_the_size() {
+        let gate = Gate::finding_size();
+        run_by_size(&gate, 100_000, STRETCH - 1, 64);
+        assert_eq!(gate.size(), GroupSize::DEFAULT);
+        assert_eq!(gate.choose().size, GroupSize::DEFAULT);
     }
 }

@@ -58,7 +58,7 @@ where
     let mut total = GroupReport::default();
     loop {
         let choice = gate.choose();
-        let (size, most) = (gate.size(), choice.lookups);
+        let (size, most) = (choice.size, choice.lookups);
         let report;
         let start = ticks();
         match choice.execution {

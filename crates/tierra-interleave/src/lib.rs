@@ -76,6 +76,7 @@ mod load;
 mod load_all;
 mod lookups;
 mod mode;
+mod size_search;
 mod walk;
 
 pub use chain::{Chain, Map, Then};

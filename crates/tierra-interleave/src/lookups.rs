@@ -106,6 +106,7 @@ impl core::error::Error for ParseSchedulingError {}
 #[derive(Clone, Debug, Default)]
 pub struct Lookups {
     scheduling: Scheduling,
+    size: Option<GroupSize>,
     report: GroupReport,
 }
 
@@ -114,7 +115,16 @@ impl Lookups {
     pub fn new(scheduling: impl Into<Scheduling>) -> Self {
         Lookups {
             scheduling: scheduling.into(),
+            size: None,
             report: GroupReport::default(),
+        }
+    }
+
+    /// The same in groups of `size`, whatever their gates would take.
+    pub fn in_groups_of(self, size: GroupSize) -> Self {
+        Lookups {
+            size: Some(size),
+            ..self
         }
     }
 
@@ -138,20 +148,22 @@ impl Lookups {
         mut stretch: impl FnMut(Execution, GroupSize, Range<usize>) -> GroupReport,
     ) {
         // Called in one place, so that all schedulings run the same code.
-        let (size, mut at) = (gate.size(), 0);
+        let mut at = 0;
         while at < count {
             let rest = |execution| Choice {
                 execution,
+                size: gate.size(),
                 lookups: count - at,
             };
-            let (choice, is_gated) = match self.scheduling {
+            let (mut choice, is_gated) = match self.scheduling {
                 Scheduling::Fixed(execution) => (rest(execution), false),
                 Scheduling::Auto if count < FEW => (rest(Execution::Plain), false),
                 Scheduling::Auto => (gate.choose(), true),
             };
+            choice.size = self.size.unwrap_or(choice.size);
             let end = count.min(at.saturating_add(choice.lookups));
             let start = is_gated.then(ticks);
-            self.report += stretch(choice.execution, size, at..end);
+            self.report += stretch(choice.execution, choice.size, at..end);
             if let Some(start) = start {
                 gate.report(choice, end - at, ticks().saturating_sub(start));
             }
@@ -200,6 +212,22 @@ mod tests {
         assert_eq!(ranges(Scheduling::Auto, FEW - 1).1, [Execution::Plain]);
         for execution in Execution::ALL {
             assert_eq!(ranges(execution.into(), 10_000).1, [execution]);
+        }
+    }
+
+    #[test]
+    fn a_size_can_be_asked_for() {
+        let size = GroupSize::new(7).unwrap();
+        for scheduling in [Scheduling::Auto, Execution::Interleaved.into()] {
+            let mut lookups = Lookups::new(scheduling).in_groups_of(size);
+            lookups.run(&Gate::finding_size(), 10_000, |_, asked, part| {
+                assert_eq!(asked, size);
+                GroupReport {
+                    lookups: part.len() as u64,
+                    suspensions: 0,
+                }
+            });
+            assert_eq!(lookups.report().lookups, 10_000);
         }
     }
 

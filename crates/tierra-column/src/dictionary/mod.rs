@@ -26,7 +26,7 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
-use tierra_interleave::{Gate, GroupSize, Lookups};
+use tierra_interleave::{Gate, Lookups};
 use tierra_memory::{collapse, in_mode};
 
 pub use builder::DictionaryBuilder;
@@ -92,7 +92,7 @@ impl Dictionary {
             generation,
             main: Order::ascending(&values, main_len),
             delta: Order::sorting(&values, main_len as u32..values.len() as u32),
-            gate: Arc::new(Gate::new(GroupSize::DEFAULT)),
+            gate: Arc::new(Gate::finding_size()),
             values,
         }
     }

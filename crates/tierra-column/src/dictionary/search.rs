@@ -175,7 +175,7 @@ impl Order {
                 resolve,
             );
         }
-        tree.find_all::<M, _, _>(&strings, wanted, resolve)
+        tree.find_all::<M, _, _>(size, &strings, wanted, resolve)
     }
 
     /// Codes of ordinals between two, both included.

@@ -90,14 +90,16 @@ pub const FETCHED_BYTES: usize = 256;
 ///
 /// ```
 /// use tierra_index::PrefixTree;
-/// use tierra_interleave::{Interleaved, run_plain};
+/// use tierra_interleave::{GroupSize, Interleaved, run_plain};
 ///
 /// let names = ["", "Aachen", "Amsterdam", "Zürich"];
 /// let tree = PrefixTree::new(&names[..]);
 /// assert_eq!(run_plain(|cx| tree.find(cx, &names[..], b"Amsterdam")), Some(2));
 ///
 /// let mut found = Vec::new();
-/// tree.find_all::<Interleaved, _, _>(&names[..], &["Zürich", "Z"], |wanted, rank| found.push((wanted, rank)));
+/// tree.find_all::<Interleaved, _, _>(GroupSize::DEFAULT, &names[..], &["Zürich", "Z"], |wanted, rank| {
+///     found.push((wanted, rank));
+/// });
 /// found.sort();
 /// assert_eq!(found, [(0, Some(3)), (1, None)]);
 /// ```
@@ -173,13 +175,15 @@ impl PrefixTree {
     }
 
     /// The ranks of many strings, as [`find`](Self::find): `found` is called with the index of each and
-    /// its rank, in no particular order. The first layer's tree is gone down in batches.
+    /// its rank, in no particular order. The first layer's tree is gone down in batches; `size` of the
+    /// lookups take turns at what follows.
     ///
     /// # Panics
     ///
     /// As [`find`](Self::find).
     pub fn find_all<M, S, W>(
         &self,
+        size: GroupSize,
         strings: &S,
         wanted: &[W],
         mut found: impl FnMut(usize, Option<usize>),
@@ -206,7 +210,7 @@ impl PrefixTree {
             let positions = &mut positions[..together.len()];
             report.suspensions += searcher.lower_bounds::<M>(&keys, positions).suspensions;
             report += for_each(
-                GroupSize::DEFAULT,
+                size,
                 together.iter().zip(&*positions),
                 |cx: Cx<M>, (wanted, &position)| {
                     self.resolve(cx, strings, wanted.as_ref(), position)
