@@ -4,17 +4,21 @@
 //! slab at a time, finds its rows in all chunks by range filters on packed codes, once to count
 //! and once to place them, and packs the result; slabs know where theirs belong, so they can be
 //! written in any order. Reading a chunk once more per slab costs less than scattering 100 million
-//! rows over memory that no cache holds.
+//! rows over memory that no cache holds; but it makes the time grow with rows times slabs, so that
+//! whoever has many more rows should make several postings of them.
 //!
-//! Besides the output a thread takes 8 bytes for each row of its slab, 12 for each list and what these
-//! take packed: some 100 MB, however large the table; more only where one code has more rows than a
-//! slab.
+//! Codes are not cut, and counted some at a time: where few have many rows a slab is larger. Its
+//! rows are sorted some chunks at a time, and each list is written in as many pieces.
+//!
+//! Besides the output a thread takes 8 bytes for each row that it sorts, 12 for each list and what these
+//! take packed: some 100 MB, however large the table, and whatever its values are.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::layout::{Kind, POSTINGS_CHUNKS_MAX, PostingsLayout, ROW_BITS};
+use super::threads::{Results, on_threads};
 use crate::bits::{Mask, packed_bytes};
 use crate::chunk::block_data::Payload;
 use crate::chunk::{Chunk, Scratch};
@@ -50,6 +54,14 @@ pub enum PostingsError {
         /// The first code of the slab.
         first: u64,
     },
+    /// The system refuses threads.
+    #[error(
+        "no thread could be started: {why}; end other programs, or raise the limit of processes"
+    )]
+    Thread {
+        /// The system's words.
+        why: String,
+    },
     /// The caller asked to stop.
     #[error("building was interrupted")]
     Interrupted,
@@ -61,6 +73,8 @@ pub struct PostingsPlan<'c> {
     chunks: Vec<Chunk<'c>>,
     layout: PostingsLayout,
     slabs: Vec<Slab>,
+    /// The most rows that are sorted at once.
+    slab_rows: u64,
     threads: NonZeroUsize,
 }
 
@@ -73,13 +87,38 @@ struct Slab {
     entries: u64,
 }
 
-/// A slab as it is to be stored.
-struct Packed {
-    slab: Slab,
-    /// Of its buckets, whole bytes.
-    directory: Vec<u8>,
-    /// From the run of eight in which its first entry lies.
-    entries: Vec<u8>,
+/// Packed values as they are to be stored.
+struct Piece {
+    of: Section,
+    /// The number of its first value: a multiple of eight.
+    first: u64,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Section {
+    Directory,
+    Entries,
+}
+
+impl Piece {
+    /// Of values from number `first` on. Zeros stand for those before, as far as they share bytes.
+    fn new(of: Section, first: u64, values: &[u64], width: u8) -> Piece {
+        let lead = first % RUN;
+        if lead == 0 {
+            return Piece::led(of, first, values, width);
+        }
+        let mut led = vec![0; lead as usize];
+        led.extend_from_slice(values);
+        Piece::led(of, first - lead, &led, width)
+    }
+
+    /// Of values from number `first` on, a multiple of eight.
+    fn led(of: Section, first: u64, values: &[u64], width: u8) -> Piece {
+        let mut bytes = vec![0; packed_bytes(values.len(), width)];
+        crate::bits::Kernels::best().pack(values, width, &mut bytes);
+        Piece { of, first, bytes }
+    }
 }
 
 impl<'c> PostingsPlan<'c> {
@@ -98,6 +137,17 @@ impl<'c> PostingsPlan<'c> {
         dictionary: &Dictionary,
         threads: NonZeroUsize,
         stop: &AtomicBool,
+    ) -> Result<PostingsPlan<'c>, PostingsError> {
+        Self::with_slabs(chunks, dictionary, threads, stop, SLAB_ROWS)
+    }
+
+    /// With slabs of `slab_rows` rows. What is written does not depend on it.
+    fn with_slabs(
+        chunks: Vec<Chunk<'c>>,
+        dictionary: &Dictionary,
+        threads: NonZeroUsize,
+        stop: &AtomicBool,
+        slab_rows: u64,
     ) -> Result<PostingsPlan<'c>, PostingsError> {
         assert!(
             chunks.len() <= POSTINGS_CHUNKS_MAX,
@@ -123,13 +173,13 @@ impl<'c> PostingsPlan<'c> {
             threads,
             chunks.len(),
             stop,
-            |chunk| {
+            |chunk, results| {
                 let mut counts = vec![0_u32; grains];
                 visit(&chunks[chunk], 0..codes, |code, _| {
                     counts[(code >> grain_bits) as usize] += 1;
                 })
                 .map_err(|source| PostingsError::Chunk { chunk, source })?;
-                Ok(counts)
+                results.send(counts)
             },
             |counts| {
                 for (total, count) in histogram.iter_mut().zip(counts) {
@@ -146,10 +196,11 @@ impl<'c> PostingsPlan<'c> {
             PostingsLayout::new(generation, codes, entries, chunks, last_position, unique)
         };
         let lists = layout(false);
-        let slabs = slabs(&histogram, grain_bits, lists.shift, codes);
+        let slabs = slabs(&histogram, grain_bits, lists.shift, codes, slab_rows);
         let mut plan = PostingsPlan {
             layout: lists,
             slabs,
+            slab_rows,
             threads,
             chunks: Vec::new(),
         };
@@ -180,26 +231,22 @@ impl<'c> PostingsPlan<'c> {
         let data = &mut out[layout.data_offset()..];
         data.fill(0);
         let (directory, entries) = data.split_at_mut(layout.entries_at());
-        let width = usize::from(layout.entry_width());
         on_threads(
             self.threads,
             self.slabs.len(),
             stop,
-            |slab| self.pack(self.slabs[slab]),
-            |packed| {
-                let bucket = packed.slab.first >> layout.shift;
-                let at = packed_bytes(bucket as usize, layout.offset_width);
-                directory[at..at + packed.directory.len()].copy_from_slice(&packed.directory);
-                let first = match layout.kind {
-                    Kind::Lists => packed.slab.first_entry,
-                    Kind::Rows => packed.slab.first,
-                };
-                let at = (first / RUN) as usize * width;
-                join(
-                    &mut entries[at..at + packed.entries.len()],
-                    &packed.entries,
-                    width,
-                );
+            |slab, pieces| self.pack(self.slabs[slab], pieces),
+            |pieces: Vec<Piece>| {
+                for piece in pieces {
+                    let (section, width) = match piece.of {
+                        Section::Directory => (&mut *directory, layout.offset_width),
+                        Section::Entries => (&mut *entries, layout.entry_width()),
+                    };
+                    let run_bytes = usize::from(width);
+                    let at = (piece.first / RUN) as usize * run_bytes;
+                    let place = &mut section[at..at + piece.bytes.len()];
+                    join(place, &piece.bytes, run_bytes);
+                }
             },
         )?;
         self.layout.seal(out);
@@ -209,34 +256,36 @@ impl<'c> PostingsPlan<'c> {
     /// Whether no code comes twice.
     fn is_unique(&self, stop: &AtomicBool) -> Result<bool, PostingsError> {
         let twice = AtomicBool::new(false);
-        let look = |slab: usize| {
+        let look = |slab: usize, results: &Results<'_, ()>| {
             let slab = self.slabs[slab];
             let mut seen = vec![0_u64; (slab.end - slab.first).div_ceil(64) as usize];
-            self.rows_of(slab, &twice, |code, _| {
+            self.rows_of(slab, 0..self.chunks.len(), &twice, |code, _| {
                 let word = &mut seen[(code / 64) as usize];
                 if *word >> (code % 64) & 1 == 1 {
                     twice.store(true, Ordering::Relaxed);
                 }
                 *word |= 1 << (code % 64);
-            })
+            })?;
+            results.send(())
         };
         on_threads(self.threads, self.slabs.len(), stop, look, |()| {})?;
         Ok(!twice.into_inner())
     }
 
-    /// Calls `each` with every row of a slab: its code, counted from the slab's first, and its
-    /// position. Ascending within a code. Chunks are left out once `enough` is set.
+    /// Calls `each` with every row that a slab has in some chunks: its code, counted from the slab's
+    /// first, and its position. Ascending within a code. Chunks are left out once `enough` is set.
     fn rows_of(
         &self,
         slab: Slab,
+        chunks: Range<usize>,
         enough: &AtomicBool,
         mut each: impl FnMut(u64, u64),
     ) -> Result<(), PostingsError> {
-        for (at, chunk) in self.chunks.iter().enumerate() {
+        for at in chunks {
             if enough.load(Ordering::Relaxed) {
                 break;
             }
-            visit(chunk, slab.first..slab.end, |code, row| {
+            visit(&self.chunks[at], slab.first..slab.end, |code, row| {
                 each(code - slab.first, position(at, row));
             })
             .map_err(|source| PostingsError::Chunk { chunk: at, source })?;
@@ -244,83 +293,157 @@ impl<'c> PostingsPlan<'c> {
         Ok(())
     }
 
-    fn pack(&self, slab: Slab) -> Result<Packed, PostingsError> {
+    fn pack(&self, slab: Slab, pieces: &Results<'_, Vec<Piece>>) -> Result<(), PostingsError> {
         match self.layout.kind {
-            Kind::Lists => self.pack_lists(slab),
-            Kind::Rows => self.pack_rows(slab),
+            Kind::Lists => self.pack_lists(slab, pieces),
+            Kind::Rows => self.pack_rows(slab, pieces),
         }
     }
 
-    fn pack_rows(&self, slab: Slab) -> Result<Packed, PostingsError> {
+    fn pack_rows(&self, slab: Slab, pieces: &Results<'_, Vec<Piece>>) -> Result<(), PostingsError> {
         let mut slots = vec![0_u64; (slab.end - slab.first) as usize];
         let mut rows = 0;
-        self.rows_of(slab, &AtomicBool::new(false), |code, position| {
+        let go_on = AtomicBool::new(false);
+        self.rows_of(slab, 0..self.chunks.len(), &go_on, |code, position| {
             slots[code as usize] = position + 1;
             rows += 1;
         })?;
         if rows != slab.entries {
-            return Err(PostingsError::Contradiction { first: slab.first });
+            return Err(slab.contradiction());
         }
-        Ok(Packed {
-            slab,
-            directory: Vec::new(),
-            entries: packed(&slots, self.layout.entry_width()),
-        })
+        let width = self.layout.entry_width();
+        pieces.send(vec![Piece::new(
+            Section::Entries,
+            slab.first,
+            &slots,
+            width,
+        )])
     }
 
-    fn pack_lists(&self, slab: Slab) -> Result<Packed, PostingsError> {
-        let PostingsLayout {
-            shift,
-            offset_width,
-            position_width,
-            ..
-        } = self.layout;
-        let contradiction = || PostingsError::Contradiction { first: slab.first };
-        let go_on = AtomicBool::new(false);
-        let buckets = (slab.end - slab.first).div_ceil(1 << shift) as usize;
-        // First how many rows each bucket has, then where its next one goes.
-        let mut places = vec![0_u32; buckets];
-        self.rows_of(slab, &go_on, |code, _| {
-            places[(code >> shift) as usize] += 1
+    fn pack_lists(
+        &self,
+        slab: Slab,
+        pieces: &Results<'_, Vec<Piece>>,
+    ) -> Result<(), PostingsError> {
+        let layout = &self.layout;
+        let all = 0..self.chunks.len();
+        let counts = self.count(slab, all.clone())?;
+        // Of each bucket: where its first entry goes, and then its next one.
+        let mut places = Vec::with_capacity(counts.len() + 1);
+        let mut next = slab.first_entry;
+        for rows in &counts {
+            places.push(next);
+            next += u64::from(*rows);
+        }
+        if next != slab.end_entry() {
+            return Err(slab.contradiction());
+        }
+        if slab.end == layout.codes {
+            places.push(layout.entries);
+        }
+        let (bucket, width) = (slab.first >> layout.shift, layout.offset_width);
+        pieces.send(vec![Piece::new(Section::Directory, bucket, &places, width)])?;
+        let width = layout.entry_width();
+        if slab.entries <= self.slab_rows {
+            let lead = slab.first_entry % RUN;
+            let sorted = self.sorted(slab, all, &counts, lead)?;
+            let first = slab.first_entry - lead;
+            return pieces.send(vec![Piece::led(Section::Entries, first, &sorted, width)]);
+        }
+        drop(counts);
+        for chunks in self.groups() {
+            let counts = self.count(slab, chunks.clone())?;
+            let sorted = self.sorted(slab, chunks, &counts, 0)?;
+            let (mut lists, mut rest) = (Vec::new(), &sorted[..]);
+            for (next, rows) in places.iter_mut().zip(&counts) {
+                let (list, others) = rest.split_at(*rows as usize);
+                rest = others;
+                if list.is_empty() {
+                    continue;
+                }
+                lists.push(Piece::new(Section::Entries, *next, list, width));
+                *next += u64::from(*rows);
+                // Read twice, a chunk that is not damaged says the same twice.
+                if *next > slab.end_entry() {
+                    return Err(slab.contradiction());
+                }
+            }
+            pieces.send(lists)?;
+        }
+        Ok(())
+    }
+
+    /// How many rows each of a slab's buckets has in some chunks.
+    fn count(&self, slab: Slab, chunks: Range<usize>) -> Result<Vec<u32>, PostingsError> {
+        let shift = self.layout.shift;
+        let mut counts = vec![0_u32; (slab.end - slab.first).div_ceil(1 << shift) as usize];
+        self.rows_of(slab, chunks, &AtomicBool::new(false), |code, _| {
+            counts[(code >> shift) as usize] += 1;
         })?;
-        let lead = slab.first_entry % RUN;
-        let mut directory = Vec::with_capacity(buckets + 1);
-        let mut next = lead;
-        for place in &mut places {
-            directory.push(slab.first_entry - lead + next);
-            let rows = std::mem::replace(place, next as u32);
-            next += u64::from(rows);
+        Ok(counts)
+    }
+
+    /// The entries that a slab has in some chunks, by bucket, each of which has as many as `counts`
+    /// says; behind `lead` zeros.
+    fn sorted(
+        &self,
+        slab: Slab,
+        chunks: Range<usize>,
+        counts: &[u32],
+        lead: u64,
+    ) -> Result<Vec<u64>, PostingsError> {
+        let (shift, position_width) = (self.layout.shift, self.layout.position_width);
+        let mut next = lead as usize;
+        let mut places = Vec::with_capacity(counts.len());
+        for rows in counts {
+            places.push(next as u32);
+            next += *rows as usize;
         }
-        if next != lead + slab.entries {
-            return Err(contradiction());
-        }
-        if slab.end == self.layout.codes {
-            directory.push(self.layout.entries);
-        }
-        let mut entries = vec![0_u64; next as usize];
+        let mut sorted = vec![0_u64; next];
         let low = (1 << shift) - 1;
         let mut is_lost = false;
-        self.rows_of(slab, &go_on, |code, position| {
+        self.rows_of(slab, chunks, &AtomicBool::new(false), |code, position| {
             let place = &mut places[(code >> shift) as usize];
-            match entries.get_mut(*place as usize) {
+            match sorted.get_mut(*place as usize) {
                 Some(entry) => *entry = (code & low) << position_width | position,
                 None => is_lost = true,
             }
             *place += 1;
         })?;
-        if is_lost {
-            return Err(contradiction());
+        match is_lost {
+            true => Err(slab.contradiction()),
+            false => Ok(sorted),
         }
-        Ok(Packed {
-            slab,
-            directory: packed(&directory, offset_width),
-            entries: packed(&entries, self.layout.entry_width()),
-        })
+    }
+
+    /// Consecutive chunks of at most as many rows as are sorted at once, one at least.
+    fn groups(&self) -> Vec<Range<usize>> {
+        let (mut groups, mut first, mut rows) = (Vec::new(), 0, 0);
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            let more = chunk.rows() as u64;
+            if rows + more > self.slab_rows && at > first {
+                groups.push(first..at);
+                (first, rows) = (at, 0);
+            }
+            rows += more;
+        }
+        groups.push(first..self.chunks.len());
+        groups
+    }
+}
+
+impl Slab {
+    fn end_entry(&self) -> u64 {
+        self.first_entry + self.entries
+    }
+
+    fn contradiction(&self) -> PostingsError {
+        PostingsError::Contradiction { first: self.first }
     }
 }
 
 /// Consecutive slabs that cover all codes. Each begins at a multiple of eight buckets.
-fn slabs(histogram: &[u64], grain_bits: u8, shift: u8, codes: u64) -> Vec<Slab> {
+fn slabs(histogram: &[u64], grain_bits: u8, shift: u8, codes: u64, slab_rows: u64) -> Vec<Slab> {
     // Fewer rows than that have one slab.
     let cuts = shift + RUN.trailing_zeros() as u8 <= grain_bits;
     let mut slabs = Vec::new();
@@ -333,7 +456,7 @@ fn slabs(histogram: &[u64], grain_bits: u8, shift: u8, codes: u64) -> Vec<Slab> 
     for (grain, rows) in histogram.iter().enumerate() {
         let first = (grain as u64) << grain_bits;
         let lists = (first - slab.first) >> shift;
-        if cuts && (slab.entries + rows > SLAB_ROWS || lists >= SLAB_ROWS) && first > slab.first {
+        if cuts && (slab.entries + rows > slab_rows || lists >= slab_rows) && first > slab.first {
             slabs.push(Slab { end: first, ..slab });
             slab = Slab {
                 first,
@@ -351,12 +474,6 @@ fn slabs(histogram: &[u64], grain_bits: u8, shift: u8, codes: u64) -> Vec<Slab> 
 #[inline]
 fn position(chunk: usize, row: u32) -> u64 {
     (chunk as u64) << ROW_BITS | u64::from(row)
-}
-
-fn packed(values: &[u64], width: u8) -> Vec<u8> {
-    let mut out = vec![0; packed_bytes(values.len(), width)];
-    crate::bits::Kernels::best().pack(values, width, &mut out);
-    out
 }
 
 /// Stores bytes of which the first and the last run may be shared with others.
@@ -406,45 +523,60 @@ fn visit(
     Ok(())
 }
 
-/// Runs `tasks` tasks on some threads and hands each result to `each`, on this thread.
-fn on_threads<T: Send>(
-    threads: NonZeroUsize,
-    tasks: usize,
-    stop: &AtomicBool,
-    run: impl Fn(usize) -> Result<T, PostingsError> + Sync,
-    mut each: impl FnMut(T),
-) -> Result<(), PostingsError> {
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    // As many results wait as there are threads: no more memory than that.
-    let (results, arriving) = sync_channel(threads.get());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.get().min(tasks) {
-            let (results, next, failed, run) = (results.clone(), &next, &failed, &run);
-            scope.spawn(move || {
-                while !failed.load(Ordering::Relaxed) {
-                    let task = next.fetch_add(1, Ordering::Relaxed);
-                    if task >= tasks {
-                        break;
-                    }
-                    let result = match stop.load(Ordering::Relaxed) {
-                        true => Err(PostingsError::Interrupted),
-                        false => run(task),
-                    };
-                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    // The receiver outlives the threads.
-                    let _ = results.send(result);
-                }
-            });
-        }
-        drop(results);
-        let mut outcome = Ok(());
-        for result in &arriving {
-            match result {
-                Ok(result) if outcome.is_ok() => each(result),
-                Ok(_) => {}
-                Err(error) => outcome = Err(error),
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int32Array};
+
+    use super::*;
+    use crate::chunk::ChunkPlan;
+    use crate::dictionary::DictionaryBuilder;
+    use crate::encoding::Encoding;
+    use crate::logical_type::LogicalType;
+
+    const TY: LogicalType = LogicalType::Integer;
+
+    fn written(chunks: &[Vec<u8>], dictionary: &Dictionary, slab_rows: u64) -> Vec<u8> {
+        let chunks = chunks.iter().map(|bytes| Chunk::open(bytes, TY).unwrap());
+        let (chunks, go_on) = (chunks.collect(), AtomicBool::new(false));
+        let threads = NonZeroUsize::new(2).unwrap();
+        let plan = PostingsPlan::with_slabs(chunks, dictionary, threads, &go_on, slab_rows);
+        let plan = plan.unwrap();
+        let mut bytes = vec![0xa5; plan.len_bytes()];
+        plan.write(&mut bytes, &go_on).unwrap();
+        bytes
+    }
+
+    /// What takes bounded memory is what is written at once, whatever the values.
+    #[test]
+    fn slabs_that_are_sorted_in_pieces_become_the_same_bytes() {
+        // One value, few values, one of many values in most rows, many values; and NULLs.
+        let columns: [fn(i32) -> i32; 4] = [
+            |_| 7,
+            |row| row * 31 % 50,
+            |row| if row % 10 == 0 { row % 9000 } else { 4321 },
+            |row| row * 7919 % 10_007,
+        ];
+        for (at, value) in columns.into_iter().enumerate() {
+            let mut builder = DictionaryBuilder::new(TY, 1);
+            let chunk = |first: i32| {
+                let rows = first..first + 1000 + first % 999;
+                let values = rows.map(|row| (row % 13 != 5).then(|| value(row)));
+                let values: ArrayRef = Arc::new(values.collect::<Int32Array>());
+                let encoding = Some(Encoding::Dictionary);
+                let plan = ChunkPlan::new(TY, &[values], encoding, Some(&mut builder)).unwrap();
+                let mut bytes = vec![0; plan.len_bytes()];
+                plan.write(&mut bytes);
+                bytes
+            };
+            let chunks: Vec<_> = (0..20).map(|at| at * 2000).map(chunk).collect();
+            let dictionary = builder.finish();
+            let expected = written(&chunks, &dictionary, SLAB_ROWS);
+            for slab_rows in [1, 700, 5000, 20_000] {
+                let found = written(&chunks, &dictionary, slab_rows);
+                assert!(found == expected, "column {at}, slabs of {slab_rows} rows");
             }
         }
-        outcome
-    })
+    }
 }

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Directory and entries are packed codes (`bits`), each begins on a line. The shift is the smallest
-//! with which there are no more buckets than entries: few rows against a large dictionary take
+//! with which there is at most one bucket more than there are entries: few rows against a large dictionary take
 //! space for few rows. Rows are kept by code where no code comes twice and most codes come once.
 //!
 //! Invariant: after [`PostingsLayout::read`] everything lies inside the bytes. Nothing about the

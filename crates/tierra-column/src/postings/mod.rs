@@ -38,6 +38,7 @@
 
 mod build;
 mod layout;
+mod threads;
 
 use std::ops::Range;
 
@@ -174,6 +175,11 @@ impl<'a> Postings<'a> {
         self.layout.chunks as usize
     }
 
+    /// Codes that can be listed: those that the dictionary had.
+    pub fn codes(&self) -> u64 {
+        self.layout.codes
+    }
+
     /// Rows that are listed: all but NULLs.
     pub fn entries(&self) -> u64 {
         self.layout.entries
@@ -184,6 +190,15 @@ impl<'a> Postings<'a> {
         self.layout.pages()
     }
 
+    /// A page, where it lies: what checking it is about to read in order.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    pub fn page(&self, page: usize) -> &'a [u8] {
+        let bytes = &self.data[page * PAGE_BYTES..];
+        &bytes[..bytes.len().min(PAGE_BYTES)]
+    }
+
     /// Checks a page's checksum.
     ///
     /// # Errors
@@ -192,8 +207,7 @@ impl<'a> Postings<'a> {
     /// # Panics
     /// If there is no such page.
     pub fn verify_page(&self, page: usize) -> Result<(), FormatError> {
-        let bytes = &self.data[page * PAGE_BYTES..];
-        let bytes = &bytes[..bytes.len().min(PAGE_BYTES)];
+        let bytes = self.page(page);
         let stored = read_u32(self.checksums, page * 4);
         FormatError::check_crc("a page of an inverted index", bytes, stored)
     }

@@ -93,10 +93,12 @@ impl Writer {
                 segments[chunk].damaged(spec, column, 0, source).into()
             }
             PostingsError::Interrupted => StorageError::Closed,
-            PostingsError::Contradiction { .. } => StorageError::Index {
-                column: spec.columns[column].name.clone(),
-                source: error,
-            },
+            PostingsError::Contradiction { .. } | PostingsError::Thread { .. } => {
+                StorageError::Index {
+                    column: spec.columns[column].name.clone(),
+                    source: error,
+                }
+            }
         };
         let chunks = segments.iter().map(|segment| *segment.chunk(column));
         let threads = self.storage.threads;
