@@ -152,6 +152,7 @@ impl Database {
             table.ask_for_indexes();
             table.ask_for_near_copies(current.segments.iter().map(|segment| segment.id()));
         }
+        tables.iter().for_each(|table| table.ask_for_index_copies());
         let catalog = Arc::new(Catalog::new(tables));
         let writer = Writer::new(storage.clone(), catalog.clone(), published, logs);
         let thread = std::thread::Builder::new().name("tierra-writer".to_owned());

@@ -336,16 +336,6 @@ pub enum ScanError {
         /// What is wrong.
         source: FormatError,
     },
-    /// A part of a column's index holds other bytes than those that were written.
-    #[error("table {table:?}, the index of column {column:?}: {source}")]
-    Index {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-        /// What is wrong.
-        source: FormatError,
-    },
     /// A filter that the column cannot evaluate.
     #[error("table {table:?}, column {column:?}: {source}")]
     Filter {

@@ -15,9 +15,10 @@ use tierra_memory::{Extent, Pool};
 use crate::error::{DamageError, OpenError};
 use crate::inverted::InvertedPart;
 use crate::key::KeyIndexCell;
-use crate::manifest::{DictionaryEntry, Manifest, Place, TableEntry};
+use crate::manifest::{DictionaryEntry, Manifest, PartEntry, Place, TableEntry};
 use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::space::{OwnedExtent, Owner};
+use crate::spec::TableSpec;
 use crate::tail::{self, LogError, Tail, TailLog};
 use crate::version::TableVersion;
 use crate::writer::Published;
@@ -44,11 +45,12 @@ pub(crate) fn read_manifest(dir: &Path, pool: &Arc<Pool>) -> Result<Published, O
         });
     }
     let manifest = Manifest::decode(pool.bytes(root));
-    let manifest = manifest.map_err(|source| OpenError::Manifest {
+    let mut manifest = manifest.map_err(|source| OpenError::Manifest {
         dir: dir.to_owned(),
         source,
     })?;
-    for table in &manifest.tables {
+    for table in &mut manifest.tables {
+        forget_lost_parts(pool, table);
         check_owners(pool, table).map_err(|source| OpenError::Table {
             dir: dir.to_owned(),
             table: table.spec.name.clone(),
@@ -74,25 +76,51 @@ fn check_owners(pool: &Pool, table: &TableEntry) -> Result<(), DamageError> {
     let images = table.dictionaries.iter().flatten();
     let images =
         images.flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
-    let parts = table.parts.iter().map(|part| &part.extent);
     let expected = segments.map(|extent| (extent, Owner::Segment(table.id)));
     let expected = expected.chain(logs.map(|extent| (extent, Owner::Log(table.id))));
-    let expected = expected.chain(parts.map(|extent| (extent, Owner::Index(table.id))));
     let expected = expected.chain(images.map(|image| (&image.extent, Owner::Dictionary(table.id))));
     for (extent, owner) in expected {
-        let (found, expected) = (pool.check_extent(*extent)?, owner.tag());
-        if found != expected {
-            return Err(DamageError::Owner {
-                offset: extent.offset,
-                expected,
-                found,
-            });
-        }
+        check_owner(pool, *extent, owner)?;
     }
     Ok(())
 }
 
-/// All tables of the manifest. `size` of the look-ups into an index take turns.
+fn check_owner(pool: &Pool, extent: Extent, owner: Owner) -> Result<(), DamageError> {
+    let (found, expected) = (pool.check_extent(extent)?, owner.tag());
+    if found != expected {
+        return Err(DamageError::Owner {
+            offset: extent.offset,
+            expected,
+            found,
+        });
+    }
+    Ok(())
+}
+
+/// Parts of indexes whose extents are something else by now are as good as not there. Their space is
+/// free at once: should the process end before a manifest says so, what was written there is not what
+/// this one names, and they are forgotten again.
+fn forget_lost_parts(pool: &Pool, table: &mut Arc<TableEntry>) {
+    let table = Arc::make_mut(table);
+    let (spec, owner) = (table.spec.clone(), Owner::Index(table.id));
+    table.parts.retain(|part| {
+        let checked = check_owner(pool, part.extent, owner);
+        let lost = checked.inspect_err(|error| warn_of_part(&spec, part, error));
+        lost.is_ok()
+    });
+}
+
+fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Display) {
+    let column = &spec.columns[part.column as usize].name;
+    tracing::warn!(
+        table = spec.name,
+        column,
+        %error,
+        "a part of an index is damaged: it is built again"
+    );
+}
+
+/// All tables of the manifest. Look-ups in inverted indexes take turns in groups of `size`.
 pub(crate) fn read_tables(
     dir: &Path,
     pool: &Arc<Pool>,
@@ -125,14 +153,16 @@ fn read_table(
         segments.push(Segment::open(segment.clone(), extents, &entry.spec)?);
     }
     let dictionaries = read_dictionaries(pool, entry)?;
-    let parts = entry.parts.iter().map(|part| {
-        let opened = InvertedPart::open(part.clone(), published.extent(part.extent), size);
-        opened.map_err(|source| DamageError::Index {
-            column: entry.spec.columns[part.column as usize].name.clone(),
-            source,
-        })
+    // A part can be built again: without it its rows are scanned. The writer names others instead.
+    let parts = entry.parts.iter().filter_map(|part| {
+        let extent = published.extent(part.extent);
+        let dictionary = dictionaries[part.column as usize].as_deref();
+        let opened = InvertedPart::open(part.clone(), extent, size, &segments, dictionary);
+        opened
+            .inspect_err(|error| warn_of_part(&entry.spec, part, error))
+            .ok()
     });
-    let indexes = parts.collect::<Result<Vec<_>, _>>()?;
+    let indexes: Vec<_> = parts.collect();
     let (tail, log) = read_tail(pool, entry)?;
     let version = TableVersion {
         segments: segments.into(),

@@ -120,8 +120,9 @@ impl Snapshot {
     /// # Panics
     /// If there is no such column.
     pub fn indexed_rows(&self, column: usize) -> u64 {
+        let covers = |part: &Arc<InvertedPart>, id| part.covers(id) && !part.is_given_up();
         let is_covered =
-            |segment: &&Arc<Segment>| self.parts(column).any(|part| part.covers(segment.id()));
+            |segment: &&Arc<Segment>| self.parts(column).any(|part| covers(part, segment.id()));
         let covered = self.segments().iter().filter(is_covered);
         covered.map(|segment| segment.rows() as u64).sum()
     }

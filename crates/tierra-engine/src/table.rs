@@ -211,6 +211,16 @@ impl Table {
         }
     }
 
+    /// Has the writer copy indexes near. Asked for after the segments' near copies: a column that
+    /// wishes for one comes first.
+    pub(crate) fn ask_for_index_copies(self: &Arc<Self>) {
+        if self.spec.indexed_columns().next().is_some() {
+            self.storage.send(Request::CopyIndexesNear {
+                table: self.clone(),
+            });
+        }
+    }
+
     /// Has the writer copy these segments near, one by one, as long as the budget lasts.
     pub(crate) fn ask_for_near_copies(self: &Arc<Self>, segments: impl IntoIterator<Item = u32>) {
         for segment in segments {

@@ -105,13 +105,28 @@ impl CodeFilter {
         self.matches_null
     }
 
+    /// How many codes pass. Reads a bit per value of the dictionary where they are many.
+    pub fn count(&self) -> u64 {
+        match &self.passing {
+            Passing::Stretches(stretches) => {
+                stretches.iter().map(|(low, high)| high - low + 1).sum()
+            }
+            Passing::Scattered(scattered) => match &scattered.listed {
+                Some(listed) => listed.len() as u64,
+                None => {
+                    let words = scattered.bitmap().iter();
+                    words.map(|word| u64::from(word.count_ones())).sum()
+                }
+            },
+        }
+    }
+
     /// The codes that pass, ascending, if they are `most` at most.
     pub fn codes(&self, most: usize) -> Option<Cow<'_, [u32]>> {
         match &self.passing {
             Passing::Stretches(stretches) => {
-                let count: u64 = stretches.iter().map(|(low, high)| high - low + 1).sum();
                 let codes = || stretches.iter().flat_map(|&(low, high)| low..=high);
-                (count <= most as u64).then(|| codes().map(|code| code as u32).collect())
+                (self.count() <= most as u64).then(|| codes().map(|code| code as u32).collect())
             }
             Passing::Scattered(scattered) => scattered.codes(most),
         }
@@ -267,6 +282,7 @@ mod tests {
             for filter in [listed, bits] {
                 assert_eq!(filter.codes(codes.len()).as_deref(), Some(&codes[..]));
                 assert_eq!(filter.codes(values).as_deref(), Some(&codes[..]));
+                assert_eq!(filter.count(), codes.len() as u64);
                 if !codes.is_empty() {
                     assert_eq!(filter.codes(codes.len() - 1), None, "{codes:?}");
                 }

@@ -169,6 +169,17 @@ impl<'a> Chunk<'a> {
         &self.block_and_beyond(&entry)[..entry.len_bytes as usize]
     }
 
+    /// Least and greatest code of block `block`, as the chunk's directory tells: nothing of the block is
+    /// read. `None` where all rows are NULL, or the chunk holds no codes.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn block_codes(&self, block: usize) -> Option<(u64, u64)> {
+        let entry = self.entry(block);
+        (self.encoding() == Encoding::Dictionary && entry.min <= entry.max)
+            .then_some((entry.min, entry.max))
+    }
+
     /// Checks the block's checksum.
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 //! hundred segments would be a million look-ups. It consists of *parts*, immutable as everything on
 //! far memory, each with the postings of some segments in one generation of the column's
 //! dictionary ([`part`]). The writer makes them in the background (`writer/index.rs`), joins small
-//! ones so that their number stays logarithmic, and makes them anew after a dictionary merge.
+//! ones so that their number stays logarithmic, and makes them anew after a dictionary merge, or where
+//! one is damaged.
 //!
 //! Invariant: a part lists all rows of its segments or none; rows that no part covers are scanned, so
 //! an answer never depends on which parts there are.

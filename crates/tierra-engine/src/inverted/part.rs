@@ -1,18 +1,21 @@
 //! One part of an inverted index: an extent with postings, far or copied near.
 //!
 //! Invariant: no byte of a page is used before its checksum held, once; a part written by this
-//! process, or copied near, is known to be whole.
+//! process, or copied near, is known to be whole. One that turns out to be damaged is given up: nobody
+//! asks it again, and the writer builds another one in its place.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tierra_column::{FormatError, Listed, Position, Postings, PostingsLayout, Stretch};
+use tierra_column::{Dictionary, FormatError, Listed, Position, Postings, PostingsLayout, Stretch};
 use tierra_interleave::{Cx, Gate, GroupSize, Lookups, for_each};
+use tierra_memory::emulation::begin_read;
 use tierra_memory::{Budget, in_mode};
 
 use crate::manifest::PartEntry;
 use crate::near::{self, CopyAt, NearCopy};
+use crate::segment::Segment;
 use crate::space::OwnedExtent;
 
 /// A part as it was opened or written.
@@ -24,6 +27,7 @@ pub(crate) struct InvertedPart {
     layout: PostingsLayout,
     /// A bit per page whose checksum held; `None` once all did.
     verified: Option<Box<[AtomicU64]>>,
+    damaged: AtomicBool,
     size: GroupSize,
     /// Of finding lists, and of reading them: where the two lie may differ in how near it is.
     list_gate: Gate,
@@ -46,13 +50,17 @@ impl PartRows {
 }
 
 impl InvertedPart {
-    /// Opens a part that another process wrote. `size` of its look-ups take turns.
+    /// Opens a part that another process wrote, for a table with these segments and this dictionary of
+    /// the column. Its look-ups take turns in groups of `size`.
     pub(crate) fn open(
         entry: Arc<PartEntry>,
         extent: Arc<OwnedExtent>,
         size: GroupSize,
+        segments: &[Arc<Segment>],
+        dictionary: Option<&Dictionary>,
     ) -> Result<Arc<Self>, FormatError> {
         let mut part = Self::checked(entry, extent, size)?;
+        part.compare(segments, dictionary)?;
         let words = part.postings().pages().div_ceil(64);
         part.verified = Some((0..words).map(|_| AtomicU64::new(0)).collect());
         Ok(Arc::new(part))
@@ -87,10 +95,43 @@ impl InvertedPart {
             extent,
             near: None,
             verified: None,
+            damaged: AtomicBool::new(false),
             size,
             list_gate: Gate::new(size),
             stretch_gate: Gate::new(size),
         })
+    }
+
+    /// Whether it can be what was built of the segments that it covers: it lists each of their values,
+    /// and no code that the dictionary does not have. Reads no page.
+    fn compare(
+        &self,
+        segments: &[Arc<Segment>],
+        dictionary: Option<&Dictionary>,
+    ) -> Result<(), FormatError> {
+        let mut values = 0;
+        for id in &self.entry.segments {
+            let at = segments.binary_search_by_key(id, |segment| segment.id());
+            let at = at.map_err(|_| corrupt(format!("segment {id} is not there")))?;
+            let chunk = segments[at].chunk(self.column());
+            values += (chunk.rows() - chunk.null_count()) as u64;
+        }
+        let postings = self.postings();
+        if postings.entries() != values {
+            return Err(corrupt(format!(
+                "it lists {} rows, its segments have {values} with values",
+                postings.entries()
+            )));
+        }
+        let same = dictionary.filter(|known| known.generation() == postings.generation());
+        let known = same.map_or(0, |known| known.len() as u64);
+        if postings.codes() > known {
+            return Err(corrupt(format!(
+                "it lists {} codes, of which the dictionary has {known}",
+                postings.codes()
+            )));
+        }
+        Ok(())
     }
 
     /// The same part with a near copy; `None` where it has one, or the budget has no room. All of it
@@ -111,6 +152,7 @@ impl InvertedPart {
         let copied = Self {
             near: Some((copy, *place)),
             verified: None,
+            damaged: AtomicBool::new(false),
             entry: self.entry.clone(),
             extent: self.extent.clone(),
             layout: self.layout,
@@ -123,6 +165,17 @@ impl InvertedPart {
             (0..postings.pages()).try_for_each(|page| postings.verify_page(page))?;
         }
         Ok(Some(Arc::new(copied)))
+    }
+
+    /// Takes it out of use, because it holds other bytes than those that were written; whether it was
+    /// in use until now.
+    pub(crate) fn give_up(&self) -> bool {
+        !self.damaged.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether it was given up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
     }
 
     pub(crate) fn entry(&self) -> &Arc<PartEntry> {
@@ -217,6 +270,7 @@ impl InvertedPart {
         for page in pages {
             let (word, bit) = (&verified[page / 64], 1 << (page % 64));
             if word.load(Ordering::Relaxed) & bit == 0 {
+                let _reading = begin_read(postings.page(page));
                 postings.verify_page(page)?;
                 word.fetch_or(bit, Ordering::Relaxed);
             }

@@ -1,16 +1,19 @@
 //! The rows that a column's inverted index names for a condition, by morsel of a scan.
 //!
 //! Asked once per scan and condition: how many rows the codes have, by one look-up each; then, if the
-//! index is the cheaper way, which ones. Segments that no part of the index covers are scanned.
+//! index is the cheaper way, which ones. Segments that no part of the index covers are scanned, and so
+//! are all where a part turns out to be damaged: it is given up, and the writer builds another one.
 //!
 //! Invariant: in a covered segment exactly the candidates meet the condition.
+
+use std::cell::LazyCell;
+use std::ops::Range;
 
 use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{CodeFilter, FormatError};
 use tierra_interleave::Lookups;
 
 use super::{MORSEL_BLOCKS, Scan};
-use crate::error::ScanError;
 use crate::inverted::{InvertedPart, PartRows};
 
 /// Rows of a morsel: a candidate's place in it has 16 bits.
@@ -30,6 +33,11 @@ const ROWS_PER_CANDIDATE: u64 = 64;
 /// So few look-ups, and candidates, cost less than any scan.
 const FEW_LOOKUPS: u64 = 4;
 const FEW_CANDIDATES: u64 = 64;
+/// At most so many, however large the table: one thread asks, and the others wait for it.
+const LOOKUPS_MAX: u64 = 1 << 18;
+const CANDIDATES_MAX: u64 = 1 << 22;
+/// Blocks that are looked at to learn how many a scan would read.
+const SAMPLED_BLOCKS: usize = 256;
 
 /// The rows that meet one condition.
 #[derive(Debug)]
@@ -43,52 +51,107 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// Asks the index of `column` for the rows with these codes; `None` where it has none, or
-    /// scanning is cheaper.
+    /// Asks the index of `column` for the rows with these codes; `None` where it has none, or scanning
+    /// is cheaper. `rows_left` is what other conditions' candidates leave.
     pub(super) fn find(
         scan: &Scan,
         column: usize,
         codes: &CodeFilter,
+        rows_left: Option<u64>,
         lookups: &mut Lookups,
-    ) -> Result<Option<Candidates>, ScanError> {
-        let version = scan.snapshot.version();
+    ) -> Option<Candidates> {
         let usable = |part: &&InvertedPart| {
-            part.column() == column && part.entry().generation == codes.generation()
+            let is_of_codes = part.entry().generation == codes.generation();
+            part.column() == column && is_of_codes && !part.is_given_up()
         };
-        let parts = version.indexes.iter().map(|part| &**part);
-        let parts: Vec<&InvertedPart> = parts.filter(usable).collect();
+        let parts = scan.snapshot.version().indexes.iter();
+        let parts: Vec<&InvertedPart> = parts.map(|part| &**part).filter(usable).collect();
         // NULL is in no list.
         if parts.is_empty() || codes.matches_null() {
-            return Ok(None);
+            return None;
         }
-        let damaged = |source| {
-            let spec = scan.snapshot.table().spec();
-            ScanError::Index {
-                table: spec.name.clone(),
-                column: spec.columns[column].name.clone(),
-                source,
+        let found = Self::ask(scan, column, codes, &parts, rows_left, lookups);
+        found.unwrap_or_else(|Damage { part, source }| {
+            if part.give_up() {
+                let table = scan.snapshot.table();
+                let (name, column) = (&table.spec().name, &table.spec().columns[column].name);
+                tracing::warn!(
+                    table = name,
+                    column,
+                    error = %source,
+                    "a part of an index is damaged: rows are scanned until it is built again"
+                );
+                table.ask_for_indexes();
+                table.ask_for_index_copies();
             }
-        };
+            None
+        })
+    }
+
+    fn ask<'p>(
+        scan: &Scan,
+        column: usize,
+        codes: &CodeFilter,
+        parts: &[&'p InvertedPart],
+        rows_left: Option<u64>,
+        lookups: &mut Lookups,
+    ) -> Result<Option<Candidates>, Damage<'p>> {
         let covered = parts.iter().map(|part| Covered::new(scan, part));
-        let covered = covered.collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+        let covered: Vec<Covered> = covered.collect::<Result<_, _>>()?;
         // What was read before the condition became known needs no index.
         let covered_rows: u64 = covered.iter().map(|part| part.rows).sum();
         let rows = (covered_rows as f64 * scan.left()) as u64;
-        let most = (rows / ROWS_PER_LOOKUP / parts.len() as u64).max(FEW_LOOKUPS);
-        let Some(codes) = codes.codes(usize::try_from(most).unwrap_or(usize::MAX)) else {
+        let rows = rows.min(rows_left.unwrap_or(u64::MAX));
+        let lookups_most = |rows: u64| {
+            let most = (rows / ROWS_PER_LOOKUP).min(LOOKUPS_MAX);
+            (most / parts.len() as u64).max(FEW_LOOKUPS)
+        };
+        let most = usize::try_from(lookups_most(rows)).unwrap_or(usize::MAX);
+        let Some(codes) = codes.codes(most) else {
             return Ok(None);
         };
-        let lists = parts.iter().map(|part| part.lists(&codes, lookups));
-        let lists: Vec<PartRows> = lists.collect::<Result<_, _>>().map_err(damaged)?;
-        let most = (rows / ROWS_PER_CANDIDATE).max(FEW_CANDIDATES);
-        if lists.iter().map(PartRows::most).sum::<u64>() > most {
+        // Blocks that minima and maxima rule out cost a scan nothing. Not asked where it cannot matter.
+        let rows_met = LazyCell::new(|| {
+            let share = share_met(scan, column, &covered, &codes);
+            (rows as f64 * share) as u64
+        });
+        let count = codes.len() as u64;
+        if count > FEW_LOOKUPS && count > lookups_most(*rows_met) {
+            return Ok(None);
+        }
+        let list = |part: &&'p InvertedPart| {
+            let rows = part.lists(&codes, lookups);
+            rows.map_err(|source| Damage { part, source })
+        };
+        let lists: Vec<PartRows> = parts.iter().map(list).collect::<Result<_, _>>()?;
+        let count = lists.iter().map(PartRows::most).sum::<u64>();
+        if count > FEW_CANDIDATES
+            && count > (*rows_met / ROWS_PER_CANDIDATE).clamp(FEW_CANDIDATES, CANDIDATES_MAX)
+        {
             return Ok(None);
         }
         let mut found = Found::new(scan);
         for ((part, covered), rows) in parts.iter().zip(&covered).zip(&lists) {
-            found.add(part, covered, rows, lookups).map_err(damaged)?;
+            let added = found.add(part, covered, rows, lookups);
+            added.map_err(|source| Damage { part, source })?;
         }
-        found.by_morsel().map(Some).map_err(damaged)
+        let found = found.by_morsel().map_err(|morsel| {
+            let lists_it = |covered: &Covered| covered.has_morsel(morsel);
+            let at = covered.iter().position(lists_it).unwrap_or(0);
+            Damage {
+                part: parts[at],
+                source: corrupt("it lists a row for two values".to_owned()),
+            }
+        })?;
+        Ok(Some(found))
+    }
+
+    /// What a scan has left to do once these rows are known, as so many rows to test.
+    pub(super) fn rows_left(&self, scan: &Scan) -> u64 {
+        let segments = scan.snapshot.segments().iter().zip(&self.covers);
+        let others = segments.filter(|(_, is_covered)| !**is_covered);
+        let others: u64 = others.map(|(segment, _)| segment.rows() as u64).sum();
+        others + self.places.len() as u64 * ROWS_PER_CANDIDATE
     }
 
     /// Whether the candidates of this segment are known.
@@ -118,6 +181,12 @@ impl Candidates {
     }
 }
 
+/// A part that holds other bytes than those that were written.
+struct Damage<'p> {
+    part: &'p InvertedPart,
+    source: FormatError,
+}
+
 /// The segments of a part, by their number in its postings.
 struct Covered {
     segments: Vec<Segment>,
@@ -132,12 +201,21 @@ struct Segment {
     first_morsel: u32,
 }
 
+impl Segment {
+    fn morsels(self) -> Range<u32> {
+        self.first_morsel..self.first_morsel + self.rows.div_ceil(MORSEL_ROWS)
+    }
+}
+
 impl Covered {
-    fn new(scan: &Scan, part: &InvertedPart) -> Result<Self, FormatError> {
+    fn new<'p>(scan: &Scan, part: &'p InvertedPart) -> Result<Self, Damage<'p>> {
         let all = scan.snapshot.segments();
         let find = |id: &u32| {
             let at = all.binary_search_by_key(id, |segment| segment.id());
-            let at = at.map_err(|_| corrupt(format!("segment {id} is not there")))?;
+            let at = at.map_err(|_| Damage {
+                part,
+                source: corrupt(format!("segment {id} is not there")),
+            })?;
             Ok(Segment {
                 at,
                 rows: all[at].rows() as u32,
@@ -151,6 +229,40 @@ impl Covered {
             segments,
         })
     }
+
+    fn has_morsel(&self, morsel: u32) -> bool {
+        let segments = self.segments.iter();
+        segments
+            .map(|segment| segment.morsels())
+            .any(|morsels| morsels.contains(&morsel))
+    }
+}
+
+/// The part, from 0 to 1, of the covered segments' blocks that minima and maxima do not rule out, about:
+/// some blocks stand for all.
+fn share_met(scan: &Scan, column: usize, covered: &[Covered], codes: &[u32]) -> f64 {
+    let all = scan.snapshot.segments();
+    let segments = covered.iter().flat_map(|part| &part.segments);
+    let blocks: usize = segments.clone().map(|part| all[part.at].blocks()).sum();
+    let samples = blocks.min(SAMPLED_BLOCKS);
+    let mut sampled = (0..samples)
+        .map(|sample| sample * blocks / samples)
+        .peekable();
+    let (mut met, mut first) = (0, 0);
+    for segment in segments {
+        let segment = &all[segment.at];
+        let end = first + segment.blocks();
+        while let Some(block) = sampled.next_if(|block| *block < end) {
+            let Some((min, max)) = segment.chunk(column).block_codes(block - first) else {
+                continue;
+            };
+            let at = codes.partition_point(|code| u64::from(*code) < min);
+            met += usize::from(codes.get(at).is_some_and(|code| u64::from(*code) <= max));
+        }
+        first = end;
+    }
+    // Those between two samples that were not met may be.
+    ((met + 1) as f64 / samples.max(1) as f64).min(1.0)
 }
 
 /// Candidates in the order in which they were found.
@@ -200,8 +312,9 @@ impl Found {
         }
     }
 
-    /// A counting sort: there are about as many morsels as candidates.
-    fn by_morsel(self) -> Result<Candidates, FormatError> {
+    /// A counting sort: there are about as many morsels as candidates. A morsel in which a row comes twice
+    /// is an error.
+    fn by_morsel(self) -> Result<Candidates, u32> {
         let mut starts = self.counts;
         for morsel in 1..starts.len() {
             starts[morsel] += starts[morsel - 1];
@@ -213,11 +326,11 @@ impl Found {
             places[*at as usize] = place;
             *at += 1;
         }
-        for morsel in starts.windows(2) {
-            let places = &mut places[morsel[0] as usize..morsel[1] as usize];
+        for (morsel, bounds) in starts.windows(2).enumerate() {
+            let places = &mut places[bounds[0] as usize..bounds[1] as usize];
             places.sort_unstable();
             if !places.is_sorted_by(|a, b| a < b) {
-                return Err(corrupt("it lists a row for two values".to_owned()));
+                return Err(morsel as u32);
             }
         }
         Ok(Candidates {

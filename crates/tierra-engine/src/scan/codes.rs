@@ -11,7 +11,6 @@ use tierra_column::{CodeFilter, Dictionary, Filter, FilterError};
 use tierra_interleave::Lookups;
 
 use super::candidates::Candidates;
-use crate::error::ScanError;
 
 /// The codes and the candidates of one condition, as soon as somebody has needed them.
 #[derive(Debug, Default)]
@@ -42,19 +41,19 @@ impl SharedCodes {
     /// The rows that an index names, found by the first call.
     pub(super) fn candidates(
         &self,
-        find: impl FnOnce() -> Result<Option<Candidates>, ScanError>,
-    ) -> Result<Option<Arc<Candidates>>, ScanError> {
+        find: impl FnOnce() -> Option<Candidates>,
+    ) -> Option<Arc<Candidates>> {
         // As above.
         let mut candidates = self
             .candidates
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*candidates {
-            return Ok(known.clone());
+            return known.clone();
         }
-        let found = find()?.map(Arc::new);
+        let found = find().map(Arc::new);
         *candidates = Some(found.clone());
-        Ok(found)
+        found
     }
 }
 

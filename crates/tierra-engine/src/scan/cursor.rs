@@ -80,6 +80,11 @@ impl ScanCursor {
         cursor
     }
 
+    /// Whether there are blocks left of the morsel taken last.
+    fn has_block(&self) -> bool {
+        matches!(&self.at, Some(Progress::Blocks { blocks, .. }) if !blocks.is_empty())
+    }
+
     fn settle_needed(&mut self) {
         let filtered = self.conditions.iter().map(|condition| condition.column);
         self.needed = self
@@ -124,7 +129,10 @@ impl ScanCursor {
         if self.conditions.set_more(&scan, more, more_version) {
             self.settle_needed();
         }
-        self.conditions.ask_indexes(&scan)?;
+        // Of the tail, and of nothing, no index tells.
+        if self.has_block() || scan.has_blocks() {
+            self.conditions.ask_indexes(&scan)?;
+        }
         let version = scan.snapshot.version();
         let full = scan.spec.batch_rows.max(1);
         while self.batch.rows < full {

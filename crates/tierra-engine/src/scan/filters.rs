@@ -138,10 +138,16 @@ impl Conditions {
         Some((index, &self.all[index], bound))
     }
 
-    /// Asks the indexes of conditions that are new, one after the other.
+    /// Asks the indexes of conditions that are new, one after the other: first those of the fewest codes,
+    /// and the others only as far as what these leave is worth it.
     pub(super) fn ask_indexes(&mut self, scan: &Scan) -> Result<(), ScanError> {
+        if self.asked == self.all.len() {
+            return Ok(());
+        }
         let version = scan.snapshot.version();
-        for condition in &mut self.all[self.asked..] {
+        let mut new = Vec::new();
+        for index in self.asked..self.all.len() {
+            let condition = &self.all[index];
             let column = condition.column;
             let Some(dictionary) = version.dictionary(column) else {
                 continue;
@@ -150,17 +156,29 @@ impl Conditions {
                 continue;
             }
             let (codes, filter) = (&condition.codes, &condition.filter);
-            let (lookups, index_lookups) = (&mut self.lookups, &mut self.index_lookups);
-            condition.candidates = codes.candidates(|| {
+            let codes = codes.of(filter, dictionary, &mut self.lookups);
+            let codes = codes.map_err(|source| {
                 let spec = scan.snapshot.table().spec();
-                let codes = codes.of(filter, dictionary, lookups);
-                let codes = codes.map_err(|source| ScanError::Filter {
+                ScanError::Filter {
                     table: spec.name.clone(),
                     column: spec.columns[column].name.clone(),
                     source,
-                })?;
-                Candidates::find(scan, column, &codes, index_lookups)
+                }
             })?;
+            new.push((index, codes));
+        }
+        new.sort_by_cached_key(|(_, codes)| codes.count());
+        let known = self.all.iter().filter_map(|old| old.candidates.as_ref());
+        let mut rows_left = known.map(|known| known.rows_left(scan)).min();
+        for (index, codes) in new {
+            let condition = &mut self.all[index];
+            let (column, lookups) = (condition.column, &mut self.index_lookups);
+            let found = condition
+                .codes
+                .candidates(|| Candidates::find(scan, column, &codes, rows_left, lookups));
+            let left = found.as_ref().map(|found| found.rows_left(scan));
+            rows_left = rows_left.into_iter().chain(left).min();
+            condition.candidates = found;
         }
         self.asked = self.all.len();
         Ok(())

@@ -113,7 +113,10 @@ pub struct Scan {
     /// Of conditions that cursors were told of later.
     later: LaterCodes,
     schema: SchemaRef,
+    /// Those of the segments, then those of the tail.
     morsels: Vec<Morsel>,
+    /// How many are of segments.
+    block_morsels: usize,
     /// By segment: its first morsel.
     first_morsels: Vec<usize>,
     next: AtomicUsize,
@@ -157,6 +160,7 @@ impl Scan {
                     }),
             );
         }
+        let block_morsels = morsels.len();
         morsels.extend(
             (0..snapshot.version().tail.batches().len()).map(|batch| Morsel::Tail { batch }),
         );
@@ -168,6 +172,7 @@ impl Scan {
             row_ids,
             schema,
             morsels,
+            block_morsels,
             first_morsels,
             later: LaterCodes::default(),
             next: AtomicUsize::new(0),
@@ -194,6 +199,12 @@ impl Scan {
         // Relaxed: an estimate.
         let taken = self.next.load(Ordering::Relaxed).min(self.morsels.len());
         (self.morsels.len() - taken) as f64 / self.morsels.len().max(1) as f64
+    }
+
+    /// Whether there are blocks that nobody has taken.
+    fn has_blocks(&self) -> bool {
+        // Relaxed: the counter only grows, so that what it denies stays denied.
+        self.next.load(Ordering::Relaxed) < self.block_morsels
     }
 
     /// Takes the next morsel.

@@ -73,6 +73,7 @@ impl Writer {
         }
         table.ask_for_indexes();
         table.ask_for_near_copies(ids);
+        table.ask_for_index_copies();
         Ok(())
     }
 
@@ -126,6 +127,7 @@ impl Writer {
         });
         table.ask_for_indexes();
         table.ask_for_near_copies([id]);
+        table.ask_for_index_copies();
         Ok(())
     }
 

@@ -46,6 +46,7 @@ impl Writer {
         drop(pass);
         // At once: whoever asks to wait from now on waits for the indexes, too.
         self.build_indexes(table);
+        table.ask_for_index_copies();
         if let Err(error) = merged {
             // Nobody waits for it, and nothing is lost: lookups go on through the delta.
             tracing::warn!(table = %table.spec().name, %error, "a dictionary could not be merged");

@@ -11,6 +11,7 @@ mod merge;
 mod near;
 mod publish;
 mod tables;
+mod unbuilt;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
 use crate::tail::{Record, TailLog};
+use unbuilt::Unbuilt;
 
 /// Rows for the tail.
 pub(crate) struct Append {
@@ -78,6 +80,10 @@ pub(crate) enum Request {
         table: Arc<Table>,
         segment: u32,
     },
+    /// Not answered: indexes' near copies, once columns that wish for one have theirs.
+    CopyIndexesNear {
+        table: Arc<Table>,
+    },
     /// Answered when everything asked for before has been done.
     Wait {
         reply: SyncSender<()>,
@@ -95,6 +101,7 @@ pub(crate) struct Writer {
     logs: HashMap<u64, TailLog>,
     /// The manifest's is as large, or smaller while tables are begun.
     next_table_id: u64,
+    unbuilt: Unbuilt,
 }
 
 impl Writer {
@@ -110,6 +117,7 @@ impl Writer {
             catalog,
             published,
             logs,
+            unbuilt: Unbuilt::default(),
         }
     }
 
@@ -145,11 +153,14 @@ impl Writer {
                     let merged = self.merge(&table);
                     // First, so that whoever waits for the answer can load at once.
                     drop(pass);
+                    // Before it is answered: whoever asks to wait then waits for the copies, too.
+                    table.ask_for_index_copies();
                     let _ = reply.send(merged);
                     self.build_indexes(&table);
                 }
                 Request::Index { table } => self.build_indexes(&table),
                 Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
+                Request::CopyIndexesNear { table } => self.copy_indexes_near(&table),
                 Request::Wait { reply } => {
                     let _ = reply.send(());
                 }

@@ -69,6 +69,7 @@ impl Writer {
         table.mark_dropped();
         self.logs.remove(&table.id());
         self.catalog.remove(name);
+        self.unbuilt.retry();
         Ok(())
     }
 

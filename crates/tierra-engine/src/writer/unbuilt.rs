@@ -1,0 +1,83 @@
+//! What could not be indexed, remembered so that a failure is met once and not at every commit.
+//!
+//! Invariant: forgetting costs time, never an answer: rows without an index are scanned.
+
+use std::collections::{HashMap, HashSet};
+
+/// A table, by its id, and a column.
+pub(super) type ColumnId = (u64, usize);
+
+/// Failures of this process.
+#[derive(Debug, Default)]
+pub(super) struct Unbuilt {
+    columns: HashMap<ColumnId, Failure>,
+    /// Segments whose chunks of a column are damaged.
+    segments: HashSet<(ColumnId, u32)>,
+}
+
+/// What a table was like when the index of a column could not be built.
+#[derive(Debug)]
+struct Failure {
+    /// Of the column's dictionary.
+    generation: u64,
+    rows: u64,
+}
+
+impl Unbuilt {
+    /// Notes that building failed.
+    pub(super) fn note(&mut self, column: ColumnId, generation: u64, rows: u64) {
+        self.columns.insert(column, Failure { generation, rows });
+    }
+
+    /// Whether it may succeed now: it has not failed, or there is another generation of the dictionary, or
+    /// a tenth more rows.
+    pub(super) fn is_due(&self, column: ColumnId, generation: u64, rows: u64) -> bool {
+        let is_another = |failed: &Failure| {
+            failed.generation != generation || rows > failed.rows + failed.rows / 10
+        };
+        self.columns.get(&column).is_none_or(is_another)
+    }
+
+    /// Leaves a segment out from now on.
+    pub(super) fn leave_out(&mut self, column: ColumnId, segment: u32) {
+        self.segments.insert((column, segment));
+    }
+
+    /// Whether a segment is left out.
+    pub(super) fn is_left_out(&self, column: ColumnId, segment: u32) -> bool {
+        self.segments.contains(&(column, segment))
+    }
+
+    /// Forgets failures of columns: there may be room again.
+    pub(super) fn retry(&mut self) {
+        self.columns.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_tried_again_with_a_tenth_more_rows_or_other_codes() {
+        let mut unbuilt = Unbuilt::default();
+        assert!(unbuilt.is_due((1, 0), 1, 0));
+        unbuilt.note((1, 0), 3, 1000);
+        for (generation, rows, is_due) in [
+            (3, 1000, false),
+            (3, 1099, false),
+            (3, 1101, true),
+            (4, 1000, true),
+        ] {
+            assert_eq!(
+                unbuilt.is_due((1, 0), generation, rows),
+                is_due,
+                "{rows} rows, generation {generation}"
+            );
+        }
+        assert!(unbuilt.is_due((1, 1), 3, 1000), "another column");
+        assert!(unbuilt.is_due((2, 0), 3, 1000), "another table");
+        unbuilt.retry();
+        assert!(unbuilt.is_due((1, 0), 3, 1000));
+    }
+}
