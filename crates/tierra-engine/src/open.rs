@@ -49,8 +49,9 @@ pub(crate) fn read_manifest(dir: &Path, pool: &Arc<Pool>) -> Result<Published, O
         dir: dir.to_owned(),
         source,
     })?;
+    let mut lost_parts = false;
     for table in &mut manifest.tables {
-        forget_lost_parts(pool, table);
+        lost_parts |= forget_lost_parts(pool, table);
         check_owners(pool, table).map_err(|source| OpenError::Table {
             dir: dir.to_owned(),
             table: table.spec.name.clone(),
@@ -63,11 +64,16 @@ pub(crate) fn read_manifest(dir: &Path, pool: &Arc<Pool>) -> Result<Published, O
         .into_iter()
         .map(|extent| OwnedExtent::published(pool, extent))
         .collect();
-    Ok(Published::new(
-        manifest,
-        Some(OwnedExtent::published(pool, root)),
-        extents,
-    ))
+    let mut published = Published::new(manifest, Some(OwnedExtent::published(pool, root)), extents);
+    if lost_parts {
+        // Their space is free. Another column's part that is written there, and not published before
+        // a power cut, must not be taken for the lost one: so nothing names that any more.
+        let manifest = published.manifest().clone();
+        if let Err(error) = published.publish(pool, manifest, Vec::new()) {
+            tracing::warn!(%error, "a database without damaged parts of indexes could not be published");
+        }
+    }
+    Ok(published)
 }
 
 fn check_owners(pool: &Pool, table: &TableEntry) -> Result<(), DamageError> {
@@ -97,17 +103,18 @@ fn check_owner(pool: &Pool, extent: Extent, owner: Owner) -> Result<(), DamageEr
     Ok(())
 }
 
-/// Parts of indexes whose extents are something else by now are as good as not there. Their space is
-/// free at once: should the process end before a manifest says so, what was written there is not what
-/// this one names, and they are forgotten again.
-fn forget_lost_parts(pool: &Pool, table: &mut Arc<TableEntry>) {
+/// Parts of indexes whose extents are something else by now are as good as not there: takes them out
+/// of the manifest that was read, and says whether there were any.
+fn forget_lost_parts(pool: &Pool, table: &mut Arc<TableEntry>) -> bool {
     let table = Arc::make_mut(table);
     let (spec, owner) = (table.spec.clone(), Owner::Index(table.id));
+    let named = table.parts.len();
     table.parts.retain(|part| {
         let checked = check_owner(pool, part.extent, owner);
         let lost = checked.inspect_err(|error| warn_of_part(&spec, part, error));
         lost.is_ok()
     });
+    table.parts.len() < named
 }
 
 fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Display) {

@@ -51,6 +51,7 @@ fn far_is_slow_near_is_not_and_answers_agree() {
         let mut loader = table.loader();
         loader.push(rows(0..100_000)).unwrap();
         loader.finish().unwrap();
+        database.wait_for_near_copies().unwrap();
         let keys: [ArrayRef; 1] = [Arc::new(Int64Array::from(vec![77]))];
         let found = table
             .snapshot()
