@@ -26,6 +26,7 @@ use tierra_engine::{Snapshot, Table};
 
 use crate::filter::{
     ColumnDomain, ColumnFilters, is_pushable, on_column, single_column, unqualified,
+    with_stored_doubles,
 };
 use crate::keys::{KeyLookup, KeyPredicates, PointExec, key_tuples};
 use crate::late::{RowReader, RowSource};
@@ -74,6 +75,7 @@ impl TierraTable {
         let schema = unqualified(&self.schema)?;
         let mut translated = Predicates::default();
         for predicate in predicates {
+            let predicate = &with_stored_doubles(predicate)?;
             let physical = state.create_physical_expr(predicate.clone(), &schema)?;
             let filter = match single_column(&physical) {
                 Some(column) => {

@@ -12,11 +12,13 @@
 //! ```
 
 mod domain;
+mod doubles;
 mod dynamic;
 mod pushable;
 mod ranges;
 mod translate;
 
+pub(crate) use doubles::with_stored_doubles;
 pub(crate) use dynamic::DynamicFilters;
 pub(crate) use pushable::{is_pushable, unqualified};
 pub(crate) use translate::{ColumnDomain, on_column, single_column, value_of};

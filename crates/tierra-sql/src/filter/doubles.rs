@@ -1,0 +1,45 @@
+//! Doubles in predicates, as tables store them.
+//!
+//! Tables store -0.0 as 0.0 and every NaN as one, and a filter on codes compares with such values. A
+//! predicate that is evaluated on rows compares bits here and there: in long lists, and NaNs everywhere.
+
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::{BinaryExpr, Expr};
+use tierra_engine::canonical_double;
+
+/// `predicate` with the doubles that it compares with as they would be stored, so that it passes on rows
+/// what a filter on codes passes.
+pub(crate) fn with_stored_doubles(predicate: &Expr) -> Result<Expr> {
+    let stored = predicate.clone().transform(|expr| {
+        Ok(match expr {
+            Expr::InList(mut list) => {
+                list.list = list.list.into_iter().map(stored).collect();
+                Transformed::yes(Expr::InList(list))
+            }
+            Expr::Between(mut between) => {
+                between.low = Box::new(stored(*between.low));
+                between.high = Box::new(stored(*between.high));
+                Transformed::yes(Expr::Between(between))
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_comparison_operator() => {
+                let (left, right) = (Box::new(stored(*left)), Box::new(stored(*right)));
+                Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+            }
+            other => Transformed::no(other),
+        })
+    })?;
+    Ok(stored.data)
+}
+
+/// A literal as it would be stored; anything else as it is, for arithmetic tells the zeros apart.
+fn stored(expr: Expr) -> Expr {
+    match expr {
+        Expr::Literal(ScalarValue::Float64(Some(value)), metadata) => {
+            let value = Some(canonical_double(value));
+            Expr::Literal(ScalarValue::Float64(value), metadata)
+        }
+        other => other,
+    }
+}
