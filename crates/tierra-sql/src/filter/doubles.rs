@@ -6,7 +6,7 @@
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
-use datafusion::logical_expr::{BinaryExpr, Expr};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use tierra_engine::canonical_double;
 
 /// `predicate` with the doubles that it compares with as they would be stored, so that it passes on rows
@@ -23,7 +23,7 @@ pub(crate) fn with_stored_doubles(predicate: &Expr) -> Result<Expr> {
                 between.high = Box::new(stored(*between.high));
                 Transformed::yes(Expr::Between(between))
             }
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_comparison_operator() => {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
                 let (left, right) = (Box::new(stored(*left)), Box::new(stored(*right)));
                 Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
             }
@@ -31,6 +31,14 @@ pub(crate) fn with_stored_doubles(predicate: &Expr) -> Result<Expr> {
         })
     })?;
     Ok(stored.data)
+}
+
+fn compares(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(
+        op,
+        Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom
+    )
 }
 
 /// A literal as it would be stored; anything else as it is, for arithmetic tells the zeros apart.
