@@ -125,20 +125,27 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
         let group = &mut *unwinding.0;
 
         let mut task = Context::from_waker(Waker::noop());
-        let mut at = 0;
-        while at < group.size {
-            if at == group.opened {
-                group.lanes[at].write(Lane::vacant());
-                group.opened += 1;
+        // In a variable of its own: a lookup may write anywhere, and the loop would read it again.
+        let mut opened = group.opened;
+        'lanes: for (at, lane) in group.lanes[..group.size].iter_mut().enumerate() {
+            if at == opened {
+                cold_path();
+                lane.write(Lane::vacant());
+                opened += 1;
+                group.opened = opened;
             }
             // SAFETY: the first `opened` lanes are initialised.
-            let lane = unsafe { group.lanes[at].assume_init_mut() };
+            let lane = unsafe { lane.assume_init_mut() };
             loop {
                 if !lane.live {
                     cold_path();
                     // The only place where lookups come from: with a second one the compiler would make
                     // them in a function of its own, and copy them.
                     let Some((tag, lookup)) = feed.next() else {
+                        if at + 1 == opened {
+                            // Nothing to do for this lane, so nothing for those not opened yet.
+                            break 'lanes;
+                        }
                         break;
                     };
                     // SAFETY: the lane is not live.
@@ -155,11 +162,6 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
                 let tag = unsafe { lane.end() };
                 group.busy -= 1;
                 done(tag, output);
-            }
-            at += 1;
-            if !lane.live && at == group.opened {
-                // Nothing to do for this lane, so nothing for those not opened yet.
-                break;
             }
         }
         // Every lookup that is still under way has given way once in this turn.
