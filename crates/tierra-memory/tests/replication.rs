@@ -86,6 +86,52 @@ fn check(image: &Image<'_>, states: &[Vec<u8>]) -> Result<(), String> {
     }
 }
 
+/// Lines of three words, of which the last publishes the others: step `n` is line `n - 1`.
+fn run_lines(copies: usize, method: Method) -> impl FnOnce(&Arc<Pool>, &Recorder) {
+    move |pool, recorder| {
+        let log = |_| pool.allocate(LOG_BYTES, 0).unwrap().finish_log().unwrap();
+        let logs: Vec<Extent> = (0..copies).map(|copy| log(copy).extent()).collect();
+        pool.publish(&finish(pool, &names(&logs))).unwrap();
+        recorder.acknowledge(1);
+        let mut set = open_set(pool, &logs);
+        for number in 1..=WRITES {
+            let at = number % 4 * 64;
+            set.prefetch_line(at);
+            let words = [(8, number), (56, number), (0, number)];
+            set.write_line(&method, at, &words).unwrap();
+            recorder.acknowledge(number + 1);
+        }
+    }
+}
+
+/// Each copy alone: what a line's last word publishes is there.
+fn check_lines(image: &Image<'_>) -> Result<(), String> {
+    let (pool, logs) = simulated::open(image)?;
+    let done = image.acknowledged.saturating_sub(1);
+    for (copy, log) in logs.iter().enumerate() {
+        let bytes = pool.bytes(*log);
+        for (index, line) in bytes.chunks_exact(64).take(4).enumerate() {
+            let word = |at: usize| u64::from_le_bytes(line[at..at + 8].try_into().unwrap());
+            // The last write to this line that was acknowledged; the next may be there, or its beginning.
+            let mut lasts = (1..=done).filter(|number| *number as usize % 4 == index);
+            let last = lasts.next_back().unwrap_or(0);
+            let next = if (done + 1) as usize % 4 == index {
+                done + 1
+            } else {
+                last
+            };
+            let found = [word(0), word(56), word(8)];
+            let is_right = found.is_sorted() && found.iter().all(|w| *w == last || *w == next);
+            if !is_right {
+                return Err(format!(
+                    "copy {copy}, line {index}: {found:?}, not {last} or {next}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn limits(images_per_cut: usize) -> Limits {
     Limits {
         images_per_cut,
@@ -105,6 +151,37 @@ fn every_composition_keeps_every_copy() {
                 assert_kept(&report, &limits);
             }
         }
+    }
+}
+
+#[test]
+fn words_of_a_line_are_there_in_their_order_in_every_copy() {
+    for recorder in RECORDERS {
+        for composition in Composition::all() {
+            let program = run_lines(3, Method::Always(composition));
+            let recorded = Recorded::new(&recorder(), program);
+            let limits = limits(30);
+            assert_kept(&recorded.explore(&limits, check_lines), &limits);
+        }
+    }
+    // The one fence, and the flush of any copy, is needed.
+    let method = Method::Always(Composition {
+        waits: Waits::Once,
+        ..Composition::BASIC
+    });
+    let recorded = Recorded::new(&Recorder::by_line(), run_lines(3, method));
+    let trace = &recorded.trace;
+    let (flushes, fences) = (trace.steps(StepKind::Flush), trace.steps(StepKind::Fence));
+    let of_writes = &fences[fences.len() - WRITES as usize..];
+    let before = fences[fences.len() - WRITES as usize - 1];
+    let left_out = flushes.into_iter().filter(|&flush| flush > before);
+    for step in left_out.chain(of_writes.iter().copied()) {
+        let limits = Limits {
+            violations: 1,
+            ..limits(50)
+        };
+        let report = recorded.explore_trace(&trace.without(step), &limits, check_lines);
+        assert!(!report.violations.is_empty(), "step {step}");
     }
 }
 
@@ -291,6 +368,9 @@ fn what_is_no_replica_set_is_refused() {
         let error = set.write(&method, at, bytes).unwrap_err();
         assert!(matches!(error, ReplicationError::Outside { .. }), "{error}");
     }
+    set.write_line(&method, 0, &[(56, 1)]).unwrap();
+    let error = set.write_line(&method, 64, &[(0, 1)]).unwrap_err();
+    assert!(matches!(error, ReplicationError::Outside { .. }), "{error}");
     set.write(&method, 99, b"x").unwrap();
     set.write(&method, 100, b"").unwrap();
     assert_eq!(Scatter::detect().is_some(), Composition::all().len() == 24);

@@ -47,6 +47,13 @@ impl Place {
         unsafe { self.pool.copy(offset, bytes) }
     }
 
+    /// Stores words of the line at `at`, a multiple of 64, in the order given.
+    pub(crate) fn store_line(&self, at: u64, words: &[(usize, u64)]) -> Unpersisted<'_> {
+        let offset = self.offset(at, crate::LINE_BYTES as u64);
+        // SAFETY: as for `store`; payloads begin at a line, so the line is whole.
+        unsafe { self.pool.store_line(offset, words.iter().copied()) }
+    }
+
     /// Copies bytes to `at` past the cache.
     pub(crate) fn stream(&self, at: u64, bytes: &[u8]) -> io::Result<Flushed<'_>> {
         let offset = self.offset(at, bytes.len() as u64);

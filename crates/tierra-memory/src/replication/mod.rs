@@ -10,6 +10,7 @@
 //! under way some words or none. Opening makes all copies equal to the master and durable, so what
 //! anybody has read from it stays.
 
+mod line;
 mod method;
 mod template;
 

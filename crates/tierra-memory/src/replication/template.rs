@@ -81,12 +81,16 @@ impl ReplicaSet {
 }
 
 /// What has been flushed so far.
-struct Steps<'p, const EACH: bool> {
-    in_flight: InFlight<'p>,
+pub(super) struct Steps<'p, const EACH: bool> {
+    pub(super) in_flight: InFlight<'p>,
 }
 
 impl<'p, const EACH: bool> Steps<'p, EACH> {
-    fn flush(&mut self, place: &Place, stored: Unpersisted<'p>) -> Result<(), PoolError> {
+    pub(super) fn flush(
+        &mut self,
+        place: &Place,
+        stored: Unpersisted<'p>,
+    ) -> Result<(), PoolError> {
         let flushed = stored.flush().map_err(|e| place.failed(e))?;
         self.wait(place, flushed)
     }

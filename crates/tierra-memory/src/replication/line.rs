@@ -1,0 +1,81 @@
+//! Words of one line, in order, in all copies: data and the word that publishes it under one fence.
+//!
+//! Stores to one line reach memory in their order, so what a structure keeps in a line needs no fence between
+//! an entry and the word that says it is there. That makes a small change of a structure as cheap as
+//! an overwritten word, in any number of copies.
+//!
+//! Invariant: after a crash every copy alone has a beginning of the words: all of them if the write
+//! returned.
+
+use super::template::Steps;
+use super::{Method, ReplicaSet, ReplicationError, Waits};
+use crate::LINE_BYTES;
+use crate::pool::{InFlight, Persisted, PoolError};
+
+impl ReplicaSet {
+    /// Fetches the line at `at` in all copies, to be written soon: misses overlap with each other and
+    /// with what is done in between. A place outside the copies is not fetched.
+    #[inline]
+    pub fn prefetch_line(&self, at: u64) {
+        if at < self.len_bytes {
+            self.copies.iter().for_each(|copy| copy.prefetch(at));
+        }
+    }
+
+    /// Stores words of the line at `at` in all copies, durably on return. Each comes with its place in
+    /// the line in bytes. A crash leaves in each copy the first of them, in the order given, or all. Lines
+    /// are stored through the cache, whatever the method says of the copying: streaming stores keep no
+    /// order.
+    ///
+    /// # Errors
+    /// As [`ReplicaSet::write`].
+    ///
+    /// # Panics
+    /// If `at` is not a multiple of 64, or a place not one of 8 below 64.
+    pub fn write_line(
+        &mut self,
+        method: &Method,
+        at: u64,
+        words: &[(usize, u64)],
+    ) -> Result<(), ReplicationError> {
+        const LEN_BYTES: u64 = LINE_BYTES as u64;
+        assert!(at.is_multiple_of(LEN_BYTES), "where a line begins");
+        if at
+            .checked_add(LEN_BYTES)
+            .is_none_or(|end| end > self.len_bytes)
+        {
+            return Err(ReplicationError::Outside {
+                at,
+                len_bytes: LEN_BYTES,
+                copy_bytes: self.len_bytes,
+            });
+        }
+        for copy in &self.copies {
+            copy.refuse_if_poisoned()?;
+        }
+        let composition = method.composition(8 * words.len() as u64);
+        if composition.prefetch {
+            self.replicas().iter().for_each(|copy| copy.prefetch(at));
+        }
+        let _all_durable = match composition.waits {
+            Waits::Each => self.store_line::<true>(at, words)?,
+            Waits::Once => self.store_line::<false>(at, words)?,
+        };
+        Ok(())
+    }
+
+    fn store_line<const EACH: bool>(
+        &self,
+        at: u64,
+        words: &[(usize, u64)],
+    ) -> Result<Persisted, PoolError> {
+        let mut steps = Steps::<EACH> {
+            in_flight: InFlight::none(),
+        };
+        for copy in &self.copies {
+            steps.flush(copy, copy.store_line(at, words))?;
+        }
+        let fenced = steps.in_flight.fence();
+        fenced.map_err(|e| self.master().failed(e))
+    }
+}
