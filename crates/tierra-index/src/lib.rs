@@ -8,6 +8,7 @@
 //! | [`JoinTable`] | the rows of a 64-bit key | one, and the first of several rows | built once, by many threads |
 //! | [`SearchTree`] | the rank of a key in a sorted slice | log17(len), twice for `u64` | built once over a slice |
 //! | [`PrefixTree`] | the rank of a string among sorted ones | a tree's, and the string's | built once over the strings |
+//! | [`PersistentTree`] | the value of a 64-bit key, and ranges | one far, near ones before it | survives: leaves durable in any number of copies |
 //! | [`lower_bound`] | the same, without anything built | log2(len / line) | the slice's owner's business |
 //!
 //! Lookups are `async fn`s generic over [`Mode`](tierra_interleave::Mode): the same code runs one at
@@ -55,6 +56,7 @@
 //! entry when they grow, so that one unlucky insert takes seconds in a large table; here an insert
 //! moves at most the entries of one segment.
 
+mod btree;
 mod hash;
 mod join;
 mod lines;
@@ -62,6 +64,7 @@ mod prefix;
 mod sorted;
 mod tree;
 
+pub use btree::{PersistentTree, Range, TreeError};
 pub use hash::{Candidates, HashIndex};
 pub use join::{JoinMatch, JoinRows, JoinTable};
 pub use prefix::{FETCHED_BYTES, PrefixTree, SortedStrings};

@@ -27,6 +27,7 @@
 
 mod arch;
 mod batch;
+mod compare;
 mod key;
 mod separators;
 
@@ -34,6 +35,7 @@ use tierra_interleave::{Cx, GroupReport, Mode};
 
 use crate::lines::Lines;
 use arch::Available;
+pub(crate) use compare::Compare16;
 pub use key::Key;
 
 /// A lookup by itself reads levels where they stand, without giving way, as long as all of them
