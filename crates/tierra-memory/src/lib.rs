@@ -55,7 +55,7 @@ pub mod topology;
 pub use budget::{Budget, Reservation};
 pub use pool::{
     Durability, Extent, ExtentWriter, Finished, MediumKind, Pool, PoolError, PoolOptions,
-    Transaction, UndoLog,
+    PublishError, Transaction, UndoLog,
 };
 pub use region::{COLLAPSED_BYTES_LEAST, Region, RegionError, collapse};
 pub use size::{Size, SizeError};

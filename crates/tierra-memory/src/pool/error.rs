@@ -6,6 +6,20 @@ use std::path::PathBuf;
 use crate::pool::Extent;
 use crate::topology::NodeId;
 
+/// Of several pools that were to be published together, one was not.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "published in {published} pools, then: {source}; leave that pool out and publish in the others again"
+)]
+pub struct PublishError {
+    /// Which one, as counted in the call.
+    pub failed: usize,
+    /// How many were published: the first so many. Those behind the failed one were not.
+    pub published: usize,
+    /// What went wrong; names the pool.
+    pub source: PoolError,
+}
+
 /// An operation on a pool failed. The pool is as it was before, unless said otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

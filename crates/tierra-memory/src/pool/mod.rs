@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use error::PoolError;
+pub use error::{PoolError, PublishError};
 pub use medium::MediumKind;
 pub(crate) use place::{InFlight, Place};
 pub(crate) use stored::{Flushed, Persisted, Unpersisted};

@@ -4,13 +4,17 @@
 //! are durable. The slot written is the one not current; its commit word is cleared first and stored
 //! last. All eight words share a cache line, whose stores reach memory in the order in which they
 //! were made; on media durable by page the checksum in the commit word tells a torn page.
+//!
+//! Several pools whose roots name what lies in all of them are published together: nothing is published
+//! in any before everything is durable in all, so whichever of them survives names nothing that is not
+//! there.
 
 use std::{io, iter};
 
 use super::layout::{COMMIT_AT, SLOT_OFFSETS, Slot};
 use super::stored::Persisted;
 use super::writer::Finished;
-use super::{Extent, Pool, PoolError, lock};
+use super::{Extent, Pool, PoolError, PublishError, lock};
 use crate::LINE_BYTES;
 
 /// What is published now.
@@ -41,6 +45,14 @@ impl Publication {
     }
 }
 
+/// A root of which all that it may name is durable.
+struct Ready {
+    root: Extent,
+    /// Bytes of the pool when that was made so.
+    pool_bytes: u64,
+    settled: Persisted,
+}
+
 impl Pool {
     /// What the superblock publishes, or `None` for a pool that has never published. After an open
     /// it is a claim to be checked like any other extent.
@@ -57,15 +69,59 @@ impl Pool {
     /// durable is unknown, the old one's bytes must stay, and the pool publishes no more
     /// ([`PoolError::Poisoned`]) until it is opened again.
     pub fn publish(&self, root: &Finished) -> Result<(), PoolError> {
-        let root = root.extent();
+        let ready = self.ready(root.extent())?;
+        self.publish_ready(ready)
+    }
+
+    /// Publishes a root in each of several pools, in their order. Before the first is published, all that
+    /// was finished earlier in any of them is durable, so each root may name extents of all.
+    ///
+    /// # Errors
+    /// [`PublishError`] says which pool failed and how many were published before it: none, if it was
+    /// known that one cannot be, or if finished extents could not be made durable. Whoever goes on
+    /// without the failed pool publishes in the others again, a root that does not need it.
+    pub fn publish_all(roots: &[(&Pool, &Finished)]) -> Result<(), PublishError> {
+        let failed = |failed: usize, published: usize| {
+            move |source: PoolError| PublishError {
+                failed,
+                published,
+                source,
+            }
+        };
+        let mut all_ready = Vec::with_capacity(roots.len());
+        for (index, (pool, root)) in roots.iter().enumerate() {
+            all_ready.push(pool.ready(root.extent()).map_err(failed(index, 0))?);
+        }
+        for (index, ((pool, _), ready)) in roots.iter().zip(all_ready).enumerate() {
+            pool.publish_ready(ready).map_err(failed(index, index))?;
+        }
+        Ok(())
+    }
+
+    /// Makes durable what a root may name.
+    fn ready(&self, root: Extent) -> Result<Ready, PoolError> {
         self.check_extent(root)?;
-        let mut publication = lock(&self.publication);
         self.refuse_if_poisoned()?;
         // Read before settling: a length reached meanwhile may not be durable yet.
         let pool_bytes = self.len_bytes();
         let settled = self
             .settle()
             .map_err(|source| self.poison("make its extents durable", source))?;
+        Ok(Ready {
+            root,
+            pool_bytes,
+            settled,
+        })
+    }
+
+    fn publish_ready(&self, ready: Ready) -> Result<(), PoolError> {
+        let Ready {
+            root,
+            pool_bytes,
+            settled,
+        } = ready;
+        let mut publication = lock(&self.publication);
+        self.refuse_if_poisoned()?;
         // Only a forged slot can have counted so far; wrapping round would publish behind it.
         let sequence = publication.sequence.checked_add(1);
         let sequence = sequence.ok_or_else(|| PoolError::Damaged {

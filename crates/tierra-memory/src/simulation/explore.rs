@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::power::{Power, bytes_of};
 use super::random::Random;
 use super::recorder::{Recorder, Touched};
-use super::trace::{Event, Trace, Words};
+use super::trace::{Event, LineOf, LineRange, Trace, Words};
 use crate::LINE_BYTES;
 
 /// How far to look.
@@ -45,15 +45,17 @@ impl Default for Limits {
     }
 }
 
-/// What a power cut left, in a file, for recovery to be run on.
+/// What a power cut left, in a file for each pool, for recovery to be run on. Recovery may write to the
+/// pools, remove files and make new ones; files that it writes to past a recorded pool it puts back.
 #[derive(Debug)]
 pub struct Image<'a> {
-    /// The pool's file.
+    /// The first pool's file. Where the others are, says whoever has called [`Trace::explore_pools`].
     pub path: &'a Path,
     /// The last step that the program had been told was done: its effects must be there. Those of the
     /// next step may be, whole.
     pub acknowledged: u64,
-    /// Goes into [`PoolOptions::recorder`](crate::PoolOptions::recorder) when the pool is opened.
+    /// Goes into [`PoolOptions::recorder`](crate::PoolOptions::recorder) when the first pool is opened; that of others is
+    /// [`Recorder::of_pool`] of it.
     pub recorder: Recorder,
 }
 
@@ -64,8 +66,9 @@ pub struct Violation {
     pub events: usize,
     /// The last step acknowledged by then.
     pub acknowledged: u64,
-    /// Where the lines lie that were newer than what was certainly durable, in whole or in part.
-    pub kept_lines: Vec<u64>,
+    /// Where the lines lie that were newer than what was certainly durable, in whole or in part: the
+    /// number of the pool, and the place in it.
+    pub kept_lines: Vec<(usize, u64)>,
     /// What was wrong.
     pub what: String,
 }
@@ -115,18 +118,35 @@ impl Trace {
         limits: &Limits,
         check: impl FnMut(&Image<'_>) -> Result<(), String>,
     ) -> io::Result<Report> {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)?;
-        file.write_all_at(&self.initial, 0)?;
+        self.explore_pools(&[path], limits, check)
+    }
+
+    /// [`Trace::explore`] of several pools, which lose their power at the same moment. `paths` says by number
+    /// where their files are made; before a pool was made there is none.
+    ///
+    /// # Errors
+    /// Those of writing the files; [`io::ErrorKind::InvalidInput`] if there are more pools than paths.
+    pub fn explore_pools(
+        &self,
+        paths: &[impl AsRef<Path>],
+        limits: &Limits,
+        check: impl FnMut(&Image<'_>) -> Result<(), String>,
+    ) -> io::Result<Report> {
+        let pools = usize::from(self.pools());
+        let disks = paths
+            .iter()
+            .take(pools)
+            .map(|path| Disk::empty(path.as_ref()));
+        let disks = disks.collect::<io::Result<Vec<Disk>>>()?;
+        if disks.len() < pools.max(1) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{pools} pools were recorded, {} paths given", paths.len()),
+            ));
+        }
         let mut explorer = Explorer {
-            power: Power::new(self),
-            file,
-            path: path.to_owned(),
-            file_bytes: self.initial.len() as u64,
+            power: Power::new(),
+            disks,
             limits: *limits,
             random: Random::new(limits.seed),
             recorder: Recorder::of_reads(self.durability),
@@ -152,6 +172,7 @@ impl Trace {
                 Event::Store(_)
                 | Event::Streamed { .. }
                 | Event::Scribbled(_)
+                | Event::Made { .. }
                 | Event::Grown { .. } => news = true,
                 _ => {}
             }
@@ -163,17 +184,15 @@ impl Trace {
 }
 
 /// Which version of which line an image has; all others are as they are durable.
-type Choices = BTreeMap<u32, Words>;
+type Choices = BTreeMap<LineOf, Words>;
 
-/// A pseudo-line behind all others, whose version is the file's length.
+/// A pseudo-line behind all others of a pool, whose version is the file's length.
 const LENGTH: u32 = u32::MAX;
 
 struct Explorer<C> {
     power: Power,
-    file: File,
-    path: PathBuf,
-    /// The length the file has now.
-    file_bytes: u64,
+    /// By number of the pool.
+    disks: Vec<Disk>,
     limits: Limits,
     random: Random,
     recorder: Recorder,
@@ -188,6 +207,10 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
     fn cut(&mut self, events: usize) -> io::Result<()> {
         self.events = events;
         self.report.cuts += 1;
+        for pool in self.power.take_made() {
+            let len_bytes = self.power.len_bytes(pool).0;
+            self.disks[usize::from(pool)].make(self.power.durable(pool), len_bytes)?;
+        }
         for line in self.power.take_changed() {
             self.write_line(line, &self.power.oldest(line))?;
         }
@@ -203,13 +226,13 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
 
     /// Walks the tree of branches. `false` if it is larger than the limit. Fills in what was opened and
     /// which lines were read.
-    fn walk(&mut self, seen: &mut HashSet<Choices>, read: &mut Vec<u32>) -> io::Result<bool> {
-        let mut versions: HashMap<u32, Option<Rc<[Words]>>> = HashMap::new();
+    fn walk(&mut self, seen: &mut HashSet<Choices>, read: &mut Vec<LineOf>) -> io::Result<bool> {
+        let mut versions: HashMap<LineOf, Option<Rc<[Words]>>> = HashMap::new();
         let mut todo = vec![Choices::new()];
         while let Some(choices) = todo.pop() {
             let lines = self.open(&choices)?;
             // Lines decided at their durable version count as decided, but are not written again.
-            let undecided: Vec<u32> = lines
+            let undecided: Vec<LineOf> = lines
                 .iter()
                 .copied()
                 .filter(|line| !choices.contains_key(line))
@@ -243,7 +266,7 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
     }
 
     /// Opens images drawn at random up to the limit, of lines known to be read.
-    fn draw(&mut self, seen: &mut HashSet<Choices>, read: &mut Vec<u32>) -> io::Result<()> {
+    fn draw(&mut self, seen: &mut HashSet<Choices>, read: &mut Vec<LineOf>) -> io::Result<()> {
         let most = self.limits.images_per_cut;
         // Where versions are few, the same image comes up again and again.
         for _ in 0..4 * most {
@@ -283,112 +306,198 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
         differ.map(|(line, version)| (*line, *version)).collect()
     }
 
-    fn oldest(&self, line: u32) -> Words {
-        match line {
-            LENGTH => length(self.power.len_bytes().0),
+    fn oldest(&self, line: LineOf) -> Words {
+        match line.index {
+            LENGTH => length(self.power.len_bytes(line.pool).0),
             _ => self.power.oldest(line),
         }
     }
 
-    fn newest(&self, line: u32) -> Words {
-        match line {
-            LENGTH => length(self.power.len_bytes().1),
+    fn newest(&self, line: LineOf) -> Words {
+        match line.index {
+            LENGTH => length(self.power.len_bytes(line.pool).1),
             _ => self.power.newest(line),
         }
     }
 
-    fn any_version(&mut self, line: u32) -> Words {
-        match line {
+    fn any_version(&mut self, line: LineOf) -> Words {
+        match line.index {
             LENGTH if self.random.below(2) == 0 => self.oldest(line),
             LENGTH => self.newest(line),
             _ => self.power.any_version(line, &mut self.random),
         }
     }
 
-    fn versions(&self, line: u32, most: usize) -> Option<Vec<Words>> {
-        match line {
+    fn versions(&self, line: LineOf, most: usize) -> Option<Vec<Words>> {
+        match line.index {
             LENGTH => Some(vec![self.oldest(line), self.newest(line)]),
             _ => self.power.versions(line, most),
         }
     }
 
-    /// Has `check` judge one image, and puts the file back. Returns the lines that may have had another
+    /// The pools that there are at this moment.
+    fn pools(&self) -> Vec<u8> {
+        let all = 0..self.disks.len() as u8;
+        all.filter(|&pool| self.power.is_made(pool)).collect()
+    }
+
+    /// Has `check` judge one image, and puts the files back. Returns the lines that may have had another
     /// version and were read, in the order of their reading.
-    fn open(&mut self, choices: &Choices) -> io::Result<Vec<u32>> {
+    fn open(&mut self, choices: &Choices) -> io::Result<Vec<LineOf>> {
         let kept = self.kept(choices);
-        let len_bytes = kept.get(&LENGTH).unwrap_or(&self.oldest(LENGTH))[0];
-        if len_bytes != self.file_bytes {
-            self.file.set_len(len_bytes)?;
-            self.file_bytes = len_bytes;
+        for pool in self.pools() {
+            let line = LineOf {
+                pool,
+                index: LENGTH,
+            };
+            let len_bytes = kept.get(&line).unwrap_or(&self.oldest(line))[0];
+            self.disks[usize::from(pool)].set_len(len_bytes)?;
         }
-        let lines = kept.iter().filter(|(line, _)| **line != LENGTH);
-        let lines: Vec<(u32, Words)> = lines.map(|(line, words)| (*line, *words)).collect();
+        let lines = kept.iter().filter(|(line, _)| line.index != LENGTH);
+        let lines: Vec<(LineOf, Words)> = lines.map(|(line, words)| (*line, *words)).collect();
         for (line, words) in &lines {
             self.write_line(*line, words)?;
         }
+        let path = self.disks[0].path.clone();
         let image = Image {
-            path: &self.path,
+            path: &path,
             acknowledged: self.acknowledged,
             recorder: self.recorder.clone(),
         };
         let judged = (self.check)(&image);
         self.report.images += 1;
         if let Err(what) = judged {
+            let kept_lines = kept.keys().map(|line| {
+                let at = u64::from(line.index) * LINE_BYTES as u64;
+                (usize::from(line.pool), at)
+            });
             self.report.violations.push(Violation {
                 events: self.events,
                 acknowledged: self.acknowledged,
-                kept_lines: kept
-                    .keys()
-                    .map(|line| u64::from(*line) * LINE_BYTES as u64)
-                    .collect(),
+                kept_lines: kept_lines.collect(),
                 what,
             });
         }
-        let touched = self.recorder.take_touched();
-        // Recovery may have grown the file.
-        self.file.set_len(self.file_bytes)?;
         for (line, _) in &lines {
             self.write_line(*line, &self.power.oldest(*line))?;
         }
-        self.undo(&touched)?;
-        Ok(self.read_lines(&touched))
+        let mut read = Vec::new();
+        for pool in 0..self.disks.len() as u8 {
+            let touched = self.recorder.of_pool(pool.into()).take_touched();
+            let disk = &mut self.disks[usize::from(pool)];
+            match self.power.is_made(pool) {
+                true => {
+                    disk.put_back(self.power.durable(pool), &touched)?;
+                    self.read_lines(pool, &touched, &mut read);
+                }
+                false => disk.remove()?,
+            }
+        }
+        Ok(read)
     }
 
-    /// Takes back what recovery, or what came after it, wrote.
-    fn undo(&self, touched: &Touched) -> io::Result<()> {
-        let durable = self.power.durable();
-        for range in &touched.written {
-            let end = range.end.min(self.file_bytes).min(durable.len() as u64);
-            if range.start < end {
-                let bytes = &durable[range.start as usize..end as usize];
-                self.file.write_all_at(bytes, range.start)?;
-            }
+    fn read_lines(&self, pool: u8, touched: &Touched, lines: &mut Vec<LineOf>) {
+        let (least, most) = self.power.len_bytes(pool);
+        // Whoever opens a file asks for its length.
+        lines.extend((least != most).then_some(LineOf {
+            pool,
+            index: LENGTH,
+        }));
+        let mut known = HashSet::new();
+        for range in &touched.read {
+            let first = (range.start / LINE_BYTES as u64) as u32;
+            let end = range.end.div_ceil(LINE_BYTES as u64) as u32;
+            let pending = self.power.pending(LineRange { pool, first, end });
+            lines.extend(pending.filter(|line| known.insert(*line)));
+        }
+    }
+
+    fn write_line(&self, line: LineOf, words: &Words) -> io::Result<()> {
+        let at = u64::from(line.index) * LINE_BYTES as u64;
+        self.disks[usize::from(line.pool)].write(at, &bytes_of(words))
+    }
+}
+
+/// The file of a pool.
+struct Disk {
+    path: PathBuf,
+    /// `None` before the pool is made.
+    file: Option<File>,
+    /// The length the file has now.
+    len_bytes: u64,
+}
+
+impl Disk {
+    fn empty(path: &Path) -> io::Result<Disk> {
+        let mut disk = Disk {
+            path: path.to_owned(),
+            file: None,
+            len_bytes: 0,
+        };
+        disk.remove()?;
+        Ok(disk)
+    }
+
+    /// Makes the file, in place of the one that may be there, of the first `len_bytes` of `bytes`.
+    fn make(&mut self, bytes: &[u8], len_bytes: u64) -> io::Result<()> {
+        self.remove()?;
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true);
+        let file = file.open(&self.path)?;
+        file.write_all_at(&bytes[..len_bytes as usize], 0)?;
+        self.file = Some(file);
+        self.len_bytes = len_bytes;
+        Ok(())
+    }
+
+    fn remove(&mut self) -> io::Result<()> {
+        self.file = None;
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
+        if let Some(file) = &self.file
+            && len_bytes != self.len_bytes
+        {
+            file.set_len(len_bytes)?;
+            self.len_bytes = len_bytes;
         }
         Ok(())
     }
 
-    fn read_lines(&self, touched: &Touched) -> Vec<u32> {
-        let (least, most) = self.power.len_bytes();
-        let mut lines = Vec::new();
-        // Whoever opens a file asks for its length.
-        lines.extend((least != most).then_some(LENGTH));
-        let mut known = HashSet::new();
-        for range in &touched.read {
-            let first = range.start / LINE_BYTES as u64;
-            let end = range.end.div_ceil(LINE_BYTES as u64);
-            let pending = self.power.pending(first as u32, end as u32);
-            lines.extend(pending.filter(|line| known.insert(*line)));
+    /// Writes what the file reaches to.
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        match &self.file {
+            Some(file) if at < self.len_bytes => file.write_all_at(bytes, at),
+            _ => Ok(()),
         }
-        lines
     }
 
-    fn write_line(&self, line: u32, words: &Words) -> io::Result<()> {
-        let at = u64::from(line) * LINE_BYTES as u64;
-        if at >= self.file_bytes {
-            // Beyond the end that this image has.
+    /// Takes back what recovery, or what came after it, did: it may have written, grown the file, removed
+    /// it or made another.
+    fn put_back(&mut self, durable: &[u8], touched: &Touched) -> io::Result<()> {
+        let Some(file) = &self.file else {
             return Ok(());
+        };
+        let is_same = match (file.metadata(), std::fs::metadata(&self.path)) {
+            (Ok(ours), Ok(found)) => (ours.dev(), ours.ino()) == (found.dev(), found.ino()),
+            _ => false,
+        };
+        if !is_same {
+            return self.make(durable, self.len_bytes);
         }
-        self.file.write_all_at(&bytes_of(words), at)
+        file.set_len(self.len_bytes)?;
+        for range in &touched.written {
+            let end = range.end.min(self.len_bytes).min(durable.len() as u64);
+            if range.start < end {
+                let bytes = &durable[range.start as usize..end as usize];
+                file.write_all_at(bytes, range.start)?;
+            }
+        }
+        Ok(())
     }
 }
 

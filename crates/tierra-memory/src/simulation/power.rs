@@ -18,22 +18,31 @@ use std::collections::{BTreeMap, HashMap};
 use std::iter;
 
 use super::random::Random;
-use super::trace::{Event, Order, Store, Trace, Words};
+use super::trace::{Event, LineOf, LineRange, Order, Store, Words};
 use crate::LINE_BYTES;
 
 /// What memory certainly holds and may hold at one moment of a trace.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Power {
-    durable: Vec<u8>,
-    durable_len_bytes: u64,
+    /// By number; `None` for one that is not there yet.
+    pools: Vec<Option<Medium>>,
     /// Stores that are not certain to be durable, by line, in their order.
-    pending: BTreeMap<u32, Vec<Pending>>,
+    pending: BTreeMap<LineOf, Vec<Pending>>,
     /// What threads have sent on its way and not fenced, and to which line.
-    sent: HashMap<u32, Vec<(u32, Sent)>>,
+    sent: HashMap<u32, Vec<(LineOf, Sent)>>,
     /// The number of the next store.
     next: u64,
-    /// Lines of `durable` that changed since they were asked for.
-    changed: Vec<u32>,
+    /// Pools that were made since they were asked for.
+    made: Vec<u8>,
+    /// Lines whose durable content changed since they were asked for.
+    changed: Vec<LineOf>,
+}
+
+/// What is durable of a pool.
+#[derive(Debug)]
+struct Medium {
+    bytes: Vec<u8>,
+    len_bytes: u64,
 }
 
 /// What a fence makes certain.
@@ -52,26 +61,23 @@ struct Pending {
 }
 
 impl Power {
-    pub(super) fn new(trace: &Trace) -> Power {
-        Power {
-            durable: trace.initial.clone(),
-            durable_len_bytes: trace.initial.len() as u64,
-            pending: BTreeMap::new(),
-            sent: HashMap::new(),
-            next: 0,
-            changed: Vec::new(),
-        }
+    /// Before the first event.
+    pub(super) fn new() -> Power {
+        Power::default()
     }
 
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
-            Event::Grown { len_bytes } => self.durable.resize(*len_bytes as usize, 0),
-            Event::LengthSynced => self.durable_len_bytes = self.durable.len() as u64,
+            Event::Made { pool, bytes } => self.make(*pool, bytes),
+            Event::Grown { pool, len_bytes } => {
+                self.medium_mut(*pool).bytes.resize(*len_bytes as usize, 0);
+            }
+            Event::LengthSynced { pool } => self.keep_length(*pool),
             Event::Store(store) => self.store(store),
             Event::Scribbled(stores) => stores.iter().for_each(|store| self.store(store)),
-            Event::Flush { thread, first, end } => {
+            Event::Flush { thread, lines } => {
                 let (next, pending) = (self.next, &self.pending);
-                let lines = (*first..*end).filter(|line| pending.contains_key(line));
+                let lines = lines.lines().filter(|line| pending.contains_key(line));
                 let sent = self.sent.entry(*thread).or_default();
                 sent.extend(lines.map(|line| (line, Sent::Before(next))));
             }
@@ -91,17 +97,52 @@ impl Power {
                     });
                 }
             }
-            Event::FileSynced => {
-                self.keep_lines(0, u32::MAX);
-                self.durable_len_bytes = self.durable.len() as u64;
+            Event::FileSynced { pool } => {
+                self.keep_lines(all_lines(*pool));
+                self.keep_length(*pool);
             }
-            Event::RangeSynced { first, end } => {
-                self.keep_lines(*first, *end);
+            Event::RangeSynced(lines) => {
+                self.keep_lines(*lines);
                 // What is written back must be found again: the kernel writes the length as well.
-                self.durable_len_bytes = self.durable.len() as u64;
+                self.keep_length(lines.pool);
             }
             Event::Acknowledged(_) => {}
         }
+    }
+
+    /// A pool made in the place of another takes its stores along.
+    fn make(&mut self, pool: u8, bytes: &[u8]) {
+        self.pending.retain(|line, _| line.pool != pool);
+        let sent = self.sent.values_mut();
+        sent.for_each(|sent| sent.retain(|(line, _)| line.pool != pool));
+        let needed = usize::from(pool) + 1;
+        if self.pools.len() < needed {
+            self.pools.resize_with(needed, || None);
+        }
+        self.pools[usize::from(pool)] = Some(Medium {
+            bytes: bytes.to_vec(),
+            len_bytes: bytes.len() as u64,
+        });
+        self.made.push(pool);
+    }
+
+    fn medium(&self, pool: u8) -> &Medium {
+        let medium = self.pools.get(usize::from(pool));
+        medium
+            .and_then(Option::as_ref)
+            .expect("a pool is made before anything happens to it")
+    }
+
+    fn medium_mut(&mut self, pool: u8) -> &mut Medium {
+        let medium = self.pools.get_mut(usize::from(pool));
+        medium
+            .and_then(Option::as_mut)
+            .expect("a pool is made before anything happens to it")
+    }
+
+    fn keep_length(&mut self, pool: u8) {
+        let medium = self.medium_mut(pool);
+        medium.len_bytes = medium.bytes.len() as u64;
     }
 
     fn store(&mut self, store: &Store) {
@@ -114,10 +155,10 @@ impl Power {
         self.pending.entry(store.line).or_default().push(pending);
     }
 
-    fn keep_lines(&mut self, first: u32, end: u32) {
-        let lines: Vec<u32> = self
+    fn keep_lines(&mut self, lines: LineRange) {
+        let lines: Vec<LineOf> = self
             .pending
-            .range(first..end)
+            .range(lines.bounds())
             .map(|(line, _)| *line)
             .collect();
         for line in lines {
@@ -126,11 +167,11 @@ impl Power {
     }
 
     /// Makes stores to a line durable. What they overwrote can come back no more.
-    fn keep(&mut self, line: u32, is_certain: impl Fn(&Pending) -> bool) {
+    fn keep(&mut self, line: LineOf, is_certain: impl Fn(&Pending) -> bool) {
+        let mut words = self.oldest(line);
         let Some(pending) = self.pending.get_mut(&line) else {
             return;
         };
-        let mut words = words_at(&self.durable, line);
         let mut uncertain: Vec<Pending> = Vec::new();
         for next in pending.drain(..) {
             if is_certain(&next) {
@@ -147,13 +188,14 @@ impl Power {
             true => drop(self.pending.remove(&line)),
             false => *pending = uncertain,
         }
-        let at = line as usize * LINE_BYTES;
-        self.durable[at..at + LINE_BYTES].copy_from_slice(&bytes_of(&words));
+        let at = line.index as usize * LINE_BYTES;
+        let durable = &mut self.medium_mut(line.pool).bytes;
+        durable[at..at + LINE_BYTES].copy_from_slice(&bytes_of(&words));
         self.changed.push(line);
     }
 
     /// Whether a flush by this thread would send something on its way that it has not sent before.
-    pub(super) fn would_flush(&self, thread: u32, line: u32) -> bool {
+    pub(super) fn would_flush(&self, thread: u32, line: LineOf) -> bool {
         // What was streamed past the cache is no flush's business.
         let cached = |pending: &&Pending| pending.store.order != Order::Stream;
         let Some(newest) = self.stores(line).iter().rfind(cached) else {
@@ -171,33 +213,44 @@ impl Power {
         self.sent.get(&thread).is_some_and(|sent| !sent.is_empty())
     }
 
-    /// What is durable, as far as the file certainly reaches.
-    pub(super) fn durable(&self) -> &[u8] {
-        &self.durable
+    /// Whether there is such a pool by now.
+    pub(super) fn is_made(&self, pool: u8) -> bool {
+        matches!(self.pools.get(usize::from(pool)), Some(Some(_)))
     }
 
-    /// The file's least and greatest possible length.
-    pub(super) fn len_bytes(&self) -> (u64, u64) {
-        (self.durable_len_bytes, self.durable.len() as u64)
+    /// What is durable of a pool, as far as its file certainly reaches.
+    pub(super) fn durable(&self, pool: u8) -> &[u8] {
+        &self.medium(pool).bytes
+    }
+
+    /// A file's least and greatest possible length.
+    pub(super) fn len_bytes(&self, pool: u8) -> (u64, u64) {
+        let medium = self.medium(pool);
+        (medium.len_bytes, medium.bytes.len() as u64)
+    }
+
+    /// Pools that were made since this was last asked.
+    pub(super) fn take_made(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.made)
     }
 
     /// Lines whose durable content changed since this was last asked.
-    pub(super) fn take_changed(&mut self) -> Vec<u32> {
+    pub(super) fn take_changed(&mut self) -> Vec<LineOf> {
         std::mem::take(&mut self.changed)
     }
 
-    /// Lines below `end`, from `first` on, that may hold something else than what is durable.
-    pub(super) fn pending(&self, first: u32, end: u32) -> impl Iterator<Item = u32> + '_ {
-        self.pending.range(first..end).map(|(line, _)| *line)
+    /// Those of some lines that may hold something else than what is durable.
+    pub(super) fn pending(&self, lines: LineRange) -> impl Iterator<Item = LineOf> + '_ {
+        self.pending.range(lines.bounds()).map(|(line, _)| *line)
     }
 
     /// The line as it certainly is.
-    pub(super) fn oldest(&self, line: u32) -> Words {
-        words_at(&self.durable, line)
+    pub(super) fn oldest(&self, line: LineOf) -> Words {
+        words_at(self.durable(line.pool), line.index)
     }
 
     /// The line after all stores.
-    pub(super) fn newest(&self, line: u32) -> Words {
+    pub(super) fn newest(&self, line: LineOf) -> Words {
         let mut words = self.oldest(line);
         for Pending { store, .. } in self.stores(line) {
             apply(&mut words, store, store.mask);
@@ -206,7 +259,7 @@ impl Power {
     }
 
     /// Every version of a line, the durable one first, each once; `None` if there are more than `most`.
-    pub(super) fn versions(&self, line: u32, most: usize) -> Option<Vec<Words>> {
+    pub(super) fn versions(&self, line: LineOf, most: usize) -> Option<Vec<Words>> {
         let stores = self.stores(line);
         let mut versions = vec![self.oldest(line)];
         // Which store is the last to have come through the cache, and which of its words have.
@@ -240,7 +293,7 @@ impl Power {
     }
 
     /// Some version of a line: often the oldest or the newest, else one in between.
-    pub(super) fn any_version(&self, line: u32, random: &mut Random) -> Words {
+    pub(super) fn any_version(&self, line: LineOf, random: &mut Random) -> Words {
         let stores = self.stores(line);
         let last = match random.below(4) {
             0 => return self.oldest(line),
@@ -260,8 +313,16 @@ impl Power {
         words
     }
 
-    fn stores(&self, line: u32) -> &[Pending] {
+    fn stores(&self, line: LineOf) -> &[Pending] {
         self.pending.get(&line).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn all_lines(pool: u8) -> LineRange {
+    LineRange {
+        pool,
+        first: 0,
+        end: u32::MAX,
     }
 }
 
@@ -316,22 +377,38 @@ pub(super) fn bytes_of(words: &Words) -> [u8; LINE_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::Durability;
 
     const THREAD: u32 = 0;
+    const FIRST: LineOf = LineOf { pool: 0, index: 0 };
+    const SECOND: LineOf = LineOf { pool: 0, index: 1 };
+    /// The first line of another pool.
+    const OTHER: LineOf = LineOf { pool: 1, index: 0 };
 
     fn power() -> Power {
-        Power::new(&Trace {
-            durability: Durability::CacheLine,
-            initial: vec![0; 2 * LINE_BYTES],
-            events: Vec::new(),
-        })
+        let mut power = Power::new();
+        for pool in 0..2 {
+            power.apply(&Event::Made {
+                pool,
+                bytes: vec![0; 2 * LINE_BYTES],
+            });
+        }
+        power
+    }
+
+    fn flush(thread: u32, line: LineOf) -> Event {
+        let LineOf { pool, index } = line;
+        let lines = LineRange {
+            pool,
+            first: index,
+            end: index + 1,
+        };
+        Event::Flush { thread, lines }
     }
 
     /// Words 0 and on of line 0 get these values.
     fn store(order: Order, words: &[(usize, u64)]) -> Store {
         let mut store = Store {
-            line: 0,
+            line: FIRST,
             mask: 0,
             words: Words::default(),
             order,
@@ -345,12 +422,17 @@ mod tests {
 
     /// The first two words of every version, sorted.
     fn versions(power: &Power) -> Vec<(u64, u64)> {
-        let versions = power.versions(0, 100).unwrap();
+        versions_of(power, FIRST)
+    }
+
+    fn versions_of(power: &Power, line: LineOf) -> Vec<(u64, u64)> {
+        let versions = power.versions(line, 100).unwrap();
         let mut firsts: Vec<_> = versions.iter().map(|words| (words[0], words[1])).collect();
         firsts.sort_unstable();
         let mut random = Random::new(1);
-        for _ in 0..100 {
-            assert!(versions.contains(&power.any_version(0, &mut random)));
+        // Of a line that is certain there is nothing to draw.
+        for _ in 0..if versions.len() > 1 { 100 } else { 0 } {
+            assert!(versions.contains(&power.any_version(line, &mut random)));
         }
         firsts
     }
@@ -362,7 +444,7 @@ mod tests {
             power.apply(&Event::Store(store(Order::Program, &[(at, word)])));
         }
         assert_eq!(versions(&power), [(0, 0), (1, 0), (1, 2), (3, 2)]);
-        assert!(power.versions(0, 3).is_none());
+        assert!(power.versions(FIRST, 3).is_none());
     }
 
     #[test]
@@ -376,15 +458,10 @@ mod tests {
     #[test]
     fn a_line_is_certain_once_it_was_flushed_and_fenced_by_the_same_thread() {
         let mut power = power();
-        let flush = |thread| Event::Flush {
-            thread,
-            first: 0,
-            end: 1,
-        };
         power.apply(&Event::Store(store(Order::Program, &[(0, 1)])));
-        assert!(power.would_flush(THREAD, 0) && !power.would_flush(THREAD, 1));
-        power.apply(&flush(THREAD));
-        assert!(!power.would_flush(THREAD, 0) && power.would_flush(THREAD + 1, 0));
+        assert!(power.would_flush(THREAD, FIRST) && !power.would_flush(THREAD, SECOND));
+        power.apply(&flush(THREAD, FIRST));
+        assert!(!power.would_flush(THREAD, FIRST) && power.would_flush(THREAD + 1, FIRST));
         power.apply(&Event::Store(store(Order::Program, &[(1, 1)])));
         power.apply(&Event::Fence { thread: THREAD + 1 });
         assert_eq!(
@@ -405,14 +482,10 @@ mod tests {
             thread: THREAD,
             store: store(Order::Stream, &[(1, 1)]),
         });
-        assert!(!power.would_flush(THREAD, 0), "streamed");
+        assert!(!power.would_flush(THREAD, FIRST), "streamed");
         power.apply(&Event::Store(store(Order::Program, &[(0, 1)])));
-        assert!(power.would_flush(THREAD, 0));
-        power.apply(&Event::Flush {
-            thread: THREAD + 1,
-            first: 0,
-            end: 1,
-        });
+        assert!(power.would_flush(THREAD, FIRST));
+        power.apply(&flush(THREAD + 1, FIRST));
         power.apply(&Event::Fence { thread: THREAD + 1 });
         assert_eq!(versions(&power), [(1, 0), (1, 1)], "streamed by another");
     }
@@ -431,5 +504,31 @@ mod tests {
         assert_eq!(versions(&power), all);
         power.apply(&Event::Fence { thread: THREAD });
         assert_eq!(versions(&power), [(0, 1), (1, 1), (2, 1)]);
+    }
+
+    /// One fence of the processor serves all pools; what the kernel writes back is one file.
+    #[test]
+    fn pools_share_fences_and_nothing_else() {
+        let mut power = power();
+        let stored = |line| Store {
+            line,
+            ..store(Order::Program, &[(0, 1)])
+        };
+        for line in [FIRST, OTHER] {
+            power.apply(&Event::Store(stored(line)));
+            power.apply(&flush(THREAD, line));
+        }
+        power.apply(&Event::Fence { thread: THREAD });
+        assert_eq!(versions_of(&power, FIRST), [(1, 0)]);
+        assert_eq!(versions_of(&power, OTHER), [(1, 0)]);
+        for line in [FIRST, OTHER] {
+            power.apply(&Event::Store(Store {
+                line,
+                ..store(Order::Program, &[(1, 2)])
+            }));
+        }
+        power.apply(&Event::FileSynced { pool: OTHER.pool });
+        assert_eq!(versions_of(&power, FIRST), [(1, 0), (1, 2)]);
+        assert_eq!(versions_of(&power, OTHER), [(1, 2)]);
     }
 }

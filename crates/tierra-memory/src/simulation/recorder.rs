@@ -1,4 +1,4 @@
-//! Looks on while a pool is used: writes down what is stored, flushed and fenced, or what is read.
+//! Looks on while pools are used: writes down what is stored, flushed and fenced, or what is read.
 //!
 //! Invariant: what memory holds is known exactly, store by store: a copy of it is kept, a store is
 //! written down with the words that it changes, and a slice that was handed out for writing is compared
@@ -11,35 +11,47 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use super::power::words_at;
-use super::trace::{Event, Order, Store, Trace, Words};
+use super::trace::{Event, LineOf, LineRange, Order, Store, Trace, Words};
 use crate::LINE_BYTES;
 use crate::persist::{Instructions, Lines};
 use crate::pool::{Durability, Pool};
 
-/// Handed to a pool in [`PoolOptions::recorder`](crate::PoolOptions::recorder). One records one pool; its clones share what is
-/// recorded.
+/// The most pools of one recording.
+pub(super) const POOLS_MOST: usize = 64;
+
+/// Handed to a pool in [`PoolOptions::recorder`](crate::PoolOptions::recorder). It stands for the first pool of a recording, its
+/// clones for the same one; [`Recorder::of_pool`] stands for others of the same recording, on which the
+/// power is cut at the same moment.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     durability: Durability,
+    /// The number of the pool.
+    pool: u8,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug)]
 enum State {
     Writes(Box<Writes>),
-    Reads(Touched),
+    /// By pool.
+    Reads(Vec<Touched>),
 }
 
 /// What was written, to be explored later.
 #[derive(Debug, Default)]
 struct Writes {
-    /// Where the pool lies in memory.
-    base: usize,
-    initial: Vec<u8>,
-    /// What memory holds.
-    latest: Vec<u8>,
+    pools: Vec<Memory>,
     events: Vec<Event>,
     threads: Vec<ThreadId>,
+}
+
+/// A pool as it is in memory.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Where it lies; zero before it does.
+    base: usize,
+    /// What it holds.
+    latest: Vec<u8>,
 }
 
 /// What recovery touched, as ranges of offsets in their order.
@@ -70,12 +82,29 @@ impl Recorder {
 
     /// Records what a pool reads, on a medium of this durability.
     pub(super) fn of_reads(durability: Durability) -> Recorder {
-        Recorder::new(durability, State::Reads(Touched::default()))
+        Recorder::new(durability, State::Reads(Vec::new()))
+    }
+
+    /// The same recording, for another pool of it: the first is 0. One handle, or its clones, goes to one
+    /// pool.
+    ///
+    /// # Panics
+    /// From 64 on.
+    pub fn of_pool(&self, index: usize) -> Recorder {
+        assert!(
+            index < POOLS_MOST,
+            "{POOLS_MOST} pools are recorded at most"
+        );
+        Recorder {
+            pool: index as u8,
+            ..self.clone()
+        }
     }
 
     fn new(durability: Durability, state: State) -> Recorder {
         Recorder {
             durability,
+            pool: 0,
             state: Arc::new(Mutex::new(state)),
         }
     }
@@ -90,13 +119,9 @@ impl Recorder {
     pub fn trace(&self) -> Trace {
         let mut trace = Trace {
             durability: self.durability,
-            initial: Vec::new(),
             events: Vec::new(),
         };
-        self.with_writes(|writes| {
-            trace.initial.clone_from(&writes.initial);
-            trace.events.clone_from(&writes.events);
-        });
+        self.with_writes(|writes| trace.events.clone_from(&writes.events));
         trace
     }
 
@@ -104,8 +129,11 @@ impl Recorder {
     /// nobody writes.
     pub fn unseen(&self, pool: &Pool) -> Vec<u64> {
         let mut unseen = Vec::new();
+        let base = pool.raw_bytes(0, 0).as_ptr().addr();
         self.with_writes(|writes| {
-            let lines = writes.latest.chunks_exact(LINE_BYTES).enumerate();
+            let memory = writes.pools.iter().find(|memory| memory.base == base);
+            let latest = memory.map_or(&[][..], |memory| &memory.latest);
+            let lines = latest.chunks_exact(LINE_BYTES).enumerate();
             for (line, latest) in lines {
                 let at = line * LINE_BYTES;
                 if pool.raw_bytes(at as u64, LINE_BYTES as u64) != latest {
@@ -120,51 +148,67 @@ impl Recorder {
         self.durability
     }
 
-    /// What was touched since this was last asked.
+    /// What was touched of this pool since this was last asked.
     pub(super) fn take_touched(&self) -> Touched {
-        match &mut *self.lock() {
-            State::Writes(_) => Touched::default(),
-            State::Reads(touched) => std::mem::replace(
-                touched,
-                Touched {
-                    base: touched.base,
-                    ..Touched::default()
-                },
-            ),
+        let mut taken = Touched::default();
+        if let State::Reads(pools) = &mut *self.lock() {
+            let touched = self.touched(pools);
+            std::mem::swap(touched, &mut taken);
+            touched.base = taken.base;
         }
+        taken
     }
 
-    /// The pool begins at `base` and holds `bytes`, all of them durable.
+    /// The pool begins at `base` and holds `bytes`, all of them durable; but one that was recorded before
+    /// and is opened again holds what it did, as uncertain as it was.
     pub(crate) fn mapped(&self, base: *const u8, bytes: &[u8]) {
         match &mut *self.lock() {
-            State::Reads(touched) => touched.base = base.addr(),
+            State::Reads(pools) => self.touched(pools).base = base.addr(),
             State::Writes(writes) => {
-                writes.base = base.addr();
-                writes.initial = bytes.to_vec();
-                writes.latest = bytes.to_vec();
+                let memory = writes.memory(self.pool);
+                let is_known = memory.base != 0 && memory.latest == bytes;
+                memory.base = base.addr();
+                if !is_known {
+                    memory.latest = bytes.to_vec();
+                    writes.events.push(Event::Made {
+                        pool: self.pool,
+                        bytes: bytes.to_vec(),
+                    });
+                }
             }
         }
     }
 
     /// The file has grown, with zeros.
     pub(crate) fn grown(&self, len_bytes: u64) {
+        let pool = self.pool;
         self.with_writes(|writes| {
-            writes.latest.resize(len_bytes as usize, 0);
-            writes.events.push(Event::Grown { len_bytes });
+            writes.memory(pool).latest.resize(len_bytes as usize, 0);
+            writes.events.push(Event::Grown { pool, len_bytes });
         });
+    }
+
+    /// What was touched of this pool.
+    fn touched<'a>(&self, pools: &'a mut Vec<Touched>) -> &'a mut Touched {
+        let index = usize::from(self.pool);
+        if pools.len() <= index {
+            pools.resize_with(index + 1, Touched::default);
+        }
+        &mut pools[index]
     }
 
     /// `bytes` are stored at `to`, just before they are.
     pub(crate) fn stored(&self, to: *const u8, bytes: &[u8], order: Order) {
         match &mut *self.lock() {
-            State::Reads(touched) => {
+            State::Reads(pools) => {
+                let touched = self.touched(pools);
                 let at = (to.addr() - touched.base) as u64;
                 touched.written.push(at..at + bytes.len() as u64);
             }
             State::Writes(writes) => {
-                let at = to.addr() - writes.base;
+                let at = to.addr() - writes.memory(self.pool).base;
                 let thread = writes.thread();
-                writes.changes(at, bytes, order, |events, store| {
+                writes.changes(self.pool, at, bytes, order, |events, store| {
                     events.push(match order {
                         Order::Stream => Event::Streamed { thread, store },
                         Order::Program | Order::None => Event::Store(store),
@@ -177,7 +221,8 @@ impl Recorder {
     /// A range is handed out for writing through a slice.
     pub(crate) fn lend(&self, offset: u64, len_bytes: u64) -> Lent {
         match &mut *self.lock() {
-            State::Reads(touched) => {
+            State::Reads(pools) => {
+                let touched = self.touched(pools);
                 touched.written.push(offset..offset + len_bytes);
                 Lent { event: 0 }
             }
@@ -192,9 +237,10 @@ impl Recorder {
 
     /// The slice is back, and the range holds `bytes`.
     pub(crate) fn returned(&self, lent: &Lent, offset: u64, bytes: &[u8]) {
+        let pool = self.pool;
         self.with_writes(|writes| {
             let mut scribbled = Vec::new();
-            writes.changes(offset as usize, bytes, Order::None, |_, store| {
+            writes.changes(pool, offset as usize, bytes, Order::None, |_, store| {
                 scribbled.push(store);
             });
             if let Some(Event::Scribbled(stores)) = writes.events.get_mut(lent.event) {
@@ -205,26 +251,30 @@ impl Recorder {
 
     /// Recovery, or anybody else, reads a range.
     pub(crate) fn read(&self, offset: u64, len_bytes: u64) {
-        if let State::Reads(touched) = &mut *self.lock() {
+        if let State::Reads(pools) = &mut *self.lock() {
+            let touched = self.touched(pools);
             touched.read.push(offset..offset + len_bytes);
         }
     }
 
     /// All of the file was written back.
     pub(crate) fn file_synced(&self) {
-        self.with_writes(|writes| writes.events.push(Event::FileSynced));
+        let pool = self.pool;
+        self.with_writes(|writes| writes.events.push(Event::FileSynced { pool }));
     }
 
     /// The pages of a range were written back.
     pub(crate) fn range_synced(&self, start: *const u8, len_bytes: usize) {
         let page_bytes = rustix::param::page_size();
+        let pool = self.pool;
         self.with_writes(|writes| {
-            let at = start.addr() - writes.base;
+            let at = start.addr() - writes.memory(pool).base;
             let lines = |bytes: usize| (bytes / LINE_BYTES) as u32;
-            writes.events.push(Event::RangeSynced {
+            writes.events.push(Event::RangeSynced(LineRange {
+                pool,
                 first: lines(at / page_bytes * page_bytes),
                 end: lines((at + len_bytes).next_multiple_of(page_bytes)),
-            });
+            }));
         });
     }
 
@@ -242,11 +292,13 @@ impl Recorder {
 
 impl Instructions for Recorder {
     unsafe fn flush(&self, lines: Lines) {
+        let pool = self.pool;
         self.with_writes(|writes| {
             let thread = writes.thread();
-            let first = ((lines.first.addr() - writes.base) / LINE_BYTES) as u32;
+            let first = ((lines.first.addr() - writes.memory(pool).base) / LINE_BYTES) as u32;
             let end = first + lines.count as u32;
-            writes.events.push(Event::Flush { thread, first, end });
+            let lines = LineRange { pool, first, end };
+            writes.events.push(Event::Flush { thread, lines });
         });
     }
 
@@ -258,12 +310,21 @@ impl Instructions for Recorder {
     }
 
     fn sync_length(&self, _: &File) -> io::Result<()> {
-        self.with_writes(|writes| writes.events.push(Event::LengthSynced));
+        let pool = self.pool;
+        self.with_writes(|writes| writes.events.push(Event::LengthSynced { pool }));
         Ok(())
     }
 }
 
 impl Writes {
+    fn memory(&mut self, pool: u8) -> &mut Memory {
+        let index = usize::from(pool);
+        if self.pools.len() <= index {
+            self.pools.resize_with(index + 1, Memory::default);
+        }
+        &mut self.pools[index]
+    }
+
     fn thread(&mut self) -> u32 {
         let this = std::thread::current().id();
         let known = self.threads.iter().position(|thread| *thread == this);
@@ -277,22 +338,26 @@ impl Writes {
     /// Takes note of `bytes` at `at`, line by line, where they differ from what is there.
     fn changes(
         &mut self,
+        pool: u8,
         at: usize,
         bytes: &[u8],
         order: Order,
         mut found: impl FnMut(&mut Vec<Event>, Store),
     ) {
+        // Made when it was mapped.
+        let latest = &mut self.pools[usize::from(pool)].latest;
         let mut from = at;
         while from < at + bytes.len() {
             let line = from / LINE_BYTES;
             let to = ((line + 1) * LINE_BYTES).min(at + bytes.len());
             let new = &bytes[from - at..to - at];
-            if self.latest[from..to] != *new {
-                let before = words_at(&self.latest, line as u32);
-                self.latest[from..to].copy_from_slice(new);
-                let words = words_at(&self.latest, line as u32);
+            if latest[from..to] != *new {
+                let index = line as u32;
+                let before = words_at(latest, index);
+                latest[from..to].copy_from_slice(new);
+                let words = words_at(latest, index);
                 let store = Store {
-                    line: line as u32,
+                    line: LineOf { pool, index },
                     mask: changed_words(&before, &words),
                     words,
                     order,

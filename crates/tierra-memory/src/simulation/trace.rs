@@ -1,9 +1,10 @@
-//! What a pool was told to do, in order: stores, flushes, fences, and marks of who watched.
+//! What pools were told to do, in order: stores, flushes, fences, and marks of who watched.
 //!
 //! A trace is data: [`Trace::without`] leaves an instruction out, which is the same as a program that
 //! forgot it, so a check can be shown to notice every one that matters.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::power::Power;
 use crate::LINE_BYTES;
@@ -11,6 +12,37 @@ use crate::pool::Durability;
 
 /// The words of a line.
 pub(super) type Words = [u64; LINE_BYTES / 8];
+
+/// A line of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct LineOf {
+    pub(super) pool: u8,
+    pub(super) index: u32,
+}
+
+/// Lines of a pool, from the first to before the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LineRange {
+    pub(super) pool: u8,
+    pub(super) first: u32,
+    pub(super) end: u32,
+}
+
+impl LineRange {
+    /// As a range of the lines of all pools.
+    pub(super) fn bounds(self) -> Range<LineOf> {
+        let line = |index| LineOf {
+            pool: self.pool,
+            index,
+        };
+        line(self.first)..line(self.end)
+    }
+
+    pub(super) fn lines(self) -> impl Iterator<Item = LineOf> {
+        let pool = self.pool;
+        (self.first..self.end).map(move |index| LineOf { pool, index })
+    }
+}
 
 /// How a store relates to others of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +59,7 @@ pub(crate) enum Order {
 /// A store to one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Store {
-    /// Index of the line.
-    pub(super) line: u32,
+    pub(super) line: LineOf,
     /// Which words it changes.
     pub(super) mask: u8,
     /// Their values; the others are as before.
@@ -39,12 +70,20 @@ pub(super) struct Store {
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The file grew, with zeros.
+    /// A pool is there, new or opened, and holds these bytes, all of them durable.
+    Made {
+        pool: u8,
+        bytes: Vec<u8>,
+    },
+    /// A file grew, with zeros.
     Grown {
+        pool: u8,
         len_bytes: u64,
     },
-    /// The file's length is durable.
-    LengthSynced,
+    /// A file's length is durable.
+    LengthSynced {
+        pool: u8,
+    },
     Store(Store),
     /// A store past the cache by a thread.
     Streamed {
@@ -54,22 +93,21 @@ pub(super) enum Event {
     /// Stores through a slice, seen when it was handed in and dated back to when it was handed out:
     /// they may have happened, and reached memory, at any moment between.
     Scribbled(Vec<Store>),
-    /// The thread wrote lines back, from the first to before the last.
+    /// The thread wrote lines back.
     Flush {
         thread: u32,
-        first: u32,
-        end: u32,
+        lines: LineRange,
     },
+    /// The thread waited for what it wrote back, of whatever pool.
     Fence {
         thread: u32,
     },
-    /// All of the file is durable.
-    FileSynced,
-    /// Lines, in whole pages, are durable.
-    RangeSynced {
-        first: u32,
-        end: u32,
+    /// All of a file is durable.
+    FileSynced {
+        pool: u8,
     },
+    /// Lines, in whole pages, are durable.
+    RangeSynced(LineRange),
     /// The program was told that everything up to this step of it has been done.
     Acknowledged(u64),
 }
@@ -89,7 +127,7 @@ impl Event {
     pub(super) fn is_barrier(&self) -> bool {
         matches!(
             self,
-            Event::Fence { .. } | Event::FileSynced | Event::RangeSynced { .. }
+            Event::Fence { .. } | Event::FileSynced { .. } | Event::RangeSynced(_)
         )
     }
 }
@@ -109,8 +147,6 @@ pub enum StepKind {
 #[derive(Clone, Debug)]
 pub struct Trace {
     pub(super) durability: Durability,
-    /// What was durable when recording began.
-    pub(super) initial: Vec<u8>,
     pub(super) events: Vec<Event>,
 }
 
@@ -144,7 +180,7 @@ impl Trace {
         let is_of = |event: &Event| match kind {
             StepKind::Flush => matches!(event, Event::Flush { .. }),
             StepKind::Fence => event.is_barrier(),
-            StepKind::LengthSync => matches!(event, Event::LengthSynced),
+            StepKind::LengthSync => matches!(event, Event::LengthSynced { .. }),
         };
         let events = self.events.iter().enumerate();
         let found = events.filter(|(_, event)| is_of(event));
@@ -166,7 +202,7 @@ impl Trace {
     pub fn without_last_line(&self, event: usize) -> Option<Trace> {
         let mut trace = self.clone();
         match trace.events.get_mut(event)? {
-            Event::Flush { first, end, .. } if *end > *first + 1 => *end -= 1,
+            Event::Flush { lines, .. } if lines.end > lines.first + 1 => lines.end -= 1,
             _ => return None,
         }
         Some(trace)
@@ -184,15 +220,35 @@ impl Trace {
     }
 
     /// What a process that was killed after `events` events left to the next one: the pool's bytes with
-    /// every store, for the caches outlive it.
+    /// every store, for the caches outlive it. Of several pools, the first one's.
     pub fn killed_after(&self, events: usize) -> Vec<u8> {
-        let mut power = Power::new(self);
+        let mut pools = self.pools_killed_after(events).into_iter();
+        pools.next().flatten().unwrap_or_default()
+    }
+
+    /// [`Trace::killed_after`] of every pool; `None` for one that there was not yet.
+    pub fn pools_killed_after(&self, events: usize) -> Vec<Option<Vec<u8>>> {
+        let mut power = Power::new();
         self.events[..events]
             .iter()
             .for_each(|event| power.apply(event));
-        // A process that ends waits for nothing, but what it stored is in memory.
-        power.apply(&Event::FileSynced);
-        power.durable().to_vec()
+        let pools = (0..self.pools()).map(|pool| {
+            power.is_made(pool).then(|| {
+                // A process that ends waits for nothing, but what it stored is in memory.
+                power.apply(&Event::FileSynced { pool });
+                power.durable(pool).to_vec()
+            })
+        });
+        pools.collect()
+    }
+
+    /// Pools recorded.
+    pub(super) fn pools(&self) -> u8 {
+        let made = self.events.iter().filter_map(|event| match event {
+            Event::Made { pool, .. } => Some(pool + 1),
+            _ => None,
+        });
+        made.max().unwrap_or(0)
     }
 
     /// The history of a process that was killed after `events` events, and of the one that was recorded
@@ -203,7 +259,10 @@ impl Trace {
         trace.events.truncate(events);
         let threads = trace.events.iter().filter_map(Event::thread).max();
         let first = threads.map_or(0, |thread| thread + 1);
-        let renumbered = next.events.iter().cloned().map(|mut event| {
+        let known = trace.pools();
+        // What it opened is what was left, and as uncertain as that.
+        let is_new = |event: &&Event| !matches!(event, Event::Made { pool, .. } if *pool < known);
+        let renumbered = next.events.iter().filter(is_new).cloned().map(|mut event| {
             if let Event::Flush { thread, .. }
             | Event::Fence { thread }
             | Event::Streamed { thread, .. } = &mut event
@@ -219,17 +278,18 @@ impl Trace {
     /// What was flushed and fenced for nothing.
     pub fn useless(&self) -> Useless {
         let mut useless = Useless::default();
-        let mut power = Power::new(self);
+        let mut power = Power::new();
         let mut step = 0;
         for event in &self.events {
             match event {
                 Event::Acknowledged(done) => step = *done,
-                Event::Flush { thread, first, end } => {
-                    let clean = (*first..*end)
+                Event::Flush { thread, lines } => {
+                    let clean = lines
+                        .lines()
                         .filter(|&line| !power.would_flush(*thread, line))
                         .count() as u64;
                     useless.flushed_lines.0 += clean;
-                    useless.flushed_lines.1 += u64::from(end - first);
+                    useless.flushed_lines.1 += u64::from(lines.end - lines.first);
                     if clean > 0 {
                         *useless.flushed_lines_by_step.entry(step).or_default() += clean;
                     }
