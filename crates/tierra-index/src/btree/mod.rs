@@ -12,11 +12,11 @@
 //! insertion, an update and a removal store into one line and wait for one fence, whatever the number of
 //! copies. The prints lie near: a lookup reads one far line.
 //!
-//! Leaf, each line with a word (`note`) that belongs to the leaf:
+//! Each line of a leaf has room for a word (`note`) that belongs to the leaf as a whole:
 //! ```text
-//!  line 0 │ note: the least key that the leaf may hold      │ 3 entries │
-//!  line 1 │ note: the greatest                              │ 3 entries │
-//!  line 2 … 15 │ note: 0                                    │ 3 entries │
+//!  line 0      │ note: the least key of the leaf's range │ 3 entries │
+//!  line 1      │ note: the greatest                      │ 3 entries │
+//!  line 2 … 15 │ note: 0                                 │ 3 entries │
 //! ```
 //! A leaf is *in the tree* if its range begins where that of another one ends, or with key 0. There is no list.
 //! A split writes the new leaf whole, waits, and lowers the greatest key of the old one, one word: with
