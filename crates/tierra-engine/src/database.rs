@@ -15,14 +15,15 @@ use tierra_memory::{Budget, Durability, MediumKind, Pool, PoolOptions, Speed, To
 
 use crate::calibration::Calibration;
 use crate::catalog::Catalog;
-use crate::directory;
-use crate::error::{OpenError, TableError};
+use crate::directory::{self, PoolPlace};
+use crate::error::{OpenError, TableError, TierError};
 use crate::lock::DirectoryLock;
 use crate::manifest::Manifest;
-use crate::open;
+use crate::open::{self, FoundPool};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
+use crate::tiers::{Replicas, Tier, Tiers};
 use crate::writer::{Published, Request, Writer};
 
 /// How to create or open a database.
@@ -44,6 +45,8 @@ pub struct DatabaseOptions {
 /// One kind of memory that a database uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierInfo {
+    /// Unique in the database.
+    pub name: String,
     /// Near or far.
     pub speed: Speed,
     /// What a pool lies on; `None` for memory that is not durable.
@@ -82,9 +85,10 @@ impl Database {
                 return Err(error.into());
             }
         };
-        let mut published = Published::new(Manifest::default(), None, []);
-        published.publish(&pool, Manifest::default(), Vec::new())?;
-        Self::start(dir, options, budget, pool, lock, published)
+        let tiers = Tiers::first(pool);
+        let mut published = Published::new(Manifest::default(), Vec::new(), []);
+        published.publish(&tiers, Manifest::default(), Vec::new())?;
+        Self::start(dir, options, budget, tiers, lock, published)
     }
 
     /// Opens the database in a directory.
@@ -93,12 +97,18 @@ impl Database {
     /// [`OpenError`]: no such directory, no database, open elsewhere, from a newer Tierra,
     /// truncated or damaged. Nothing is changed then.
     pub fn open(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
-        let pool_path = directory::find_pool(dir)?;
+        let places = directory::find_pools(dir)?;
         let budget = near_budget(options)?;
         let lock = DirectoryLock::acquire(dir)?;
-        let pool = Pool::open(&pool_path, &pool_options(options))?;
-        let published = open::read_manifest(dir, &pool)?;
-        Self::start(dir, options, budget, pool, lock, published)
+        let found = places
+            .into_iter()
+            .map(|PoolPlace { name, path }| FoundPool {
+                opened: Pool::open(&path, &pool_options(options)),
+                name,
+                path,
+            });
+        let (tiers, published) = open::read_manifest(dir, found.collect())?;
+        Self::start(dir, options, budget, tiers, lock, published)
     }
 
     /// Opens the database, or creates it where there is nothing yet.
@@ -117,7 +127,7 @@ impl Database {
         dir: &Path,
         options: &DatabaseOptions,
         budget: Budget,
-        pool: Arc<Pool>,
+        tiers: Tiers,
         mut lock: DirectoryLock,
         published: Published,
     ) -> Result<Arc<Self>, OpenError> {
@@ -126,13 +136,23 @@ impl Database {
             .or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.unwrap_or(NonZeroUsize::MIN);
         let calibration = Calibration::of(dir);
-        let opened = open::read_tables(dir, &pool, &published, calibration.cell)?;
+        let opened = open::read_tables(dir, &published, calibration.cell)?;
         lock.sign().map_err(|source| OpenError::Io {
             path: dir.join(crate::lock::LOCK_FILE),
             source,
         })?;
         let (requests, queue) = channel();
-        let storage = Storage::new(pool, budget, threads, calibration, requests, lock);
+        let next_extent_id = published.manifest().next_extent_id;
+        let storage = Storage::new(
+            dir.to_owned(),
+            tiers,
+            next_extent_id,
+            budget,
+            threads,
+            calibration,
+            requests,
+            lock,
+        );
         let mut logs = HashMap::new();
         let mut tables = Vec::new();
         for table in opened {
@@ -141,6 +161,7 @@ impl Database {
             tables.push(Table::new(
                 entry.id,
                 entry.spec.clone(),
+                entry.homes.clone(),
                 table.version,
                 entry.next_segment_id,
                 storage,
@@ -153,6 +174,8 @@ impl Database {
             table.ask_for_near_copies(current.segments.iter().map(|segment| segment.id()));
         }
         tables.iter().for_each(|table| table.ask_for_index_copies());
+        // Copies of what was written while a tier was missing, or that were damaged.
+        tables.iter().for_each(|table| table.ask_to_heal());
         let catalog = Arc::new(Catalog::new(tables));
         let writer = Writer::new(storage.clone(), catalog.clone(), published, logs);
         let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
@@ -184,7 +207,23 @@ impl Database {
     /// [`TableError`]: the name is taken, the description breaks a rule, the pool is full or
     /// failed.
     pub fn create_table(&self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
-        self.storage.ask(|reply| Request::Create { spec, reply })?
+        self.create_table_in(spec, Replicas::default())
+    }
+
+    /// The same with copies in given tiers.
+    ///
+    /// # Errors
+    /// As [`Database::create_table`], and [`TableError::Replicas`].
+    pub fn create_table_in(
+        &self,
+        spec: TableSpec,
+        replicas: Replicas,
+    ) -> Result<Arc<Table>, TableError> {
+        self.storage.ask(|reply| Request::Create {
+            spec,
+            replicas,
+            reply,
+        })?
     }
 
     /// Begins a table that appears with its first rows, when [`Table::append`] or
@@ -195,7 +234,52 @@ impl Database {
     /// As [`Database::create_table`]. Where the name is taken later, committing fails with
     /// [`StorageError::Created`](crate::StorageError::Created).
     pub fn begin_table(&self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
-        self.storage.ask(|reply| Request::Begin { spec, reply })?
+        self.begin_table_in(spec, Replicas::default())
+    }
+
+    /// The same with copies in given tiers.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table`], and [`TableError::Replicas`].
+    pub fn begin_table_in(
+        &self,
+        spec: TableSpec,
+        replicas: Replicas,
+    ) -> Result<Arc<Table>, TableError> {
+        self.storage.ask(|reply| Request::Begin {
+            spec,
+            replicas,
+            reply,
+        })?
+    }
+
+    /// Adds a tier with a new, empty pool; durable on return. From then on tables can have copies there
+    /// ([`Table::set_replicas`]), and the manifest has one. Blocks.
+    ///
+    /// # Errors
+    /// [`TierError`]: the name is taken, or the pool cannot be made there.
+    pub fn add_tier(&self, name: &str, pool: &Path) -> Result<(), TierError> {
+        let pool = std::path::absolute(pool).map_err(|source| TierError::Io {
+            path: pool.to_owned(),
+            source,
+        })?;
+        self.storage.ask(|reply| Request::AddTier {
+            name: name.to_owned(),
+            pool,
+            reply,
+        })?
+    }
+
+    /// Forgets a tier that no table is to have copies in, there or missing; durable on return. Its file stays where it
+    /// is. Blocks.
+    ///
+    /// # Errors
+    /// [`TierError`].
+    pub fn drop_tier(&self, name: &str) -> Result<(), TierError> {
+        self.storage.ask(|reply| Request::DropTier {
+            name: name.to_owned(),
+            reply,
+        })?
     }
 
     /// Drops a table; durable on return. Snapshots of it stay readable. Blocks.
@@ -221,25 +305,36 @@ impl Database {
 
     /// The memory it uses, near first.
     pub fn tiers(&self) -> Vec<TierInfo> {
-        let Storage { pool, budget, .. } = &*self.storage;
-        vec![
-            TierInfo {
-                speed: Speed::Near,
-                medium: None,
-                durability: None,
-                capacity_bytes: budget.limit(),
-                used_bytes: budget.used(),
-                page_size_bytes: None,
-            },
-            TierInfo {
-                speed: pool.speed(),
-                medium: Some(pool.medium()),
-                durability: Some(pool.durability()),
-                capacity_bytes: pool.capacity_bytes(),
-                used_bytes: pool.used_bytes(),
-                page_size_bytes: Some(pool.page_size_bytes()),
-            },
-        ]
+        let budget = &self.storage.budget;
+        let near = TierInfo {
+            name: "near".to_owned(),
+            speed: Speed::Near,
+            medium: None,
+            durability: None,
+            capacity_bytes: budget.limit(),
+            used_bytes: budget.used(),
+            page_size_bytes: None,
+        };
+        let tiers = self.storage.tiers();
+        let pools = tiers.open.iter().map(|Tier { name, pool, .. }| TierInfo {
+            name: name.to_string(),
+            speed: pool.speed(),
+            medium: Some(pool.medium()),
+            durability: Some(pool.durability()),
+            capacity_bytes: pool.capacity_bytes(),
+            used_bytes: pool.used_bytes(),
+            page_size_bytes: Some(pool.page_size_bytes()),
+        });
+        std::iter::once(near).chain(pools).collect()
+    }
+
+    /// Tiers that are known and not there, each with what was found instead.
+    pub fn missing_tiers(&self) -> Vec<(String, String)> {
+        let tiers = self.storage.tiers();
+        let missing = tiers.missing.iter();
+        missing
+            .map(|tier| (tier.name.to_string(), tier.why.to_string()))
+            .collect()
     }
 
     /// Answers what was asked so far and stops writing: appends and loads fail from now on. What

@@ -13,10 +13,11 @@ use arrow::array::ArrayRef;
 use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Physical};
 
 use crate::error::StorageError;
-use crate::manifest::{DictionaryEntry, Place, TableEntry};
+use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
 use crate::space::{OwnedExtent, Owner};
 use crate::spec::ColumnSpec;
 use crate::storage::Storage;
+use crate::tiers::Homes;
 use crate::version::Dictionaries;
 
 /// A column's first generation.
@@ -145,7 +146,7 @@ impl TableDictionaries {
                 None => images.add_generation(dictionary),
             });
         }
-        let extents = images.write(storage, entry.id, &mut entries)?;
+        let extents = images.write(storage, entry.id, &entry.homes, &mut entries)?;
         Ok(Images {
             dictionaries: dictionaries.into(),
             entries,
@@ -199,11 +200,8 @@ pub(crate) struct ImageExtent {
     len_bytes: usize,
 }
 
-/// Stands for the extent that is not allocated yet: no extent starts in the superblock.
-const UNPLACED: tierra_memory::Extent = tierra_memory::Extent {
-    offset: 0,
-    len_bytes: 0,
-};
+/// Stands for the extent that is not allocated yet.
+const UNPLACED: ExtentId = ExtentId(u64::MAX);
 
 impl ImageExtent {
     fn add(&mut self, image: Image) -> Place {
@@ -237,14 +235,14 @@ impl ImageExtent {
         self,
         storage: &Storage,
         table: u64,
+        homes: &Homes,
         entries: &mut [Option<DictionaryEntry>],
     ) -> Result<Vec<Arc<OwnedExtent>>, StorageError> {
         if self.images.is_empty() {
             return Ok(Vec::new());
         }
-        let mut writer = storage
-            .pool
-            .allocate(self.len_bytes as u64, Owner::Dictionary(table).tag())?;
+        let (len_bytes, owner) = (self.len_bytes as u64, Owner::Dictionary(table));
+        let mut writer = storage.allocate(&homes.everywhere(), len_bytes, owner)?;
         let mut at = 0;
         for image in &self.images {
             let image = image.bytes();
@@ -252,12 +250,13 @@ impl ImageExtent {
             writer[at..at + image.len()].copy_from_slice(&image);
             writer[at + image.len()..end].fill(0);
             at = end;
+            writer.copy_up_to(at);
         }
-        let extent = OwnedExtent::finish(&storage.pool, writer)?;
+        let extent = writer.finish()?;
         for entry in entries.iter_mut().flatten() {
             for place in std::iter::once(&mut entry.main).chain(&mut entry.deltas) {
                 if place.extent == UNPLACED {
-                    place.extent = extent.extent();
+                    place.extent = extent.id();
                 }
             }
         }

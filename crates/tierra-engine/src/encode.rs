@@ -162,20 +162,20 @@ fn assemble(
     let entry = SegmentEntry {
         id: open.id,
         rows: (open.rows.end - open.rows.start) as u32,
-        extents: extents.iter().map(|extent| extent.extent()).collect(),
+        extents: extents.iter().map(|extent| extent.id()).collect(),
         chunks,
     };
     let segment = Segment::written(Arc::new(entry), extents, table.spec())?;
     Ok(EncodedSegment { segment, encodings })
 }
 
-/// Neighbours that share an extent: they wish for the same placement and are small together.
+/// Neighbours that share an extent: they wish for the same placement and copies and are small together.
 fn group_columns(
     table: &Table,
     threads: usize,
     bytes_of: impl Fn(usize) -> u64,
 ) -> Vec<Range<usize>> {
-    let columns = &table.spec().columns;
+    let (columns, homes) = (&table.spec().columns, table.homes());
     let bytes: Vec<u64> = (0..columns.len()).map(bytes_of).collect();
     // Four groups a thread even out columns that take longer than others.
     let target = bytes.iter().sum::<u64>() / (4 * threads as u64);
@@ -183,7 +183,8 @@ fn group_columns(
     let mut groups = Vec::new();
     let (mut start, mut taken) = (0, 0);
     for column in 0..columns.len() {
-        let alike = columns[column].near == columns[start].near;
+        let alike = columns[column].near == columns[start].near
+            && homes.of_column(column) == homes.of_column(start);
         if column > start && (!alike || taken + bytes[column] > target) {
             groups.push(start..column);
             (start, taken) = (column, 0);
@@ -229,7 +230,7 @@ where
         end = (end + plan.len_bytes()).next_multiple_of(LINE);
         plans.push(plan);
     }
-    let extent = write_group(table, &plans, &places, end)?;
+    let extent = write_group(table, &columns, &plans, &places, end)?;
     let encodings = plans.iter().map(ChunkPlan::encoding).collect();
     Ok(Group {
         columns,
@@ -239,23 +240,26 @@ where
     })
 }
 
-/// Writes planned chunks to their places in a new extent of `len_bytes`.
+/// Writes planned chunks of columns with the same homes to their places in a new extent of `len_bytes`.
 fn write_group(
     table: &Table,
+    columns: &Range<usize>,
     plans: &[ChunkPlan],
     places: &[Range<usize>],
     len_bytes: usize,
 ) -> Result<Arc<OwnedExtent>, StorageError> {
-    let pool = &table.storage().pool;
-    let owner = Owner::Segment(table.id()).tag();
-    let mut writer = pool.allocate(len_bytes as u64, owner)?;
+    let homes = table.homes();
+    let homes = homes.of_column(columns.start);
+    let owner = Owner::Segment(table.id());
+    let mut writer = table.storage().allocate(homes, len_bytes as u64, owner)?;
     let mut written = 0;
     for (plan, place) in plans.iter().zip(places) {
         // The gaps between chunks are covered by the extent's checksum: they hold zeros.
         writer[written..place.start].fill(0);
         plan.write(&mut writer[place.clone()]);
         written = place.end;
+        writer.copy_up_to(written);
     }
     writer[written..].fill(0);
-    Ok(OwnedExtent::finish(pool, writer)?)
+    Ok(writer.finish()?)
 }

@@ -7,12 +7,15 @@ use std::io;
 use std::path::PathBuf;
 
 use tierra_column::{EncodeError, FilterError, FormatError, PostingsError};
+use tierra_memory::replication::ReplicationError;
 use tierra_memory::{PoolError, RegionError, TopologyError};
 
 pub use crate::input::InputError;
 pub use crate::manifest::ManifestError;
 pub use crate::spec::SpecError;
 pub use crate::tail::LogError;
+use crate::tiers::ReplicasError;
+use crate::tiers::TIERS_MOST;
 
 /// Any error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +93,40 @@ pub enum OpenError {
         /// What is wrong.
         source: ManifestError,
     },
+    /// The file that names further tiers cannot be read.
+    #[error(
+        "{}: {line:?} is not a tier's name, a blank and the path of its pool: correct the line, or take it out", path.display()
+    )]
+    TiersFile {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: String,
+    },
+    /// Two tiers went on without each other.
+    #[error(
+        "{}: the pools {} and {} were both written to while the other was missing: keep one of the two, and take the other out of {}", dir.display(), newest.display(), other.display(), dir.join("tiers").display()
+    )]
+    Diverged {
+        /// The database.
+        dir: PathBuf,
+        /// The pool with the most publications.
+        newest: PathBuf,
+        /// Another one that does not lead to it.
+        other: PathBuf,
+    },
+    /// A tier's pool is another one's.
+    #[error(
+        "{}: the pool {} of tier {tier:?} belongs to another database: put the right file back, or take its line out of {}", dir.display(), path.display(), dir.join("tiers").display()
+    )]
+    OtherPool {
+        /// The database.
+        dir: PathBuf,
+        /// The tier.
+        tier: String,
+        /// The file.
+        path: PathBuf,
+    },
     /// A table's tail log, chunk or dictionary is damaged.
     #[error("{}: table {table:?}: {source}", dir.display())]
     Table {
@@ -115,6 +152,17 @@ pub enum DamageError {
         /// What is wrong.
         source: FormatError,
     },
+    /// All copies of an extent are in tiers that are missing.
+    #[error("extent {extent} has copies in no tier but {tiers}, which is missing: bring it back")]
+    NoCopy {
+        /// Its number.
+        extent: u64,
+        /// The tiers' names.
+        tiers: String,
+    },
+    /// The copies of a log.
+    #[error(transparent)]
+    Replication(#[from] ReplicationError),
     /// A dictionary image.
     #[error("the dictionary of column {column:?}: {source}")]
     Dictionary {
@@ -155,6 +203,9 @@ pub enum StorageError {
     /// The pool is full or its device failed.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The copies of a log cannot be written as one.
+    #[error(transparent)]
+    Replication(ReplicationError),
     /// No near memory.
     #[error(transparent)]
     Region(#[from] RegionError),
@@ -203,6 +254,15 @@ pub enum StorageError {
     },
 }
 
+impl From<ReplicationError> for StorageError {
+    fn from(error: ReplicationError) -> Self {
+        match error {
+            ReplicationError::Pool(error) => Self::Pool(error),
+            error => Self::Replication(error),
+        }
+    }
+}
+
 impl From<ScanError> for StorageError {
     fn from(error: ScanError) -> Self {
         Self::Scan(Box::new(error))
@@ -227,6 +287,60 @@ pub enum TableError {
     /// The description breaks a rule.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// The copies cannot be where they are to be.
+    #[error(transparent)]
+    Replicas(#[from] ReplicasError),
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// A tier could not be added or dropped; the database is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum TierError {
+    /// A name that cannot be one.
+    #[error("{name:?} cannot name a tier: use 1 to 64 letters, digits, '-' and '_'")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The name is taken.
+    #[error("tier {name:?} exists already: choose another name")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// As many as there may be.
+    #[error("the database has {TIERS_MOST} tiers already: drop one first")]
+    Many,
+    /// No such tier.
+    #[error("there is no tier {name:?}")]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// Tables have copies there.
+    #[error("tier {name:?} is to hold copies of {tables}: give them other tiers first")]
+    InUse {
+        /// The tier.
+        name: String,
+        /// The tables' names.
+        tables: String,
+    },
+    /// The last one cannot go.
+    #[error("tier {name:?} is the only one that is there: add another first")]
+    Last {
+        /// The tier.
+        name: String,
+    },
+    /// The directory could not be written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// The pool failed.
     #[error(transparent)]
     Storage(#[from] StorageError),

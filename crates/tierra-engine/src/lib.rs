@@ -70,6 +70,7 @@ mod statistics;
 mod storage;
 mod table;
 mod tail;
+mod tiers;
 mod version;
 mod writer;
 
@@ -79,7 +80,7 @@ pub use database::{Database, DatabaseOptions, TierInfo};
 pub use error::{
     AppendError, ColumnsError, DamageError, DuplicateKeyError, Error, InputError, LoadError,
     LogError, LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError,
-    TableError,
+    TableError, TierError,
 };
 pub use index_kind::{IndexKind, ParseIndexKindError};
 pub use input::canonical_double;
@@ -92,4 +93,5 @@ pub use snapshot::Snapshot;
 pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};
 pub use statistics::ColumnStatistics;
 pub use table::Table;
+pub use tiers::{Replicas, ReplicasError};
 pub use version::RowId;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tierra_memory::emulation::begin_read;
 use tierra_memory::{Budget, Region, Reservation};
 
-use crate::space::OwnedExtent;
+use crate::space::ExtentCopy;
 
 const LINE: usize = 64;
 
@@ -35,7 +35,7 @@ pub(crate) struct CopyAt(pub(crate) usize);
 /// those that wish `Some(false)` never. Returns the copy and each extent's place in it.
 pub(crate) fn copy_extents(
     budget: &Budget,
-    extents: &[Arc<OwnedExtent>],
+    extents: &[Arc<ExtentCopy>],
     wishes: &[Option<bool>],
 ) -> (Option<Arc<NearCopy>>, Vec<Option<CopyAt>>) {
     let mut places = vec![None; extents.len()];

@@ -1,25 +1,33 @@
 //! What a database holds, read back: the manifest, the segments, the dictionaries, the tails.
 //!
-//! Invariant: reads only. Every extent is checked against its header before its bytes are believed,
-//! and every row comes from a chunk whose descriptor, or a record whose checksum, holds.
+//! Every extent is checked against its header before its bytes are believed, and every row comes from a
+//! chunk whose descriptor, or a record whose checksum, holds. What fails in one copy is taken from another.
+//!
+//! Invariant: nothing is written before everything about the tiers is believed; then only what brings all of them to
+//! the newest manifest, and copies of logs to what was read.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::error::ArrowError;
 use tierra_column::Dictionary;
 use tierra_interleave::GroupSize;
-use tierra_memory::{Extent, Pool};
+use tierra_memory::{Extent, Pool, PoolError};
 
 use crate::error::{DamageError, OpenError};
 use crate::inverted::InvertedPart;
 use crate::key::KeyIndexCell;
-use crate::manifest::{DictionaryEntry, Manifest, PartEntry, Place, TableEntry};
+use crate::manifest::{
+    CopyEntry, DictionaryEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, Place,
+    TableEntry, TierEntry,
+};
 use crate::segment::{SEGMENT_ROWS, Segment};
-use crate::space::{OwnedExtent, Owner};
+use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::spec::TableSpec;
 use crate::tail::{self, LogError, Tail, TailLog};
+use crate::tiers::{FIRST_NAME, MissingTier, Tier, TierId, Tiers};
 use crate::version::TableVersion;
 use crate::writer::Published;
 
@@ -30,8 +38,127 @@ pub(crate) struct OpenedTable {
     pub(crate) log: TailLog,
 }
 
-/// The newest manifest, and the extents that it names, each checked to be what it should be.
-pub(crate) fn read_manifest(dir: &Path, pool: &Arc<Pool>) -> Result<Published, OpenError> {
+/// A pool that the directory names, and what became of opening it.
+pub(crate) struct FoundPool {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) opened: Result<Arc<Pool>, PoolError>,
+}
+
+/// A manifest that a pool publishes.
+struct Candidate {
+    pool: Arc<Pool>,
+    root: Extent,
+    manifest: Manifest,
+}
+
+/// The tiers, and the newest manifest of any of them with the extents that it names, each checked to be
+/// what it should be.
+pub(crate) fn read_manifest(
+    dir: &Path,
+    found: Vec<FoundPool>,
+) -> Result<(Tiers, Published), OpenError> {
+    let mut candidates = Vec::new();
+    let mut pools = Vec::new();
+    let mut failures = Vec::new();
+    for found in found {
+        let (name, path) = (found.name, found.path);
+        let pool = match found.opened {
+            Ok(pool) => pool,
+            Err(error) if is_loss(&error) => {
+                failures.push((name, path, OpenError::from(error)));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match read_root(dir, &pool) {
+            Ok((root, manifest)) => candidates.push(Candidate {
+                pool: pool.clone(),
+                root,
+                manifest,
+            }),
+            Err(
+                error @ OpenError::Manifest {
+                    source: ManifestError::Newer { .. },
+                    ..
+                },
+            ) => return Err(error),
+            // What it holds may be whole all the same, if another tier says what that is.
+            Err(error) => failures.push((name.clone(), path.clone(), error)),
+        }
+        pools.push((name, path, pool));
+    }
+    let newest = candidates
+        .iter()
+        .max_by_key(|candidate| candidate.manifest.version);
+    let Some(newest) = newest else {
+        let (_, _, error) = failures
+            .into_iter()
+            .next()
+            .expect("a directory names a pool");
+        return Err(error);
+    };
+    for other in &candidates {
+        if !newest.manifest.continues(&other.manifest) {
+            return Err(OpenError::Diverged {
+                dir: dir.to_owned(),
+                newest: newest.pool.path().to_owned(),
+                other: other.pool.path().to_owned(),
+            });
+        }
+    }
+    let mut manifest = newest.manifest.clone();
+    if manifest.tiers.is_empty() {
+        manifest.tiers.push(TierEntry {
+            id: TierId::FIRST,
+            name: FIRST_NAME.to_owned(),
+            pool_id: newest.pool.id(),
+            present: true,
+        });
+    }
+    let tiers = match_tiers(dir, &manifest, pools, &failures)?;
+    // Tiers that are not there any more may go on without these, so that both may not be joined again.
+    let fewer = manifest
+        .tiers
+        .iter()
+        .any(|tier| tier.present && tiers.get(tier.id).is_none());
+    if fewer {
+        manifest.lineage.push(random_mark(dir));
+    }
+    let versions = candidates
+        .iter()
+        .map(|candidate| candidate.manifest.version);
+    let behind = tiers.open.len() > candidates.len() || versions.min() < Some(manifest.version);
+    let changed = tiers.entries() != manifest.tiers && newest.manifest.tiers == manifest.tiers;
+    let (mut published, lost) = read_extents(dir, manifest, &tiers, &candidates)?;
+    if lost || fewer || behind || changed {
+        // All tiers come to name the same. Space that damaged copies took is free: what is written there, and not
+        // published before a power cut, must not be taken for them.
+        let next = published.manifest().clone();
+        if let Err(error) = published.publish(&tiers, next, Vec::new()) {
+            if fewer {
+                return Err(error.into());
+            }
+            tracing::warn!(%error, "a database with damaged copies could not be published without them");
+        }
+    }
+    Ok((tiers, published))
+}
+
+/// Whether a pool that fails so is as good as not there: others may stand in for it.
+fn is_loss(error: &PoolError) -> bool {
+    matches!(
+        error,
+        PoolError::Missing { .. }
+            | PoolError::NotAPool { .. }
+            | PoolError::Damaged { .. }
+            | PoolError::Truncated { .. }
+            | PoolError::Io { .. }
+    )
+}
+
+/// What a pool publishes.
+fn read_root(dir: &Path, pool: &Pool) -> Result<(Extent, Manifest), OpenError> {
     let Some(root) = pool.root() else {
         return Err(OpenError::NotADatabase {
             dir: dir.to_owned(),
@@ -45,50 +172,149 @@ pub(crate) fn read_manifest(dir: &Path, pool: &Arc<Pool>) -> Result<Published, O
         });
     }
     let manifest = Manifest::decode(pool.bytes(root));
-    let mut manifest = manifest.map_err(|source| OpenError::Manifest {
+    let manifest = manifest.map_err(|source| OpenError::Manifest {
         dir: dir.to_owned(),
         source,
     })?;
-    let mut lost_parts = false;
-    for table in &mut manifest.tables {
-        lost_parts |= forget_lost_parts(pool, table);
-        check_owners(pool, table).map_err(|source| OpenError::Table {
-            dir: dir.to_owned(),
-            table: table.spec.name.clone(),
-            source,
-        })?;
-    }
-    let live = manifest.extents();
-    pool.retain(&live)?;
-    let extents: Vec<_> = live
-        .into_iter()
-        .map(|extent| OwnedExtent::published(pool, extent))
-        .collect();
-    let mut published = Published::new(manifest, Some(OwnedExtent::published(pool, root)), extents);
-    if lost_parts {
-        // Their space is free. Another column's part that is written there, and not published before
-        // a power cut, must not be taken for the lost one: so nothing names that any more.
-        let manifest = published.manifest().clone();
-        if let Err(error) = published.publish(pool, manifest, Vec::new()) {
-            tracing::warn!(%error, "a database without damaged parts of indexes could not be published");
-        }
-    }
-    Ok(published)
+    Ok((root, manifest))
 }
 
-fn check_owners(pool: &Pool, table: &TableEntry) -> Result<(), DamageError> {
-    let segments = table.segments.iter().flat_map(|segment| &segment.extents);
-    let logs = table.tail.logs.iter().map(|log| &log.extent);
-    let images = table.dictionaries.iter().flatten();
-    let images =
-        images.flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
-    let expected = segments.map(|extent| (extent, Owner::Segment(table.id)));
-    let expected = expected.chain(logs.map(|extent| (extent, Owner::Log(table.id))));
-    let expected = expected.chain(images.map(|image| (&image.extent, Owner::Dictionary(table.id))));
-    for (extent, owner) in expected {
-        check_owner(pool, *extent, owner)?;
+/// Which pool is which tier, by the pool's number.
+fn match_tiers(
+    dir: &Path,
+    manifest: &Manifest,
+    mut pools: Vec<(String, PathBuf, Arc<Pool>)>,
+    failures: &[(String, PathBuf, OpenError)],
+) -> Result<Tiers, OpenError> {
+    let mut tiers = Tiers::default();
+    for entry in &manifest.tiers {
+        let (id, name) = (entry.id, Arc::from(&*entry.name));
+        let found = pools
+            .iter()
+            .position(|(_, _, pool)| pool.id() == entry.pool_id);
+        if let Some(at) = found {
+            let (_, _, pool) = pools.swap_remove(at);
+            tiers.open.push(Tier { id, name, pool });
+            continue;
+        }
+        let failure = failures.iter().find(|(name, _, _)| *name == entry.name);
+        let why = failure.map_or_else(
+            || "the directory does not say where it is".to_owned(),
+            |(_, _, error)| error.to_string(),
+        );
+        tracing::warn!(
+            tier = entry.name,
+            why,
+            "a tier is missing: the database goes on without it"
+        );
+        tiers.missing.push(MissingTier {
+            id,
+            name,
+            pool_id: entry.pool_id,
+            path: failure.map(|(_, path, _)| path.clone()),
+            why: why.into(),
+        });
     }
-    Ok(())
+    for (name, path, pool) in pools {
+        if pool.root().is_some() {
+            return Err(OpenError::OtherPool {
+                dir: dir.to_owned(),
+                tier: name,
+                path,
+            });
+        }
+        tracing::warn!(tier = name, path = %path.display(), "a tier whose addition was interrupted is left alone");
+    }
+    Ok(tiers)
+}
+
+/// A number that no other run draws.
+fn random_mark(dir: &Path) -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one((dir, std::process::id()))
+}
+
+/// The extents of the manifest, and whether some copies of them are lost.
+fn read_extents(
+    dir: &Path,
+    mut manifest: Manifest,
+    tiers: &Tiers,
+    candidates: &[Candidate],
+) -> Result<(Published, bool), OpenError> {
+    let owners = owners(&manifest);
+    let mut extents = Vec::with_capacity(manifest.extents.len());
+    let mut lost = false;
+    for (id, entry) in &manifest.extents {
+        let mut copies = Vec::with_capacity(entry.copies.len());
+        let mut elsewhere = Vec::new();
+        for copy in &entry.copies {
+            let Some(tier) = tiers.get(copy.tier) else {
+                elsewhere.push(*copy);
+                continue;
+            };
+            let extent = Extent {
+                offset: copy.offset,
+                len_bytes: entry.len_bytes,
+            };
+            match check_owner(&tier.pool, extent, owners[id]) {
+                Ok(()) => copies.push(ExtentCopy::published(tier, extent)),
+                Err(error) => {
+                    lost = true;
+                    tracing::warn!(tier = &*tier.name, %error, "a copy is damaged");
+                }
+            }
+        }
+        if !copies.is_empty() {
+            extents.push(OwnedExtent::new(*id, copies, elsewhere));
+        }
+    }
+    let held: HashMap<ExtentId, &OwnedExtent> = extents
+        .iter()
+        .map(|extent| (extent.id(), &**extent))
+        .collect();
+    for table in &mut manifest.tables {
+        forget_lost_parts(&held, table);
+        if let Some(id) = table.extents().find(|id| !held.contains_key(id)) {
+            return Err(OpenError::Table {
+                dir: dir.to_owned(),
+                table: table.spec.name.clone(),
+                source: lost_extent(&manifest.extents[&id], tiers, id, owners[&id]),
+            });
+        }
+    }
+    for tier in &tiers.open {
+        let copies = extents.iter().flat_map(|extent| extent.copies());
+        let of_tier = copies.filter(|copy| copy.tier() == tier.id);
+        let live: Vec<_> = of_tier.map(|copy| copy.extent()).collect();
+        tier.pool.retain(&live)?;
+    }
+    let root = |candidate: &Candidate| {
+        let tier = tiers
+            .open
+            .iter()
+            .find(|tier| Arc::ptr_eq(&tier.pool, &candidate.pool));
+        tier.map(|tier| ExtentCopy::published(tier, candidate.root))
+    };
+    let roots = candidates.iter().filter_map(root).collect();
+    Ok((Published::new(manifest, roots, extents), lost))
+}
+
+/// What each extent is for.
+fn owners(manifest: &Manifest) -> HashMap<ExtentId, Owner> {
+    let mut owners = HashMap::with_capacity(manifest.extents.len());
+    for table in &manifest.tables {
+        let segments = table.segments.iter().flat_map(|segment| &segment.extents);
+        let logs = table.tail.logs.iter().map(|log| &log.extent);
+        let images = table.dictionaries.iter().flatten();
+        let images = images
+            .flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
+        let parts = table.parts.iter().map(|part| &part.extent);
+        let named = segments.map(|id| (*id, Owner::Segment(table.id)));
+        let named = named.chain(logs.map(|id| (*id, Owner::Log(table.id))));
+        let named = named.chain(images.map(|image| (image.extent, Owner::Dictionary(table.id))));
+        owners.extend(named.chain(parts.map(|id| (*id, Owner::Index(table.id)))));
+    }
+    owners
 }
 
 fn check_owner(pool: &Pool, extent: Extent, owner: Owner) -> Result<(), DamageError> {
@@ -103,18 +329,43 @@ fn check_owner(pool: &Pool, extent: Extent, owner: Owner) -> Result<(), DamageEr
     Ok(())
 }
 
-/// Parts of indexes whose extents are something else by now are as good as not there: takes them out
-/// of the manifest that was read, and says whether there were any.
-fn forget_lost_parts(pool: &Pool, table: &mut Arc<TableEntry>) -> bool {
-    let table = Arc::make_mut(table);
-    let (spec, owner) = (table.spec.clone(), Owner::Index(table.id));
-    let named = table.parts.len();
-    table.parts.retain(|part| {
-        let checked = check_owner(pool, part.extent, owner);
-        let lost = checked.inspect_err(|error| warn_of_part(&spec, part, error));
-        lost.is_ok()
+/// Why nothing of an extent can be read: what is wrong with its one copy, or that it has none here.
+fn lost_extent(entry: &ExtentEntry, tiers: &Tiers, id: ExtentId, owner: Owner) -> DamageError {
+    let extent = |copy: &CopyEntry| Extent {
+        offset: copy.offset,
+        len_bytes: entry.len_bytes,
+    };
+    let mut faults = entry.copies.iter().rev().filter_map(|copy| {
+        let tier = tiers.get(copy.tier)?;
+        check_owner(&tier.pool, extent(copy), owner).err()
     });
-    table.parts.len() < named
+    faults.next().unwrap_or_else(|| DamageError::NoCopy {
+        extent: id.0,
+        tiers: entry
+            .copies
+            .iter()
+            .map(|copy| tiers.name(copy.tier))
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+/// Parts of indexes without a copy are as good as not there: takes them out of the manifest that was
+/// read.
+fn forget_lost_parts(held: &HashMap<ExtentId, &OwnedExtent>, table: &mut Arc<TableEntry>) {
+    let is_lost = |part: &Arc<PartEntry>| !held.contains_key(&part.extent);
+    if !table.parts.iter().any(is_lost) {
+        return;
+    }
+    let table = Arc::make_mut(table);
+    let spec = table.spec.clone();
+    table.parts.retain(|part| {
+        let lost = is_lost(part);
+        if lost {
+            warn_of_part(&spec, part, &"it has no copy");
+        }
+        !lost
+    });
 }
 
 fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Display) {
@@ -130,12 +381,11 @@ fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Displa
 /// All tables of the manifest. Look-ups in inverted indexes take turns in groups of `size`.
 pub(crate) fn read_tables(
     dir: &Path,
-    pool: &Arc<Pool>,
     published: &Published,
     size: GroupSize,
 ) -> Result<Vec<OpenedTable>, OpenError> {
     let read = |entry: &Arc<TableEntry>| {
-        read_table(pool, published, entry, size).map_err(|source| OpenError::Table {
+        read_table(published, entry, size).map_err(|source| OpenError::Table {
             dir: dir.to_owned(),
             table: entry.spec.name.clone(),
             source,
@@ -145,7 +395,6 @@ pub(crate) fn read_tables(
 }
 
 fn read_table(
-    pool: &Arc<Pool>,
     published: &Published,
     entry: &Arc<TableEntry>,
     size: GroupSize,
@@ -155,14 +404,14 @@ fn read_table(
         let extents = segment
             .extents
             .iter()
-            .map(|extent| published.extent(*extent))
+            .map(|id| extent(published, *id).clone())
             .collect();
         segments.push(Segment::open(segment.clone(), extents, &entry.spec)?);
     }
-    let dictionaries = read_dictionaries(pool, entry)?;
+    let dictionaries = read_dictionaries(published, entry)?;
     // A part can be built again: without it its rows are scanned. The writer names others instead.
     let parts = entry.parts.iter().filter_map(|part| {
-        let extent = published.extent(part.extent);
+        let extent = extent(published, part.extent).clone();
         let dictionary = dictionaries[part.column as usize].as_deref();
         let opened = InvertedPart::open(part.clone(), extent, size, &segments, dictionary);
         opened
@@ -170,7 +419,7 @@ fn read_table(
             .ok()
     });
     let indexes: Vec<_> = parts.collect();
-    let (tail, log) = read_tail(pool, entry)?;
+    let (tail, log) = read_tail(published, entry)?;
     let version = TableVersion {
         segments: segments.into(),
         dictionaries: dictionaries.into(),
@@ -185,12 +434,18 @@ fn read_table(
     })
 }
 
+/// An extent that a table names.
+fn extent(published: &Published, id: ExtentId) -> &Arc<OwnedExtent> {
+    let held = published.extent(id);
+    held.expect("a table without one of its extents was refused")
+}
+
 fn read_dictionaries(
-    pool: &Pool,
+    published: &Published,
     entry: &TableEntry,
 ) -> Result<Vec<Option<Arc<Dictionary>>>, DamageError> {
     let image = |place: &Place| {
-        let bytes = pool.bytes(place.extent);
+        let bytes = extent(published, place.extent).first();
         &bytes[place.offset as usize..(place.offset + place.len_bytes) as usize]
     };
     let read = |(column, dictionary): (usize, &Option<DictionaryEntry>)| {
@@ -209,11 +464,14 @@ fn read_dictionaries(
     entry.dictionaries.iter().enumerate().map(read).collect()
 }
 
-fn read_tail(pool: &Pool, entry: &TableEntry) -> Result<(Tail, TailLog), DamageError> {
+fn read_tail(published: &Published, entry: &TableEntry) -> Result<(Tail, TailLog), DamageError> {
     let schema = entry.spec.schema();
     let mut tail = Tail::empty(entry.tail.segment_id);
-    let bytes_of = |extent: Extent| pool.bytes(extent);
-    let log = tail::replay(&entry.tail, bytes_of, |sequence, payload, logged_bytes| {
+    let copies_of = |id| {
+        let copies = extent(published, id).copies().iter();
+        copies.map(|copy| &***copy).collect()
+    };
+    let read = tail::replay(&entry.tail, copies_of, |sequence, payload, logged_bytes| {
         // Near, and aligned as arrow wants it.
         let mut near = MutableBuffer::with_capacity(payload.len());
         near.extend_from_slice(payload);
@@ -228,8 +486,14 @@ fn read_tail(pool: &Pool, entry: &TableEntry) -> Result<(Tail, TailLog), DamageE
         tail = pushed.map_err(|source| LogError::Rows { sequence, source })?;
         Ok(())
     })?;
+    let (end, mends) = read;
+    tail::mend(&mends, |id| &**extent(published, id))?;
     // A process that was killed may have left its last record in the caches. From here on it is shown,
     // and others come behind it: a power cut must not take it back.
-    log.persist(pool)?;
-    Ok((tail, log))
+    let last = entry.tail.logs.last();
+    let last = last.map(|log| (*log, &**extent(published, log.extent)));
+    for copy in last.iter().flat_map(|(_, extent)| extent.copies()) {
+        copy.pool().persist_log(copy.extent(), end.at)?;
+    }
+    Ok((tail, TailLog::reopened(last, end)?))
 }

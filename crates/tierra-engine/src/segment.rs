@@ -15,7 +15,7 @@ use tierra_memory::{Budget, Speed};
 use crate::error::{DamageError, ScanError};
 use crate::manifest::SegmentEntry;
 use crate::near::{self, CopyAt, NearCopy};
-use crate::space::OwnedExtent;
+use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
 
 /// Rows a segment has at most.
@@ -24,7 +24,7 @@ pub const SEGMENT_ROWS: usize = 1 << 20;
 /// The bytes of one chunk, near or far.
 enum ChunkBytes {
     Near(Arc<NearCopy>, Range<usize>),
-    Far(Arc<OwnedExtent>, Range<usize>),
+    Far(Arc<ExtentCopy>, Range<usize>),
 }
 
 impl ChunkBytes {
@@ -110,6 +110,25 @@ impl Segment {
         Self::with_verified(entry, extents, spec, budget, verified)
     }
 
+    /// The same rows from other copies of the extents; near copies stay.
+    pub(crate) fn with_extents(
+        &self,
+        extents: Vec<Arc<OwnedExtent>>,
+        spec: &TableSpec,
+    ) -> Result<Arc<Self>, DamageError> {
+        let places = self.entry.chunks.iter();
+        let bytes = self.chunks.borrow_owner().iter().zip(places);
+        let bytes = bytes.map(|(bytes, place)| match bytes {
+            ChunkBytes::Near(copy, range) => ChunkBytes::Near(copy.clone(), range.clone()),
+            ChunkBytes::Far(_, range) => {
+                let extent = &extents[place.extent as usize];
+                ChunkBytes::Far(extent.first().clone(), range.clone())
+            }
+        });
+        let (entry, verified) = (self.entry.clone(), self.verified.clone());
+        Self::of_bytes(entry, bytes.collect(), extents, spec, verified)
+    }
+
     fn with_verified(
         entry: Arc<SegmentEntry>,
         extents: Vec<Arc<OwnedExtent>>,
@@ -122,7 +141,11 @@ impl Segment {
             // Columns that share an extent share the wish.
             wishes[place.extent as usize] = column.near;
         }
-        let (copy, copied_at) = near::copy_extents(budget, &extents, &wishes);
+        let read: Vec<_> = extents
+            .iter()
+            .map(|extent| extent.first().clone())
+            .collect();
+        let (copy, copied_at) = near::copy_extents(budget, &read, &wishes);
         let bytes = entry.chunks.iter().map(|place| {
             let extent = place.extent as usize;
             let start = place.offset as usize;
@@ -131,10 +154,20 @@ impl Segment {
                 (Some(copy), Some(CopyAt(at))) => {
                     ChunkBytes::Near(copy.clone(), at + range.start..at + range.end)
                 }
-                _ => ChunkBytes::Far(extents[extent].clone(), range),
+                _ => ChunkBytes::Far(read[extent].clone(), range),
             }
         });
         let bytes: Vec<ChunkBytes> = bytes.collect();
+        Self::of_bytes(entry, bytes, extents, spec, verified)
+    }
+
+    fn of_bytes(
+        entry: Arc<SegmentEntry>,
+        bytes: Vec<ChunkBytes>,
+        extents: Vec<Arc<OwnedExtent>>,
+        spec: &TableSpec,
+        verified: VerifiedBlocks,
+    ) -> Result<Arc<Self>, DamageError> {
         let speeds = bytes.iter().map(ChunkBytes::speed).collect();
         let chunks = ChunkCell::try_new(bytes, |bytes| {
             let columns = bytes.iter().enumerate();

@@ -133,7 +133,7 @@ impl Snapshot {
     /// If there is no such column.
     pub fn index_bytes(&self, column: usize) -> u64 {
         self.parts(column)
-            .map(|part| part.extent().len() as u64)
+            .map(|part| part.extent().len_bytes())
             .sum()
     }
 

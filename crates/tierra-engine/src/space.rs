@@ -1,7 +1,7 @@
 //! Who keeps an extent alive, and when its space may be reused.
 //!
-//! Invariant: an extent's space is given back only when no published manifest names it and nobody
-//! reads it any more. The last holder of an [`OwnedExtent`] gives the space back if nobody
+//! Invariant: the space of a copy is given back only when no published manifest names it and nobody
+//! reads it any more. The last holder of an [`ExtentCopy`] gives the space back if nobody
 //! published it, or if the manifest has let it go since. A process that ends takes no part in this:
 //! at the next open everything that the manifest does not name is free.
 
@@ -9,7 +9,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tierra_memory::{Extent, ExtentWriter, Finished, Pool, PoolError};
+use tierra_memory::{Extent, Finished, Pool};
+
+use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
+use crate::tiers::{Tier, TierId};
 
 /// What an extent holds, and for which table: stored in its header and checked when a manifest
 /// names it.
@@ -36,46 +39,41 @@ impl Owner {
     }
 }
 
-/// An extent of the far pool, held in memory. Shared as `Arc`.
-pub(crate) struct OwnedExtent {
+/// One copy of an extent, held in memory. Shared as `Arc`.
+pub(crate) struct ExtentCopy {
+    tier: TierId,
     pool: Arc<Pool>,
     extent: Extent,
     /// Whether the newest published manifest names it.
     published: AtomicBool,
 }
 
-impl OwnedExtent {
-    /// An extent that the opened manifest names.
-    pub(crate) fn published(pool: &Arc<Pool>, extent: Extent) -> Arc<Self> {
+impl ExtentCopy {
+    /// A copy that the opened manifest names.
+    pub(crate) fn published(tier: &Tier, extent: Extent) -> Arc<Self> {
+        Self::new(tier, extent, true)
+    }
+
+    /// A copy just finished.
+    pub(crate) fn of(tier: &Tier, finished: &Finished) -> Arc<Self> {
+        Self::new(tier, finished.extent(), false)
+    }
+
+    fn new(tier: &Tier, extent: Extent, published: bool) -> Arc<Self> {
         Arc::new(Self {
-            pool: pool.clone(),
+            tier: tier.id,
+            pool: tier.pool.clone(),
             extent,
-            published: AtomicBool::new(true),
+            published: AtomicBool::new(published),
         })
     }
 
-    /// Seals what was written. Until [`OwnedExtent::keep`] the space is given back with the last
-    /// holder.
-    pub(crate) fn finish(pool: &Arc<Pool>, writer: ExtentWriter) -> Result<Arc<Self>, PoolError> {
-        Self::finish_with(pool, writer, ExtentWriter::finish)
+    pub(crate) fn tier(&self) -> TierId {
+        self.tier
     }
 
-    /// The same for extents that stay writable, with [`ExtentWriter::finish_log`].
-    pub(crate) fn finish_with(
-        pool: &Arc<Pool>,
-        writer: ExtentWriter,
-        finish: impl FnOnce(ExtentWriter) -> Result<Finished, PoolError>,
-    ) -> Result<Arc<Self>, PoolError> {
-        Ok(Self::of(pool, &finish(writer)?))
-    }
-
-    /// An extent just finished.
-    pub(crate) fn of(pool: &Arc<Pool>, finished: &Finished) -> Arc<Self> {
-        Arc::new(Self {
-            pool: pool.clone(),
-            extent: finished.extent(),
-            published: AtomicBool::new(false),
-        })
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     pub(crate) fn extent(&self) -> Extent {
@@ -93,7 +91,7 @@ impl OwnedExtent {
     }
 }
 
-impl Deref for OwnedExtent {
+impl Deref for ExtentCopy {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -101,7 +99,7 @@ impl Deref for OwnedExtent {
     }
 }
 
-impl Drop for OwnedExtent {
+impl Drop for ExtentCopy {
     fn drop(&mut self) {
         if !*self.published.get_mut() {
             self.pool.free(self.extent);
@@ -109,8 +107,86 @@ impl Drop for OwnedExtent {
     }
 }
 
-impl std::fmt::Debug for OwnedExtent {
+impl std::fmt::Debug for ExtentCopy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "OwnedExtent({:?})", self.extent)
+        write!(f, "ExtentCopy({:?}, {:?})", self.tier, self.extent)
+    }
+}
+
+/// An extent and its copies, all of them the same bytes. Immutable: an extent that gets or loses a copy is
+/// another `OwnedExtent` of the same number.
+#[derive(Debug)]
+pub(crate) struct OwnedExtent {
+    id: ExtentId,
+    len_bytes: u64,
+    /// Those whose tiers are there; at least one.
+    copies: Vec<Arc<ExtentCopy>>,
+    /// Those whose tiers are missing.
+    elsewhere: Vec<CopyEntry>,
+}
+
+impl OwnedExtent {
+    /// # Panics
+    /// If there is no copy.
+    pub(crate) fn new(
+        id: ExtentId,
+        copies: Vec<Arc<ExtentCopy>>,
+        elsewhere: Vec<CopyEntry>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            len_bytes: copies[0].extent().len_bytes,
+            copies,
+            elsewhere,
+        })
+    }
+
+    pub(crate) fn id(&self) -> ExtentId {
+        self.id
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Those that can be read, at least one.
+    pub(crate) fn copies(&self) -> &[Arc<ExtentCopy>] {
+        &self.copies
+    }
+
+    /// Those that cannot be read now.
+    pub(crate) fn elsewhere(&self) -> &[CopyEntry] {
+        &self.elsewhere
+    }
+
+    /// The one that is read unless something is wrong with it.
+    pub(crate) fn first(&self) -> &Arc<ExtentCopy> {
+        &self.copies[0]
+    }
+
+    /// As a manifest names it.
+    pub(crate) fn entry(&self) -> ExtentEntry {
+        let there = self.copies.iter().map(|copy| CopyEntry {
+            tier: copy.tier(),
+            offset: copy.extent().offset,
+        });
+        ExtentEntry {
+            len_bytes: self.len_bytes,
+            copies: there.chain(self.elsewhere.iter().copied()).collect(),
+        }
+    }
+
+    /// A published manifest names it now.
+    pub(crate) fn keep(&self) {
+        self.copies.iter().for_each(|copy| copy.keep());
+    }
+
+    /// The published manifest names it no longer, but for the copies in `kept`.
+    pub(crate) fn release(&self, kept: Option<&OwnedExtent>) {
+        let stays = |copy: &Arc<ExtentCopy>| {
+            kept.is_some_and(|kept| kept.copies.iter().any(|other| Arc::ptr_eq(other, copy)))
+        };
+        let gone = self.copies.iter().filter(|copy| !stays(copy));
+        gone.for_each(|copy| copy.release());
     }
 }

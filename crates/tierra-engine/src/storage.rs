@@ -1,25 +1,33 @@
-//! What all tables of an open database share: the pool, the budget, the lock, the way to the
+//! What all tables of an open database share: the tiers, the budget, the lock, the way to the
 //! writer.
 //!
-//! Invariant: as long as any table or snapshot lives, the pool stays mapped and the directory
+//! Invariant: as long as any table or snapshot lives, the pools stay mapped and the directory
 //! locked, so no reader ever sees bytes that another process has reused.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 
-use tierra_memory::{Budget, Pool};
+use arc_swap::ArcSwap;
+use tierra_memory::{Budget, PoolError};
 
 use crate::calibration::Calibration;
 use crate::error::StorageError;
 use crate::lock::DirectoryLock;
+use crate::manifest::ExtentId;
+use crate::space::Owner;
+use crate::tiers::{CopiesWriter, TierId, Tiers};
 use crate::writer::Request;
 
 /// Shared as `Arc`.
 #[derive(Debug)]
 pub(crate) struct Storage {
-    pub(crate) pool: Arc<Pool>,
+    /// The database's directory.
+    pub(crate) dir: PathBuf,
+    tiers: ArcSwap<Tiers>,
+    next_extent_id: AtomicU64,
     /// Near memory for copies of chunks.
     pub(crate) budget: Budget,
     /// Threads that a load encodes with.
@@ -32,8 +40,12 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
+    // All of it is given once, when a database is opened.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
-        pool: Arc<Pool>,
+        dir: PathBuf,
+        tiers: Tiers,
+        next_extent_id: u64,
         budget: Budget,
         threads: NonZeroUsize,
         calibration: Calibration,
@@ -41,7 +53,9 @@ impl Storage {
         lock: DirectoryLock,
     ) -> Arc<Self> {
         Arc::new(Self {
-            pool,
+            dir,
+            tiers: ArcSwap::from_pointee(tiers),
+            next_extent_id: AtomicU64::new(next_extent_id),
             budget,
             threads,
             calibration,
@@ -49,6 +63,28 @@ impl Storage {
             closing: AtomicBool::new(false),
             _lock: lock,
         })
+    }
+
+    /// The tiers as they are now.
+    pub(crate) fn tiers(&self) -> Arc<Tiers> {
+        self.tiers.load_full()
+    }
+
+    /// Tiers come and go: the writer says so.
+    pub(crate) fn set_tiers(&self, tiers: Tiers) {
+        self.tiers.store(Arc::new(tiers));
+    }
+
+    /// Space for a new extent, in each of `homes` that is there.
+    pub(crate) fn allocate(
+        &self,
+        homes: &[TierId],
+        len_bytes: u64,
+        owner: Owner,
+    ) -> Result<CopiesWriter, PoolError> {
+        // Only uniqueness counts.
+        let id = ExtentId(self.next_extent_id.fetch_add(1, Ordering::Relaxed));
+        self.tiers().allocate(id, homes, len_bytes, owner.tag())
     }
 
     /// Sends the writer a request and blocks until it answers.

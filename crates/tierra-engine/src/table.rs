@@ -25,6 +25,7 @@ use crate::snapshot::Snapshot;
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::tail::{self, Record};
+use crate::tiers::{Homes, Replicas, TierId};
 use crate::version::TableVersion;
 use crate::writer::{Append, Request};
 
@@ -43,6 +44,7 @@ pub struct Table {
     input: Input,
     key: Option<KeyColumns>,
     current: ArcSwap<TableVersion>,
+    homes: ArcSwap<Homes>,
     dictionaries: TableDictionaries,
     gate: Arc<Gate>,
     /// Of reading single cells.
@@ -56,6 +58,7 @@ impl Table {
     pub(crate) fn new(
         id: u64,
         spec: Arc<TableSpec>,
+        homes: Homes,
         version: TableVersion,
         next_segment_id: u32,
         storage: Arc<Storage>,
@@ -70,6 +73,7 @@ impl Table {
             spec,
             schema,
             current: ArcSwap::from_pointee(version),
+            homes: ArcSwap::from_pointee(homes),
             gate: Arc::default(),
             cell_gate: tierra_interleave::Gate::new(storage.calibration.cell),
             next_segment_id: AtomicU32::new(next_segment_id),
@@ -96,6 +100,16 @@ impl Table {
     /// The schema of its batches.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
+    }
+
+    /// The tiers that its extents should have copies in.
+    pub(crate) fn homes(&self) -> Arc<Homes> {
+        self.homes.load_full()
+    }
+
+    /// New extents get their copies there from now on.
+    pub(crate) fn move_to(&self, homes: Homes) {
+        self.homes.store(Arc::new(homes));
     }
 
     /// The types of its columns.
@@ -172,6 +186,33 @@ impl Table {
         Ok(logged_bytes)
     }
 
+    /// Gives the table other tiers to have copies in, and makes and drops copies until it has them there: on return all
+    /// rows are there. Queries and appends go on meanwhile, as far as they do not wait for the one writer. Restarted by
+    /// the next open if it is interrupted. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError::Replicas`]: nothing has changed. [`TableError::Storage`]: the tiers are the table's from now on, but some
+    /// copies are missing; the rows are where they were.
+    pub fn set_replicas(self: &Arc<Self>, replicas: &Replicas) -> Result<(), TableError> {
+        self.storage.ask(|reply| Request::Place {
+            table: self.clone(),
+            replicas: replicas.clone(),
+            reply,
+        })?
+    }
+
+    /// The tiers that it should have copies in.
+    pub fn replicas(&self) -> Replicas {
+        let (homes, tiers) = (self.homes(), self.storage.tiers());
+        let names = |ids: &[TierId]| ids.iter().map(|id| tiers.name(*id).to_owned()).collect();
+        let column =
+            |(at, ids): (&usize, &Vec<TierId>)| (self.spec.columns[*at].name.clone(), names(ids));
+        Replicas {
+            table: names(&homes.table),
+            columns: homes.columns.iter().map(column).collect(),
+        }
+    }
+
     /// Starts a bulk load: whole segments, visible all at once by [`Loader::finish`].
     pub fn loader(self: &Arc<Self>) -> Loader {
         Loader::new(self.clone())
@@ -200,6 +241,13 @@ impl Table {
             pass,
             reply,
         })??)
+    }
+
+    /// Has the writer make copies that are missing, later.
+    pub(crate) fn ask_to_heal(self: &Arc<Self>) {
+        self.storage.send(Request::Heal {
+            table: self.clone(),
+        });
     }
 
     /// Has the writer build what is missing of the table's indexes.

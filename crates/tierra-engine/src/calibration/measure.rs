@@ -68,7 +68,11 @@ impl Calibration {
     /// # Errors
     /// [`CalibrateError`] where there is no database, or no room for a scratch pool.
     pub fn measure(dir: &Path, mut step: impl FnMut()) -> Result<Calibration, CalibrateError> {
-        let scratch = Scratch(directory::find_pool(dir)?.with_file_name(SCRATCH_FILE));
+        let scratch = Scratch(
+            directory::find_pools(dir)?[0]
+                .path
+                .with_file_name(SCRATCH_FILE),
+        );
         let cell = cells(&scratch.0, &mut step).map_err(|source| CalibrateError::Pool {
             path: scratch.0.clone(),
             source,

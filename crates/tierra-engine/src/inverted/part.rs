@@ -16,13 +16,15 @@ use tierra_memory::{Budget, in_mode};
 use crate::manifest::PartEntry;
 use crate::near::{self, CopyAt, NearCopy};
 use crate::segment::Segment;
-use crate::space::OwnedExtent;
+use crate::space::{ExtentCopy, OwnedExtent};
 
 /// A part as it was opened or written.
 pub(crate) struct InvertedPart {
     entry: Arc<PartEntry>,
     /// Kept allocated even where reads go to the near copy.
     extent: Arc<OwnedExtent>,
+    /// The copy of it that is read.
+    read: Arc<ExtentCopy>,
     near: Option<(Arc<NearCopy>, CopyAt)>,
     layout: PostingsLayout,
     /// A bit per page whose checksum held; `None` once all did.
@@ -80,7 +82,8 @@ impl InvertedPart {
         extent: Arc<OwnedExtent>,
         size: GroupSize,
     ) -> Result<Self, FormatError> {
-        let postings = Postings::open(&extent)?;
+        let read = extent.first().clone();
+        let postings = Postings::open(&read)?;
         let (generation, segments) = (entry.generation, entry.segments.len());
         if (postings.generation(), postings.chunks()) != (generation, segments) {
             return Err(corrupt(format!(
@@ -93,6 +96,7 @@ impl InvertedPart {
             layout: postings.layout(),
             entry,
             extent,
+            read,
             near: None,
             verified: None,
             damaged: AtomicBool::new(false),
@@ -144,8 +148,7 @@ impl InvertedPart {
         if self.near.is_some() {
             return Ok(None);
         }
-        let (copy, places) =
-            near::copy_extents(budget, std::slice::from_ref(&self.extent), &[wish]);
+        let (copy, places) = near::copy_extents(budget, std::slice::from_ref(&self.read), &[wish]);
         let (Some(copy), Some(Some(place))) = (copy, places.first()) else {
             return Ok(None);
         };
@@ -155,6 +158,7 @@ impl InvertedPart {
             damaged: AtomicBool::new(false),
             entry: self.entry.clone(),
             extent: self.extent.clone(),
+            read: self.read.clone(),
             layout: self.layout,
             size: self.size,
             list_gate: Gate::new(self.size),
@@ -165,6 +169,24 @@ impl InvertedPart {
             (0..postings.pages()).try_for_each(|page| postings.verify_page(page))?;
         }
         Ok(Some(Arc::new(copied)))
+    }
+
+    /// The same part read from other copies of its extent.
+    pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Arc<Self> {
+        let word = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
+        let words = |words: &[AtomicU64]| words.iter().map(word).collect();
+        Arc::new(Self {
+            read: extent.first().clone(),
+            extent,
+            entry: self.entry.clone(),
+            near: self.near.clone(),
+            layout: self.layout,
+            verified: self.verified.as_deref().map(words),
+            damaged: AtomicBool::new(self.is_given_up()),
+            size: self.size,
+            list_gate: Gate::new(self.size),
+            stretch_gate: Gate::new(self.size),
+        })
     }
 
     /// Takes it out of use, because it holds other bytes than those that were written; whether it was
@@ -198,7 +220,7 @@ impl InvertedPart {
     fn postings(&self) -> Postings<'_> {
         let bytes = match &self.near {
             Some((copy, CopyAt(at))) => &copy[*at..],
-            None => &self.extent,
+            None => &self.read,
         };
         Postings::reopen(bytes, &self.layout)
     }

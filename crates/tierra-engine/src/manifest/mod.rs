@@ -1,8 +1,9 @@
 //! The manifest: one immutable version of what a database consists of.
 //!
-//! It names every table and every extent that belongs to one. Publishing its extent through the
-//! pool's superblock commits; space that no published manifest and no snapshot names is free. Only
-//! the writer thread makes new versions.
+//! It names the tiers, every table, and every extent that belongs to one with all its copies. Each tier's pool
+//! has a manifest of its own; publishing it through the pools' superblocks commits, and the newest is
+//! the one that counts. Space that no published manifest and no snapshot names is free. Only the writer
+//! thread makes new versions.
 //!
 //! ```text
 //! offset  0  magic "TIERRAMF"
@@ -18,16 +19,16 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tierra_memory::Extent;
-
 use crate::spec::{SpecError, TableSpec};
+use crate::tiers::{Homes, TierId};
 
 /// First bytes of a manifest.
 const MAGIC: [u8; 8] = *b"TIERRAMF";
 /// The layout this build writes, and the newest that it reads.
-pub(crate) const FORMAT_VERSION: u8 = 2;
+pub(crate) const FORMAT_VERSION: u8 = 3;
 const HEADER_BYTES: usize = 24;
 
 /// Why the bytes of a manifest cannot be believed.
@@ -79,6 +80,10 @@ pub enum ManifestError {
     Spec(#[from] SpecError),
 }
 
+/// The number of an extent, whatever copies it has and wherever they lie. Never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ExtentId(pub(crate) u64);
+
 /// Every table, as of one commit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Manifest {
@@ -86,7 +91,45 @@ pub(crate) struct Manifest {
     pub(crate) version: u64,
     /// Never reused, so that an extent's owner stays unambiguous.
     pub(crate) next_table_id: u64,
+    pub(crate) next_extent_id: u64,
+    /// The highest number that a tier ever had.
+    pub(crate) last_tier_id: u32,
+    /// A random number for each time when the database went on without some of its tiers. Of two
+    /// manifests of one database one continues the other only if its list begins with the other's.
+    pub(crate) lineage: Vec<u64>,
+    /// None in a manifest of version 1 or 2, whose database has one pool.
+    pub(crate) tiers: Vec<TierEntry>,
+    /// All that the tables name, and nothing else.
+    pub(crate) extents: BTreeMap<ExtentId, ExtentEntry>,
     pub(crate) tables: Vec<Arc<TableEntry>>,
+}
+
+/// A tier that may hold copies.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TierEntry {
+    pub(crate) id: TierId,
+    /// Unique in the database.
+    pub(crate) name: String,
+    /// By which its pool is known, wherever it lies.
+    pub(crate) pool_id: u64,
+    /// Whether it was there when this manifest was published.
+    pub(crate) present: bool,
+}
+
+/// An extent and where it lies.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExtentEntry {
+    pub(crate) len_bytes: u64,
+    /// At most one a tier; at least one.
+    pub(crate) copies: Vec<CopyEntry>,
+}
+
+/// One copy of an extent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CopyEntry {
+    pub(crate) tier: TierId,
+    /// Of its payload in the tier's pool.
+    pub(crate) offset: u64,
 }
 
 /// One table.
@@ -94,6 +137,8 @@ pub(crate) struct Manifest {
 pub(crate) struct TableEntry {
     pub(crate) id: u64,
     pub(crate) spec: Arc<TableSpec>,
+    /// The tiers that its extents should have copies in.
+    pub(crate) homes: Homes,
     /// Smallest segment id that was never given out.
     pub(crate) next_segment_id: u32,
     /// Reserved: rows are never deleted yet, so this is zero.
@@ -122,7 +167,7 @@ pub(crate) struct SegmentEntry {
     pub(crate) id: u32,
     pub(crate) rows: u32,
     /// Several chunks share an extent.
-    pub(crate) extents: Vec<Extent>,
+    pub(crate) extents: Vec<ExtentId>,
     /// One per column.
     pub(crate) chunks: Vec<ChunkPlace>,
 }
@@ -139,7 +184,7 @@ pub(crate) struct ChunkPlace {
 /// A range of bytes in an extent that others may share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Place {
-    pub(crate) extent: Extent,
+    pub(crate) extent: ExtentId,
     pub(crate) offset: u64,
     pub(crate) len_bytes: u64,
 }
@@ -152,7 +197,7 @@ pub(crate) struct PartEntry {
     pub(crate) generation: u64,
     /// Ids of the segments that it covers, ascending: its chunks, in their order.
     pub(crate) segments: Vec<u32>,
-    pub(crate) extent: Extent,
+    pub(crate) extent: ExtentId,
 }
 
 /// Where a table's newest rows are logged.
@@ -169,22 +214,23 @@ pub(crate) struct TailEntry {
 /// One extent of a tail's log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LogEntry {
-    pub(crate) extent: Extent,
+    pub(crate) extent: ExtentId,
     /// Distinguishes this use of the space from every earlier one.
     pub(crate) epoch: u64,
 }
 
 impl Manifest {
-    /// Every extent named, each once.
-    pub(crate) fn extents(&self) -> Vec<Extent> {
-        let mut extents: Vec<Extent> = self
-            .tables
+    /// Whether `before` is this one, or one that led to it.
+    pub(crate) fn continues(&self, before: &Manifest) -> bool {
+        self.version >= before.version && self.lineage.starts_with(&before.lineage)
+    }
+
+    /// Every extent that a table names.
+    pub(crate) fn named(&self) -> BTreeSet<ExtentId> {
+        self.tables
             .iter()
             .flat_map(|table| table.extents())
-            .collect();
-        extents.sort_unstable_by_key(|extent| extent.offset);
-        extents.dedup();
-        extents
+            .collect()
     }
 
     /// The bytes to store.
@@ -237,7 +283,7 @@ impl Manifest {
 
 impl TableEntry {
     /// Every extent of the table; one that several chunks share comes several times.
-    pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
+    pub(crate) fn extents(&self) -> impl Iterator<Item = ExtentId> + '_ {
         let dictionaries = self.dictionaries.iter().flatten();
         let images = dictionaries
             .flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));

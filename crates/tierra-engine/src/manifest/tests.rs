@@ -42,10 +42,7 @@ fn sample() -> Manifest {
         near: [None, Some(true), Some(false)][at % 3],
         index: (at == 6).then_some(IndexKind::Inverted),
     };
-    let extent = |at: u64| Extent {
-        offset: 4096 * at,
-        len_bytes: 1000 + at,
-    };
+    let extent = ExtentId;
     let place = |at: u64| Place {
         extent: extent(at),
         offset: 64,
@@ -101,6 +98,10 @@ fn sample() -> Manifest {
     let table = TableEntry {
         id: 4,
         spec: Arc::new(spec),
+        homes: Homes {
+            table: vec![TierId(2), TierId(0)],
+            columns: [(3, vec![TierId(5)])].into(),
+        },
         next_segment_id: 9,
         delete_vector_version: 0,
         dictionaries,
@@ -119,6 +120,7 @@ fn sample() -> Manifest {
             columns: vec![ColumnSpec::new("c", LogicalType::Integer)],
             primary_key: vec![],
         }),
+        homes: Homes::default(),
         next_segment_id: 1,
         delete_vector_version: 0,
         dictionaries: vec![None],
@@ -126,10 +128,85 @@ fn sample() -> Manifest {
         parts: vec![],
         tail: TailEntry::default(),
     };
-    Manifest {
+    let tier = |id: u32, name: &str, present| TierEntry {
+        id: TierId(id),
+        name: name.to_owned(),
+        pool_id: 0xabc0 + u64::from(id),
+        present,
+    };
+    let mut manifest = Manifest {
         version: 42,
         next_table_id: 5,
+        next_extent_id: 99,
+        last_tier_id: 7,
+        lineage: vec![0x1234_5678_9abc_def0, 3],
+        tiers: vec![
+            tier(0, "far", true),
+            tier(2, "söcket", false),
+            tier(5, "third", true),
+        ],
+        extents: BTreeMap::new(),
         tables: vec![Arc::new(table), Arc::new(empty)],
+    };
+    let copy = |tier: u32, id: &ExtentId| CopyEntry {
+        tier: TierId(tier),
+        offset: 4096 * (id.0 + 1000 * u64::from(tier)),
+    };
+    let entry = |id: ExtentId| {
+        let mut copies = vec![copy(0, &id)];
+        if id.0 % 2 == 0 {
+            copies.insert(0, copy(5, &id));
+        }
+        let len_bytes = 1000 + id.0;
+        (id, ExtentEntry { len_bytes, copies })
+    };
+    manifest.extents = manifest.named().into_iter().map(entry).collect();
+    manifest
+}
+
+/// The same as older formats tell it: one tier, and extents numbered as they are named.
+fn one_tier(mut manifest: Manifest) -> Manifest {
+    let mut numbers = BTreeMap::new();
+    let mut extents = BTreeMap::new();
+    let mut renamed = |id: &mut ExtentId| {
+        let next = ExtentId(numbers.len() as u64);
+        let new = *numbers.entry(*id).or_insert(next);
+        let copies = vec![CopyEntry {
+            tier: TierId::FIRST,
+            offset: 4096 * id.0,
+        }];
+        let len_bytes = 1000 + id.0;
+        extents.insert(new, ExtentEntry { len_bytes, copies });
+        *id = new;
+    };
+    for table in &mut manifest.tables {
+        let table = Arc::make_mut(table);
+        table.homes = Homes::default();
+        for dictionary in table.dictionaries.iter_mut().flatten() {
+            renamed(&mut dictionary.main.extent);
+            let deltas = dictionary.deltas.iter_mut();
+            deltas.for_each(|delta| renamed(&mut delta.extent));
+        }
+        for segment in &mut table.segments {
+            let segment = Arc::make_mut(segment);
+            segment.extents.iter_mut().for_each(&mut renamed);
+        }
+        for part in &mut table.parts {
+            renamed(&mut Arc::make_mut(part).extent);
+        }
+        table
+            .tail
+            .logs
+            .iter_mut()
+            .for_each(|log| renamed(&mut log.extent));
+    }
+    Manifest {
+        next_extent_id: extents.len() as u64,
+        last_tier_id: 0,
+        lineage: vec![],
+        tiers: vec![],
+        extents,
+        ..manifest
     }
 }
 
@@ -152,23 +229,10 @@ fn it_reads_back() {
     );
 }
 
-#[test]
-fn every_extent_is_named_once() {
-    let offsets: Vec<u64> = sample()
-        .extents()
-        .iter()
-        .map(|extent| extent.offset / 4096)
-        .collect();
-    assert_eq!(
-        offsets,
-        [10, 11, 12, 13, 21, 25, 27, 31, 35, 37, 40, 41, 50, 51]
-    );
-}
-
-/// Format version 2, as it was first written. `TIERRA_BLESS=1` writes the file, for a new version.
+/// Format version 3, as it was first written. `TIERRA_BLESS=1` writes the file, for a new version.
 #[test]
 fn its_bytes_stay_what_they_are() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-2.bin");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-3.bin");
     if std::env::var_os("TIERRA_BLESS").is_some() {
         std::fs::write(&path, sample().encode()).unwrap();
     }
@@ -185,7 +249,16 @@ fn its_bytes_stay_what_they_are() {
     );
 }
 
-/// Format version 1 knew no indexes; all else is where it was.
+/// Format version 2 knew one tier, and named extents by their places.
+#[test]
+fn a_manifest_of_version_2_is_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-2.bin");
+    let golden = std::fs::read(&path).unwrap();
+    assert_eq!(golden[8], 2);
+    assert_eq!(Manifest::decode(&golden).unwrap(), one_tier(sample()));
+}
+
+/// Format version 1 knew no indexes either; all else is where it was.
 #[test]
 fn a_manifest_of_version_1_is_read() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-1.bin");
@@ -201,9 +274,7 @@ fn a_manifest_of_version_1_is_read() {
     table.segments.remove(1);
     table.dictionaries[6] = None;
     expected.tables[0] = Arc::new(table);
-    assert_eq!(old, expected);
-    // Written again it is of version 2.
-    assert_eq!(Manifest::decode(&old.encode()).unwrap(), expected);
+    assert_eq!(old, one_tier(expected));
 }
 
 #[test]
@@ -264,7 +335,7 @@ fn what_is_cut_short_or_newer_or_damaged_is_refused_with_the_reason() {
     assert!(
         error
             .to_string()
-            .contains("has format version 3, this Tierra reads up to 2"),
+            .contains("has format version 4, this Tierra reads up to 3"),
         "{error}"
     );
     for at in HEADER_BYTES..bytes.len() {
@@ -297,7 +368,7 @@ proptest! {
 /// The next commit would count on from them.
 #[test]
 fn counters_at_their_end_are_refused() {
-    for at in [0, 8] {
+    for at in [0, 8, 16] {
         let mut bytes = Manifest::default().encode();
         bytes[HEADER_BYTES + at..][..8].copy_from_slice(&u64::MAX.to_le_bytes());
         reseal(&mut bytes);
@@ -309,8 +380,9 @@ fn counters_at_their_end_are_refused() {
 #[test]
 fn a_list_is_believed_only_as_long_as_it_could_be() {
     let mut bytes = Manifest::default().encode();
-    // The number of tables.
-    bytes[HEADER_BYTES + 16..HEADER_BYTES + 20].copy_from_slice(&u32::MAX.to_le_bytes());
+    // The number of tables, the last of the fields.
+    let at = bytes.len() - 4;
+    bytes[at..].copy_from_slice(&u32::MAX.to_le_bytes());
     reseal(&mut bytes);
     let error = Manifest::decode(&bytes).unwrap_err();
     assert!(
@@ -319,4 +391,64 @@ fn a_list_is_believed_only_as_long_as_it_could_be() {
             .contains("claims 4294967295 items, 0 bytes are left"),
         "{error}"
     );
+}
+
+#[test]
+fn copies_that_cannot_be_are_refused() {
+    let refused = |change: fn(&mut Manifest)| {
+        let mut manifest = sample();
+        change(&mut manifest);
+        let decoded = Manifest::decode(&manifest.encode());
+        decoded.unwrap_err().to_string()
+    };
+    fn copies(manifest: &mut Manifest) -> &mut Vec<CopyEntry> {
+        &mut manifest.extents.get_mut(&ExtentId(10)).unwrap().copies
+    }
+    fn homes(manifest: &mut Manifest) -> &mut Homes {
+        &mut Arc::make_mut(&mut manifest.tables[0]).homes
+    }
+    for (change, expected) in [
+        (
+            (|m| copies(m).clear()) as fn(&mut Manifest),
+            "impossible copies",
+        ),
+        (|m| copies(m)[0].tier = TierId(1), "impossible copies"),
+        (|m| copies(m)[0].tier = TierId(0), "impossible copies"),
+        (|m| m.next_extent_id = 51, "impossible copies"),
+        (|m| homes(m).table.clear(), "impossible tiers"),
+        (|m| homes(m).table = vec![TierId(2); 2], "impossible tiers"),
+        (
+            |m| drop(homes(m).columns.insert(8, vec![TierId(0)])),
+            "column 8 has no place",
+        ),
+        (|m| m.tiers[2].pool_id = m.tiers[0].pool_id, "cannot be one"),
+        (|m| m.tiers[2].name = "far".to_owned(), "cannot be one"),
+        (|m| m.last_tier_id = 4, "was not given out"),
+        (
+            |m| drop(m.extents.remove(&ExtentId(10))),
+            "there is no extent 10",
+        ),
+        (
+            |m| {
+                let entry = m.extents[&ExtentId(10)].clone();
+                m.extents.insert(ExtentId(98), entry);
+            },
+            "nothing names extent 98",
+        ),
+    ] {
+        let error = refused(change);
+        assert!(error.contains(expected), "{error} instead of {expected}");
+    }
+}
+
+#[test]
+fn manifests_of_runs_that_parted_do_not_continue_each_other() {
+    let (old, mut new) = (sample(), sample());
+    new.version += 1;
+    assert!(new.continues(&old) && !old.continues(&new));
+    new.lineage.push(9);
+    assert!(new.continues(&old));
+    let mut other = old.clone();
+    other.lineage.push(8);
+    assert!(!new.continues(&other));
 }

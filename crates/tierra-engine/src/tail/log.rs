@@ -17,13 +17,20 @@
 //! ```
 //!
 //! Invariant: a record and the terminator behind it are written and persisted at once, in this
-//! order of belief: header checksum, payload checksum, sequence. A record that fails is the torn
-//! end of the log if nothing of this epoch follows it, and damage otherwise.
+//! order of belief: header checksum, payload checksum, sequence. A record that fails in all copies is the
+//! torn end of the log if nothing of this epoch follows it, and damage otherwise; one that fails in some is
+//! taken from another.
+
+use std::ops::Range;
 
 use arrow::buffer::MutableBuffer;
-use tierra_memory::{Extent, Pool, PoolError};
+use tierra_memory::PoolError;
+use tierra_memory::replication::{
+    Composition, CopyBy, Master, Method, ReplicaSet, ReplicationError, Waits,
+};
 
-use crate::manifest::{LogEntry, TailEntry};
+use crate::manifest::{ExtentId, LogEntry, TailEntry};
+use crate::space::OwnedExtent;
 
 const MAGIC: [u8; 4] = *b"TLOG";
 const FORMAT_VERSION: u8 = 1;
@@ -38,11 +45,11 @@ const LOG_MOST_BYTES: u64 = 16 << 20;
 pub enum LogError {
     /// Damage before the end.
     #[error(
-        "the tail log is damaged at byte {at} of its extent at {extent} (record {sequence}): {what}, \
+        "the tail log is damaged at byte {at} of its extent {extent} (record {sequence}): {what}, \
          yet later records follow; restore the database from a copy"
     )]
     Damaged {
-        /// Where the extent lies in its pool.
+        /// The number of the extent.
         extent: u64,
         /// Where the record should start.
         at: usize,
@@ -117,13 +124,29 @@ impl Record {
     }
 }
 
+/// How a record reaches all copies: written to each, waited for once.
+const METHOD: Method = Method::Always(Composition {
+    waits: Waits::Once,
+    master: Master::Pre,
+    prefetch: true,
+    copy: CopyBy::Stores,
+});
+
 /// Where the next record goes.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct TailLog {
-    last: Option<LogEntry>,
+    /// The last extent.
+    last: Option<(LogEntry, ReplicaSet)>,
+    end: LogEnd,
+}
+
+/// How far a log goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogEnd {
     /// First free byte of the last extent.
-    at: u64,
-    sequence: u64,
+    pub(crate) at: u64,
+    /// Of the next record.
+    pub(crate) sequence: u64,
 }
 
 impl TailLog {
@@ -131,56 +154,120 @@ impl TailLog {
     pub(crate) fn starting_at(sequence: u64) -> Self {
         Self {
             last: None,
-            at: 0,
-            sequence,
+            end: LogEnd { at: 0, sequence },
         }
     }
 
+    /// A log that was read back. `last` is its last extent, if it has any, whose copies are equal and
+    /// durable up to the end.
+    pub(crate) fn reopened(
+        last: Option<(LogEntry, &OwnedExtent)>,
+        end: LogEnd,
+    ) -> Result<Self, ReplicationError> {
+        let set =
+            |(entry, extent): (LogEntry, &OwnedExtent)| replica_set(extent).map(|set| (entry, set));
+        Ok(Self {
+            last: last.map(set).transpose()?,
+            end,
+        })
+    }
+
     pub(crate) fn next_sequence(&self) -> u64 {
-        self.sequence
+        self.end.sequence
+    }
+
+    fn last_bytes(&self) -> Option<u64> {
+        self.last.as_ref().map(|(_, set)| set.len_bytes())
     }
 
     /// Whether the record fits the last extent.
     pub(crate) fn fits(&self, record: &Record) -> bool {
-        self.last
-            .is_some_and(|log| self.at + record.len_bytes() <= log.extent.len_bytes)
+        self.last_bytes()
+            .is_some_and(|len_bytes| self.end.at + record.len_bytes() <= len_bytes)
     }
 
     /// How long the extent has to be that is added for this record.
     pub(crate) fn next_extent_bytes(&self, record: &Record) -> u64 {
-        let doubled = self.last.map_or(LOG_LEAST_BYTES, |log| {
-            (2 * log.extent.len_bytes).min(LOG_MOST_BYTES)
+        let doubled = self.last_bytes().map_or(LOG_LEAST_BYTES, |len_bytes| {
+            (2 * len_bytes).min(LOG_MOST_BYTES)
         });
         doubled.max(record.len_bytes() + LINE as u64)
     }
 
-    /// Continues in an extent that the published manifest names, or the next one before it counts.
-    pub(crate) fn continue_in(&mut self, log: LogEntry) {
-        (self.last, self.at) = (Some(log), 0);
+    /// Continues in a new extent, which the published manifest names, or the next one before it counts.
+    pub(crate) fn continue_in(
+        &mut self,
+        log: LogEntry,
+        extent: &OwnedExtent,
+    ) -> Result<(), ReplicationError> {
+        self.last = Some((log, replica_set(extent)?));
+        self.end.at = 0;
+        Ok(())
     }
 
-    /// Makes durable what was read from the last extent; those before it were durable before the next
-    /// one was named.
-    pub(crate) fn persist(&self, pool: &Pool) -> Result<(), PoolError> {
-        let Some(log) = self.last else { return Ok(()) };
-        pool.persist_log(log.extent, self.at)
+    /// Goes on in the same last extent with other copies of it, which are equal up to the end.
+    pub(crate) fn change_copies(&mut self, extent: &OwnedExtent) -> Result<(), ReplicationError> {
+        if let Some((_, set)) = &mut self.last {
+            *set = replica_set(extent)?;
+        }
+        Ok(())
     }
 
-    /// Writes and persists the record. On an error the log is as before.
+    /// The number of the last extent, and how many bytes of it are taken.
+    pub(crate) fn filling(&self) -> Option<(ExtentId, u64)> {
+        self.last.as_ref().map(|(log, _)| (log.extent, self.end.at))
+    }
+
+    /// Writes the record to all copies and persists it. On an error the log is as before.
     ///
     /// # Panics
     /// If the record does not fit.
-    pub(crate) fn append(&mut self, pool: &Pool, record: &mut Record) -> Result<(), PoolError> {
-        let log = self.last.expect("the caller made room");
-        record.seal(self.sequence, log.epoch);
-        let room = (log.extent.len_bytes - self.at) as usize;
+    pub(crate) fn append(&mut self, record: &mut Record) -> Result<(), ReplicationError> {
+        let (log, set) = self.last.as_mut().expect("the caller made room");
+        record.seal(self.end.sequence, log.epoch);
+        let room = (set.len_bytes() - self.end.at) as usize;
         let written = record.bytes.len().min(room);
         assert!(written as u64 >= record.len_bytes(), "the caller made room");
-        pool.write(log.extent, self.at, &record.bytes[..written])?;
-        self.at += record.len_bytes();
-        self.sequence += 1;
+        set.write(&METHOD, self.end.at, &record.bytes[..written])?;
+        self.end.at += record.len_bytes();
+        self.end.sequence += 1;
         Ok(())
     }
+}
+
+fn replica_set(extent: &OwnedExtent) -> Result<ReplicaSet, ReplicationError> {
+    let copies = extent.copies().iter();
+    let copies: Vec<_> = copies
+        .map(|copy| (copy.pool().clone(), copy.extent()))
+        .collect();
+    ReplicaSet::of_equal(&copies)
+}
+
+/// Bytes of a copy of an extent that differ from what another copy holds, which is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mend {
+    pub(crate) extent: ExtentId,
+    /// Of the extent's copies, by their order.
+    pub(crate) wrong: usize,
+    pub(crate) right: usize,
+    pub(crate) range: Range<usize>,
+}
+
+/// Brings the copies of logs up to what was read from them.
+pub(crate) fn mend<'a>(
+    mends: &[Mend],
+    extent_of: impl Fn(ExtentId) -> &'a OwnedExtent,
+) -> Result<(), PoolError> {
+    for mend in mends {
+        let copies = extent_of(mend.extent).copies();
+        let (wrong, right) = (&copies[mend.wrong], &copies[mend.right]);
+        // A copy, for the pool takes no slice of itself.
+        let bytes = right[mend.range.clone()].to_vec();
+        wrong
+            .pool()
+            .write(wrong.extent(), mend.range.start as u64, &bytes)?;
+    }
+    Ok(())
 }
 
 /// A record's header that passed its checksum.
@@ -221,68 +308,129 @@ fn read_header(line: &[u8]) -> Result<Line, LogError> {
     }))
 }
 
-/// Calls `row_payload(sequence, payload, bytes logged)` for every committed record, in order, and
-/// returns where the next one goes.
-pub(crate) fn replay<'a>(
-    tail: &TailEntry,
-    bytes_of: impl Fn(Extent) -> &'a [u8],
-    mut row_payload: impl FnMut(u64, &[u8], u64) -> Result<(), LogError>,
-) -> Result<TailLog, LogError> {
-    let mut log = TailLog::starting_at(tail.first_sequence);
-    for entry in &tail.logs {
-        let bytes = bytes_of(entry.extent);
-        let extent = entry.extent.offset;
-        let damaged = |at, sequence, what| LogError::Damaged {
-            extent,
-            at,
-            sequence,
-            what,
-        };
-        log.continue_in(*entry);
-        loop {
-            let at = log.at as usize;
-            let Some(line) = bytes.get(at..at + LINE) else {
-                break;
-            };
-            let sequence = log.sequence;
-            let fault = match read_header(line)? {
-                Line::Zeros => None,
-                Line::Other(what) => Some(what),
-                Line::Header(header) if header.epoch != entry.epoch => None,
-                Line::Header(header) if header.sequence != sequence => {
-                    return Err(damaged(at, sequence, "another record is in its place"));
+/// What one copy has at a place where a record should start.
+enum At {
+    /// The record, and where the next one starts.
+    Record(Range<usize>, usize),
+    /// Nothing of this epoch.
+    Nothing,
+    Fault(&'static str),
+    /// A whole record of this epoch that belongs elsewhere: nobody tore that.
+    Misplaced,
+}
+
+fn record_at(bytes: &[u8], at: usize, epoch: u64, sequence: u64) -> Result<At, LogError> {
+    let Some(line) = bytes.get(at..at + LINE) else {
+        return Ok(At::Nothing);
+    };
+    Ok(match read_header(line)? {
+        Line::Zeros => At::Nothing,
+        Line::Other(what) => At::Fault(what),
+        Line::Header(header) if header.epoch != epoch => At::Nothing,
+        Line::Header(header) if header.sequence != sequence => At::Misplaced,
+        Line::Header(header) => {
+            let start = at + LINE;
+            let len = usize::try_from(header.payload_len).ok();
+            let end = len.and_then(|len| start.checked_add(len));
+            match end.and_then(|end| bytes.get(start..end)) {
+                None => At::Fault("its payload leaves the extent"),
+                Some(payload) if crc32c::crc32c(payload) != header.payload_crc => {
+                    At::Fault("the payload's checksum is wrong")
                 }
-                Line::Header(header) => {
-                    let end = usize::try_from(header.payload_len)
-                        .ok()
-                        .and_then(|len| (at + LINE).checked_add(len));
-                    let payload = end.and_then(|end| bytes.get(at + LINE..end));
-                    match payload {
-                        None => Some("its payload leaves the extent"),
-                        Some(payload) if crc32c::crc32c(payload) != header.payload_crc => {
-                            Some("the payload's checksum is wrong")
-                        }
-                        Some(payload) => {
-                            let taken = (LINE + payload.len()).next_multiple_of(LINE) as u64;
-                            row_payload(sequence, payload, taken)?;
-                            log.at += taken;
-                            log.sequence += 1;
-                            continue;
-                        }
-                    }
+                Some(payload) => {
+                    let end = start + payload.len();
+                    At::Record(start..end, end.next_multiple_of(LINE))
                 }
-            };
-            // Even a line of zeros is only believed to be the end if nothing follows it: zeros are
-            // also what a lost page looks like.
-            let follows = later_record(&bytes[at + LINE..], entry.epoch, sequence)?;
-            match fault {
-                _ if !follows => break,
-                Some(what) => return Err(damaged(at, sequence, what)),
-                None => return Err(damaged(at, sequence, "there is none")),
             }
         }
+    })
+}
+
+/// Calls `row_payload(sequence, payload, bytes logged)` for every committed record, in order. Returns
+/// where the next one goes, and what is wrong in which copies. `copies_of` are the copies of an extent, at
+/// least one; a record counts if one of them has it.
+pub(crate) fn replay<'a>(
+    tail: &TailEntry,
+    copies_of: impl Fn(ExtentId) -> Vec<&'a [u8]>,
+    mut row_payload: impl FnMut(u64, &[u8], u64) -> Result<(), LogError>,
+) -> Result<(LogEnd, Vec<Mend>), LogError> {
+    let mut sequence = tail.first_sequence;
+    let mut mends = Vec::new();
+    let mut at = 0;
+    for entry in &tail.logs {
+        let copies = copies_of(entry.extent);
+        at = 0;
+        loop {
+            let found = copies
+                .iter()
+                .map(|copy| record_at(copy, at, entry.epoch, sequence));
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            let whole = found
+                .iter()
+                .enumerate()
+                .find_map(|(copy, found)| match found {
+                    At::Record(payload, end) => Some((copy, payload.clone(), *end)),
+                    _ => None,
+                });
+            let Some((right, payload, end)) = whole else {
+                if let Some(what) = damage(&copies, &found, at, entry.epoch, sequence)? {
+                    return Err(LogError::Damaged {
+                        extent: entry.extent.0,
+                        at,
+                        sequence,
+                        what,
+                    });
+                }
+                break;
+            };
+            let range = at..end.min(copies[right].len());
+            for (wrong, copy) in copies.iter().enumerate() {
+                if wrong != right && copy.get(range.clone()) != Some(&copies[right][range.clone()])
+                {
+                    mends.push(Mend {
+                        extent: entry.extent,
+                        wrong,
+                        right,
+                        range: range.clone(),
+                    });
+                }
+            }
+            row_payload(sequence, &copies[right][payload], (end - at) as u64)?;
+            at = end;
+            sequence += 1;
+        }
     }
-    Ok(log)
+    let end = LogEnd {
+        at: at as u64,
+        sequence,
+    };
+    Ok((end, mends))
+}
+
+/// What is wrong where no copy has the next record; nothing if the log ends there.
+fn damage(
+    copies: &[&[u8]],
+    found: &[At],
+    at: usize,
+    epoch: u64,
+    sequence: u64,
+) -> Result<Option<&'static str>, LogError> {
+    if found.iter().any(|found| matches!(found, At::Misplaced)) {
+        return Ok(Some("another record is in its place"));
+    }
+    // Even a line of zeros is only believed to be the end if nothing follows it: zeros are
+    // also what a lost page looks like.
+    for copy in copies {
+        let rest = copy.get(at + LINE..).unwrap_or_default();
+        if later_record(rest, epoch, sequence)? {
+            let fault = found.iter().find_map(|found| match found {
+                At::Fault(what) => Some(*what),
+                _ => None,
+            });
+            return Ok(Some(fault.unwrap_or("there is none")));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether any later record of this epoch starts on a line of `rest`.

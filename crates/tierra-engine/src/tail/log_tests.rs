@@ -7,14 +7,20 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringViewArray};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use tierra_memory::{Extent, ExtentWriter, Pool, PoolOptions};
+use tierra_memory::{Pool, PoolOptions};
 
-use super::log::{Record, TailLog, replay};
+use super::log::{Mend, Record, TailLog, replay};
 use super::{LogError, decode, encode};
-use crate::manifest::{LogEntry, TailEntry};
+use crate::manifest::{ExtentId, LogEntry, TailEntry};
+use crate::tiers::{TierId, Tiers};
 
 const EPOCH: u64 = 7;
 const LOG_BYTES: u64 = 64 << 10;
+const LOG: ExtentId = ExtentId(3);
+const ENTRY: LogEntry = LogEntry {
+    extent: LOG,
+    epoch: EPOCH,
+};
 
 fn schema() -> SchemaRef {
     let number = Field::new("n", DataType::Int32, false);
@@ -41,16 +47,11 @@ fn record(numbers: std::ops::Range<i32>) -> Record {
 fn log_bytes() -> (Vec<u8>, Vec<usize>) {
     let dir = tempfile::tempdir().unwrap();
     let pool = Pool::create(&dir.path().join("pool"), &PoolOptions::default()).unwrap();
-    let mut writer: ExtentWriter = pool.allocate(LOG_BYTES, 1).unwrap();
-    // What an earlier use of the space left behind.
-    writer.fill(0xa5);
-    writer[..64].fill(0);
-    let extent = writer.finish_log().unwrap().extent();
+    let tiers = Tiers::first(pool);
+    let writer = tiers.allocate(LOG, &[TierId::FIRST], LOG_BYTES, 1);
+    let extent = writer.unwrap().finish_log().unwrap();
     let mut log = TailLog::starting_at(100);
-    log.continue_in(LogEntry {
-        extent,
-        epoch: EPOCH,
-    });
+    log.continue_in(ENTRY, &extent).unwrap();
     let mut starts = Vec::new();
     let mut at = 0;
     for number in 0..10 {
@@ -58,31 +59,30 @@ fn log_bytes() -> (Vec<u8>, Vec<usize>) {
         assert!(log.fits(&record));
         starts.push(at as usize);
         at += record.len_bytes();
-        log.append(&pool, &mut record).unwrap();
+        log.append(&mut record).unwrap();
     }
     starts.push(at as usize);
-    (pool.bytes(extent).to_vec(), starts)
+    (extent.first().to_vec(), starts)
 }
 
 /// The first number of each record, and the sequence number that comes next.
 fn read(bytes: &[u8]) -> Result<(Vec<i32>, u64), LogError> {
-    let extent = Extent {
-        offset: 4096,
-        len_bytes: bytes.len() as u64,
-    };
-    let logs = vec![LogEntry {
-        extent,
-        epoch: EPOCH,
-    }];
+    let (numbers, next, mends) = read_copies(&[bytes])?;
+    assert_eq!(mends, []);
+    Ok((numbers, next))
+}
+
+/// The same of several copies, and what is wrong in which.
+fn read_copies(copies: &[&[u8]]) -> Result<(Vec<i32>, u64, Vec<Mend>), LogError> {
     let tail = TailEntry {
         segment_id: 0,
         first_sequence: 100,
-        logs,
+        logs: vec![ENTRY],
     };
     let mut numbers = Vec::new();
-    let log = replay(
+    let (end, mends) = replay(
         &tail,
-        |_| bytes,
+        |_| copies.to_vec(),
         |sequence, payload, _| {
             let batch = decode(&schema(), &Buffer::from(payload))
                 .map_err(|source| LogError::Rows { sequence, source })?;
@@ -92,7 +92,7 @@ fn read(bytes: &[u8]) -> Result<(Vec<i32>, u64), LogError> {
             Ok(())
         },
     )?;
-    Ok((numbers, log.next_sequence()))
+    Ok((numbers, end.sequence, mends))
 }
 
 #[test]
@@ -152,18 +152,56 @@ fn damage_before_the_end_is_reported_wherever_it_is() {
     }
 }
 
+/// Each record is there as long as one copy has it, and what the others have instead is told.
+#[test]
+fn a_record_that_one_copy_has_is_there() {
+    let (bytes, starts) = log_bytes();
+    let (mut first, mut second) = (bytes.clone(), bytes.clone());
+    for record in 0..10 {
+        let wrong = if record % 2 == 0 {
+            &mut first
+        } else {
+            &mut second
+        };
+        wrong[starts[record] + 7 * record] ^= 0x20;
+    }
+    let (numbers, next, mends) = read_copies(&[&first, &second, &first]).unwrap();
+    assert_eq!((numbers, next), ((0..10).collect(), 110));
+    assert_eq!(mends.len(), 5 * 2 + 5);
+    let mut mended = [first.clone(), second.clone(), first.clone()];
+    for Mend {
+        extent,
+        wrong,
+        right,
+        range,
+    } in mends
+    {
+        assert_eq!(extent, LOG);
+        let good = mended[right][range.clone()].to_vec();
+        mended[wrong][range].copy_from_slice(&good);
+    }
+    assert!(mended.iter().all(|copy| *copy == bytes));
+    // A copy that was missing while records were written.
+    let mut stale = bytes.clone();
+    stale[starts[4]..].fill(0);
+    let (numbers, _, mends) = read_copies(&[&stale, &bytes]).unwrap();
+    assert_eq!((numbers.len(), mends.len()), (10, 6));
+    // A record that none has, and later ones follow in one of them.
+    first[starts[1] + 3] ^= 1;
+    match read_copies(&[&first, &second]) {
+        Err(LogError::Damaged { sequence: 101, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn records_of_another_epoch_or_in_another_place_do_not_count() {
     let (bytes, starts) = log_bytes();
     let mut moved = bytes.clone();
     // An older log of the same extent, cut short by a newer one's terminator.
     moved[..64].fill(0);
-    let extent = Extent {
-        offset: 4096,
-        len_bytes: moved.len() as u64,
-    };
     let logs = vec![LogEntry {
-        extent,
+        extent: LOG,
         epoch: EPOCH + 1,
     }];
     let tail = TailEntry {
@@ -171,13 +209,13 @@ fn records_of_another_epoch_or_in_another_place_do_not_count() {
         first_sequence: 5,
         logs,
     };
-    let log = replay(
+    let (end, _) = replay(
         &tail,
-        |_| &moved[..],
+        |_| vec![&moved[..]],
         |_, _, _| panic!("no record is of this epoch"),
     )
     .unwrap();
-    assert_eq!(log.next_sequence(), 5);
+    assert_eq!(end.sequence, 5);
     let mut swapped = bytes.clone();
     let (second, third) = (starts[1]..starts[2], starts[2]..starts[3]);
     if second.len() == third.len() {

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tierra_memory::ExtentWriter;
-
 use super::{Append, Writer};
 use crate::error::{AppendError, InputError, StorageError};
 use crate::manifest::{LogEntry, TableEntry};
@@ -15,8 +13,6 @@ use crate::version::{RowId, TableVersion};
 
 /// A tail with more bytes logged is sealed before the next append.
 const TAIL_MOST_BYTES: u64 = 256 << 20;
-/// A new log extent starts as an empty log: a line of zeros.
-const LINE: usize = 64;
 
 impl Writer {
     pub(super) fn append(&mut self, request: Append) -> Result<(), AppendError> {
@@ -73,7 +69,7 @@ impl Writer {
     fn write(&mut self, table: &Table, record: &mut Record) -> Result<(), StorageError> {
         self.make_room(table, record)?;
         let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
-        Ok(log.append(&self.storage.pool, record)?)
+        Ok(log.append(record)?)
     }
 
     /// Writes the first record of a table that was begun, and then the manifest that names both.
@@ -81,12 +77,11 @@ impl Writer {
         let mut entry = TableEntry::clone(&*self.entry(table)?);
         let mut log = TailLog::starting_at(entry.tail.first_sequence);
         let (extent, added) = self.new_extent(table, &log, record)?;
-        log.continue_in(added);
-        log.append(&self.storage.pool, record)?;
+        log.continue_in(added, &extent)?;
+        log.append(record)?;
         entry.tail.logs.push(added);
         let next = self.published.with_table(entry);
-        self.published
-            .publish(&self.storage.pool, next, vec![extent])?;
+        self.publish(next, vec![extent])?;
         Ok(log)
     }
 
@@ -100,10 +95,9 @@ impl Writer {
         let (extent, added) = self.new_extent(table, log, record)?;
         entry.tail.logs.push(added);
         let next = self.published.with_table(entry);
-        self.published
-            .publish(&self.storage.pool, next, vec![extent])?;
+        self.publish(next, vec![extent.clone()])?;
         if let Some(log) = self.logs.get_mut(&table.id()) {
-            log.continue_in(added);
+            log.continue_in(added, &extent)?;
         }
         Ok(())
     }
@@ -115,18 +109,16 @@ impl Writer {
         log: &TailLog,
         record: &Record,
     ) -> Result<(Arc<OwnedExtent>, LogEntry), StorageError> {
-        let owner = Owner::Log(table.id()).tag();
-        let mut writer = self
+        let (homes, owner) = (table.homes(), Owner::Log(table.id()));
+        let len_bytes = log.next_extent_bytes(record);
+        let writer = self
             .storage
-            .pool
-            .allocate(log.next_extent_bytes(record), owner)?;
-        writer[..LINE].fill(0);
-        let extent =
-            OwnedExtent::finish_with(&self.storage.pool, writer, ExtentWriter::finish_log)?;
+            .allocate(&homes.everywhere(), len_bytes, owner)?;
+        let extent = writer.finish_log()?;
         // No manifest before the next one had this version, so no record bears this epoch.
         let epoch = self.published.manifest().version + 1;
         let added = LogEntry {
-            extent: extent.extent(),
+            extent: extent.id(),
             epoch,
         };
         Ok((extent, added))

@@ -155,7 +155,7 @@ impl Writer {
         entry.dictionaries = images.entries;
         entry.next_segment_id = table.next_segment_id();
         let next = self.published.with_table(entry.clone());
-        self.published.publish(&self.storage.pool, next, fresh)?;
+        self.publish(next, fresh)?;
         Ok(images.dictionaries)
     }
 }

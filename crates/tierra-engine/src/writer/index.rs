@@ -17,7 +17,7 @@ use crate::error::{DamageError, ScanError, StorageError};
 use crate::inverted::InvertedPart;
 use crate::manifest::{PartEntry, TableEntry};
 use crate::segment::Segment;
-use crate::space::{OwnedExtent, Owner};
+use crate::space::Owner;
 use crate::table::Table;
 use crate::version::TableVersion;
 
@@ -90,8 +90,7 @@ impl Writer {
             let mut entry = TableEntry::clone(&*self.entry(table)?);
             entry.parts = indexes.iter().map(|part| part.entry().clone()).collect();
             let next = self.published.with_table(entry);
-            self.published
-                .publish(&self.storage.pool, next, vec![part.extent().clone()])?;
+            self.publish(next, vec![part.extent().clone()])?;
             publish_parts(table, &current, indexes);
         }
     }
@@ -174,15 +173,18 @@ impl Writer {
         let threads = self.storage.threads;
         let plan = PostingsPlan::new(chunks.collect(), dictionary, threads, closing);
         let plan = plan.map_err(fault)?;
-        let owner = Owner::Index(table.id()).tag();
-        let mut writer = self.storage.pool.allocate(plan.len_bytes() as u64, owner)?;
+        let (homes, owner) = (table.homes(), Owner::Index(table.id()));
+        let homes = homes.of_column(column);
+        let mut writer = self
+            .storage
+            .allocate(homes, plan.len_bytes() as u64, owner)?;
         plan.write(&mut writer, closing).map_err(fault)?;
-        let extent = OwnedExtent::finish(&self.storage.pool, writer)?;
+        let extent = writer.finish()?;
         let entry = PartEntry {
             column: column as u32,
             generation: dictionary.generation(),
             segments: segments.iter().map(|segment| segment.id()).collect(),
-            extent: extent.extent(),
+            extent: extent.id(),
         };
         let size = self.storage.calibration.cell;
         let part = InvertedPart::written(Arc::new(entry), extent, size);

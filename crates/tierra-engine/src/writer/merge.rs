@@ -96,13 +96,18 @@ impl Writer {
             entry.dictionaries[step.column] = Some(images.add_generation(&step.dictionary));
             dictionaries[step.column] = Some(step.dictionary);
         }
-        fresh.extend(images.write(&self.storage, entry.id, &mut entry.dictionaries)?);
+        fresh.extend(images.write(
+            &self.storage,
+            entry.id,
+            &entry.homes,
+            &mut entry.dictionaries,
+        )?);
         entry.segments = segments
             .iter()
             .map(|segment: &Arc<Segment>| segment.entry().clone())
             .collect();
         let next = self.published.with_table(entry);
-        self.published.publish(&self.storage.pool, next, fresh)?;
+        self.publish(next, fresh)?;
         let version = TableVersion {
             segments: segments.into(),
             dictionaries: dictionaries.into(),
@@ -126,8 +131,7 @@ impl Writer {
     ) -> Result<Arc<Segment>, StorageError> {
         let spec = table.spec();
         let mut scratch = Scratch::new();
-        let mut plans = Vec::new();
-        let mut len_bytes = 0;
+        let mut plans: Vec<(usize, ChunkPlan)> = Vec::new();
         for step in steps
             .iter()
             .filter(|step| segment.encoding(step.column) == Encoding::Dictionary)
@@ -137,35 +141,19 @@ impl Writer {
             }
             let plan = ChunkPlan::remap(segment.chunk(step.column), &step.remapping, &mut scratch);
             let plan = plan.map_err(|source| segment.damaged(spec, step.column, 0, source))?;
-            let place = len_bytes..len_bytes + plan.len_bytes();
-            len_bytes = place.end.next_multiple_of(LINE);
-            plans.push((step.column, plan, place));
+            plans.push((step.column, plan));
         }
         if plans.is_empty() {
             return Ok(segment.clone());
         }
-        let mut writer = self
-            .storage
-            .pool
-            .allocate(len_bytes as u64, Owner::Segment(table.id()).tag())?;
-        let mut written = 0;
-        for (_, plan, place) in &plans {
-            writer[written..place.start].fill(0);
-            plan.write(&mut writer[place.clone()]);
-            written = place.end;
-        }
-        writer[written..].fill(0);
-        let extent = OwnedExtent::finish(&self.storage.pool, writer)?;
-        fresh.push(extent.clone());
+        let homes = table.homes();
+        plans.sort_by_key(|(column, _)| homes.of_column(*column).to_vec());
         let mut entry = SegmentEntry::clone(segment.entry());
         let mut extents = segment.extents().to_vec();
-        extents.push(extent);
-        for (column, _, place) in &plans {
-            entry.chunks[*column] = ChunkPlace {
-                extent: (extents.len() - 1) as u32,
-                offset: place.start as u64,
-                len_bytes: place.len() as u64,
-            };
+        for alike in plans.chunk_by(|a, b| homes.of_column(a.0) == homes.of_column(b.0)) {
+            let extent = self.write_chunks(table, alike, &mut entry, extents.len())?;
+            fresh.push(extent.clone());
+            extents.push(extent);
         }
         let extents = drop_unused(&mut entry, extents);
         let columns: Vec<usize> = plans.iter().map(|(column, ..)| *column).collect();
@@ -177,6 +165,40 @@ impl Writer {
             &columns,
         );
         Ok(rewritten?)
+    }
+
+    /// Writes chunks of columns with the same homes into an extent, which will be number `number` of the
+    /// segment.
+    fn write_chunks(
+        &self,
+        table: &Table,
+        plans: &[(usize, ChunkPlan)],
+        entry: &mut SegmentEntry,
+        number: usize,
+    ) -> Result<Arc<OwnedExtent>, StorageError> {
+        let mut len_bytes = 0;
+        for (column, plan) in plans {
+            entry.chunks[*column] = ChunkPlace {
+                extent: number as u32,
+                offset: len_bytes as u64,
+                len_bytes: plan.len_bytes() as u64,
+            };
+            len_bytes = (len_bytes + plan.len_bytes()).next_multiple_of(LINE);
+        }
+        let (homes, owner) = (table.homes(), Owner::Segment(table.id()));
+        let homes = homes.of_column(plans[0].0);
+        let mut writer = self.storage.allocate(homes, len_bytes as u64, owner)?;
+        let mut written = 0;
+        for (column, plan) in plans {
+            let start = entry.chunks[*column].offset as usize;
+            let end = start + plan.len_bytes();
+            writer[written..start].fill(0);
+            plan.write(&mut writer[start..end]);
+            written = end;
+            writer.copy_up_to(written);
+        }
+        writer[written..].fill(0);
+        Ok(writer.finish()?)
     }
 }
 
@@ -191,6 +213,6 @@ fn drop_unused(entry: &mut SegmentEntry, extents: Vec<Arc<OwnedExtent>>) -> Vec<
         });
         chunk.extent = *index;
     }
-    entry.extents = kept.iter().map(|extent| extent.extent()).collect();
+    entry.extents = kept.iter().map(|extent| extent.id()).collect();
     kept
 }

@@ -10,10 +10,13 @@ mod index;
 mod merge;
 mod near;
 mod publish;
+mod replicas;
 mod tables;
+mod tiers;
 mod unbuilt;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -23,12 +26,15 @@ pub(crate) use commit::Load;
 pub(crate) use publish::Published;
 
 use crate::catalog::Catalog;
-use crate::error::{AppendError, LoadError, StorageError, TableError};
+use crate::error::{AppendError, LoadError, StorageError, TableError, TierError};
 use crate::gate::MergePass;
+use crate::manifest::Manifest;
+use crate::space::OwnedExtent;
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
 use crate::tail::{Record, TailLog};
+use crate::tiers::Replicas;
 use unbuilt::Unbuilt;
 
 /// Rows for the tail.
@@ -46,11 +52,13 @@ pub(crate) struct Append {
 pub(crate) enum Request {
     Create {
         spec: TableSpec,
+        replicas: Replicas,
         reply: SyncSender<Result<Arc<Table>, TableError>>,
     },
     /// As `Create`, but the table appears with its first rows.
     Begin {
         spec: TableSpec,
+        replicas: Replicas,
         reply: SyncSender<Result<Arc<Table>, TableError>>,
     },
     Drop {
@@ -70,6 +78,25 @@ pub(crate) enum Request {
         table: Arc<Table>,
         pass: MergePass,
         reply: SyncSender<Result<(), StorageError>>,
+    },
+    AddTier {
+        name: String,
+        pool: PathBuf,
+        reply: SyncSender<Result<(), TierError>>,
+    },
+    DropTier {
+        name: String,
+        reply: SyncSender<Result<(), TierError>>,
+    },
+    /// Other tiers for a table; answered when its copies are there.
+    Place {
+        table: Arc<Table>,
+        replicas: Replicas,
+        reply: SyncSender<Result<(), TableError>>,
+    },
+    /// Not answered: makes copies that are missing, in the background.
+    Heal {
+        table: Arc<Table>,
     },
     /// Not answered: indexes are a convenience.
     Index {
@@ -121,16 +148,34 @@ impl Writer {
         }
     }
 
+    /// Makes `next` the newest manifest, in every tier that is there.
+    fn publish(
+        &mut self,
+        next: Manifest,
+        fresh: Vec<Arc<OwnedExtent>>,
+    ) -> Result<(), StorageError> {
+        let tiers = self.storage.tiers();
+        Ok(self.published.publish(&tiers, next, fresh)?)
+    }
+
     /// Serves requests until asked to close, or until nobody is left who could ask.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) {
         // An asker that has gone away does not want the answer: failing to send one is no error.
         while let Ok(request) = requests.recv() {
             match request {
-                Request::Create { spec, reply } => {
-                    let _ = reply.send(self.create_table(spec));
+                Request::Create {
+                    spec,
+                    replicas,
+                    reply,
+                } => {
+                    let _ = reply.send(self.create_table(spec, &replicas));
                 }
-                Request::Begin { spec, reply } => {
-                    let _ = reply.send(self.begin_table(spec));
+                Request::Begin {
+                    spec,
+                    replicas,
+                    reply,
+                } => {
+                    let _ = reply.send(self.begin_table(spec, &replicas));
                 }
                 Request::Drop { name, reply } => {
                     let _ = reply.send(self.drop_table(&name));
@@ -158,6 +203,20 @@ impl Writer {
                     let _ = reply.send(merged);
                     self.build_indexes(&table);
                 }
+                Request::AddTier { name, pool, reply } => {
+                    let _ = reply.send(self.add_tier(name, pool));
+                }
+                Request::DropTier { name, reply } => {
+                    let _ = reply.send(self.drop_tier(&name));
+                }
+                Request::Place {
+                    table,
+                    replicas,
+                    reply,
+                } => {
+                    let _ = reply.send(self.place(&table, &replicas));
+                }
+                Request::Heal { table } => self.heal_in_background(&table),
                 Request::Index { table } => self.build_indexes(&table),
                 Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
                 Request::CopyIndexesNear { table } => self.copy_indexes_near(&table),

@@ -1,35 +1,36 @@
 //! Publication: the next manifest becomes the newest, and extents change hands.
 //!
-//! Invariant: the extents held here are exactly those that the newest published manifest names,
-//! and the manifest's own.
+//! Invariant: the extents held here are exactly those that the newest published manifest names, but for
+//! those of which no copy is left, and the manifest's own.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use tierra_memory::{Extent, Pool, PoolError};
+use tierra_memory::PoolError;
 
-use crate::manifest::{Manifest, TableEntry};
-use crate::space::{OwnedExtent, Owner};
+use crate::manifest::{ExtentId, Manifest, TableEntry};
+use crate::space::{ExtentCopy, OwnedExtent, Owner};
+use crate::tiers::Tiers;
 
 /// The newest manifest and what it names.
 pub(crate) struct Published {
     manifest: Manifest,
-    root: Option<Arc<OwnedExtent>>,
-    /// By offset.
-    extents: HashMap<u64, Arc<OwnedExtent>>,
+    /// Its own extents, one a tier.
+    roots: Vec<Arc<ExtentCopy>>,
+    extents: HashMap<ExtentId, Arc<OwnedExtent>>,
 }
 
 impl Published {
     pub(crate) fn new(
         manifest: Manifest,
-        root: Option<Arc<OwnedExtent>>,
+        roots: Vec<Arc<ExtentCopy>>,
         extents: impl IntoIterator<Item = Arc<OwnedExtent>>,
     ) -> Self {
-        let by_offset = |extent: Arc<OwnedExtent>| (extent.extent().offset, extent);
+        let by_id = |extent: Arc<OwnedExtent>| (extent.id(), extent);
         Self {
             manifest,
-            root,
-            extents: extents.into_iter().map(by_offset).collect(),
+            roots,
+            extents: extents.into_iter().map(by_id).collect(),
         }
     }
 
@@ -42,12 +43,9 @@ impl Published {
         self.manifest.tables.iter().find(|table| table.id == id)
     }
 
-    /// An extent that the newest manifest names.
-    pub(crate) fn extent(&self, extent: Extent) -> Arc<OwnedExtent> {
-        self.extents
-            .get(&extent.offset)
-            .cloned()
-            .expect("every extent of the manifest is held here")
+    /// An extent that the newest manifest names, unless all its copies are lost.
+    pub(crate) fn extent(&self, id: ExtentId) -> Option<&Arc<OwnedExtent>> {
+        self.extents.get(&id)
     }
 
     /// The newest manifest with another entry for one table, or one more table.
@@ -62,38 +60,66 @@ impl Published {
     }
 
     /// Makes `next` the newest manifest. `fresh` are the extents that it names and the one before
-    /// did not; those that it names no longer are let go. On an error nothing has changed.
+    /// did not, or with other copies; those that it names no longer are let go. On an error nothing has
+    /// changed.
     pub(crate) fn publish(
         &mut self,
-        pool: &Arc<Pool>,
+        tiers: &Tiers,
         mut next: Manifest,
         fresh: Vec<Arc<OwnedExtent>>,
     ) -> Result<(), PoolError> {
+        let fresh = fresh.into_iter().map(|extent| (extent.id(), extent));
+        let fresh: HashMap<_, _> = fresh.collect();
         next.version = self.manifest.version + 1;
+        next.tiers = tiers.entries();
+        let entry_of = |id: &ExtentId| {
+            let held = fresh.get(id).or_else(|| self.extents.get(id));
+            let entry = held.map(|extent| extent.entry());
+            // A lost extent is held nowhere: it is named as it was, for it may come back.
+            let entry = entry.or_else(|| self.manifest.extents.get(id).cloned());
+            (
+                *id,
+                entry.expect("every extent that a table names is known"),
+            )
+        };
+        next.extents = next.named().iter().map(entry_of).collect();
+        if let Some((id, _)) = next.extents.last_key_value() {
+            next.next_extent_id = next.next_extent_id.max(id.0 + 1);
+        }
         let bytes = next.encode();
-        let mut writer = pool.allocate(bytes.len() as u64, Owner::Manifest.tag())?;
-        writer.copy_from_slice(&bytes);
-        let finished = writer.finish()?;
-        let root = OwnedExtent::of(pool, &finished);
-        let published = pool.publish(&finished);
+        let mut finished = Vec::with_capacity(tiers.open.len());
+        for tier in &tiers.open {
+            let mut writer = tier
+                .pool
+                .allocate(bytes.len() as u64, Owner::Manifest.tag())?;
+            writer.copy_from_slice(&bytes);
+            finished.push((tier, writer.finish()?));
+        }
+        let roots = finished
+            .iter()
+            .map(|(tier, root)| ExtentCopy::of(tier, root));
+        let roots: Vec<_> = roots.collect();
+        let published = finished
+            .iter()
+            .try_for_each(|(tier, root)| tier.pool.publish(root));
         // After a failure it is not known which manifest the device holds, so what both name stays.
-        root.keep();
-        fresh.iter().for_each(|extent| extent.keep());
+        roots.iter().for_each(|root| root.keep());
+        fresh.values().for_each(|extent| extent.keep());
         published?;
-        self.extents.extend(
-            fresh
-                .into_iter()
-                .map(|extent| (extent.extent().offset, extent)),
-        );
-        let named: HashSet<u64> = next.extents().iter().map(|extent| extent.offset).collect();
-        self.extents.retain(|offset, extent| {
-            let stays = named.contains(offset);
+        for (id, extent) in fresh {
+            let before = self.extents.insert(id, extent.clone());
+            if let Some(before) = before {
+                before.release(Some(&extent));
+            }
+        }
+        self.extents.retain(|id, extent| {
+            let stays = next.extents.contains_key(id);
             if !stays {
-                extent.release();
+                extent.release(None);
             }
             stays
         });
-        if let Some(old) = self.root.replace(root) {
+        for old in std::mem::replace(&mut self.roots, roots) {
             old.release();
         }
         self.manifest = next;

@@ -9,28 +9,36 @@ use crate::manifest::{TableEntry, TailEntry};
 use crate::spec::TableSpec;
 use crate::table::Table;
 use crate::tail::{Tail, TailLog};
+use crate::tiers::{Homes, Replicas};
 use crate::version::TableVersion;
 
 impl Writer {
-    pub(super) fn create_table(&mut self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
-        let table = self.begin_table(spec)?;
+    pub(super) fn create_table(
+        &mut self,
+        spec: TableSpec,
+        replicas: &Replicas,
+    ) -> Result<Arc<Table>, TableError> {
+        let table = self.begin_table(spec, replicas)?;
         let next = self.published.with_table(entry_of(&table));
-        self.published
-            .publish(&self.storage.pool, next, Vec::new())
-            .map_err(StorageError::from)?;
+        self.publish(next, Vec::new())?;
         self.show(&table, TailLog::starting_at(0));
         Ok(table)
     }
 
     /// A table that neither the manifest nor anybody knows. Whoever commits its first rows names it
     /// in the same manifest, and then shows it.
-    pub(super) fn begin_table(&mut self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
+    pub(super) fn begin_table(
+        &mut self,
+        spec: TableSpec,
+        replicas: &Replicas,
+    ) -> Result<Arc<Table>, TableError> {
         let spec = spec.settled();
         spec.check()?;
         spec.check_encodings()?;
         if self.catalog.table(&spec.name).is_some() {
             return Err(TableError::Exists { table: spec.name });
         }
+        let homes = replicas.settle(&spec, &self.storage.tiers())?;
         let version = TableVersion {
             segments: Arc::new([]),
             dictionaries: vec![None; spec.columns.len()].into(),
@@ -40,7 +48,7 @@ impl Writer {
         };
         let (id, spec, storage) = (self.next_table_id, Arc::new(spec), self.storage.clone());
         self.next_table_id += 1;
-        Ok(Table::new(id, spec, version, 1, storage))
+        Ok(Table::new(id, spec, homes, version, 1, storage))
     }
 
     /// Whether the table was begun and nobody sees it yet.
@@ -62,9 +70,7 @@ impl Writer {
         };
         let mut next = self.published.manifest().clone();
         next.tables.retain(|entry| entry.id != table.id());
-        self.published
-            .publish(&self.storage.pool, next, Vec::new())
-            .map_err(StorageError::from)?;
+        self.publish(next, Vec::new())?;
         // Snapshots go on reading: their segments hold the extents.
         table.mark_dropped();
         self.logs.remove(&table.id());
@@ -94,6 +100,7 @@ fn entry_of(table: &Table) -> TableEntry {
     let spec = table.shared_spec();
     TableEntry {
         id: table.id(),
+        homes: Homes::clone(&table.homes()),
         next_segment_id: table.next_segment_id(),
         delete_vector_version: 0,
         dictionaries: vec![None; spec.columns.len()],

@@ -284,6 +284,11 @@ impl Pool {
         self.limit_bytes
     }
 
+    /// The number that ties its extents to it, wherever the file is.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.path

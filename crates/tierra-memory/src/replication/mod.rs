@@ -105,6 +105,17 @@ impl ReplicaSet {
     /// # Errors
     /// [`ReplicationError`]; a copy that could not be written is the only one that may have changed.
     pub fn open(copies: &[(Arc<Pool>, Extent)]) -> Result<ReplicaSet, ReplicationError> {
+        let mut set = ReplicaSet::of_equal(copies)?;
+        set.repaired_bytes = set.make_equal()?;
+        Ok(set)
+    }
+
+    /// Takes copies that the caller knows to be equal and durable as far as anybody believes what they hold:
+    /// new ones, or those whose records it has compared. Reads none of them.
+    ///
+    /// # Errors
+    /// As [`ReplicaSet::open`].
+    pub fn of_equal(copies: &[(Arc<Pool>, Extent)]) -> Result<ReplicaSet, ReplicationError> {
         if copies.is_empty() || copies.len() > 1 + REPLICAS_MOST {
             return Err(ReplicationError::Copies {
                 copies: copies.len(),
@@ -132,18 +143,21 @@ impl ReplicaSet {
             }
             place.refuse_if_poisoned()?;
         }
-        let mut set = ReplicaSet {
+        Ok(ReplicaSet {
             copies: places,
             len_bytes: expected,
             repaired_bytes: 0,
-        };
-        set.repaired_bytes = set.make_equal()?;
-        Ok(set)
+        })
     }
 
     /// Bytes of replicas that opening found to differ from the master, in pieces of a page.
     pub fn repaired_bytes(&self) -> u64 {
         self.repaired_bytes
+    }
+
+    /// Bytes of a copy.
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
     }
 
     /// Copies, the master among them.

@@ -1,0 +1,369 @@
+//! The tiers that a database keeps copies in: their numbers, their pools, and which of them are there.
+//!
+//! Invariant: a tier's number never changes and is never another's; a tier that is missing stays known, so
+//! that what it holds counts again when it comes back. `docs/replication.md` tells the whole.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
+
+use crate::manifest::{ExtentId, TierEntry};
+use crate::space::{ExtentCopy, OwnedExtent};
+use crate::spec::TableSpec;
+
+/// Tiers that a database may have.
+pub(crate) const TIERS_MOST: usize = 64;
+/// Copies that an extent may have: as many as a replica set writes.
+pub(crate) const COPIES_MOST: usize = 1 + tierra_memory::replication::REPLICAS_MOST;
+
+/// The number of a tier in its database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TierId(pub(crate) u32);
+
+impl TierId {
+    /// The tier that a database is created with.
+    pub(crate) const FIRST: TierId = TierId(0);
+}
+
+/// The name of the tier that a database is created with.
+pub(crate) const FIRST_NAME: &str = "far";
+
+/// Which tiers a table's extents should have copies in; the first is written first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Homes {
+    pub(crate) table: Vec<TierId>,
+    /// Of columns that wish for others, by position.
+    pub(crate) columns: BTreeMap<usize, Vec<TierId>>,
+}
+
+impl Default for Homes {
+    fn default() -> Homes {
+        Homes {
+            table: vec![TierId::FIRST],
+            columns: BTreeMap::new(),
+        }
+    }
+}
+
+impl Homes {
+    /// Of a column's chunks.
+    pub(crate) fn of_column(&self, column: usize) -> &[TierId] {
+        self.columns.get(&column).unwrap_or(&self.table)
+    }
+
+    /// Of what all columns need: everywhere where one of them is, as far as copies go.
+    pub(crate) fn everywhere(&self) -> Vec<TierId> {
+        let mut all = self.table.clone();
+        for tier in self.columns.values().flatten() {
+            if !all.contains(tier) && all.len() < COPIES_MOST {
+                all.push(*tier);
+            }
+        }
+        all
+    }
+}
+
+/// In which tiers a table has copies, by name.
+///
+/// The first tier holds the master, which is written first and read while nothing is wrong with it. A
+/// tier that is missing when rows are written gets its copies when it is back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replicas {
+    /// Of the whole table; none: the database's first tier.
+    pub table: Vec<String>,
+    /// Of the chunks of single columns, by the column's name, instead of the table's.
+    pub columns: BTreeMap<String, Vec<String>>,
+}
+
+/// Tiers that cannot hold a table's copies.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ReplicasError {
+    /// No tier of that name.
+    #[error("there is no tier {tier:?}: the tiers are {known}; add it first")]
+    Tier {
+        /// The name.
+        tier: String,
+        /// Those that are there.
+        known: String,
+    },
+    /// A tier that is not there now.
+    #[error("tier {tier:?} is missing ({why}): bring it back, or choose another")]
+    Missing {
+        /// The name.
+        tier: String,
+        /// What was found instead.
+        why: String,
+    },
+    /// One tier twice.
+    #[error("tier {tier:?} comes twice: a copy protects only where the other is not")]
+    Twice {
+        /// The name.
+        tier: String,
+    },
+    /// More than a replica set has.
+    #[error("{copies} copies were asked for: at most {COPIES_MOST} are possible")]
+    Copies {
+        /// How many.
+        copies: usize,
+    },
+    /// No column of that name.
+    #[error("table {table:?} has no column {column:?} that could have copies of its own")]
+    Column {
+        /// The table.
+        table: String,
+        /// The name.
+        column: String,
+    },
+    /// A column without any tier.
+    #[error("column {column:?} is to have copies in no tier: name at least one")]
+    None {
+        /// The column.
+        column: String,
+    },
+}
+
+impl Replicas {
+    /// Copies of the whole table in these tiers, the master's first.
+    pub fn of_table<N: Into<String>>(tiers: impl IntoIterator<Item = N>) -> Replicas {
+        Replicas {
+            table: tiers.into_iter().map(Into::into).collect(),
+            columns: BTreeMap::new(),
+        }
+    }
+
+    /// The tiers by their numbers.
+    pub(crate) fn settle(&self, spec: &TableSpec, tiers: &Tiers) -> Result<Homes, ReplicasError> {
+        let mut homes = Homes {
+            table: match self.table.is_empty() {
+                true => tiers.open.iter().take(1).map(|tier| tier.id).collect(),
+                false => tiers.by_names(&self.table)?,
+            },
+            columns: BTreeMap::new(),
+        };
+        for (column, names) in &self.columns {
+            let at = spec.columns.iter().position(|known| known.name == *column);
+            let at = at.ok_or_else(|| ReplicasError::Column {
+                table: spec.name.clone(),
+                column: column.clone(),
+            })?;
+            if names.is_empty() {
+                return Err(ReplicasError::None {
+                    column: column.clone(),
+                });
+            }
+            homes.columns.insert(at, tiers.by_names(names)?);
+        }
+        Ok(homes)
+    }
+}
+
+/// A tier whose pool is open.
+#[derive(Clone, Debug)]
+pub(crate) struct Tier {
+    pub(crate) id: TierId,
+    pub(crate) name: Arc<str>,
+    pub(crate) pool: Arc<Pool>,
+}
+
+/// A tier whose pool is not.
+#[derive(Clone, Debug)]
+pub(crate) struct MissingTier {
+    pub(crate) id: TierId,
+    pub(crate) name: Arc<str>,
+    pub(crate) pool_id: u64,
+    /// Where it was looked for; `None` where the directory does not say.
+    pub(crate) path: Option<PathBuf>,
+    /// What was found instead.
+    pub(crate) why: Arc<str>,
+}
+
+/// The tiers of an open database, each in the order of the numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tiers {
+    pub(crate) open: Vec<Tier>,
+    pub(crate) missing: Vec<MissingTier>,
+}
+
+impl Tiers {
+    /// The one tier of a new database.
+    pub(crate) fn first(pool: Arc<Pool>) -> Tiers {
+        Tiers {
+            open: vec![Tier {
+                id: TierId::FIRST,
+                name: FIRST_NAME.into(),
+                pool,
+            }],
+            missing: Vec::new(),
+        }
+    }
+
+    /// As a manifest names them.
+    pub(crate) fn entries(&self) -> Vec<TierEntry> {
+        let open = self.open.iter().map(|tier| TierEntry {
+            id: tier.id,
+            name: tier.name.to_string(),
+            pool_id: tier.pool.id(),
+            present: true,
+        });
+        let missing = self.missing.iter().map(|tier| TierEntry {
+            id: tier.id,
+            name: tier.name.to_string(),
+            pool_id: tier.pool_id,
+            present: false,
+        });
+        let mut entries: Vec<_> = open.chain(missing).collect();
+        entries.sort_unstable_by_key(|tier| tier.id);
+        entries
+    }
+
+    /// The tier of that number, if its pool is open.
+    pub(crate) fn get(&self, id: TierId) -> Option<&Tier> {
+        self.open.iter().find(|tier| tier.id == id)
+    }
+
+    /// The tier of that number by name, open or not.
+    pub(crate) fn name(&self, id: TierId) -> &str {
+        let missing = || self.missing.iter().find(|tier| tier.id == id);
+        self.get(id)
+            .map(|tier| &*tier.name)
+            .or_else(|| missing().map(|tier| &*tier.name))
+            .unwrap_or("?")
+    }
+
+    fn by_names(&self, names: &[String]) -> Result<Vec<TierId>, ReplicasError> {
+        if names.len() > COPIES_MOST {
+            return Err(ReplicasError::Copies {
+                copies: names.len(),
+            });
+        }
+        let mut ids = Vec::with_capacity(names.len());
+        for name in names {
+            let tier = name.clone();
+            let open = self.open.iter().find(|tier| *tier.name == **name);
+            let missing = || self.missing.iter().find(|tier| *tier.name == **name);
+            let id = match (open, missing()) {
+                (Some(open), _) => open.id,
+                (None, Some(missing)) => {
+                    let why = missing.why.to_string();
+                    return Err(ReplicasError::Missing { tier, why });
+                }
+                (None, None) => {
+                    let known: Vec<_> = self.open.iter().map(|tier| &*tier.name).collect();
+                    let known = known.join(", ");
+                    return Err(ReplicasError::Tier { tier, known });
+                }
+            };
+            if ids.contains(&id) {
+                return Err(ReplicasError::Twice { tier });
+            }
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+
+    /// Those of `homes` that are there; where none is, the first that is: rows had better be
+    /// somewhere than be refused.
+    pub(crate) fn at_home<'a>(&'a self, homes: &[TierId]) -> Vec<&'a Tier> {
+        let there: Vec<_> = homes.iter().filter_map(|id| self.get(*id)).collect();
+        match there.is_empty() {
+            true => self.open.first().into_iter().collect(),
+            false => there,
+        }
+    }
+
+    /// Space for an extent in each of `homes` that is there.
+    pub(crate) fn allocate(
+        &self,
+        id: ExtentId,
+        homes: &[TierId],
+        len_bytes: u64,
+        owner: u64,
+    ) -> Result<CopiesWriter, PoolError> {
+        let writers = self.at_home(homes).into_iter().map(|tier| {
+            let writer = tier.pool.allocate(len_bytes, owner)?;
+            Ok((tier.clone(), writer))
+        });
+        let writers = writers.collect::<Result<Vec<_>, PoolError>>()?;
+        Ok(CopiesWriter {
+            id,
+            writers,
+            copied: 0,
+        })
+    }
+}
+
+/// An extent being written, in all its copies at once.
+///
+/// Written through the first; [`CopiesWriter::copy_up_to`] brings the others up to date while what
+/// was written is in a cache.
+pub(crate) struct CopiesWriter {
+    id: ExtentId,
+    /// At least one.
+    writers: Vec<(Tier, ExtentWriter)>,
+    copied: usize,
+}
+
+impl CopiesWriter {
+    /// What is before `end` is final.
+    pub(crate) fn copy_up_to(&mut self, end: usize) {
+        let Some(((_, first), others)) = self.writers.split_first_mut() else {
+            return;
+        };
+        for (_, other) in others {
+            other[self.copied..end].copy_from_slice(&first[self.copied..end]);
+        }
+        self.copied = end;
+    }
+
+    /// Seals all copies. Until [`OwnedExtent::keep`] the space is given back with the last holder.
+    pub(crate) fn finish(mut self) -> Result<Arc<OwnedExtent>, PoolError> {
+        let len_bytes = self.len();
+        self.copy_up_to(len_bytes);
+        self.finish_with(ExtentWriter::finish)
+    }
+
+    /// Finishes all copies as logs.
+    pub(crate) fn finish_log(self) -> Result<Arc<OwnedExtent>, PoolError> {
+        self.finish_with(ExtentWriter::finish_log)
+    }
+
+    fn finish_with(
+        self,
+        finish: impl Fn(ExtentWriter) -> Result<Finished, PoolError>,
+    ) -> Result<Arc<OwnedExtent>, PoolError> {
+        let finished = self.writers.into_iter().map(|(tier, writer)| {
+            let finished = finish(writer)?;
+            Ok(ExtentCopy::of(&tier, &finished))
+        });
+        let copies = finished.collect::<Result<Vec<_>, PoolError>>()?;
+        Ok(OwnedExtent::new(self.id, copies, Vec::new()))
+    }
+}
+
+impl std::ops::Deref for CopiesWriter {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.writers[0].1
+    }
+}
+
+impl std::ops::DerefMut for CopiesWriter {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.writers[0].1
+    }
+}
+
+impl fmt::Debug for CopiesWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "CopiesWriter({:?}, {} copies)",
+            self.id,
+            self.writers.len()
+        )
+    }
+}

@@ -1,0 +1,254 @@
+//! Copies of tables are made and dropped until each extent has those that its table's tiers ask for.
+//!
+//! Invariant: a manifest names a copy only once it is whole and durable, and lets one go only while it
+//! names another; so an interruption at any moment leaves a table as readable as it was, and the next round
+//! goes on where this one stopped.
+
+use std::sync::Arc;
+
+use tierra_memory::emulation::begin_read;
+use tierra_memory::{ExtentWriter, PoolError};
+
+use super::Writer;
+use crate::error::{StorageError, TableError};
+use crate::inverted::InvertedPart;
+use crate::manifest::{ExtentId, TableEntry};
+use crate::segment::Segment;
+use crate::space::{ExtentCopy, OwnedExtent, Owner};
+use crate::table::Table;
+use crate::tiers::{Homes, Replicas, Tier, TierId};
+use crate::version::TableVersion;
+
+/// Bytes copied between two publications: what an interruption can cost.
+const ROUND_BYTES: u64 = 256 << 20;
+
+/// An extent of a table, and the tiers it should have copies in.
+struct Wish {
+    extent: ExtentId,
+    owner: Owner,
+    homes: Vec<TierId>,
+}
+
+impl Writer {
+    /// Gives a table other tiers, and its extents their copies there.
+    pub(super) fn place(
+        &mut self,
+        table: &Arc<Table>,
+        replicas: &Replicas,
+    ) -> Result<(), TableError> {
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let homes = replicas.settle(table.spec(), &self.storage.tiers())?;
+        if !self.is_begun(table) {
+            entry.homes = homes.clone();
+            let next = self.published.with_table(entry);
+            self.publish(next, Vec::new())?;
+        }
+        table.move_to(homes);
+        Ok(self.heal(table)?)
+    }
+
+    /// [`Writer::heal`] that nobody waits for.
+    pub(super) fn heal_in_background(&mut self, table: &Arc<Table>) {
+        match self.heal(table) {
+            Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
+            Err(error) => {
+                let table = &table.spec().name;
+                tracing::warn!(table, %error, "not all copies of a table could be made");
+            }
+        }
+    }
+
+    /// Makes the copies that a table's extents lack, as far as tiers are there, and drops those that they should not have.
+    pub(super) fn heal(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        if self.is_begun(table) {
+            return Ok(());
+        }
+        let entry = self.entry(table)?;
+        let wishes = wishes(&entry, &table.homes());
+        let mut changed: Vec<Arc<OwnedExtent>> = Vec::new();
+        let mut copied_bytes = 0;
+        for wish in wishes {
+            if self.storage.is_closing() {
+                return Err(StorageError::Closed);
+            }
+            let Some(extent) = self.published.extent(wish.extent).cloned() else {
+                continue;
+            };
+            let Some((healed, copied)) = self.heal_extent(&extent, &wish)? else {
+                continue;
+            };
+            changed.push(healed);
+            copied_bytes += copied;
+            if copied_bytes >= ROUND_BYTES {
+                self.publish_copies(table, std::mem::take(&mut changed))?;
+                copied_bytes = 0;
+            }
+        }
+        match changed.is_empty() {
+            true => Ok(()),
+            false => self.publish_copies(table, changed),
+        }
+    }
+
+    /// The extent with the copies that it should have, and how many bytes were copied; nothing if it has
+    /// them.
+    fn heal_extent(
+        &self,
+        extent: &Arc<OwnedExtent>,
+        wish: &Wish,
+    ) -> Result<Option<(Arc<OwnedExtent>, u64)>, StorageError> {
+        let tiers = self.storage.tiers();
+        let homes = tiers.at_home(&wish.homes);
+        let is_there = |tier: &&Tier| extent.copies().iter().any(|copy| copy.tier() == tier.id);
+        let elsewhere = extent.elsewhere().iter();
+        let elsewhere: Vec<_> = elsewhere
+            .filter(|copy| wish.homes.contains(&copy.tier))
+            .copied()
+            .collect();
+        let has_all = homes.iter().all(is_there) && homes.len() == extent.copies().len();
+        let has_first = extent.first().tier() == homes[0].id;
+        if has_all && has_first && elsewhere.len() == extent.elsewhere().len() {
+            return Ok(None);
+        }
+        let mut copies = Vec::with_capacity(homes.len());
+        let mut copied_bytes = 0;
+        for tier in homes {
+            let there = extent.copies().iter().find(|copy| copy.tier() == tier.id);
+            copies.push(match there {
+                Some(copy) => copy.clone(),
+                None => {
+                    copied_bytes += extent.len_bytes();
+                    self.copy_to(extent, tier, wish.owner)?
+                }
+            });
+        }
+        let healed = OwnedExtent::new(extent.id(), copies, elsewhere);
+        Ok(Some((healed, copied_bytes)))
+    }
+
+    /// A new copy in a tier, made of one that is whole.
+    fn copy_to(
+        &self,
+        extent: &OwnedExtent,
+        tier: &Tier,
+        owner: Owner,
+    ) -> Result<Arc<ExtentCopy>, StorageError> {
+        let source = whole_copy(extent)?;
+        let bytes: &[u8] = source;
+        let mut writer = tier.pool.allocate(extent.len_bytes(), owner.tag())?;
+        if let Owner::Log(_) = owner {
+            let finished = writer.finish_log()?;
+            let copy = ExtentCopy::of(tier, &finished);
+            tier.pool.write(copy.extent(), 0, bytes)?;
+            return Ok(copy);
+        }
+        let reading = begin_read(bytes);
+        writer.copy_from_slice(bytes);
+        drop(reading);
+        let finished = ExtentWriter::finish(writer)?;
+        Ok(ExtentCopy::of(tier, &finished))
+    }
+
+    /// Publishes extents with other copies, and has everything that reads them read those.
+    fn publish_copies(
+        &mut self,
+        table: &Arc<Table>,
+        changed: Vec<Arc<OwnedExtent>>,
+    ) -> Result<(), StorageError> {
+        let next = self.published.manifest().clone();
+        self.publish(next, changed.clone())?;
+        let find = |id: ExtentId| changed.iter().find(|extent| extent.id() == id);
+        let current = table.current();
+        let segment = |segment: &Arc<Segment>| {
+            let extents = segment.extents().iter();
+            match extents.clone().any(|extent| find(extent.id()).is_some()) {
+                false => Ok(segment.clone()),
+                true => {
+                    let extents = extents.map(|old| find(old.id()).unwrap_or(old).clone());
+                    segment.with_extents(extents.collect(), table.spec())
+                }
+            }
+        };
+        let segments = current.segments.iter().map(segment);
+        let segments = segments.collect::<Result<Vec<_>, _>>()?;
+        let part = |part: &Arc<InvertedPart>| match find(part.extent().id()) {
+            Some(extent) => part.with_extent(extent.clone()),
+            None => part.clone(),
+        };
+        let indexes: Vec<_> = current.indexes.iter().map(part).collect();
+        if let Some(log) = self.logs.get_mut(&table.id())
+            && let Some((id, _)) = log.filling()
+            && let Some(extent) = find(id)
+        {
+            log.change_copies(extent)?;
+        }
+        table.publish(TableVersion {
+            segments: segments.into(),
+            dictionaries: current.dictionaries.clone(),
+            indexes: indexes.into(),
+            tail: current.tail.clone(),
+            keys: current.keys.next(None),
+        });
+        Ok(())
+    }
+}
+
+/// The first copy that is what was written; a log's records have checksums of their own, and all its copies are kept equal.
+fn whole_copy(extent: &OwnedExtent) -> Result<&Arc<ExtentCopy>, PoolError> {
+    let mut copies = extent.copies().iter().map(|copy| {
+        let verified = copy.pool().verify_extent(copy.extent());
+        verified.map(|_| copy)
+    });
+    let first = copies.next().expect("an extent has a copy");
+    match first {
+        Err(error) => copies.find_map(Result::ok).ok_or(error),
+        whole => whole,
+    }
+}
+
+/// All extents of a table, each once, and where they should be.
+fn wishes(entry: &TableEntry, homes: &Homes) -> Vec<Wish> {
+    let mut wishes: Vec<Wish> = Vec::new();
+    let everywhere = homes.everywhere();
+    let mut wish = |extent, owner, homes: &[TierId]| {
+        wishes.push(Wish {
+            extent,
+            owner,
+            homes: homes.to_vec(),
+        });
+    };
+    for segment in &entry.segments {
+        for (at, extent) in segment.extents.iter().enumerate() {
+            let columns = segment.chunks.iter().enumerate();
+            let mut columns = columns.filter(|(_, chunk)| chunk.extent as usize == at);
+            let first = columns
+                .next()
+                .map_or(&homes.table[..], |(column, _)| homes.of_column(column));
+            // Columns that came to differ after they were written together go where one of them should be.
+            let mut union = first.to_vec();
+            for (column, _) in columns {
+                for tier in homes.of_column(column) {
+                    if !union.contains(tier) && union.len() < crate::tiers::COPIES_MOST {
+                        union.push(*tier);
+                    }
+                }
+            }
+            wish(*extent, Owner::Segment(entry.id), &union);
+        }
+    }
+    for dictionary in entry.dictionaries.iter().flatten() {
+        for image in std::iter::once(&dictionary.main).chain(&dictionary.deltas) {
+            wish(image.extent, Owner::Dictionary(entry.id), &everywhere);
+        }
+    }
+    for part in &entry.parts {
+        let homes = homes.of_column(part.column as usize);
+        wish(part.extent, Owner::Index(entry.id), homes);
+    }
+    for log in &entry.tail.logs {
+        wish(log.extent, Owner::Log(entry.id), &everywhere);
+    }
+    wishes.sort_by_key(|wish| wish.extent);
+    wishes.dedup_by_key(|wish| wish.extent);
+    wishes
+}

@@ -1,0 +1,333 @@
+//! What has copies in several tiers is there as long as one of them is: whichever is missing when the
+//! database is opened, and whatever was done before and meanwhile. Copies come, move and go while the table is used.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use support::{all_rows, options, rows, sorted, spec};
+use tempfile::TempDir;
+use tierra_column::Encoding;
+use tierra_engine::{
+    Database, IndexKind, OpenError, Replicas, ReplicasError, Table, TableError, TableSpec,
+    TierError,
+};
+
+/// A directory on tmpfs where there is one: these tests write every byte several times.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap())
+    }
+
+    fn db(&self) -> PathBuf {
+        self.0.path().join("db")
+    }
+
+    /// The pool of a tier.
+    fn pool(&self, tier: &str) -> PathBuf {
+        match tier {
+            "far" => self.db().join("far.pool"),
+            other => self.0.path().join(other),
+        }
+    }
+
+    /// A database with these tiers beside the first.
+    fn create(&self, tiers: &[&str]) -> Arc<Database> {
+        let database = Database::create(&self.db(), &options()).unwrap();
+        for tier in tiers {
+            database.add_tier(tier, &self.pool(tier)).unwrap();
+        }
+        database
+    }
+
+    fn open(&self) -> Arc<Database> {
+        Database::open(&self.db(), &options()).unwrap()
+    }
+
+    fn take_away(&self, tier: &str) {
+        fs::rename(self.pool(tier), self.pool(tier).with_extension("away")).unwrap();
+    }
+
+    fn bring_back(&self, tier: &str) {
+        fs::rename(self.pool(tier).with_extension("away"), self.pool(tier)).unwrap();
+    }
+}
+
+/// A table with an index and dictionaries beside all else.
+fn indexed(name: &str) -> TableSpec {
+    let mut spec = spec(name, vec![0]);
+    spec.columns[support::CITY].encoding = Some(Encoding::Dictionary);
+    spec.columns[support::CITY].index = Some(IndexKind::Inverted);
+    spec
+}
+
+/// Segments, two generations of dictionaries, an index, and a tail.
+fn fill(table: &Arc<Table>, first: i64) -> i64 {
+    let mut loader = table.loader();
+    loader.push(rows(first..first + 66_000)).unwrap();
+    loader.finish().unwrap();
+    table.append(&[rows(first + 66_000..first + 66_400)]).unwrap();
+    table.seal().unwrap();
+    table.merge_dictionaries().unwrap();
+    table.append(&[rows(first + 66_400..first + 66_500)]).unwrap();
+    first + 66_500
+}
+
+fn check(database: &Database, count: i64) {
+    let table = database.table("t").unwrap();
+    database.wait_for_near_copies().unwrap();
+    assert_eq!(all_rows(&table), rows(0..count));
+    let city = tierra_column::Value::Bytes("city number 007".as_bytes().into());
+    let filter = tierra_column::Filter::eq(city);
+    let (found, _) = support::scan(&table.snapshot(), &[0], &[(support::CITY, filter)]);
+    assert_eq!(found.num_rows() as i64, (0..count).filter(|id| id % 200 == 7).count() as i64);
+}
+
+#[test]
+fn every_tier_alone_has_everything() {
+    let place = Place::new();
+    let database = place.create(&["b", "c"]);
+    let replicas = Replicas::of_table(["b", "far", "c"]);
+    let table = database.create_table_in(indexed("t"), replicas.clone()).unwrap();
+    assert_eq!(table.replicas(), replicas);
+    let count = fill(&table, 0);
+    check(&database, count);
+    drop((table, database));
+    for gone in [["far", "b"], ["far", "c"], ["b", "c"]] {
+        let kept = tempfile::tempdir_in(place.0.path()).unwrap();
+        for tier in ["far", "b", "c"] {
+            fs::copy(place.pool(tier), kept.path().join(tier)).unwrap();
+        }
+        gone.iter().for_each(|tier| place.take_away(tier));
+        let database = place.open();
+        let missing: Vec<_> = database.missing_tiers().into_iter().map(|tier| tier.0).collect();
+        assert_eq!(missing, gone);
+        check(&database, count);
+        drop(database);
+        for tier in ["far", "b", "c"] {
+            let _ = fs::remove_file(place.pool(tier).with_extension("away"));
+            fs::copy(kept.path().join(tier), place.pool(tier)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_tier_that_comes_back_gets_what_it_missed() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let table = database
+        .create_table_in(indexed("t"), Replicas::of_table(["far", "b"]))
+        .unwrap();
+    let mut count = fill(&table, 0);
+    drop((table, database));
+    for gone in ["far", "b", "far"] {
+        place.take_away(gone);
+        let database = place.open();
+        let table = database.table("t").unwrap();
+        check(&database, count);
+        count = fill(&table, count);
+        check(&database, count);
+        drop((table, database));
+        place.bring_back(gone);
+        let database = place.open();
+        assert_eq!(database.missing_tiers(), []);
+        // Healing is done once what was asked for before is.
+        check(&database, count);
+        drop(database);
+        // It has everything now, and is enough alone.
+        let other = if gone == "b" { "far" } else { "b" };
+        let copy = fs::read(place.pool(other)).unwrap();
+        let back = fs::read(place.pool(gone)).unwrap();
+        place.take_away(other);
+        check(&place.open(), count);
+        fs::remove_file(place.pool(other).with_extension("away")).unwrap();
+        // As if it had not been opened alone.
+        fs::write(place.pool(other), copy).unwrap();
+        fs::write(place.pool(gone), back).unwrap();
+    }
+}
+
+#[test]
+fn copies_move_while_the_table_is_used() {
+    let place = Place::new();
+    let database = place.create(&["b", "c"]);
+    let table = database.create_table_in(indexed("t"), Replicas::default()).unwrap();
+    assert_eq!(table.replicas(), Replicas::of_table(["far"]));
+    let mut count = fill(&table, 0);
+    database.wait_for_near_copies().unwrap();
+    let used = |name: &str| {
+        let tiers = database.tiers();
+        tiers.iter().find(|tier| tier.name == name).unwrap().used_bytes
+    };
+    for tiers in [&["far", "b"][..], &["b"], &["c", "far", "b"], &["c"], &["far"]] {
+        let before = table.snapshot();
+        let seen_before = count;
+        let replicas = Replicas::of_table(tiers.iter().copied());
+        table.set_replicas(&replicas).unwrap();
+        assert_eq!(table.replicas(), replicas);
+        count = fill(&table, count);
+        check(&database, count);
+        // Copies that are read still are kept until nobody does.
+        let columns: Vec<usize> = (0..10).collect();
+        let (seen, _) = support::scan(&before, &columns, &[]);
+        assert_eq!(sorted(&seen), rows(0..seen_before));
+        drop(before);
+        database.wait_for_near_copies().unwrap();
+        for tier in ["far", "b", "c"] {
+            let holds = used(tier) > 100_000;
+            assert_eq!(holds, tiers.contains(&tier), "{tier} of {tiers:?}: {}", used(tier));
+        }
+    }
+    database.drop_tier("b").unwrap();
+    drop((table, database));
+    let database = place.open();
+    check(&database, count);
+    assert_eq!(database.missing_tiers(), []);
+    assert!(place.pool("b").exists(), "a dropped tier's file is its owner's business");
+}
+
+#[test]
+fn columns_have_copies_of_their_own() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let replicas = Replicas {
+        table: vec!["far".to_owned()],
+        columns: [("price".to_owned(), vec!["b".to_owned()])].into(),
+    };
+    let table = database.create_table_in(indexed("t"), replicas.clone()).unwrap();
+    let count = fill(&table, 0);
+    assert_eq!(table.replicas(), replicas);
+    drop((table, database));
+    let database = place.open();
+    check(&database, count);
+    assert_eq!(database.table("t").unwrap().replicas(), replicas);
+}
+
+#[test]
+fn tiers_that_went_on_without_each_other_are_not_joined() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let table = database
+        .create_table_in(indexed("t"), Replicas::of_table(["far", "b"]))
+        .unwrap();
+    table.append(&[rows(0..10)]).unwrap();
+    drop((table, database));
+    // Neither of them publishes anything but that the other is missing.
+    place.take_away("far");
+    drop(place.open());
+    place.bring_back("far");
+    place.take_away("b");
+    drop(place.open());
+    place.bring_back("b");
+    let before = (fs::read(place.pool("far")).unwrap(), fs::read(place.pool("b")).unwrap());
+    let error = Database::open(&place.db(), &options()).unwrap_err();
+    assert!(matches!(error, OpenError::Diverged { .. }), "{error}");
+    assert!(error.to_string().contains("keep one of the two"), "{error}");
+    let after = (fs::read(place.pool("far")).unwrap(), fs::read(place.pool("b")).unwrap());
+    assert!(before == after, "nothing was touched");
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_nothing_changes() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let table = database
+        .create_table_in(spec("t", vec![]), Replicas::of_table(["b"]))
+        .unwrap();
+    table.append(&[rows(0..10)]).unwrap();
+    let refused = |replicas: &Replicas| match table.set_replicas(replicas).unwrap_err() {
+        TableError::Replicas(error) => error,
+        other => panic!("{other}"),
+    };
+    let error = refused(&Replicas::of_table(["far", "d"]));
+    assert!(matches!(error, ReplicasError::Tier { .. }), "{error}");
+    let error = refused(&Replicas::of_table(["b", "b"]));
+    assert!(matches!(error, ReplicasError::Twice { .. }), "{error}");
+    let error = refused(&Replicas {
+        table: vec![],
+        columns: [("nowhere".to_owned(), vec!["b".to_owned()])].into(),
+    });
+    assert!(matches!(error, ReplicasError::Column { .. }), "{error}");
+    assert_eq!(table.replicas(), Replicas::of_table(["b"]));
+
+    for name in ["", "a b", "ö", &"x".repeat(65)] {
+        let error = database.add_tier(name, &place.pool("x")).unwrap_err();
+        assert!(matches!(error, TierError::Name { .. }), "{error}");
+    }
+    let error = database.add_tier("b", &place.pool("x")).unwrap_err();
+    assert!(matches!(error, TierError::Exists { .. }), "{error}");
+    let error = database.add_tier("c", &place.pool("b")).unwrap_err();
+    assert!(error.to_string().contains("exists"), "{error}");
+    let error = database.drop_tier("b").unwrap_err();
+    assert!(matches!(error, TierError::InUse { .. }), "{error}");
+    let error = database.drop_tier("c").unwrap_err();
+    assert!(matches!(error, TierError::Unknown { .. }), "{error}");
+    assert_eq!(all_rows(&table), rows(0..10));
+    drop((table, database));
+
+    // A table whose only tier is missing takes the others with it no further than opening.
+    place.take_away("b");
+    let error = Database::open(&place.db(), &options()).unwrap_err().to_string();
+    assert!(error.contains("bring it back") && error.contains("b"), "{error}");
+    place.bring_back("b");
+    assert_eq!(all_rows(&place.open().table("t").unwrap()), rows(0..10));
+    refuse_other_pools(&place);
+}
+
+fn refuse_other_pools(place: &Place) {
+    let other = Place::new();
+    drop(other.create(&[]));
+    place.take_away("b");
+    fs::copy(other.pool("far"), place.pool("b")).unwrap();
+    let error = Database::open(&place.db(), &options()).unwrap_err();
+    assert!(matches!(error, OpenError::OtherPool { .. }), "{error}");
+    fs::remove_file(place.pool("b")).unwrap();
+    place.bring_back("b");
+    let tiers = place.db().join("tiers");
+    let right = fs::read_to_string(&tiers).unwrap();
+    for wrong in ["b", "b ", " /x", "far /x", "b /x\nb /y", "b\t/x"] {
+        fs::write(&tiers, wrong).unwrap();
+        let error = Database::open(&place.db(), &options()).unwrap_err();
+        assert!(matches!(error, OpenError::TiersFile { .. }), "{wrong:?}: {error}");
+    }
+    fs::write(&tiers, right).unwrap();
+    assert_eq!(all_rows(&place.open().table("t").unwrap()), rows(0..10));
+}
+
+/// A pool whose manifest is damaged is still a tier: another one says what it holds.
+#[test]
+fn a_manifest_is_taken_from_another_tier() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let table = database
+        .create_table_in(indexed("t"), Replicas::of_table(["far", "b"]))
+        .unwrap();
+    let count = fill(&table, 0);
+    drop((table, database));
+    damage_manifests(&place.pool("far"));
+    let database = place.open();
+    assert_eq!(database.missing_tiers(), []);
+    check(&database, count);
+    drop(database);
+    // It was given a new one.
+    place.take_away("b");
+    check(&place.open(), count);
+}
+
+fn damage_manifests(pool: &Path) {
+    let mut bytes = fs::read(pool).unwrap();
+    let magic = b"TIERRAMF";
+    let places: Vec<usize> = bytes
+        .windows(magic.len())
+        .enumerate()
+        .filter(|(_, window)| window == magic)
+        .map(|(at, _)| at)
+        .collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| bytes[at + 30] ^= 4);
+    fs::write(pool, bytes).unwrap();
+}
