@@ -21,7 +21,7 @@ use crate::inverted::InvertedPart;
 use crate::key::KeyIndexCell;
 use crate::manifest::{
     CopyEntry, DictionaryEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, Place,
-    TableEntry, TierEntry,
+    TableEntry, TierEntry, lineage_mark,
 };
 use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
@@ -123,7 +123,7 @@ pub(crate) fn read_manifest(
         .iter()
         .any(|tier| tier.present && tiers.get(tier.id).is_none());
     if fewer {
-        manifest.lineage.push(random_mark(dir));
+        manifest.lineage.push(lineage_mark());
     }
     let versions = candidates
         .iter()
@@ -211,7 +211,6 @@ fn match_tiers(
             id,
             name,
             pool_id: entry.pool_id,
-            path: failure.map(|(_, path, _)| path.clone()),
             why: why.into(),
         });
     }
@@ -226,12 +225,6 @@ fn match_tiers(
         tracing::warn!(tier = name, path = %path.display(), "a tier whose addition was interrupted is left alone");
     }
     Ok(tiers)
-}
-
-/// A number that no other run draws.
-fn random_mark(dir: &Path) -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one((dir, std::process::id()))
 }
 
 /// The extents of the manifest, and whether some copies of them are lost.

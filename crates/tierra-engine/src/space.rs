@@ -80,6 +80,14 @@ impl ExtentCopy {
         self.extent
     }
 
+    /// As a manifest names it.
+    pub(crate) fn entry(&self) -> CopyEntry {
+        CopyEntry {
+            tier: self.tier,
+            offset: self.extent.offset,
+        }
+    }
+
     /// A published manifest names it now.
     pub(crate) fn keep(&self) {
         self.published.store(true, Ordering::Release);
@@ -166,10 +174,7 @@ impl OwnedExtent {
 
     /// As a manifest names it.
     pub(crate) fn entry(&self) -> ExtentEntry {
-        let there = self.copies.iter().map(|copy| CopyEntry {
-            tier: copy.tier(),
-            offset: copy.extent().offset,
-        });
+        let there = self.copies.iter().map(|copy| copy.entry());
         ExtentEntry {
             len_bytes: self.len_bytes,
             copies: there.chain(self.elsewhere.iter().copied()).collect(),

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
@@ -174,8 +173,6 @@ pub(crate) struct MissingTier {
     pub(crate) id: TierId,
     pub(crate) name: Arc<str>,
     pub(crate) pool_id: u64,
-    /// Where it was looked for; `None` where the directory does not say.
-    pub(crate) path: Option<PathBuf>,
     /// What was found instead.
     pub(crate) why: Arc<str>,
 }

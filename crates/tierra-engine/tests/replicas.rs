@@ -20,7 +20,11 @@ struct Place(TempDir);
 
 impl Place {
     fn new() -> Place {
-        Place(TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap())
+        Place(
+            TempDir::new_in("/dev/shm")
+                .or_else(|_| TempDir::new())
+                .unwrap(),
+        )
     }
 
     fn db(&self) -> PathBuf {
@@ -70,10 +74,14 @@ fn fill(table: &Arc<Table>, first: i64) -> i64 {
     let mut loader = table.loader();
     loader.push(rows(first..first + 66_000)).unwrap();
     loader.finish().unwrap();
-    table.append(&[rows(first + 66_000..first + 66_400)]).unwrap();
+    table
+        .append(&[rows(first + 66_000..first + 66_400)])
+        .unwrap();
     table.seal().unwrap();
     table.merge_dictionaries().unwrap();
-    table.append(&[rows(first + 66_400..first + 66_500)]).unwrap();
+    table
+        .append(&[rows(first + 66_400..first + 66_500)])
+        .unwrap();
     first + 66_500
 }
 
@@ -84,7 +92,10 @@ fn check(database: &Database, count: i64) {
     let city = tierra_column::Value::Bytes("city number 007".as_bytes().into());
     let filter = tierra_column::Filter::eq(city);
     let (found, _) = support::scan(&table.snapshot(), &[0], &[(support::CITY, filter)]);
-    assert_eq!(found.num_rows() as i64, (0..count).filter(|id| id % 200 == 7).count() as i64);
+    assert_eq!(
+        found.num_rows() as i64,
+        (0..count).filter(|id| id % 200 == 7).count() as i64
+    );
 }
 
 #[test]
@@ -92,7 +103,9 @@ fn every_tier_alone_has_everything() {
     let place = Place::new();
     let database = place.create(&["b", "c"]);
     let replicas = Replicas::of_table(["b", "far", "c"]);
-    let table = database.create_table_in(indexed("t"), replicas.clone()).unwrap();
+    let table = database
+        .create_table_in(indexed("t"), replicas.clone())
+        .unwrap();
     assert_eq!(table.replicas(), replicas);
     let count = fill(&table, 0);
     check(&database, count);
@@ -104,7 +117,11 @@ fn every_tier_alone_has_everything() {
         }
         gone.iter().for_each(|tier| place.take_away(tier));
         let database = place.open();
-        let missing: Vec<_> = database.missing_tiers().into_iter().map(|tier| tier.0).collect();
+        let missing: Vec<_> = database
+            .missing_tiers()
+            .into_iter()
+            .map(|tier| tier.0)
+            .collect();
         assert_eq!(missing, gone);
         check(&database, count);
         drop(database);
@@ -155,15 +172,27 @@ fn a_tier_that_comes_back_gets_what_it_missed() {
 fn copies_move_while_the_table_is_used() {
     let place = Place::new();
     let database = place.create(&["b", "c"]);
-    let table = database.create_table_in(indexed("t"), Replicas::default()).unwrap();
+    let table = database
+        .create_table_in(indexed("t"), Replicas::default())
+        .unwrap();
     assert_eq!(table.replicas(), Replicas::of_table(["far"]));
     let mut count = fill(&table, 0);
     database.wait_for_near_copies().unwrap();
     let used = |name: &str| {
         let tiers = database.tiers();
-        tiers.iter().find(|tier| tier.name == name).unwrap().used_bytes
+        tiers
+            .iter()
+            .find(|tier| tier.name == name)
+            .unwrap()
+            .used_bytes
     };
-    for tiers in [&["far", "b"][..], &["b"], &["c", "far", "b"], &["c"], &["far"]] {
+    for tiers in [
+        &["far", "b"][..],
+        &["b"],
+        &["c", "far", "b"],
+        &["c"],
+        &["far"],
+    ] {
         let before = table.snapshot();
         let seen_before = count;
         let replicas = Replicas::of_table(tiers.iter().copied());
@@ -179,7 +208,12 @@ fn copies_move_while_the_table_is_used() {
         database.wait_for_near_copies().unwrap();
         for tier in ["far", "b", "c"] {
             let holds = used(tier) > 100_000;
-            assert_eq!(holds, tiers.contains(&tier), "{tier} of {tiers:?}: {}", used(tier));
+            assert_eq!(
+                holds,
+                tiers.contains(&tier),
+                "{tier} of {tiers:?}: {}",
+                used(tier)
+            );
         }
     }
     database.drop_tier("b").unwrap();
@@ -187,7 +221,10 @@ fn copies_move_while_the_table_is_used() {
     let database = place.open();
     check(&database, count);
     assert_eq!(database.missing_tiers(), []);
-    assert!(place.pool("b").exists(), "a dropped tier's file is its owner's business");
+    assert!(
+        place.pool("b").exists(),
+        "a dropped tier's file is its owner's business"
+    );
 }
 
 #[test]
@@ -198,7 +235,9 @@ fn columns_have_copies_of_their_own() {
         table: vec!["far".to_owned()],
         columns: [("price".to_owned(), vec!["b".to_owned()])].into(),
     };
-    let table = database.create_table_in(indexed("t"), replicas.clone()).unwrap();
+    let table = database
+        .create_table_in(indexed("t"), replicas.clone())
+        .unwrap();
     let count = fill(&table, 0);
     assert_eq!(table.replicas(), replicas);
     drop((table, database));
@@ -223,11 +262,17 @@ fn tiers_that_went_on_without_each_other_are_not_joined() {
     place.take_away("b");
     drop(place.open());
     place.bring_back("b");
-    let before = (fs::read(place.pool("far")).unwrap(), fs::read(place.pool("b")).unwrap());
+    let before = (
+        fs::read(place.pool("far")).unwrap(),
+        fs::read(place.pool("b")).unwrap(),
+    );
     let error = Database::open(&place.db(), &options()).unwrap_err();
     assert!(matches!(error, OpenError::Diverged { .. }), "{error}");
     assert!(error.to_string().contains("keep one of the two"), "{error}");
-    let after = (fs::read(place.pool("far")).unwrap(), fs::read(place.pool("b")).unwrap());
+    let after = (
+        fs::read(place.pool("far")).unwrap(),
+        fs::read(place.pool("b")).unwrap(),
+    );
     assert!(before == after, "nothing was touched");
 }
 
@@ -271,8 +316,13 @@ fn what_cannot_be_is_refused_and_nothing_changes() {
 
     // A table whose only tier is missing takes the others with it no further than opening.
     place.take_away("b");
-    let error = Database::open(&place.db(), &options()).unwrap_err().to_string();
-    assert!(error.contains("bring it back") && error.contains("b"), "{error}");
+    let error = Database::open(&place.db(), &options())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("bring it back") && error.contains("b"),
+        "{error}"
+    );
     place.bring_back("b");
     assert_eq!(all_rows(&place.open().table("t").unwrap()), rows(0..10));
     refuse_other_pools(&place);
@@ -292,7 +342,10 @@ fn refuse_other_pools(place: &Place) {
     for wrong in ["b", "b ", " /x", "far /x", "b /x\nb /y", "b\t/x"] {
         fs::write(&tiers, wrong).unwrap();
         let error = Database::open(&place.db(), &options()).unwrap_err();
-        assert!(matches!(error, OpenError::TiersFile { .. }), "{wrong:?}: {error}");
+        assert!(
+            matches!(error, OpenError::TiersFile { .. }),
+            "{wrong:?}: {error}"
+        );
     }
     fs::write(&tiers, right).unwrap();
     assert_eq!(all_rows(&place.open().table("t").unwrap()), rows(0..10));

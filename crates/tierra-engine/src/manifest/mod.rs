@@ -132,6 +132,12 @@ pub(crate) struct CopyEntry {
     pub(crate) offset: u64,
 }
 
+/// A number for [`Manifest::lineage`] that nobody else draws.
+pub(crate) fn lineage_mark() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()))
+}
+
 /// One table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TableEntry {

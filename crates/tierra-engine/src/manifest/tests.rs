@@ -154,7 +154,7 @@ fn sample() -> Manifest {
     };
     let entry = |id: ExtentId| {
         let mut copies = vec![copy(0, &id)];
-        if id.0 % 2 == 0 {
+        if id.0.is_multiple_of(2) {
             copies.insert(0, copy(5, &id));
         }
         let len_bytes = 1000 + id.0;

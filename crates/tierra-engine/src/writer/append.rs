@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Append, Writer};
 use crate::error::{AppendError, InputError, StorageError};
-use crate::manifest::{LogEntry, TableEntry};
+use crate::manifest::{LogEntry, TableEntry, lineage_mark};
 use crate::segment::SEGMENT_ROWS;
 use crate::space::{OwnedExtent, Owner};
 use crate::table::Table;
@@ -68,6 +68,18 @@ impl Writer {
     /// Writes a record: with it the rows are committed.
     fn write(&mut self, table: &Table, record: &mut Record) -> Result<(), StorageError> {
         self.make_room(table, record)?;
+        let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
+        let Err(error) = log.append(record) else {
+            return Ok(());
+        };
+        if !self.lose_failed_tiers() {
+            return Err(error.into());
+        }
+        // One of the copies cannot be written any more: the record goes to the others.
+        let mut next = self.published.manifest().clone();
+        next.lineage.push(lineage_mark());
+        self.publish(next, Vec::new())?;
+        self.leave_lost_tiers()?;
         let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
         Ok(log.append(record)?)
     }

@@ -29,6 +29,7 @@ use crate::catalog::Catalog;
 use crate::error::{AppendError, LoadError, StorageError, TableError, TierError};
 use crate::gate::MergePass;
 use crate::manifest::Manifest;
+use crate::manifest::lineage_mark;
 use crate::space::OwnedExtent;
 use crate::spec::TableSpec;
 use crate::storage::Storage;
@@ -148,14 +149,24 @@ impl Writer {
         }
     }
 
-    /// Makes `next` the newest manifest, in every tier that is there.
+    /// Makes `next` the newest manifest, in every tier that is there. A tier whose device refuses is left
+    /// behind, if there is another.
     fn publish(
         &mut self,
-        next: Manifest,
+        mut next: Manifest,
         fresh: Vec<Arc<OwnedExtent>>,
     ) -> Result<(), StorageError> {
         let tiers = self.storage.tiers();
-        Ok(self.published.publish(&tiers, next, fresh)?)
+        let Err(error) = self.published.publish(&tiers, next.clone(), fresh.clone()) else {
+            return Ok(());
+        };
+        if !self.lose_failed_tiers() {
+            return Err(error.into());
+        }
+        next.lineage.push(lineage_mark());
+        let tiers = self.storage.tiers();
+        self.published.publish(&tiers, next, fresh)?;
+        self.leave_lost_tiers()
     }
 
     /// Serves requests until asked to close, or until nobody is left who could ask.

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tierra_memory::PoolError;
+use tierra_memory::{Pool, PoolError};
 
 use crate::manifest::{ExtentId, Manifest, TableEntry};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
@@ -99,9 +99,8 @@ impl Published {
             .iter()
             .map(|(tier, root)| ExtentCopy::of(tier, root));
         let roots: Vec<_> = roots.collect();
-        let published = finished
-            .iter()
-            .try_for_each(|(tier, root)| tier.pool.publish(root));
+        let all = finished.iter().map(|(tier, root)| (&*tier.pool, root));
+        let published = Pool::publish_all(&all.collect::<Vec<_>>()).map_err(|error| error.source);
         // After a failure it is not known which manifest the device holds, so what both name stays.
         roots.iter().for_each(|root| root.keep());
         fresh.values().for_each(|extent| extent.keep());

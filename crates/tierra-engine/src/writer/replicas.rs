@@ -4,6 +4,7 @@
 //! names another; so an interruption at any moment leaves a table as readable as it was, and the next round
 //! goes on where this one stopped.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tierra_memory::emulation::begin_read;
@@ -16,7 +17,7 @@ use crate::manifest::{ExtentId, TableEntry};
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::table::Table;
-use crate::tiers::{Homes, Replicas, Tier, TierId};
+use crate::tiers::{Homes, Replicas, Tier, TierId, Tiers};
 use crate::version::TableVersion;
 
 /// Bytes copied between two publications: what an interruption can cost.
@@ -88,6 +89,25 @@ impl Writer {
             true => Ok(()),
             false => self.publish_copies(table, changed),
         }
+    }
+
+    /// Has nothing read or write copies in tiers that are not there any more, as long as there are others.
+    pub(super) fn leave_lost_tiers(&mut self) -> Result<(), StorageError> {
+        let tiers = self.storage.tiers();
+        for entry in self.published.manifest().tables.clone() {
+            let extents: BTreeSet<_> = entry.extents().collect();
+            let extents = extents
+                .into_iter()
+                .filter_map(|id| self.published.extent(id));
+            let left: Vec<_> = extents
+                .filter_map(|extent| without_lost(extent, &tiers))
+                .collect();
+            let table = self.catalog.table(&entry.spec.name);
+            if let Some(table) = table.filter(|_| !left.is_empty()) {
+                self.publish_copies(&table, left)?;
+            }
+        }
+        Ok(())
     }
 
     /// The extent with the copies that it should have, and how many bytes were copied; nothing if it has
@@ -191,6 +211,19 @@ impl Writer {
         });
         Ok(())
     }
+}
+
+/// The extent without copies in tiers that are not there; nothing if it has none there, or no other.
+fn without_lost(extent: &OwnedExtent, tiers: &Tiers) -> Option<Arc<OwnedExtent>> {
+    let is_there = |copy: &&Arc<ExtentCopy>| tiers.get(copy.tier()).is_some();
+    let (there, lost): (Vec<_>, Vec<_>) = extent.copies().iter().partition(is_there);
+    if lost.is_empty() || there.is_empty() {
+        return None;
+    }
+    let lost = lost.iter().map(|copy| copy.entry());
+    let elsewhere = extent.elsewhere().iter().copied().chain(lost);
+    let there = there.into_iter().cloned().collect();
+    Some(OwnedExtent::new(extent.id(), there, elsewhere.collect()))
 }
 
 /// The first copy that is what was written; a log's records have checksums of their own, and all its copies are kept equal.

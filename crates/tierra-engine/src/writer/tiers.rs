@@ -86,26 +86,32 @@ impl Writer {
         self.change_places(|places| places.retain(|place| place.name != name))
     }
 
-    /// Goes on without a tier whose pool failed: it counts as missing until the database is opened again.
-    pub(super) fn lose_tier(&mut self, id: TierId, why: &str) {
+    /// Goes on without the tiers whose devices refuse writes, as long as there are others: they count as
+    /// missing until the database is opened again. Whether there was one.
+    pub(super) fn lose_failed_tiers(&mut self) -> bool {
         let mut next = Tiers::clone(&self.storage.tiers());
-        let Some(at) = next.open.iter().position(|tier| tier.id == id) else {
-            return;
-        };
-        let Tier { name, pool, .. } = next.open.remove(at);
-        tracing::error!(
-            tier = &*name,
-            why,
-            "a tier failed: the database goes on without it"
-        );
-        next.missing.push(MissingTier {
-            id,
-            name,
-            pool_id: pool.id(),
-            path: Some(pool.path().to_owned()),
-            why: why.into(),
-        });
+        let (failed, open): (Vec<_>, Vec<_>) = next
+            .open
+            .into_iter()
+            .partition(|tier| tier.pool.is_poisoned());
+        if failed.is_empty() || open.is_empty() {
+            return false;
+        }
+        next.open = open;
+        for Tier { id, name, pool } in failed {
+            tracing::error!(
+                tier = &*name,
+                "a tier failed: the database goes on without it"
+            );
+            next.missing.push(MissingTier {
+                id,
+                name,
+                pool_id: pool.id(),
+                why: "its device refused a write".into(),
+            });
+        }
         self.storage.set_tiers(next);
+        true
     }
 
     /// Publishes a manifest with these tiers, and uses them from then on.

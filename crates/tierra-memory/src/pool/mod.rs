@@ -355,8 +355,13 @@ impl Pool {
         self.io(doing, source)
     }
 
+    /// Whether its device refused a write since it was opened: it is only read any more.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
     fn refuse_if_poisoned(&self) -> Result<(), PoolError> {
-        if self.poisoned.load(Ordering::Acquire) {
+        if self.is_poisoned() {
             return Err(PoolError::Poisoned {
                 path: self.path.clone(),
             });
