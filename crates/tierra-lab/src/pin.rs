@@ -25,6 +25,21 @@ pub fn to_first_cpus(count: usize) -> Vec<usize> {
     }
 }
 
+/// Restricts this thread to the `number`th of the CPUs it may use, if there is one, so that threads that
+/// are measured together run together from the first moment.
+pub fn to_cpu(number: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return;
+    };
+    let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+    if let Some(cpu) = cpus.nth(number) {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        // Where the system refuses, the thread wanders, which is slower and not wrong.
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +56,10 @@ mod tests {
         .unwrap();
         assert_eq!(chosen.len(), 1);
         assert_eq!(seen.unwrap(), 1);
+        let only = std::thread::spawn(|| {
+            to_cpu(0);
+            sched_getaffinity(None).map(|set| set.count())
+        });
+        assert_eq!(only.join().unwrap().unwrap(), 1);
     }
 }

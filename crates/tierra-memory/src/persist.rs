@@ -34,8 +34,7 @@ impl Flush {
     }
 
     /// Every instruction this processor has, best first.
-    #[cfg(test)]
-    fn available() -> impl Iterator<Item = Flush> {
+    pub fn available() -> impl Iterator<Item = Flush> {
         let best = Flush::best();
         [Flush::Clwb, Flush::ClflushOpt, Flush::Clflush]
             .into_iter()
@@ -57,6 +56,21 @@ impl fmt::Display for Flush {
 pub fn flush(bytes: &[u8]) {
     // SAFETY: a slice is mapped.
     unsafe { Processor.flush(Lines::of(bytes.as_ptr(), bytes.len())) }
+}
+
+/// As [`flush`], by an instruction that may not be the best one.
+///
+/// # Panics
+/// If this processor does not have it.
+pub fn flush_by(how: Flush, bytes: &[u8]) {
+    assert!(
+        Flush::best().is_some_and(|best| best <= how),
+        "this processor has no {how}"
+    );
+    let lines = Lines::of(bytes.as_ptr(), bytes.len());
+    emulation::flushed(lines.first, lines.count * LINE_BYTES);
+    // SAFETY: a slice is mapped, and the instruction was detected.
+    unsafe { arch::flush(how, lines) }
 }
 
 /// Waits until this thread's flushes and streaming stores have reached memory.
@@ -154,8 +168,7 @@ mod tests {
         let bytes: Vec<u8> = (0..1000u32).map(|i| i as u8).collect();
         for how in Flush::available() {
             for (start, len) in [(0, 0), (0, 1), (63, 2), (1, 999), (0, 1000)] {
-                // SAFETY: inside the vector, and the instruction is available.
-                unsafe { arch::flush(how, Lines::of(bytes.as_ptr().add(start), len)) };
+                flush_by(how, &bytes[start..start + len]);
             }
             fence();
         }

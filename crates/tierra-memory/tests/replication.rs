@@ -5,6 +5,7 @@ mod simulated;
 
 use std::sync::Arc;
 
+use simulated::replicas::{self, LOG_BYTES, is_between, place};
 use simulated::{RECORDERS, Recorded, assert_kept, finish, named, names};
 use tierra_memory::replication::{
     Composition, CopyBy, Master, Method, REPLICAS_MOST, ReplicaSet, ReplicationError, Scatter,
@@ -13,31 +14,10 @@ use tierra_memory::replication::{
 use tierra_memory::simulation::{Image, Limits, Recorder, StepKind};
 use tierra_memory::{Extent, Pool, PoolOptions};
 
-const LOG_BYTES: u64 = 700;
 const WRITES: u64 = 6;
 
-/// Where write `number` goes, and what it writes: 4 bytes, a record, more than a line, at odd places.
-fn place(number: u64) -> (u64, Vec<u8>) {
-    let len = [4, 8, 61, 130, 64, 1][number as usize % 6];
-    let at = number * 89 % (LOG_BYTES - len);
-    (
-        at,
-        (0..len)
-            .map(|byte| (number * 41 + byte + 1) as u8)
-            .collect(),
-    )
-}
-
-/// What a copy holds after each write.
 fn states() -> Vec<Vec<u8>> {
-    let mut states = vec![vec![0; LOG_BYTES as usize]];
-    for number in 1..=WRITES {
-        let mut next = states[number as usize - 1].clone();
-        let (at, bytes) = place(number);
-        next[at as usize..][..bytes.len()].copy_from_slice(&bytes);
-        states.push(next);
-    }
-    states
+    replicas::states(0, WRITES)
 }
 
 /// Step 1 publishes the copies, which lie in one pool; step `n` is write `n - 1`.
@@ -73,11 +53,8 @@ fn check(image: &Image<'_>, states: &[Vec<u8>]) -> Result<(), String> {
     let done = image.acknowledged.saturating_sub(1) as usize;
     let (now, next) = (&states[done], &states[(done + 1).min(states.len() - 1)]);
     for (copy, log) in logs.iter().enumerate() {
-        let bytes = pool.bytes(*log);
-        let wrong = (0..bytes.len()).find(|&at| bytes[at] != now[at] && bytes[at] != next[at]);
-        if let Some(at) = wrong {
-            return Err(format!("copy {copy} alone is wrong at {at}"));
-        }
+        is_between(pool.bytes(*log), now, next)
+            .map_err(|at| format!("copy {copy} alone is wrong at {at}"))?;
     }
     let set = open_set(&pool, &logs);
     match (1..set.copies()).find(|&copy| set.bytes(copy) != set.bytes(0)) {
@@ -183,6 +160,56 @@ fn words_of_a_line_are_there_in_their_order_in_every_copy() {
         let report = recorded.explore_trace(&trace.without(step), &limits, check_lines);
         assert!(!report.violations.is_empty(), "step {step}");
     }
+}
+
+/// One trace of all pools: stores to one are ordered with those to another by fences alone.
+#[test]
+fn copies_in_pools_of_their_own_are_kept() {
+    const COPIES: usize = 3;
+    let states = states();
+    for recorder in RECORDERS {
+        for composition in Composition::all() {
+            let method = Method::Always(composition);
+            let recorded = replicas::recorded(&recorder(), COPIES, &method, 0, WRITES);
+            let limits = limits(12);
+            let check = |image: &Image<'_>| replicas::check(image, COPIES, &states);
+            let report = replicas::explore(&recorded, &recorded.trace, COPIES, &limits, check);
+            assert_kept(&report, &limits);
+            assert!(report.images > 50, "{report:?}");
+        }
+    }
+}
+
+/// A copy in another pool is as much in need of its flush as one in the same.
+#[test]
+fn a_flush_or_a_fence_left_out_is_found_across_pools() {
+    const COPIES: usize = 2;
+    let states = states();
+    let method = Method::Always(Composition {
+        waits: Waits::Once,
+        ..Composition::BASIC
+    });
+    let recorded = replicas::recorded(&Recorder::by_line(), COPIES, &method, 0, WRITES);
+    let trace = &recorded.trace;
+    let found = |step| {
+        let limits = Limits {
+            violations: 1,
+            ..limits(4)
+        };
+        let forgetful = trace.without(step);
+        let check = |image: &Image<'_>| replicas::check(image, COPIES, &states);
+        let report = replicas::explore(&recorded, &forgetful, COPIES, &limits, check);
+        !report.violations.is_empty()
+    };
+    let (flushes, fences) = (trace.steps(StepKind::Flush), trace.steps(StepKind::Fence));
+    let last_write = fences[fences.len() - 2];
+    let of_write: Vec<usize> = flushes
+        .into_iter()
+        .filter(|&flush| flush > last_write)
+        .collect();
+    assert_eq!(of_write.len(), COPIES);
+    assert!(of_write.iter().all(|&flush| found(flush)));
+    assert!(found(fences[fences.len() - 1]));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! An experiment measures rows. What they promise ([`Experiment::bars`]) and how they are shown
 //! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
 
+mod crash;
 mod elision;
 mod emulation;
 mod fig1;
@@ -16,6 +17,7 @@ mod fig5;
 mod floor;
 #[cfg(feature = "sql")]
 mod load;
+mod memory;
 #[cfg(feature = "sql")]
 mod point;
 #[cfg(feature = "sql")]
@@ -83,6 +85,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         #[cfg(feature = "sql")]
         &point::Point,
         &floor::Floor,
+        &memory::Memory,
         &emulation::Emulation,
         &fig1::Fig1,
         &fig2::Fig2,
@@ -92,6 +95,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &fig4::Fig4,
         #[cfg(feature = "sql")]
         &fig5::Fig5,
+        &crash::Crash,
         &elision::Elision,
         &residency::Residency,
     ]

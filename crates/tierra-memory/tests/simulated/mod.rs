@@ -1,5 +1,6 @@
 //! What the crash tests share: programs that use a pool and are recorded, and the promise that each of
-//! them checks an image against.
+//! them checks an image against. The lab's experiment `crash` includes this file as well; a seed makes
+//! another program of the same kind.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::ops::{Range, RangeInclusive};
@@ -45,7 +46,10 @@ impl Recorded {
         let dir = folder();
         let pool = Pool::create(&dir.path().join("pool"), &options(recorder)).unwrap();
         program(&pool, recorder);
-        assert_eq!(recorder.unseen(&pool), [], "a store took another way");
+        assert!(
+            recorder.unseen(&pool).is_empty(),
+            "a store took another way"
+        );
         let trace = recorder.trace();
         Recorded { dir, trace }
     }
@@ -222,8 +226,12 @@ pub(crate) mod records {
     const LOG_RECORDS: u64 = 60;
 
     pub(crate) fn record(number: u64) -> Vec<u8> {
+        record_of(0, number)
+    }
+
+    fn record_of(seed: u64, number: u64) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..RECORD_BYTES - 4)
-            .map(|at| (at * 13 + number * 101) as u8)
+            .map(|at| (at * 13 + number * 101 + seed * (at % 7 + 1)) as u8)
             .collect();
         let crc = crc32c::crc32c(&bytes);
         bytes.extend(crc.to_le_bytes());
@@ -231,42 +239,64 @@ pub(crate) mod records {
     }
 
     pub(crate) fn run(records: u64) -> impl FnOnce(&Arc<Pool>, &Recorder) {
+        run_of(0, records)
+    }
+
+    pub(crate) fn run_of(seed: u64, records: u64) -> impl FnOnce(&Arc<Pool>, &Recorder) {
         move |pool, recorder| {
             let log = pool.allocate(LOG_RECORDS * RECORD_BYTES, 0).unwrap();
             let log = log.finish_log().unwrap().extent();
             pool.publish(&finish(pool, &names(&[log]))).unwrap();
             recorder.acknowledge(1);
-            append(pool, recorder, log, 0..records);
+            append_of(seed, pool, recorder, log, 0..records);
         }
     }
 
     pub(crate) fn append(pool: &Arc<Pool>, recorder: &Recorder, log: Extent, numbers: Range<u64>) {
+        append_of(0, pool, recorder, log, numbers);
+    }
+
+    fn append_of(
+        seed: u64,
+        pool: &Arc<Pool>,
+        recorder: &Recorder,
+        log: Extent,
+        numbers: Range<u64>,
+    ) {
         for number in numbers {
-            pool.write(log, number * RECORD_BYTES, &record(number))
+            pool.write(log, number * RECORD_BYTES, &record_of(seed, number))
                 .unwrap();
             recorder.acknowledge(number + 2);
         }
     }
 
     pub(crate) fn count(bytes: &[u8]) -> u64 {
+        count_of(0, bytes)
+    }
+
+    fn count_of(seed: u64, bytes: &[u8]) -> u64 {
         let whole = bytes
             .chunks_exact(RECORD_BYTES as usize)
             .zip(0..)
-            .take_while(|(bytes, number)| *bytes == record(*number));
+            .take_while(|(bytes, number)| *bytes == record_of(seed, *number));
         whole.count() as u64
     }
 
     /// Records from the first on, as many as were acknowledged or one more, none behind a gap.
     pub(crate) fn check(image: &Image<'_>) -> Result<(), String> {
+        check_of(0, image)
+    }
+
+    pub(crate) fn check_of(seed: u64, image: &Image<'_>) -> Result<(), String> {
         let (pool, extents) = open(image)?;
         let Some(&log) = extents.first() else {
             return within_one_step(0, image.acknowledged);
         };
         let bytes = pool.bytes(log);
-        let found = count(bytes);
+        let found = count_of(seed, bytes);
         let behind = &bytes[(found * RECORD_BYTES) as usize..];
         let behind = behind.chunks_exact(RECORD_BYTES as usize).zip(found..);
-        if let Some((_, number)) = behind.into_iter().find(|(b, n)| *b == record(*n)) {
+        if let Some((_, number)) = behind.into_iter().find(|(b, n)| *b == record_of(seed, *n)) {
             return Err(format!("record {number} behind a gap at {found}"));
         }
         within_one_step(found + 1, image.acknowledged)
@@ -303,10 +333,14 @@ pub(crate) mod transactions {
 
     /// What both logs hold after each transaction, the first entry being what they hold at first.
     pub(crate) fn states(transactions: u64) -> Vec<[Vec<u8>; 2]> {
+        states_of(0, transactions)
+    }
+
+    pub(crate) fn states_of(seed: u64, transactions: u64) -> Vec<[Vec<u8>; 2]> {
         let mut states = vec![[0, 1].map(|_| vec![0; LOG_BYTES as usize])];
         for number in 1..=transactions {
             let mut next = states[number as usize - 1].clone();
-            for (log, at, bytes) in places(number) {
+            for (log, at, bytes) in places(seed + number) {
                 next[log][at as usize..][..bytes.len()].copy_from_slice(&bytes);
             }
             states.push(next);
@@ -315,6 +349,10 @@ pub(crate) mod transactions {
     }
 
     pub(crate) fn run(transactions: u64) -> impl FnOnce(&Arc<Pool>, &Recorder) {
+        run_of(0, transactions)
+    }
+
+    pub(crate) fn run_of(seed: u64, transactions: u64) -> impl FnOnce(&Arc<Pool>, &Recorder) {
         move |pool, recorder| {
             let log = |bytes| pool.allocate(bytes, 0).unwrap().finish_log().unwrap();
             let logs = [LOG_BYTES, LOG_BYTES, 2048].map(|bytes| log(bytes).extent());
@@ -326,7 +364,7 @@ pub(crate) mod transactions {
                 let mut given_up = undo.begin();
                 given_up.write(logs[0], 0, b"never").unwrap();
                 drop(given_up);
-                commit(&mut undo, &logs, number);
+                commit(&mut undo, &logs, seed + number);
                 recorder.acknowledge(number + 1);
             }
         }
@@ -384,6 +422,135 @@ pub(crate) mod transactions {
         states: &[[Vec<u8>; 2]],
     ) -> impl FnMut(&Image<'_>) -> Result<(), String> + '_ {
         |image| within_one_step(recover(image, states)?, image.acknowledged)
+    }
+}
+
+/// A log in several copies, each in a pool of its own. Step 1 publishes all of them, step `n` is write
+/// `n - 1`.
+pub(crate) mod replicas {
+    use super::*;
+    use tierra_memory::replication::{Method, ReplicaSet};
+
+    pub(crate) const LOG_BYTES: u64 = 700;
+
+    /// Where write `number` goes, and what it writes: 4 bytes, a record, more than a line, at odd places.
+    pub(crate) fn place(number: u64) -> (u64, Vec<u8>) {
+        let len = [4, 8, 61, 130, 64, 1][number as usize % 6];
+        let at = number * 89 % (LOG_BYTES - len);
+        (
+            at,
+            (0..len)
+                .map(|byte| (number * 41 + byte + 1) as u8)
+                .collect(),
+        )
+    }
+
+    /// What a copy holds after each write.
+    pub(crate) fn states(seed: u64, writes: u64) -> Vec<Vec<u8>> {
+        let mut states = vec![vec![0; LOG_BYTES as usize]];
+        for number in 1..=writes {
+            let mut next = states[number as usize - 1].clone();
+            let (at, bytes) = place(seed + number);
+            next[at as usize..][..bytes.len()].copy_from_slice(&bytes);
+            states.push(next);
+        }
+        states
+    }
+
+    /// The program, recorded: one recording of as many pools as there are copies.
+    pub(crate) fn recorded(
+        recorder: &Recorder,
+        copies: usize,
+        method: &Method,
+        seed: u64,
+        writes: u64,
+    ) -> Recorded {
+        let dir = folder();
+        let pools: Vec<Arc<Pool>> = (0..copies)
+            .map(|pool| {
+                let path = dir.path().join(format!("pool{pool}"));
+                Pool::create(&path, &options(&recorder.of_pool(pool))).unwrap()
+            })
+            .collect();
+        let mut places = Vec::new();
+        for pool in &pools {
+            let log = pool.allocate(LOG_BYTES, 0).unwrap().finish_log().unwrap();
+            pool.publish(&finish(pool, &names(&[log.extent()])))
+                .unwrap();
+            places.push((Arc::clone(pool), log.extent()));
+        }
+        recorder.acknowledge(1);
+        let mut set = ReplicaSet::open(&places).unwrap();
+        for number in 1..=writes {
+            let (at, bytes) = place(seed + number);
+            set.write(method, at, &bytes).unwrap();
+            recorder.acknowledge(number + 1);
+        }
+        for (number, pool) in pools.iter().enumerate() {
+            assert!(recorder.of_pool(number).unseen(pool).is_empty());
+        }
+        let trace = recorder.trace();
+        Recorded { dir, trace }
+    }
+
+    /// Where the image of a pool lies beside that of the first.
+    fn path_of(path: &std::path::Path, pool: usize) -> PathBuf {
+        path.with_extension(pool.to_string())
+    }
+
+    /// Cuts the power of all pools.
+    pub(crate) fn explore(
+        recorded: &Recorded,
+        trace: &Trace,
+        copies: usize,
+        limits: &Limits,
+        check: impl FnMut(&Image<'_>) -> Result<(), String>,
+    ) -> Report {
+        let paths = (0..copies).map(|pool| path_of(&recorded.image_path(), pool));
+        let paths: Vec<PathBuf> = paths.collect();
+        trace.explore_pools(&paths, limits, check).unwrap()
+    }
+
+    /// Each copy alone: as acknowledged, but where the next write goes. Then all are equal.
+    pub(crate) fn check(
+        image: &Image<'_>,
+        copies: usize,
+        states: &[Vec<u8>],
+    ) -> Result<(), String> {
+        let text = |error: tierra_memory::PoolError| error.to_string();
+        let mut logs = Vec::new();
+        for number in 0..copies {
+            let options = options(&image.recorder.of_pool(number));
+            let path = path_of(image.path, number);
+            if !path.exists() {
+                return within_one_step(0, image.acknowledged);
+            }
+            let pool = Pool::open(&path, &options).map_err(text)?;
+            let Some(root) = pool.root() else {
+                return within_one_step(0, image.acknowledged);
+            };
+            pool.verify_extent(root).map_err(text)?;
+            let log = named(pool.bytes(root))[0];
+            pool.retain(&[log]).map_err(text)?;
+            logs.push((pool, log));
+        }
+        let done = image.acknowledged.saturating_sub(1) as usize;
+        let next = (done + 1).min(states.len() - 1);
+        for (copy, (pool, log)) in logs.iter().enumerate() {
+            is_between(pool.bytes(*log), &states[done], &states[next])
+                .map_err(|at| format!("copy {copy} alone is wrong at {at}"))?;
+        }
+        let set = ReplicaSet::open(&logs).map_err(|error| error.to_string())?;
+        match (1..set.copies()).find(|&copy| set.bytes(copy) != set.bytes(0)) {
+            Some(copy) => Err(format!("copy {copy} is not what the master is")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether each byte is as now or as after the next write; else the first that is neither.
+    pub(crate) fn is_between(bytes: &[u8], now: &[u8], next: &[u8]) -> Result<(), usize> {
+        let wrong = (0..bytes.len()).find(|&at| bytes[at] != now[at] && bytes[at] != next[at]);
+        wrong.map_or(Ok(()), Err)
     }
 }
 

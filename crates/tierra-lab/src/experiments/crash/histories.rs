@@ -1,0 +1,180 @@
+//! The histories: those of `tierra-memory`'s crash tests, one program of each kind for each seed.
+//!
+//! A history that was killed is another one for each event that it may be killed after, and has no more than
+//! those. Recovery that panics breaks the promise like recovery that finds something wrong.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tierra_memory::Pool;
+use tierra_memory::replication::{Composition, Method};
+use tierra_memory::simulation::{Image, Limits, Recorder, Report};
+
+#[path = "../../../../tierra-memory/tests/simulated/mod.rs"]
+mod simulated;
+
+use simulated::{Recorded, records, replicas, rounds, transactions};
+
+/// Images of one cut at most, drawn where there are more.
+pub(super) const IMAGES_PER_CUT: usize = 500;
+
+/// Steps of a history of a seed.
+const STEPS: u64 = 12;
+/// Pools that copies lie in.
+const COPIES: usize = 3;
+
+/// A kind of program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum History {
+    /// Publications, each naming new extents and freeing old ones.
+    Rounds,
+    /// A pool that outgrows its file.
+    Growing,
+    /// Records appended to a log.
+    Records,
+    /// Transactions over two logs.
+    Transactions,
+    /// A log in three copies, each in a pool of its own, by a composition of the building blocks for each
+    /// seed.
+    Replicas,
+    /// Publications, records and transactions; the process is killed, and the next one goes on.
+    RoundsKilled,
+    RecordsKilled,
+    TransactionsKilled,
+}
+
+/// How what is stored becomes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Medium {
+    /// By flushes of lines and fences.
+    Line,
+    /// By the kernel's write-back of pages.
+    Page,
+}
+
+impl Medium {
+    pub(super) const ALL: [Medium; 2] = [Medium::Line, Medium::Page];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Medium::Line => "by line",
+            Medium::Page => "by page",
+        }
+    }
+
+    fn recorder(self) -> fn() -> Recorder {
+        match self {
+            Medium::Line => Recorder::by_line,
+            Medium::Page => Recorder::by_page,
+        }
+    }
+}
+
+impl History {
+    pub(super) const ALL: [History; 8] = [
+        History::Rounds,
+        History::Growing,
+        History::Records,
+        History::Transactions,
+        History::Replicas,
+        History::RoundsKilled,
+        History::RecordsKilled,
+        History::TransactionsKilled,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            History::Rounds => "publications",
+            History::Growing => "growth",
+            History::Records => "log records",
+            History::Transactions => "transactions",
+            History::Replicas => "replicas in three pools",
+            History::RoundsKilled => "publications after a kill",
+            History::RecordsKilled => "log records after a kill",
+            History::TransactionsKilled => "transactions after a kill",
+        }
+    }
+
+    /// Runs the program of that seed and cuts the power; images are drawn from `drawn_from` and the seed.
+    /// `None` if there is no such program.
+    pub(super) fn explore(self, medium: Medium, seed: u64, drawn_from: u64) -> Option<Report> {
+        let limits = Limits {
+            images_per_cut: IMAGES_PER_CUT,
+            seed: drawn_from.wrapping_add(seed),
+            ..Limits::default()
+        };
+        let recorder = medium.recorder();
+        let states = |seed, count| transactions::states_of(seed, count);
+        Some(match self {
+            History::Rounds | History::Growing if seed > 0 => return None,
+            History::Rounds => {
+                let recorded = Recorded::new(&recorder(), rounds::run(2 * STEPS));
+                recorded.explore(&limits, guarded(rounds::check))
+            }
+            History::Growing => {
+                let recorded = Recorded::growing(&recorder());
+                recorded.explore(&limits, guarded(simulated::check_grown))
+            }
+            History::Records => {
+                let recorded = Recorded::new(&recorder(), records::run_of(seed, STEPS));
+                recorded.explore(&limits, guarded(|image| records::check_of(seed, image)))
+            }
+            History::Transactions => {
+                let first = seed * STEPS;
+                let states = states(first, STEPS);
+                let recorded = Recorded::new(&recorder(), transactions::run_of(first, STEPS));
+                recorded.explore(&limits, guarded(transactions::check(&states)))
+            }
+            History::Replicas => {
+                let all = Composition::all();
+                let method = Method::Always(all[seed as usize % all.len()]);
+                let first = seed * STEPS;
+                let states = replicas::states(first, STEPS);
+                let recorded = replicas::recorded(&recorder(), COPIES, &method, first, STEPS);
+                let check = |image: &Image<'_>| replicas::check(image, COPIES, &states);
+                replicas::explore(&recorded, &recorded.trace, COPIES, &limits, guarded(check))
+            }
+            History::RoundsKilled => {
+                let recorded = Recorded::new(&recorder(), rounds::run(6));
+                let events = recorded.kills().nth(seed as usize)?;
+                let killed = recorded.killed_and_continued(&recorder, events, continue_rounds);
+                killed.explore(&limits, guarded(rounds::check))
+            }
+            History::RecordsKilled => {
+                let recorded = Recorded::new(&recorder(), records::run(STEPS));
+                let events = recorded.kills().nth(seed as usize)?;
+                let killed = recorded.killed_and_continued(&recorder, events, |pool, recorder| {
+                    simulated::continue_records(pool, recorder, true);
+                });
+                killed.explore(&limits, guarded(records::check))
+            }
+            History::TransactionsKilled => {
+                let states = states(0, STEPS + 2);
+                let recorded = Recorded::new(&recorder(), transactions::run(STEPS));
+                let events = recorded.kills().nth(seed as usize)?;
+                let killed = recorded.killed_and_continued(&recorder, events, |pool, recorder| {
+                    transactions::go_on(pool, recorder, &states);
+                });
+                killed.explore(&limits, guarded(transactions::check(&states)))
+            }
+        })
+    }
+}
+
+fn continue_rounds(pool: &Arc<Pool>, recorder: &Recorder) {
+    // What is wrong with it is seen by the check.
+    if let Ok((found, extents)) = rounds::recover(pool) {
+        recorder.acknowledge(found);
+        rounds::go_on(pool, recorder, extents, found + 1..=found + 2);
+    }
+}
+
+/// A check that a panic fails.
+fn guarded(
+    mut check: impl FnMut(&Image<'_>) -> Result<(), String>,
+) -> impl FnMut(&Image<'_>) -> Result<(), String> {
+    move |image| {
+        catch_unwind(AssertUnwindSafe(|| check(image)))
+            .unwrap_or_else(|_| Err("recovery panicked".to_owned()))
+    }
+}
