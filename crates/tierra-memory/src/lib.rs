@@ -9,6 +9,7 @@
 //! * [`budget`]: how much near memory may still be taken.
 //! * [`Size`]: a number of bytes as people write it.
 //! * [`measure`]: what a tier's latency and bandwidth really are, and the least that given lookups can take.
+//! * [`faults`]: memory that fails, in truth or on purpose.
 //! * [`replication`]: logs in several copies, written as one.
 //! * [`simulation`]: power cuts, at every moment worth it, on what the code really did.
 //! * [`emulation`]: far memory where there is none; [`in_mode!`] runs lookups on it or natively.
@@ -42,6 +43,7 @@ mod address;
 mod arch;
 pub mod budget;
 pub mod emulation;
+pub mod faults;
 pub mod measure;
 pub mod persist;
 pub mod pool;
@@ -54,8 +56,8 @@ pub mod topology;
 
 pub use budget::{Budget, Reservation};
 pub use pool::{
-    Durability, Extent, ExtentWriter, Finished, MediumKind, Pool, PoolError, PoolOptions,
-    PublishError, Transaction, UndoLog,
+    Durability, Extent, ExtentLabel, ExtentWriter, Fault, Finished, MediumKind, Pool, PoolError,
+    PoolOptions, PublishError, Transaction, UndoLog,
 };
 pub use region::{COLLAPSED_BYTES_LEAST, Region, RegionError, collapse};
 pub use size::{Size, SizeError};

@@ -62,6 +62,16 @@ impl Space {
         self.live_bytes + self.unknown_bytes
     }
 
+    /// Bytes of the live run that begins at `start`.
+    pub(super) fn live_bytes_at(&self, start: u64) -> Option<u64> {
+        self.live.get(&start).copied()
+    }
+
+    /// Whether something may be live that is not known to be.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.unknown_bytes > 0
+    }
+
     fn take(&mut self, span: u64) -> Option<u64> {
         let start = self.free.take(span)?;
         self.live.insert(start, span);
@@ -148,12 +158,20 @@ impl Pool {
         );
         // A failure drops the writer, which gives the span back.
         self.bring_in(start, span)?;
+        if let Err(error) = self.heal_if_lost(start..start + span) {
+            tracing::error!(
+                pool = %self.path.display(), offset = start, span,
+                "space that cannot be written is left out until the pool is opened again"
+            );
+            writer.leave_out();
+            return Err(error);
+        }
         Ok(writer)
     }
 
     /// Whether space is had only with the pages that are brought in. On tmpfs both are the same
     /// memory, and having it in one step costs half as much as in two, and only for what is used.
-    fn backs_on_demand(&self) -> bool {
+    pub(super) fn backs_on_demand(&self) -> bool {
         self.medium() == MediumKind::Tmpfs
     }
 
@@ -171,6 +189,10 @@ impl Pool {
         };
         match failed {
             None => Ok(()),
+            Some(_) if self.was_cut()? => {
+                self.heal(start..start + span)?;
+                self.bring_in(start, span)
+            }
             Some(source) if backing::means_full(&source) || backing::means_no_page(&source) => {
                 let used_bytes = lock(&self.space).used_bytes() - span;
                 Err(self.full(span, used_bytes, self.len_bytes()))
@@ -231,6 +253,7 @@ impl Pool {
                 source,
             })?;
         }
+        self.watched.extend(at.addr() + more_bytes);
         if let Some(far) = &self.far {
             lock(far).cover_up_to(at.addr() + more_bytes);
         }

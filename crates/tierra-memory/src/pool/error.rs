@@ -94,8 +94,7 @@ pub enum PoolError {
     },
     /// The file lost its end.
     #[error(
-        "{}: truncated: {len_bytes} bytes where its superblock says {expected_bytes}; \
-         restore it from a copy",
+        "{}: truncated: {len_bytes} bytes of {expected_bytes}; restore what is missing from a copy",
         path.display()
     )]
     Truncated {
@@ -187,6 +186,18 @@ pub enum PoolError {
     Poisoned {
         /// The pool's file.
         path: PathBuf,
+    },
+    /// The memory below a page was lost, and with it what was stored there since.
+    #[error(
+        "{}: the page at {offset} was lost to an error of the medium, and what was written there; \
+         restore what it held from a copy, or drop it and write it elsewhere",
+        path.display()
+    )]
+    Lost {
+        /// The pool's file.
+        path: PathBuf,
+        /// Where the page begins.
+        offset: u64,
     },
     /// A transaction's old bytes do not fit into the undo log.
     #[error(

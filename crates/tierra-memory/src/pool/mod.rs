@@ -18,17 +18,20 @@ mod allocation;
 mod backing;
 mod error;
 mod layout;
+mod lost;
 mod medium;
 mod open;
 mod place;
 mod publication;
 #[cfg(test)]
 mod refusal;
+mod repair;
 mod space;
 mod stored;
 mod undo;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -37,8 +40,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use error::{PoolError, PublishError};
+pub use lost::Fault;
 pub use medium::MediumKind;
 pub(crate) use place::{InFlight, Place};
+pub use repair::ExtentLabel;
 pub(crate) use stored::{Flushed, Persisted, Unpersisted};
 pub use undo::{Transaction, UndoLog};
 pub use writer::{ExtentWriter, Finished};
@@ -46,11 +51,13 @@ pub use writer::{ExtentWriter, Finished};
 use crate::LINE_BYTES;
 use crate::address::AddressRange;
 use crate::emulation::{self, FarRange};
+use crate::faults::Watched;
 use crate::simulation::Recorder;
 use crate::smaps;
 use crate::topology::{NodeId, Speed};
 use allocation::Space;
 use layout::{EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind, FIRST_EXTENT, GRAIN_BYTES};
+use lost::{Lost, Staged};
 use medium::Medium;
 use publication::Publication;
 
@@ -124,6 +131,8 @@ pub struct Pool {
     /// The mapped bytes of a far pool, which emulation slows. Before the range, so that what comes
     /// to lie there afterwards is not far.
     far: Option<Mutex<FarRange>>,
+    /// Catches faults of the mapped bytes; before the range as well.
+    watched: Watched,
     range: AddressRange,
     /// Bytes of the file that are allocated and mapped; only grows.
     mapped_bytes: AtomicU64,
@@ -133,6 +142,11 @@ pub struct Pool {
     node: Option<NodeId>,
     space: Mutex<Space>,
     publication: Mutex<Publication>,
+    /// Runs that were staged since the last publication, by offset. Locked behind `lost`.
+    staged: Mutex<BTreeMap<u64, Staged>>,
+    lost: Mutex<Lost>,
+    /// Whether pages are lost, or about to be known as such.
+    has_lost: AtomicBool,
     /// Looks on, if the pool is simulated.
     recorder: Option<Recorder>,
     /// A write to the device failed: what it holds is unknown, so nothing is published any more.
@@ -144,6 +158,7 @@ impl Pool {
     ///
     /// The caller keeps the protocol above: the extent stays live as long as the slice is used, and
     /// while a log is written no slice of it is held.
+    /// A page of it that is lost reads as zeros, and [`Pool::fault_epoch`] tells.
     ///
     /// # Panics
     /// If the extent does not lie in the pool. Extents that come from outside, such as a manifest's,
@@ -200,6 +215,7 @@ impl Pool {
     /// Overwrites a part of a log, durably on return. One writer at a time per log.
     ///
     /// # Errors
+    /// [`PoolError::Lost`]: of what was written, nothing counts.
     /// [`PoolError::OutsideLog`], [`PoolError::BadExtent`] if the extent is no log (see
     /// [`ExtentWriter::finish_log`]), [`PoolError::Io`] or [`PoolError::Poisoned`].
     pub fn write(&self, extent: Extent, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
@@ -294,8 +310,8 @@ impl Pool {
         &self.path
     }
 
-    /// The header of an extent, checked.
-    fn header(&self, extent: Extent) -> Result<ExtentHeader, PoolError> {
+    /// Where an extent's header lies, if its place can hold it.
+    fn check_bounds(&self, extent: Extent) -> Result<u64, PoolError> {
         let start = extent
             .offset
             .checked_sub(EXTENT_HEADER_BYTES)
@@ -305,6 +321,12 @@ impl Pool {
             .and_then(|span| start.checked_add(span))
             .filter(|end| *end <= self.len_bytes())
             .ok_or_else(|| self.bad(extent, "it reaches beyond the end of the pool"))?;
+        Ok(start)
+    }
+
+    /// The header of an extent, checked.
+    fn header(&self, extent: Extent) -> Result<ExtentHeader, PoolError> {
+        let start = self.check_bounds(extent)?;
         if let Some(recorder) = &self.recorder {
             recorder.read(start, EXTENT_HEADER_BYTES);
         }
@@ -327,9 +349,14 @@ impl Pool {
 
     /// Where a byte of the pool lies in memory.
     #[inline]
-    fn address(&self, offset: u64) -> *mut u8 {
+    pub(crate) fn address(&self, offset: u64) -> *mut u8 {
         debug_assert!(offset <= self.range.len_bytes() as u64);
         self.range.start().as_ptr().wrapping_add(offset as usize)
+    }
+
+    /// The file below, to be damaged.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
     }
 
     fn bad(&self, extent: Extent, what: &'static str) -> PoolError {
@@ -341,6 +368,9 @@ impl Pool {
     }
 
     fn io(&self, doing: &'static str, source: io::Error) -> PoolError {
+        if let Some(offset) = Pool::lost_page(&source) {
+            return self.lost_at(offset);
+        }
         PoolError::Io {
             path: self.path.clone(),
             doing,
@@ -351,7 +381,10 @@ impl Pool {
     /// After a failed write-back the kernel may call the lost pages clean, so trying again would
     /// succeed and lie.
     fn poison(&self, doing: &'static str, source: io::Error) -> PoolError {
-        self.poisoned.store(true, Ordering::Release);
+        // What a lost page holds is known: nothing.
+        if Pool::lost_page(&source).is_none() {
+            self.poisoned.store(true, Ordering::Release);
+        }
         self.io(doing, source)
     }
 

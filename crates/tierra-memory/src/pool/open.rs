@@ -23,6 +23,7 @@ use super::publication::Publication;
 use super::{Pool, PoolError, PoolOptions};
 use crate::address::AddressRange;
 use crate::emulation::FarRange;
+use crate::faults::Watched;
 use crate::topology::Speed;
 use crate::{LARGE_PAGE_BYTES, LINE_BYTES};
 
@@ -183,6 +184,8 @@ impl Pool {
             LARGE_PAGE_BYTES,
         )
         .map_err(|source| at.io("reserve addresses (is `ulimit -v` too low?)", source))?;
+        let watched = Watched::new(range.start().as_ptr().addr())
+            .map_err(|source| at.io("have memory errors reported", source))?;
         let far = FarRange::new(range.start().as_ptr().addr(), 0);
         let pool = Pool {
             path: path.to_owned(),
@@ -190,6 +193,7 @@ impl Pool {
             medium,
             far: (options.speed == Speed::Far).then(|| Mutex::new(far)),
             limit_bytes: limit_bytes.min(range.len_bytes() as u64),
+            watched,
             range,
             mapped_bytes: AtomicU64::new(0),
             id,
@@ -197,6 +201,9 @@ impl Pool {
             node: options.node,
             space: Mutex::new(space),
             publication: Mutex::new(publication),
+            staged: Mutex::default(),
+            lost: Mutex::default(),
+            has_lost: AtomicBool::new(false),
             recorder: options.recorder.clone(),
             poisoned: AtomicBool::new(false),
         };
@@ -277,11 +284,23 @@ impl Place<'_> {
         }
     }
 
+    /// A slot's line. One that the medium cannot read any more is as good as torn.
+    fn read_slot(&self, file: &File, offset: u64) -> Result<Line, PoolError> {
+        match self.read_line(file, offset) {
+            Err(PoolError::Io { source, .. })
+                if source.raw_os_error() == Some(Errno::IO.raw_os_error()) =>
+            {
+                Ok([0xFF; LINE_BYTES])
+            }
+            read => read,
+        }
+    }
+
     /// The current publication: the whole slot with the higher sequence.
     fn read_slots(&self, file: &File, id: u64, len_bytes: u64) -> Result<Publication, PoolError> {
         let lines = [
-            self.read_line(file, SLOT_OFFSETS[0])?,
-            self.read_line(file, SLOT_OFFSETS[1])?,
+            self.read_slot(file, SLOT_OFFSETS[0])?,
+            self.read_slot(file, SLOT_OFFSETS[1])?,
         ];
         let slots = [
             Slot::decode(&lines[0], 0, id),

@@ -9,9 +9,11 @@
 //! in any before everything is durable in all, so whichever of them survives names nothing that is not
 //! there.
 
+use std::collections::BTreeMap;
 use std::{io, iter};
 
 use super::layout::{COMMIT_AT, SLOT_OFFSETS, Slot};
+use super::lost::Staged;
 use super::stored::Persisted;
 use super::writer::Finished;
 use super::{Extent, Pool, PoolError, PublishError, lock};
@@ -50,6 +52,8 @@ struct Ready {
     root: Extent,
     /// Bytes of the pool when that was made so.
     pool_bytes: u64,
+    /// What was staged by then, none of it lost.
+    staged: BTreeMap<u64, Staged>,
     settled: Persisted,
 }
 
@@ -65,6 +69,8 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::BadExtent`] if it is another pool's, [`PoolError::Damaged`]: nothing is published.
+    /// [`PoolError::Lost`], [`PoolError::Truncated`]: nothing is published before what was finished and lost
+    /// is restored or freed, or the file has its end again, which [`Pool::restore`] gives it.
     /// [`PoolError::Io`]: whether the new root is
     /// durable is unknown, the old one's bytes must stay, and the pool publishes no more
     /// ([`PoolError::Poisoned`]) until it is opened again.
@@ -107,9 +113,11 @@ impl Pool {
         let settled = self
             .settle()
             .map_err(|source| self.poison("make its extents durable", source))?;
+        let staged = self.staged_and_whole()?;
         Ok(Ready {
             root,
             pool_bytes,
+            staged,
             settled,
         })
     }
@@ -118,6 +126,7 @@ impl Pool {
         let Ready {
             root,
             pool_bytes,
+            staged,
             settled,
         } = ready;
         let mut publication = lock(&self.publication);
@@ -135,9 +144,16 @@ impl Pool {
             pool_bytes,
             pool_id: self.id,
         };
-        self.store_slot(&slot, &settled)
-            .map_err(|source| self.poison("publish", source))?;
+        let mut stored = self.store_slot(&slot, &settled);
+        if stored.as_ref().is_err_and(|e| Pool::lost_page(e).is_some()) {
+            // The slot that is overwritten holds nothing that is needed.
+            let at = SLOT_OFFSETS[(sequence % 2) as usize];
+            self.heal(at..at + LINE_BYTES as u64)?;
+            stored = self.store_slot(&slot, &settled);
+        }
+        stored.map_err(|source| self.poison("publish", source))?;
         *publication = Publication::of(&slot);
+        lock(&self.staged).retain(|start, run| staged.get(start) != Some(run));
         Ok(())
     }
 

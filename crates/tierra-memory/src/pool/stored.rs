@@ -6,7 +6,8 @@
 //! ```
 //! Invariant: whoever must not go on before bytes are durable asks for a [`Persisted`], which only a
 //! fence makes. Every store to a pool that anybody may read after a power cut goes through here, so a
-//! recorder sees them all; without one it costs a branch per store.
+//! recorder sees them all; without one it costs a branch per store. What was stored to a page that is lost
+//! (`lost.rs`) is not flushed but refused.
 
 use std::io;
 use std::marker::PhantomData;
@@ -53,6 +54,7 @@ impl<'p> Unpersisted<'p> {
     pub(crate) fn flush(self) -> io::Result<Flushed<'p>> {
         // SAFETY: made by the functions below, from mapped bytes of this pool.
         unsafe { self.pool.medium.flush(self.start, self.len_bytes)? };
+        self.pool.refuse_if_lost(self.start, self.len_bytes)?;
         Ok(Flushed {
             pool: self.pool,
             start: self.start,
@@ -65,6 +67,7 @@ impl<'p> Unpersisted<'p> {
     pub(crate) fn persist(self) -> io::Result<Persisted> {
         // SAFETY: as for `flush`.
         unsafe { self.pool.medium.persist(self.start, self.len_bytes)? };
+        self.pool.refuse_if_lost(self.start, self.len_bytes)?;
         Ok(Persisted(()))
     }
 
@@ -73,7 +76,13 @@ impl<'p> Unpersisted<'p> {
         let Unpersisted { pool, start, .. } = self;
         let offset = (start.addr() - pool.address(0).addr()) as u64;
         // SAFETY: as for `flush`.
-        unsafe { pool.medium.stage(&pool.file, start, offset, self.len_bytes) }
+        unsafe {
+            pool.medium
+                .stage(&pool.file, start, offset, self.len_bytes)?
+        };
+        pool.refuse_if_lost(start, self.len_bytes)?;
+        pool.note_staged(offset, self.len_bytes);
+        Ok(())
     }
 }
 
@@ -172,6 +181,7 @@ impl Pool {
         emulation::flushed(to, words.len());
         // SAFETY: inside the caller's range, which is mapped and nobody else's; at a multiple of eight.
         unsafe { arch::stream_words(to, words) };
+        self.refuse_if_lost(to, words.len() as u64)?;
         let mut flushed = Flushed {
             pool: self,
             start: to,

@@ -59,7 +59,7 @@ impl ExtentWriter {
     /// the earliest moment at which anything durable can name it.
     ///
     /// # Errors
-    /// [`PoolError::Io`]; the space is given back.
+    /// [`PoolError::Io`], [`PoolError::Lost`]; the space is given back.
     pub fn finish(self) -> Result<Finished, PoolError> {
         self.seal(ExtentKind::Sealed)
     }
@@ -92,6 +92,12 @@ impl ExtentWriter {
     pub fn finish_log(mut self) -> Result<Finished, PoolError> {
         self.fill(0);
         self.seal(ExtentKind::Log)
+    }
+
+    /// Ends it without giving its space back.
+    pub(super) fn leave_out(mut self) {
+        self.hand_in();
+        self.finished = true;
     }
 
     /// Shows the recorder, if there is one, what was written through the slice.

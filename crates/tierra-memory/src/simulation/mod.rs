@@ -49,6 +49,7 @@ mod recorder;
 mod trace;
 
 pub use explore::{Image, Limits, Report, Violation};
+pub(crate) use random::Random;
 pub(crate) use recorder::Lent;
 pub use recorder::Recorder;
 pub(crate) use trace::Order;
