@@ -56,8 +56,8 @@ pub mod topology;
 
 pub use budget::{Budget, Reservation};
 pub use pool::{
-    Durability, Extent, ExtentLabel, ExtentWriter, Fault, Finished, MediumKind, Pool, PoolError,
-    PoolOptions, PublishError, Transaction, UndoLog,
+    Counters, Durability, Extent, ExtentLabel, ExtentWriter, Fault, Finished, MediumKind, Pool,
+    PoolError, PoolOptions, PublishError, Transaction, UndoLog, Written,
 };
 pub use region::{COLLAPSED_BYTES_LEAST, Region, RegionError, collapse};
 pub use size::{Size, SizeError};

@@ -257,7 +257,7 @@ impl Pool {
                 tracing::error!(%pool, pages, first, "pages were lost");
             }
             for page in pages {
-                lost.pages.insert(page);
+                self.counts.lost(lost.pages.insert(page).into());
                 lost.untold.push(page..page + page_bytes());
             }
             if let Err(error) = self.find_cut(&mut lost) {

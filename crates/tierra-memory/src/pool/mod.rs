@@ -16,6 +16,7 @@
 
 mod allocation;
 mod backing;
+mod counters;
 mod error;
 mod layout;
 mod lost;
@@ -39,6 +40,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use counters::{Counters, Written};
 pub use error::{PoolError, PublishError};
 pub use lost::Fault;
 pub use medium::MediumKind;
@@ -56,6 +58,7 @@ use crate::simulation::Recorder;
 use crate::smaps;
 use crate::topology::{NodeId, Speed};
 use allocation::Space;
+use counters::Counts;
 use layout::{EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind, FIRST_EXTENT, GRAIN_BYTES};
 use lost::{Lost, Staged};
 use medium::Medium;
@@ -145,6 +148,7 @@ pub struct Pool {
     /// Runs that were staged since the last publication, by offset. Locked behind `lost`.
     staged: Mutex<BTreeMap<u64, Staged>>,
     lost: Mutex<Lost>,
+    counts: Counts,
     /// Whether pages are lost, or about to be known as such.
     has_lost: AtomicBool,
     /// Looks on, if the pool is simulated.
@@ -201,15 +205,20 @@ impl Pool {
     pub fn verify_extent(&self, extent: Extent) -> Result<u64, PoolError> {
         let header = self.header(extent)?;
         let _reading = emulation::begin_read(self.bytes(extent));
-        if header.kind == ExtentKind::Sealed
-            && crc32c::crc32c(self.bytes(extent)) != header.payload_crc
-        {
-            return Err(self.bad(
-                extent,
-                "its payload fails its checksum; restore it from a copy",
-            ));
+        if header.kind == ExtentKind::Sealed {
+            let is_whole = crc32c::crc32c(self.bytes(extent)) == header.payload_crc;
+            self.count_check(extent.len_bytes, is_whole);
+            if !is_whole {
+                return Err(self.fails_checksum(extent));
+            }
         }
         Ok(header.owner)
+    }
+
+    /// The payload of a sealed extent is not what its header says.
+    pub(crate) fn fails_checksum(&self, extent: Extent) -> PoolError {
+        let what = "its payload fails its checksum; restore it from a copy";
+        self.bad(extent, what)
     }
 
     /// Overwrites a part of a log, durably on return. One writer at a time per log.

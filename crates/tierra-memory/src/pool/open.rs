@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::allocation::Space;
 use super::backing;
+use super::counters::Counts;
 use super::layout::{
     FIRST_EXTENT, GRAIN_BYTES, HeaderFault, Line, PoolHeader, SLOT_OFFSETS, Slot, VERSION,
 };
@@ -202,6 +203,7 @@ impl Pool {
             space: Mutex::new(space),
             publication: Mutex::new(publication),
             staged: Mutex::default(),
+            counts: Counts::default(),
             lost: Mutex::default(),
             has_lost: AtomicBool::new(false),
             recorder: options.recorder.clone(),

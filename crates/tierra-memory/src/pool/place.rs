@@ -78,7 +78,7 @@ impl Place {
         places.iter().map(move |place| {
             let offset = place.offset(at, len_bytes);
             // SAFETY: mapped, and stored just before.
-            unsafe { place.pool.stored_before(offset, len_bytes) }
+            unsafe { place.pool.scattered(offset, len_bytes) }
         })
     }
 

@@ -104,7 +104,7 @@ impl Pool {
         // SAFETY: the range lies in a live extent, hence it is mapped and writable. By the contract of
         // `restore` nobody else writes it, and who reads it believes nothing of it.
         let stored = unsafe { self.copy(offset, good) };
-        let persisted = stored.persist();
+        let persisted = stored.for_repair().persist();
         persisted
             .map(drop)
             .map_err(|source| self.poison("restore a damaged range", source))

@@ -14,6 +14,9 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Pool;
+use super::counters::Cause;
+use super::layout::FIRST_EXTENT;
+use crate::persist::Lines;
 use crate::simulation::Order;
 use crate::{LINE_BYTES, arch, emulation};
 
@@ -24,6 +27,9 @@ pub(crate) struct Unpersisted<'p> {
     pool: &'p Pool,
     start: *const u8,
     len_bytes: u64,
+    /// Those of them that were stored.
+    stored_bytes: u64,
+    cause: Cause,
 }
 
 /// Bytes on their way to the medium. A fence waits for the flushes of its own thread only, so this
@@ -46,12 +52,29 @@ impl<'p> Unpersisted<'p> {
     pub(super) fn and_behind(self, len_bytes: u64) -> Unpersisted<'p> {
         Unpersisted {
             len_bytes: self.len_bytes + len_bytes,
+            stored_bytes: self.stored_bytes + len_bytes,
             ..self
         }
     }
 
+    /// These bytes, counted as what mends damage.
+    pub(super) fn for_repair(self) -> Unpersisted<'p> {
+        Unpersisted {
+            cause: Cause::Repair,
+            ..self
+        }
+    }
+
+    #[inline]
+    fn count(&self, cause: Cause) {
+        let lines = Lines::of(self.start, self.len_bytes as usize).count;
+        let counts = &self.pool.counts;
+        counts.written(cause, self.stored_bytes, lines as u64);
+    }
+
     /// Sends the bytes on their way.
     pub(crate) fn flush(self) -> io::Result<Flushed<'p>> {
+        self.count(self.cause);
         // SAFETY: made by the functions below, from mapped bytes of this pool.
         unsafe { self.pool.medium.flush(self.start, self.len_bytes)? };
         self.pool.refuse_if_lost(self.start, self.len_bytes)?;
@@ -65,6 +88,7 @@ impl<'p> Unpersisted<'p> {
 
     /// Flush and fence.
     pub(crate) fn persist(self) -> io::Result<Persisted> {
+        self.count(self.cause);
         // SAFETY: as for `flush`.
         unsafe { self.pool.medium.persist(self.start, self.len_bytes)? };
         self.pool.refuse_if_lost(self.start, self.len_bytes)?;
@@ -73,6 +97,7 @@ impl<'p> Unpersisted<'p> {
 
     /// For bytes that nothing durable names yet: they are durable once [`Pool::settle`] returns.
     pub(super) fn stage(self) -> io::Result<()> {
+        self.count(Cause::Extent);
         let Unpersisted { pool, start, .. } = self;
         let offset = (start.addr() - pool.address(0).addr()) as u64;
         // SAFETY: as for `flush`.
@@ -130,7 +155,9 @@ impl Pool {
         words: impl IntoIterator<Item = (usize, u64)>,
     ) -> Unpersisted<'_> {
         let start = self.address(offset);
+        let mut stored_bytes = 0;
         for (at, word) in words {
+            stored_bytes += 8;
             assert!(at % 8 == 0 && at < LINE_BYTES, "a word of the line");
             let to = start.wrapping_add(at);
             if let Some(recorder) = &self.recorder {
@@ -143,6 +170,11 @@ impl Pool {
             pool: self,
             start,
             len_bytes: LINE_BYTES as u64,
+            stored_bytes,
+            cause: match offset < FIRST_EXTENT {
+                true => Cause::Superblock,
+                false => Cause::Log,
+            },
         }
     }
 
@@ -161,6 +193,8 @@ impl Pool {
             pool: self,
             start: to,
             len_bytes: bytes.len() as u64,
+            stored_bytes: bytes.len() as u64,
+            cause: Cause::Log,
         }
     }
 
@@ -182,6 +216,8 @@ impl Pool {
         // SAFETY: inside the caller's range, which is mapped and nobody else's; at a multiple of eight.
         unsafe { arch::stream_words(to, words) };
         self.refuse_if_lost(to, words.len() as u64)?;
+        let lines = Lines::of(to, words.len()).count as u64;
+        self.counts.written(Cause::Log, words.len() as u64, lines);
         let mut flushed = Flushed {
             pool: self,
             start: to,
@@ -191,8 +227,11 @@ impl Pool {
         // Either end is shorter than a word, hence in one line; often both are in the same.
         let line = |at: u64| at / LINE_BYTES as u64;
         // SAFETY: inside the caller's range.
-        let (head, tail) = unsafe { (self.copy(offset, head), self.copy(behind, tail)) };
+        let (head, mut tail) = unsafe { (self.copy(offset, head), self.copy(behind, tail)) };
         let both = line(offset) == line(behind) && head.len_bytes > 0 && tail.len_bytes > 0;
+        if both {
+            tail.stored_bytes += head.stored_bytes;
+        }
         for end in [head, tail].into_iter().skip(usize::from(both)) {
             if end.len_bytes > 0 {
                 flushed = flushed.and(end.flush()?);
@@ -235,8 +274,7 @@ impl Pool {
         arch::prefetch(self.address(offset));
     }
 
-    /// Bytes that were stored before: by the caller, or by an earlier process, which a kill may have left
-    /// in a cache.
+    /// Bytes that were stored before, by an earlier process, which a kill may have left in a cache.
     ///
     /// # Safety
     /// `[offset, offset + len_bytes)` must be mapped.
@@ -245,6 +283,21 @@ impl Pool {
             pool: self,
             start: self.address(offset),
             len_bytes,
+            stored_bytes: 0,
+            cause: Cause::Belief,
+        }
+    }
+
+    /// Bytes of a log that the caller stored by [`Pool::scatter`].
+    ///
+    /// # Safety
+    /// As for [`Pool::stored_before`].
+    pub(super) unsafe fn scattered(&self, offset: u64, len_bytes: u64) -> Unpersisted<'_> {
+        Unpersisted {
+            stored_bytes: len_bytes,
+            cause: Cause::Log,
+            // SAFETY: the caller's promise is passed on.
+            ..unsafe { self.stored_before(offset, len_bytes) }
         }
     }
 
