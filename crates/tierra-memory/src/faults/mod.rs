@@ -1,11 +1,13 @@
 //! Memory that fails: caught, so that a page is lost and not the process ([`Pool::take_faults`] says which),
-//! and made to fail, to see what comes of it ([`Injector`]).
+//! made to fail, to see what comes of it ([`Injector`]), and walked over to find out in time ([`Walk`]).
 //!
 //! [`Pool::take_faults`]: crate::Pool::take_faults
 
 mod inject;
 mod signal;
+mod walk;
 
 pub use inject::{Damage, Injector};
+pub use walk::{Ended, PIECE_BYTES, Piece, Position, Stop, Walk};
 
 pub(crate) use signal::{Watched, page_bytes};
