@@ -20,6 +20,7 @@ use crate::error::{OpenError, TableError, TierError};
 use crate::lock::DirectoryLock;
 use crate::manifest::Manifest;
 use crate::open::{self, FoundPool};
+use crate::scrub::{self, ScrubOptions, ScrubReport};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
@@ -326,6 +327,43 @@ impl Database {
             page_size_bytes: Some(pool.page_size_bytes()),
         });
         std::iter::once(near).chain(pools).collect()
+    }
+
+    /// Reads every copy of everything and compares it with its checksum; what is damaged is put right from another copy, unless
+    /// the options say otherwise. `progress` is told the bytes read so far, of [`Database::scrub_bytes`]. Queries and appends
+    /// go on meanwhile. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`], if the database is closed.
+    pub fn scrub(
+        &self,
+        options: &ScrubOptions,
+        progress: impl FnMut(u64),
+    ) -> Result<ScrubReport, TableError> {
+        scrub::scrub(&self.storage, &self.catalog, options, progress)
+    }
+
+    /// Bytes that [`Database::scrub`] is going to read.
+    ///
+    /// # Errors
+    /// As [`Database::scrub`].
+    pub fn scrub_bytes(&self) -> Result<u64, TableError> {
+        scrub::total_bytes(&self.storage)
+    }
+
+    /// Makes all copies that tables should have and lack, as far as tiers are there, as happens in the background
+    /// after an open. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`]: the copies made so far are there.
+    pub fn make_copies(&self) -> Result<(), TableError> {
+        for name in self.tables() {
+            if let Some(table) = self.table(&name) {
+                self.storage
+                    .ask(|reply| Request::Repair { table, reply })??;
+            }
+        }
+        Ok(())
     }
 
     /// Tiers that are known and not there, each with what was found instead.

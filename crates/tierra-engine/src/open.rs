@@ -23,6 +23,7 @@ use crate::manifest::{
     CopyEntry, DictionaryEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, Place,
     TableEntry, TierEntry, lineage_mark,
 };
+use crate::mend;
 use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::spec::TableSpec;
@@ -433,28 +434,66 @@ fn extent(published: &Published, id: ExtentId) -> &Arc<OwnedExtent> {
     held.expect("a table without one of its extents was refused")
 }
 
+/// The dictionaries, each from the first copies that are right; others are put right from them.
 fn read_dictionaries(
     published: &Published,
     entry: &TableEntry,
 ) -> Result<Vec<Option<Arc<Dictionary>>>, DamageError> {
-    let image = |place: &Place| {
-        let bytes = extent(published, place.extent).first();
-        &bytes[place.offset as usize..(place.offset + place.len_bytes) as usize]
-    };
     let read = |(column, dictionary): (usize, &Option<DictionaryEntry>)| {
         let Some(dictionary) = dictionary else {
             return Ok(None);
         };
-        let ty = entry.spec.columns[column].ty;
-        let deltas: Vec<&[u8]> = dictionary.deltas.iter().map(image).collect();
-        let opened = Dictionary::open(ty, dictionary.generation, image(&dictionary.main), &deltas);
-        let opened = opened.map_err(|source| DamageError::Dictionary {
-            column: entry.spec.columns[column].name.clone(),
-            source,
-        })?;
-        Ok(Some(Arc::new(opened)))
+        let places = || std::iter::once(&dictionary.main).chain(&dictionary.deltas);
+        let copies = places().map(|place| extent(published, place.extent).copies().len());
+        let copies = copies.max().unwrap_or(1);
+        let mut opened = open_dictionary(published, entry, column, dictionary, 0);
+        for copy in 1..copies {
+            if opened.is_ok() {
+                break;
+            }
+            let other = open_dictionary(published, entry, column, dictionary, copy);
+            if other.is_ok() {
+                for place in places() {
+                    let extent = extent(published, place.extent);
+                    mend::range(extent, copy_of(extent, copy), range(place));
+                }
+                opened = other;
+            }
+        }
+        opened.map(Some)
     };
     entry.dictionaries.iter().enumerate().map(read).collect()
+}
+
+fn range(place: &Place) -> std::ops::Range<usize> {
+    place.offset as usize..(place.offset + place.len_bytes) as usize
+}
+
+/// A copy by its place among the copies; the last where there are fewer.
+fn copy_of(extent: &OwnedExtent, copy: usize) -> &Arc<ExtentCopy> {
+    let copies = extent.copies();
+    &copies[copy.min(copies.len() - 1)]
+}
+
+fn open_dictionary(
+    published: &Published,
+    entry: &TableEntry,
+    column: usize,
+    dictionary: &DictionaryEntry,
+    copy: usize,
+) -> Result<Arc<Dictionary>, DamageError> {
+    let image = |place: &Place| {
+        let bytes = copy_of(extent(published, place.extent), copy);
+        &bytes[range(place)]
+    };
+    let ty = entry.spec.columns[column].ty;
+    let deltas: Vec<&[u8]> = dictionary.deltas.iter().map(image).collect();
+    let opened = Dictionary::open(ty, dictionary.generation, image(&dictionary.main), &deltas);
+    let opened = opened.map_err(|source| DamageError::Dictionary {
+        column: entry.spec.columns[column].name.clone(),
+        source,
+    })?;
+    Ok(Arc::new(opened))
 }
 
 fn read_tail(published: &Published, entry: &TableEntry) -> Result<(Tail, TailLog), DamageError> {

@@ -12,8 +12,9 @@ use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, Encoding, FormatError};
 use tierra_memory::{Budget, Speed};
 
-use crate::error::{DamageError, ScanError};
+use crate::error::{DamageError, ScanError, StorageError};
 use crate::manifest::SegmentEntry;
+use crate::mend;
 use crate::near::{self, CopyAt, NearCopy};
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
@@ -71,17 +72,27 @@ impl Segment {
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
-        let verified = VerifiedBlocks::new(&entry, false);
-        Self::with_verified(entry, extents, spec, &Budget::new(0), verified)
+        let open = || {
+            let verified = VerifiedBlocks::new(&entry, false);
+            let (entry, extents) = (entry.clone(), extents.clone());
+            Self::with_verified(entry, extents, spec, &Budget::new(0), verified)
+        };
+        open().or_else(|error| match mend_heads(&entry, &extents, spec) {
+            true => open(),
+            false => Err(error),
+        })
     }
 
-    /// The same segment with near copies, as far as the budget allows.
+    /// The same segment with near copies, as far as the budget allows, of bytes that are known to be right.
     pub(crate) fn with_near_copies(
         &self,
         spec: &TableSpec,
         budget: &Budget,
-    ) -> Result<Arc<Self>, DamageError> {
-        self.rewritten(self.entry.clone(), self.extents.clone(), spec, budget, &[])
+    ) -> Result<Arc<Self>, StorageError> {
+        self.verify_all(spec)?;
+        let (entry, extents) = (self.entry.clone(), self.extents.clone());
+        let verified = self.verified.clone();
+        Ok(Self::with_verified(entry, extents, spec, budget, verified)?)
     }
 
     /// The same for chunks written a moment ago, which need no checksum.
@@ -94,20 +105,19 @@ impl Segment {
         Self::with_verified(entry, extents, spec, &Budget::new(0), verified)
     }
 
-    /// The same rows with the chunks of `columns` written anew.
+    /// The same rows with the chunks of `columns` written anew, none of them near yet.
     pub(crate) fn rewritten(
         &self,
         entry: Arc<SegmentEntry>,
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
-        budget: &Budget,
         columns: &[usize],
     ) -> Result<Arc<Self>, DamageError> {
         let verified = self.verified.clone();
         for column in columns {
             (0..self.blocks()).for_each(|block| verified.insert(block, *column));
         }
-        Self::with_verified(entry, extents, spec, budget, verified)
+        Self::with_verified(entry, extents, spec, &Budget::new(0), verified)
     }
 
     /// The same rows from other copies of the extents; near copies stay.
@@ -268,9 +278,67 @@ impl Segment {
 
     #[cold]
     fn verify_slow(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        let verified = self.chunk(column).verify_block(block);
-        verified.map_err(|source| self.damaged(spec, column, block * BLOCK_LEN, source))?;
+        self.verify_again(spec, column, block)?;
         self.verified.insert(block, column);
+        Ok(())
+    }
+
+    /// Checks a block's checksum whether that was done before or not. A damaged one is put right from
+    /// another copy, if there is one.
+    pub(crate) fn verify_again(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+    ) -> Result<(), ScanError> {
+        let chunk = self.chunk(column);
+        let Err(source) = chunk.verify_block(block) else {
+            return Ok(());
+        };
+        // What was copied near was right, and nobody writes there.
+        if let ChunkBytes::Far(read, range) = &self.chunks.borrow_owner()[column] {
+            let extent = &self.extents[self.entry.chunks[column].extent as usize];
+            if mend::block(extent, read, range.start, chunk, block) {
+                return Ok(());
+            }
+        }
+        Err(self.damaged(spec, column, block * BLOCK_LEN, source))
+    }
+
+    /// Whether any copy of the chunk's extent has the block.
+    pub(crate) fn is_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
+        let range = self.stored_range(column, block);
+        let mut copies = extent.copies().iter();
+        copies.any(|copy| self.chunk(column).is_block(block, &copy[range.clone()]))
+    }
+
+    /// Puts the block right in the extent's first copy, from whichever copy has it. Whether it is right then.
+    pub(crate) fn mend_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
+        let range = self.stored_range(column, block);
+        mend::stored(extent, range, |bytes| {
+            self.chunk(column).is_block(block, bytes)
+        })
+    }
+
+    /// Puts the head of a chunk right in the extent's first copy, from whichever copy has it.
+    pub(crate) fn mend_head(&self, spec: &TableSpec, column: usize, extent: &OwnedExtent) {
+        mend_head(&self.entry, column, extent, spec);
+    }
+
+    /// Where the block lies in the extent of its chunk.
+    fn stored_range(&self, column: usize, block: usize) -> Range<usize> {
+        let start = self.entry.chunks[column].offset as usize;
+        let range = self.chunk(column).block_range(block);
+        start + range.start..start + range.end
+    }
+
+    /// Checks all blocks that were not checked before.
+    fn verify_all(&self, spec: &TableSpec) -> Result<(), ScanError> {
+        for block in 0..self.blocks() {
+            for column in 0..spec.columns.len() {
+                self.verify(spec, column, block)?;
+            }
+        }
         Ok(())
     }
 
@@ -299,8 +367,36 @@ impl std::fmt::Debug for Segment {
     }
 }
 
+/// Puts the heads of chunks right that cannot be opened, from other copies. Whether there was one.
+fn mend_heads(entry: &SegmentEntry, extents: &[Arc<OwnedExtent>], spec: &TableSpec) -> bool {
+    let mut mended = false;
+    for (column, place) in entry.chunks.iter().enumerate() {
+        mended |= mend_head(entry, column, &extents[place.extent as usize], spec);
+    }
+    mended
+}
+
+fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) -> bool {
+    let (place, first) = (&entry.chunks[column], extent.first());
+    let range = place.offset as usize..(place.offset + place.len_bytes) as usize;
+    let is_whole = open_bytes(&first[range.clone()], spec, column, entry).is_ok();
+    !is_whole
+        && mend::head(extent, first, range, |bytes| {
+            open_bytes(bytes, spec, column, entry)
+        })
+}
+
 fn open_chunk<'a>(
     bytes: &'a ChunkBytes,
+    spec: &TableSpec,
+    column: usize,
+    entry: &SegmentEntry,
+) -> Result<Chunk<'a>, DamageError> {
+    open_bytes(bytes.bytes(), spec, column, entry)
+}
+
+fn open_bytes<'a>(
+    bytes: &'a [u8],
     spec: &TableSpec,
     column: usize,
     entry: &SegmentEntry,
@@ -310,7 +406,7 @@ fn open_chunk<'a>(
         segment: entry.id,
         source,
     };
-    let chunk = Chunk::open(bytes.bytes(), spec.columns[column].ty).map_err(damaged)?;
+    let chunk = Chunk::open(bytes, spec.columns[column].ty).map_err(damaged)?;
     if chunk.rows() != entry.rows as usize {
         return Err(damaged(FormatError::Corrupt {
             what: "the chunk",

@@ -23,6 +23,8 @@ pub use lookup::CellWalk;
 pub use plan::ChunkPlan;
 pub use select::{Scratch, Touched};
 
+use std::ops::Range;
+
 use crate::encoding::Encoding;
 use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
@@ -167,6 +169,29 @@ impl<'a> Chunk<'a> {
     pub fn stored_block(&self, block: usize) -> &'a [u8] {
         let entry = self.entry(block);
         &self.block_and_beyond(&entry)[..entry.len_bytes as usize]
+    }
+
+    /// Where [`Chunk::stored_block`] lies in the chunk: in every copy of it the same.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn block_range(&self, block: usize) -> Range<usize> {
+        let stored = self.stored_block(block);
+        let start = stored.as_ptr().addr() - self.bytes.as_ptr().addr();
+        start..start + stored.len()
+    }
+
+    /// Whether these are the bytes of the block, by its checksum: those of another copy may be.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn is_block(&self, block: usize, bytes: &[u8]) -> bool {
+        crc32c::crc32c(bytes) == self.entry(block).crc
+    }
+
+    /// Bytes of descriptor and directory, before the first block.
+    pub fn head_bytes(&self) -> usize {
+        self.descriptor.data_offset as usize
     }
 
     /// Least and greatest code of block `block`, as the chunk's directory tells: nothing of the block is

@@ -116,7 +116,13 @@ impl Writer {
             keys: current.keys.next(None),
         };
         table.dictionaries().reset(&version.dictionaries);
+        let ids: Vec<u32> = version
+            .segments
+            .iter()
+            .map(|segment| segment.id())
+            .collect();
         table.publish(version);
+        table.ask_for_near_copies(ids);
         Ok(())
     }
 
@@ -157,13 +163,7 @@ impl Writer {
         }
         let extents = drop_unused(&mut entry, extents);
         let columns: Vec<usize> = plans.iter().map(|(column, ..)| *column).collect();
-        let rewritten = segment.rewritten(
-            Arc::new(entry),
-            extents,
-            spec,
-            &self.storage.budget,
-            &columns,
-        );
+        let rewritten = segment.rewritten(Arc::new(entry), extents, spec, &columns);
         Ok(rewritten?)
     }
 

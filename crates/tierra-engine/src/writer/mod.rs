@@ -28,8 +28,8 @@ pub(crate) use publish::Published;
 use crate::catalog::Catalog;
 use crate::error::{AppendError, LoadError, StorageError, TableError, TierError};
 use crate::gate::MergePass;
-use crate::manifest::Manifest;
 use crate::manifest::lineage_mark;
+use crate::manifest::{Manifest, TableEntry};
 use crate::space::OwnedExtent;
 use crate::spec::TableSpec;
 use crate::storage::Storage;
@@ -47,6 +47,12 @@ pub(crate) struct Append {
     /// Images of the rows' keys, where the table has one.
     pub(crate) keys: Option<Vec<u64>>,
     pub(crate) reply: SyncSender<Result<(), AppendError>>,
+}
+
+/// A table as the newest manifest has it, and its extents.
+pub(crate) struct TableExtents {
+    pub(crate) entry: Arc<TableEntry>,
+    pub(crate) extents: Vec<Arc<OwnedExtent>>,
 }
 
 /// What the writer can be asked for. Each is answered once, unless the database closes first.
@@ -94,6 +100,15 @@ pub(crate) enum Request {
         table: Arc<Table>,
         replicas: Replicas,
         reply: SyncSender<Result<(), TableError>>,
+    },
+    /// Answered with all extents that the newest manifest names, and the tables they belong to.
+    Extents {
+        reply: SyncSender<Vec<TableExtents>>,
+    },
+    /// Answered when a table has the copies that it should have.
+    Repair {
+        table: Arc<Table>,
+        reply: SyncSender<Result<(), StorageError>>,
     },
     /// Not answered: makes copies that are missing, in the background.
     Heal {
@@ -226,6 +241,12 @@ impl Writer {
                     reply,
                 } => {
                     let _ = reply.send(self.place(&table, &replicas));
+                }
+                Request::Extents { reply } => {
+                    let _ = reply.send(self.extents());
+                }
+                Request::Repair { table, reply } => {
+                    let _ = reply.send(self.heal(&table));
                 }
                 Request::Heal { table } => self.heal_in_background(&table),
                 Request::Index { table } => self.build_indexes(&table),

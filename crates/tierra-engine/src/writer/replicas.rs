@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tierra_memory::emulation::begin_read;
 use tierra_memory::{ExtentWriter, PoolError};
 
-use super::Writer;
+use super::{TableExtents, Writer};
 use crate::error::{StorageError, TableError};
 use crate::inverted::InvertedPart;
 use crate::manifest::{ExtentId, TableEntry};
@@ -89,6 +89,20 @@ impl Writer {
             true => Ok(()),
             false => self.publish_copies(table, changed),
         }
+    }
+
+    /// All extents that tables have, by table.
+    pub(super) fn extents(&self) -> Vec<TableExtents> {
+        let of_table = |entry: &Arc<TableEntry>| {
+            let ids: BTreeSet<_> = entry.extents().collect();
+            let held = ids.into_iter().filter_map(|id| self.published.extent(id));
+            TableExtents {
+                entry: entry.clone(),
+                extents: held.cloned().collect(),
+            }
+        };
+        let tables = self.published.manifest().tables.iter();
+        tables.map(of_table).collect()
     }
 
     /// Has nothing read or write copies in tiers that are not there any more, as long as there are others.

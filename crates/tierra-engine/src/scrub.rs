@@ -1,0 +1,231 @@
+//! Every copy of everything, read and compared with its checksum: damage is found before it is needed,
+//! and put right while another copy has what was there.
+//!
+//! Records of logs are not walked over: they are compared, copy by copy, whenever a database is opened.
+//!
+//! Invariant: a walk changes nothing but bytes that are wrong, and queries go on meanwhile.
+
+use std::sync::Arc;
+
+use tierra_column::bits::BLOCK_LEN;
+use tierra_memory::PoolError;
+use tierra_memory::faults::{Stop, Walk};
+
+use crate::catalog::Catalog;
+use crate::error::TableError;
+use crate::manifest::TableEntry;
+use crate::mend;
+use crate::segment::Segment;
+use crate::space::{ExtentCopy, OwnedExtent};
+use crate::storage::Storage;
+use crate::writer::{Request, TableExtents};
+
+/// How to walk over a database.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubOptions {
+    /// Reads no more bytes a second than these; `None`: as fast as memory goes.
+    pub bytes_per_s: Option<u64>,
+    /// Says what is damaged, and leaves it.
+    pub only_verify: bool,
+    /// Ends the walk early.
+    pub stop: Stop,
+}
+
+/// What a walk found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReport {
+    /// Extents whose copies were read.
+    pub extents: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Copies of extents that did not pass their checksums.
+    pub damaged_copies: u64,
+    /// Those of them that were put right.
+    pub repaired_copies: u64,
+    /// What no copy has any more.
+    pub lost: Vec<Lost>,
+    /// Whether it was stopped before its end.
+    pub stopped: bool,
+}
+
+/// Rows that no copy has any more; everything else of the table can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The table.
+    pub table: String,
+    /// The column; `None` where it is no rows that are lost but a part of an index, which is built again,
+    /// or a dictionary's image, which is there in near memory until the database is closed.
+    pub column: Option<String>,
+    /// The segment, and the first row there and behind the last.
+    pub segment: u32,
+    /// Rows of the segment.
+    pub rows: std::ops::Range<usize>,
+}
+
+/// Bytes of all copies that a walk over the database reads.
+pub(crate) fn total_bytes(storage: &Storage) -> Result<u64, TableError> {
+    let tables = storage.ask(|reply| Request::Extents { reply })?;
+    let extents = tables.iter().flat_map(|table| &table.extents);
+    let bytes = extents.map(|extent| extent.len_bytes() * extent.copies().len() as u64);
+    Ok(bytes.sum())
+}
+
+/// Walks over everything. `progress` is told the bytes read so far.
+pub(crate) fn scrub(
+    storage: &Storage,
+    catalog: &Catalog,
+    options: &ScrubOptions,
+    mut progress: impl FnMut(u64),
+) -> Result<ScrubReport, TableError> {
+    let tables = storage.ask(|reply| Request::Extents { reply })?;
+    let mut report = ScrubReport::default();
+    for TableExtents { entry, extents } in &tables {
+        for extent in extents {
+            let copies = extent.copies().iter();
+            let checked: Vec<_> = copies.map(|copy| (copy, check(copy, options))).collect();
+            if options.stop.is_stopped() {
+                report.stopped = true;
+                return Ok(report);
+            }
+            let (right, wrong): (Vec<_>, Vec<_>) = checked
+                .into_iter()
+                .partition(|(_, checked)| checked.is_ok());
+            report.extents += 1;
+            report.bytes += extent.len_bytes() * extent.copies().len() as u64;
+            progress(report.bytes);
+            if wrong.is_empty() {
+                continue;
+            }
+            for (copy, error) in &wrong {
+                let (table, tier) = (&entry.spec.name, storage.tiers());
+                if let Err(error) = error {
+                    tracing::warn!(table, tier = tier.name(copy.tier()), %error, "a copy is damaged");
+                }
+            }
+            report.damaged_copies += wrong.len() as u64;
+            let segment = segment_of(catalog, entry, extent);
+            let right = right.first().map(|(copy, _)| (*copy).clone());
+            let right = match (right, &segment) {
+                (None, Some((segment, columns))) if !options.only_verify => {
+                    put_together(entry, extent, segment, columns, &mut report)
+                }
+                (None, Some((segment, columns))) => {
+                    let lost = lost_blocks(entry, segment, columns, extent);
+                    report.lost.extend(lost);
+                    None
+                }
+                (None, None) => {
+                    report.lost.push(Lost {
+                        table: entry.spec.name.clone(),
+                        column: None,
+                        segment: 0,
+                        rows: 0..0,
+                    });
+                    None
+                }
+                (right, _) => right,
+            };
+            let Some(right) = right.filter(|_| !options.only_verify) else {
+                continue;
+            };
+            for copy in extent
+                .copies()
+                .iter()
+                .filter(|copy| !Arc::ptr_eq(copy, &right))
+            {
+                match mend::copy(copy, &right) {
+                    Ok(0) => {}
+                    Ok(_) => report.repaired_copies += 1,
+                    Err(error) => tracing::error!(%error, "a damaged copy could not be restored"),
+                }
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// A copy against its header and checksum.
+fn check(copy: &ExtentCopy, options: &ScrubOptions) -> Result<(), PoolError> {
+    let mut walk = Walk::new(vec![copy.extent()]);
+    if let Some(pace) = options.bytes_per_s {
+        walk = walk.paced(pace);
+    }
+    let mut found = Ok(());
+    walk.verify(copy.pool(), &options.stop, |_, error| found = Err(error));
+    found
+}
+
+/// The segment whose chunks lie in an extent, as it is read now, and their columns.
+fn segment_of(
+    catalog: &Catalog,
+    entry: &TableEntry,
+    extent: &OwnedExtent,
+) -> Option<(Arc<Segment>, Vec<usize>)> {
+    let named =
+        |segment: &&Arc<crate::manifest::SegmentEntry>| segment.extents.contains(&extent.id());
+    let named = entry.segments.iter().find(named)?;
+    let table = catalog.table(&entry.spec.name)?;
+    let current = table.current();
+    let at = current
+        .segments
+        .binary_search_by_key(&named.id, |segment| segment.id())
+        .ok()?;
+    let number = named.extents.iter().position(|id| *id == extent.id())?;
+    let chunks = named.chunks.iter().enumerate();
+    let columns = chunks.filter(|(_, chunk)| chunk.extent as usize == number);
+    let columns = columns.map(|(column, _)| column).collect();
+    Some((current.segments[at].clone(), columns))
+}
+
+/// No copy is whole: puts the one that is read right block by block, each from whichever copy has it.
+/// The copy, if it is whole then.
+fn put_together(
+    entry: &TableEntry,
+    extent: &OwnedExtent,
+    segment: &Segment,
+    columns: &[usize],
+    report: &mut ScrubReport,
+) -> Option<Arc<ExtentCopy>> {
+    let read = extent.first();
+    for column in columns {
+        segment.mend_head(&entry.spec, *column, extent);
+        for block in 0..segment.blocks() {
+            if !segment.mend_stored(*column, block, extent) {
+                report.lost.push(lost(entry, segment, *column, block));
+            }
+        }
+    }
+    let verified = read.pool().verify_extent(read.extent());
+    if verified.is_ok() {
+        report.repaired_copies += 1;
+    }
+    verified.is_ok().then(|| read.clone())
+}
+
+/// The blocks that no copy has.
+fn lost_blocks(
+    entry: &TableEntry,
+    segment: &Segment,
+    columns: &[usize],
+    extent: &OwnedExtent,
+) -> Vec<Lost> {
+    let mut all = Vec::new();
+    for column in columns {
+        for block in 0..segment.blocks() {
+            if !segment.is_stored(*column, block, extent) {
+                all.push(lost(entry, segment, *column, block));
+            }
+        }
+    }
+    all
+}
+
+fn lost(entry: &TableEntry, segment: &Segment, column: usize, block: usize) -> Lost {
+    let start = block * BLOCK_LEN;
+    Lost {
+        table: entry.spec.name.clone(),
+        column: Some(entry.spec.columns[column].name.clone()),
+        segment: segment.id(),
+        rows: start..start + segment.block_rows(block),
+    }
+}

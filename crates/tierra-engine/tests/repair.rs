@@ -1,0 +1,271 @@
+//! Damage of one copy is not noticed by who reads: the bytes come from another copy, and the damaged ones are put right.
+//! What no copy has any more is named, and everything else stays readable.
+
+mod support;
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use support::{all_rows, options, rows, spec};
+use tempfile::TempDir;
+use tierra_column::Encoding;
+use tierra_engine::{
+    Database, DatabaseOptions, IndexKind, Lost, Replicas, ScanError, ScanSpec, ScrubOptions,
+};
+
+const ROWS: i64 = 67_000;
+/// Behind the header and the superblock, which have a test of their own.
+const FIRST_EXTENT: u64 = 16_384;
+
+struct Place(TempDir);
+
+impl Place {
+    /// A table with two copies, of segments, dictionaries, an index and a tail.
+    fn new() -> Place {
+        let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
+        let place = Place(dir.unwrap());
+        let database = Database::create(&place.db(), &options()).unwrap();
+        database.add_tier("b", &place.pool("b")).unwrap();
+        let mut spec = spec("t", vec![0]);
+        spec.columns[support::CITY].encoding = Some(Encoding::Dictionary);
+        spec.columns[support::CITY].index = Some(IndexKind::Inverted);
+        let replicas = Replicas::of_table(["far", "b"]);
+        let table = database.create_table_in(spec, replicas).unwrap();
+        let mut loader = table.loader();
+        loader.push(rows(0..ROWS - 500)).unwrap();
+        loader.finish().unwrap();
+        for start in (ROWS - 500..ROWS).step_by(50) {
+            table.append(&[rows(start..start + 50)]).unwrap();
+        }
+        database.wait_for_near_copies().unwrap();
+        place
+    }
+
+    fn db(&self) -> PathBuf {
+        self.0.path().join("db")
+    }
+
+    fn pool(&self, tier: &str) -> PathBuf {
+        match tier {
+            "far" => self.db().join("far.pool"),
+            other => self.0.path().join(other),
+        }
+    }
+
+    fn open(&self, near_bytes: u64) -> Arc<Database> {
+        let options = DatabaseOptions {
+            near_memory_bytes: Some(near_bytes),
+            ..options()
+        };
+        Database::open(&self.db(), &options).unwrap()
+    }
+
+    /// Changes bytes of a pool's file, which is seen where it is mapped.
+    fn change(&self, tier: &str, ranges: &[Range<u64>]) {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(self.pool(tier))
+            .unwrap();
+        for range in ranges {
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            file.read_exact_at(&mut bytes, range.start).unwrap();
+            bytes.iter_mut().for_each(|byte| *byte ^= 0x11);
+            file.write_all_at(&bytes, range.start).unwrap();
+        }
+    }
+
+    /// Where block 0 of the largest chunk of this type lies, whose code is in `docs/file-format.md`.
+    fn first_block(&self, tier: &str, type_code: u8) -> u64 {
+        let bytes = fs::read(self.pool(tier)).unwrap();
+        let starts = bytes.windows(5).enumerate();
+        let starts = starts.filter(|(_, window)| window[..4] == *b"TCHK" && window[4] == 1);
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let of_type = starts.filter(|(at, _)| bytes[at + 5] == type_code);
+        let (at, _) = of_type.max_by_key(|(at, _)| u64_at(at + 48)).unwrap();
+        at as u64 + u64_at(at + 40)
+    }
+}
+
+fn check(database: &Database) {
+    let table = database.table("t").unwrap();
+    assert_eq!(all_rows(&table), rows(0..ROWS));
+    let city = tierra_column::Value::Bytes("city number 007".as_bytes().into());
+    let filter = tierra_column::Filter::eq(city);
+    let (found, _) = support::scan(&table.snapshot(), &[0], &[(support::CITY, filter)]);
+    let expected = (0..ROWS).filter(|id| id % 200 == 7).count();
+    assert_eq!(found.num_rows(), expected);
+}
+
+/// Places spread by a seed.
+fn damage(seed: u64, len_bytes: u64) -> Vec<Range<u64>> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        FIRST_EXTENT + state % (below - FIRST_EXTENT)
+    };
+    match seed % 3 {
+        // Single cells.
+        0 => (0..300)
+            .map(|_| random(len_bytes))
+            .map(|at| at..at + 1)
+            .collect(),
+        // Pages.
+        1 => {
+            let pages = (0..6).map(|_| random(len_bytes - 4096) / 4096 * 4096);
+            pages.map(|at| at..at + 4096).collect()
+        }
+        // A chip: every eighth line of a megabyte.
+        _ => {
+            let start = random(len_bytes - (1 << 20)) / 64 * 64;
+            let lines = (start..start + (1 << 20)).step_by(512);
+            lines.map(|at| at..at + 64).collect()
+        }
+    }
+}
+
+#[test]
+fn damage_of_one_tier_is_read_past_and_put_right() {
+    let place = Place::new();
+    for seed in 0..12 {
+        let (victim, other) = [("far", "b"), ("b", "far")][(seed / 3 % 2) as usize];
+        let len_bytes = fs::metadata(place.pool(victim)).unwrap().len();
+        let ranges = damage(seed, len_bytes);
+        place.change(victim, &ranges);
+        println!("seed {seed}: {victim} damaged in {} places", ranges.len());
+        let database = place.open(if seed % 2 == 0 { 0 } else { 1 << 20 });
+        check(&database);
+        database.wait_for_near_copies().unwrap();
+        let found = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+        assert_eq!(found.lost, [], "seed {seed}: {found:?}");
+        assert_eq!(
+            found.damaged_copies, found.repaired_copies,
+            "seed {seed}: {found:?}"
+        );
+        let again = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+        assert_eq!(again.damaged_copies, 0, "seed {seed}: {again:?}");
+        drop(database);
+        // It is enough alone again.
+        let away = place.pool(other).with_extension("away");
+        let kept = fs::read(place.pool(victim)).unwrap();
+        fs::rename(place.pool(other), &away).unwrap();
+        check(&place.open(0));
+        fs::rename(&away, place.pool(other)).unwrap();
+        fs::write(place.pool(victim), kept).unwrap();
+    }
+}
+
+/// In the mapping of an open database, in the copy that is read.
+#[test]
+fn a_block_is_put_right_when_it_is_read() {
+    let place = Place::new();
+    let database = place.open(0);
+    // DECIMAL and VARCHAR, and a bit only.
+    let blocks = [place.first_block("far", 4), place.first_block("far", 8)];
+    let before = fs::read(place.pool("far")).unwrap();
+    place.change(
+        "far",
+        &[blocks[0]..blocks[0] + 1, blocks[1] + 100..blocks[1] + 1000],
+    );
+    assert!(fs::read(place.pool("far")).unwrap() != before);
+    check(&database);
+    assert!(
+        fs::read(place.pool("far")).unwrap() == before,
+        "the bytes are back"
+    );
+    let found = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+    assert_eq!(found.damaged_copies, 0);
+}
+
+#[test]
+fn what_no_copy_has_is_named_and_the_rest_is_there() {
+    let place = Place::new();
+    let database = place.open(0);
+    for tier in ["far", "b"] {
+        let block = place.first_block(tier, 4);
+        place.change(tier, std::slice::from_ref(&(block + 8..block + 9)));
+    }
+    // Another block is damaged in one of them only: it is put right all the same.
+    let other = place.first_block("b", 5);
+    place.change("b", std::slice::from_ref(&(other..other + 40)));
+    let table = database.table("t").unwrap();
+    let scan = |projection: Vec<usize>| {
+        let spec = ScanSpec {
+            projection,
+            filters: vec![],
+            batch_rows: 8192,
+            execution: tierra_interleave::Scheduling::Auto,
+        };
+        let scan = table.snapshot().scan(spec);
+        let mut cursor = scan.cursor();
+        let mut rows = 0;
+        loop {
+            match cursor.next(&[], 0) {
+                Ok(Some(batch)) => rows += batch.num_rows() as i64,
+                Ok(None) => return Ok(rows),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    // Of its type the column with the largest chunk.
+    let wide = 4;
+    match scan(vec![0, wide]).unwrap_err() {
+        ScanError::Damaged {
+            column,
+            segment: 1,
+            block: 0,
+            ..
+        } => assert_eq!(column, "wide"),
+        other => panic!("{other}"),
+    }
+    let others = (0..10).filter(|column| *column != wide).collect();
+    assert_eq!(scan(others).unwrap(), ROWS);
+    let verify = ScrubOptions {
+        only_verify: true,
+        ..ScrubOptions::default()
+    };
+    let expected = Lost {
+        table: "t".to_owned(),
+        column: Some("wide".to_owned()),
+        segment: 1,
+        rows: 0..1024,
+    };
+    let told = database.scrub(&verify, |_| {}).unwrap();
+    assert_eq!(
+        (told.lost, told.repaired_copies),
+        (vec![expected.clone()], 0)
+    );
+    let told = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+    assert_eq!(told.lost, [expected]);
+    // Damaged twice they are what they were.
+    for tier in ["far", "b"] {
+        let block = place.first_block(tier, 4);
+        place.change(tier, std::slice::from_ref(&(block + 8..block + 9)));
+    }
+    let told = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+    assert_eq!((told.lost, told.damaged_copies), (vec![], 0));
+    check(&database);
+}
+
+#[test]
+fn a_walk_that_is_stopped_says_so() {
+    let place = Place::new();
+    let database = place.open(0);
+    let options = ScrubOptions {
+        bytes_per_s: Some(1),
+        ..ScrubOptions::default()
+    };
+    let stop = options.stop.clone();
+    let total = database.scrub_bytes().unwrap();
+    std::thread::scope(|scope| {
+        let walk = scope.spawn(|| database.scrub(&options, |_| {}).unwrap());
+        stop.stop();
+        let report = walk.join().unwrap();
+        assert!(report.stopped && report.bytes < total, "{report:?}");
+    });
+}
