@@ -15,6 +15,7 @@ mod fig4;
 #[cfg(feature = "sql")]
 mod fig5;
 mod floor;
+mod kv;
 #[cfg(feature = "sql")]
 mod load;
 mod memory;
@@ -98,6 +99,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &crash::Crash,
         &elision::Elision,
         &residency::Residency,
+        &kv::lookups::KvLookups,
     ]
 }
 

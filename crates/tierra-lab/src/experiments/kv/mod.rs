@@ -1,0 +1,30 @@
+//! The key-value workload of the replication thesis (section 3.1.1, figure 3.1): a persistent B+-tree, leaves
+//! far, inner nodes near.
+
+pub(super) mod lookups;
+
+use tierra_index::PersistentTree;
+use tierra_memory::replication::ReplicaSet;
+
+use crate::error::{Context, LabError};
+
+/// Who works, for messages.
+const WHO: &str = "Tierra";
+/// The trees' number.
+const TREE: u64 = 1;
+/// Keys lie so far apart that others fit in between.
+const STEP: u64 = 1 << 32;
+/// Bytes of a leaf.
+const LEAF_BYTES: usize = 1024;
+/// Entries of a full leaf.
+const LEAF_ENTRIES: usize = 48;
+
+/// The key of an entry.
+fn key(number: u64) -> u64 {
+    number * STEP
+}
+
+/// An empty tree in a new log and its copies.
+fn create(set: ReplicaSet) -> Result<PersistentTree, LabError> {
+    PersistentTree::create(TREE, vec![set]).by(WHO, "making a tree")
+}
