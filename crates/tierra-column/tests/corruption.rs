@@ -75,7 +75,7 @@ fn use_chunk(bytes: &[u8], ty: LogicalType, dictionary: Option<&Dictionary>) {
         };
         (row, cell)
     });
-    read_cells::<Interleaved, _>(GroupSize::DEFAULT, cells, |row, found| {
+    read_cells::<Interleaved, _>(GroupSize::DEFAULT, cells, &mut |row, found| {
         let alone = run_plain(|cx| chunk.value(cx, row, decoder.as_ref()));
         assert_eq!(found, alone);
     });

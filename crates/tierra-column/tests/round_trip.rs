@@ -96,7 +96,7 @@ fn check(ty: LogicalType, column: &ArrayRef, encoding: Encoding, seed: u64, what
         let report = in_mode!(execution, M => read_cells::<M, _>(
             GroupSize::DEFAULT,
             every,
-            |index, cell| together[index] = Some(cell),
+            &mut |index: usize, cell| together[index] = Some(cell),
         ));
         assert_eq!(together, cells, "{what}");
         assert_eq!(report.lookups, rows.len() as u64);

@@ -22,6 +22,10 @@ use tierra_interleave::{Execution, Lookups, Scheduling};
 use tierra_memory::emulation;
 use tierra_memory::measure::{Trace, record};
 
+// What the binaries use: making arrays is mostly allocating.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Rows put together at a time.
 const TOGETHER: [usize; 4] = [1, 10, 100, 1_000];
 /// Strings that a column of them has.
@@ -148,6 +152,8 @@ fn load(database: &Arc<Database>, shape: Shape, wide: Wide) -> Result<Arc<Table>
         loader.push(RecordBatch::try_new(table.schema(), arrays)?)?;
     }
     let report = loader.finish()?;
+    // Few rows would stay in the tail, unpacked.
+    table.seal()?;
     database.wait_for_near_copies()?;
     println!(
         "loaded {} rows of {columns} columns, {} MiB, in {:.1?}",
@@ -212,33 +218,46 @@ impl Bench<'_> {
             traces.push(trace);
         }
         let mut replays = Vec::new();
-        // To gather the values, and to make arrays of them.
-        let mut took = vec![(Vec::new(), Vec::new()); WAYS.len()];
+        // To gather the values, to make arrays of them, and both in one.
+        let mut took = vec![[const { Vec::new() }; 3]; WAYS.len()];
         for trace in &traces {
             for (way, took) in WAYS.iter().zip(&mut took) {
                 let numbers = self.fresh(together);
                 let rows = self.find(&numbers)?;
                 let schema = self.table.schema();
+                let lookups = &mut Lookups::new(*way);
                 let started = Instant::now();
-                let gathered =
-                    self.snapshot
-                        .gather(&rows, &self.projection, &mut Lookups::new(*way))?;
-                took.0.push(started.elapsed());
+                let gathered = self.snapshot.gather(&rows, &self.projection, lookups)?;
+                took[0].push(started.elapsed());
                 let started = Instant::now();
                 let batch = gathered.into_batch(schema)?;
-                took.1.push(started.elapsed());
+                took[1].push(started.elapsed());
+                self.shape.check(&batch, self.wide, 0, numbers[0]);
+
+                let numbers = self.fresh(together);
+                let rows = self.find(&numbers)?;
+                let schema = self.table.schema();
+                let lookups = &mut Lookups::new(*way);
+                let started = Instant::now();
+                let batch = self
+                    .snapshot
+                    .reconstruct(&rows, &self.projection, &schema, lookups)?;
+                took[2].push(started.elapsed());
                 self.shape.check(&batch, self.wide, 0, numbers[0]);
             }
             replays.push(trace.replay(10));
         }
         let lines = traces.iter().map(Trace::lines).sum::<usize>() / rounds;
-        println!(
-            "{together:>5} rows: {lines} lines, replayed in {:?}",
-            median(&mut replays)
-        );
+        let replay = median(&mut replays);
+        println!("{together:>5} rows: {lines} lines, replayed in {replay:.1?}");
         for (way, took) in WAYS.iter().zip(&mut took) {
-            let (gather, arrays) = (median(&mut took.0), median(&mut took.1));
-            println!("{way:>20}: gathered in {gather:?}, arrays made in {arrays:?}");
+            let [gather, arrays, both] = took.each_mut().map(|times| median(times));
+            let over = |time: Duration| time.as_secs_f64() / replay.as_secs_f64();
+            println!(
+                "{way:>20}: gathered in {gather:.1?} ({:.2}), arrays made in {arrays:.1?}, both in {both:.1?} ({:.2})",
+                over(gather),
+                over(both)
+            );
         }
         Ok(())
     }

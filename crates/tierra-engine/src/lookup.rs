@@ -4,7 +4,9 @@
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use tierra_column::bits::BLOCK_LEN;
-use tierra_column::{CellAt, Chunk, Decoder, LogicalType, Value, read_cells};
+use tierra_column::{
+    Cell, CellAt, CellSink, Chunk, Decoder, FormatError, LogicalType, Value, read_cells,
+};
 use tierra_interleave::{Cx, Lookups, for_each};
 use tierra_memory::{Speed, in_mode};
 
@@ -190,11 +192,14 @@ impl Snapshot {
                 }
             }
         }
-        let mut failed = None;
         let count = sealed.len() * projection.len();
         if count == 0 {
             return Ok(gathered);
         }
+        let mut gathering = Gathering {
+            rows: &mut gathered,
+            failed: None,
+        };
         lookups.run(table.cell_gate(), count, |execution, size, part| {
             let cells = ByColumn {
                 rows: &sealed,
@@ -204,24 +209,38 @@ impl Snapshot {
                 row: part.start % sealed.len(),
                 left: part.len(),
             };
-            let done = |(position, row): (u32, u32), cell: Result<_, _>| {
-                let (position, row) = (position as usize, row as usize);
-                match cell {
-                    Ok(cell) => gathered.put(position, sealed[row].at, cell),
-                    Err(error) => failed = Some((position, row, error)),
-                }
-            };
-            in_mode!(execution, M => read_cells::<M, _>(size, cells, done))
+            in_mode!(execution, M => read_cells::<M, _>(size, cells, &mut gathering))
         });
-        match failed {
+        match gathering.failed {
             None => Ok(gathered),
-            Some((position, row, source)) => {
-                let SealedRow { segment, row, .. } = sealed[row];
+            Some((position, at, source)) => {
+                let is_it = |row: &&SealedRow| row.at == at;
+                let row = sealed.iter().find(is_it).expect("it was looked up");
+                let SealedRow { segment, row, .. } = *row;
                 Err(segment
                     .damaged(spec, projection[position], row, *source)
                     .into())
             }
         }
+    }
+}
+
+/// Puts cells into their places.
+struct Gathering<'r> {
+    rows: &'r mut Rows,
+    /// Which column of which of the wanted rows could not be read, and why.
+    failed: Option<(usize, usize, Box<FormatError>)>,
+}
+
+impl<'a> CellSink<'a, (u32, u32)> for Gathering<'_> {
+    #[inline(always)]
+    fn take(&mut self, (position, at): (u32, u32), cell: Cell<'a>) {
+        self.rows.put(position as usize, at as usize, cell);
+    }
+
+    #[cold]
+    fn fail(&mut self, (position, at): (u32, u32), error: Box<FormatError>) {
+        self.failed = Some((position as usize, at as usize, error));
     }
 }
 
@@ -247,15 +266,17 @@ struct ByColumn<'v> {
 }
 
 impl<'v> Iterator for ByColumn<'v> {
-    /// Which of the columns, which of the rows, and the cell.
+    /// Which of the columns, which of the wanted rows, and the cell.
     type Item = ((u32, u32), CellAt<'v, 'v>);
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let column = self.projection[self.position];
-        let place = (self.position as u32, self.row as u32);
-        let SealedRow { chunks, row, .. } = &self.rows[self.row];
+        let SealedRow {
+            chunks, row, at, ..
+        } = &self.rows[self.row];
+        let place = (self.position as u32, *at as u32);
         self.row += 1;
         if self.row == self.rows.len() {
             (self.position, self.row) = (self.position + 1, 0);

@@ -82,23 +82,25 @@ impl Rows {
         use LogicalType as Type;
         let Column { ty, offset_bytes } = self.columns[column];
         debug_assert!(row < self.len);
-        let out = &mut self.values[offset_bytes + row * width_bytes(ty)..];
+        let out = self.values.get_mut(offset_bytes..).unwrap_or_default();
         match (ty, cell) {
             (Type::Integer | Type::Date, Cell::Ordinal(value)) => {
-                write(out, ordinal::to_i32(value).to_ne_bytes());
+                write(out, row, ordinal::to_i32(value).to_ne_bytes());
             }
             (Type::BigInt | Type::Timestamp, Cell::Ordinal(value)) => {
-                write(out, ordinal::to_i64(value).to_ne_bytes());
+                write(out, row, ordinal::to_i64(value).to_ne_bytes());
             }
             (Type::Double, Cell::Ordinal(value)) => {
-                write(out, ordinal::to_f64(value).to_ne_bytes());
+                write(out, row, ordinal::to_f64(value).to_ne_bytes());
             }
             (Type::Decimal { .. }, Cell::Ordinal(value)) => {
-                write(out, i128::from(ordinal::to_i64(value)).to_ne_bytes());
+                write(out, row, i128::from(ordinal::to_i64(value)).to_ne_bytes());
             }
-            (Type::Decimal { .. }, Cell::Wide(value)) => write(out, value.to_ne_bytes()),
-            (Type::Varchar, Cell::Bytes(text)) => write(out, self.texts.push(text).to_ne_bytes()),
-            (Type::Boolean, Cell::Ordinal(value)) => write(out, [value as u8]),
+            (Type::Decimal { .. }, Cell::Wide(value)) => write(out, row, value.to_ne_bytes()),
+            (Type::Varchar, Cell::Bytes(text)) => {
+                write(out, row, self.texts.push(text).to_ne_bytes());
+            }
+            (Type::Boolean, Cell::Ordinal(value)) => write(out, row, [value as u8]),
             (_, other) => {
                 debug_assert_eq!(other, Cell::Null, "a {ty} column has no such cells");
                 self.nulls.push((column as u32, row as u32));
@@ -149,8 +151,8 @@ fn width_bytes(ty: LogicalType) -> usize {
 }
 
 #[inline(always)]
-fn write<const N: usize>(out: &mut [u8], value: [u8; N]) {
-    out[..N].copy_from_slice(&value);
+fn write<const N: usize>(out: &mut [u8], row: usize, value: [u8; N]) {
+    out.as_chunks_mut().0[row] = value;
 }
 
 /// The validity of the column that the first NULL listed belongs to; leaves those of later columns.

@@ -1,29 +1,26 @@
 //! Many cells, level by level.
 //!
 //! ```text
-//! codes of batch 1     ask   look
-//! entries of batch 1          ask     look        look: what is it, or where in the dictionary,
-//! texts of batch 1                     ask  look        or where is the text? ask for that
-//! codes of batch 2              ask      look
-//! entries of batch 2                      ask ..
+//! ask for codes > 120 wait > look at the oldest, ask for their entries > 120 wait > look at the oldest ..
 //! ```
 //!
 //! Cells that are found by arithmetic and a dictionary take the same few steps, so nothing has to be
-//! kept for each of them but its place: a level is a loop of its own, shorter than the turn of a
-//! group, and while one batch is looked at the next is on its way. All other cells, and a few cells of
-//! any kind, take turns in a group ([`Chunk::value`]). In a plain mode cells are read one after the other.
+//! kept for each of them but its place: at each level cells wait in a queue, and a few at a time move on
+//! to the next. All other cells, and a few cells of any kind, take turns in a group ([`Chunk::value`]).
+//! In a plain mode cells are read one after the other.
 //!
 //! Invariant: every cell is answered once, by the same rules as [`Chunk::value`].
 
 use std::pin::pin;
+use std::slice::from_ref;
 use std::task::{Context, Poll, Waker};
 
+use arrow::datatypes::ToByteSlice;
 use tierra_interleave::{Chain, Cx, GroupReport, GroupSize, Mode, for_each};
 
-use crate::bits::{BLOCK_LEN, Kernels};
 use crate::chunk::Chunk;
-use crate::chunk::lookup::Decoded;
-use crate::dictionary::Decoder;
+use crate::chunk::flat::Decoded;
+use crate::dictionary::{Decoder, Entry};
 use crate::error::FormatError;
 use crate::value::Cell;
 
@@ -38,84 +35,132 @@ pub struct CellAt<'c, 'a> {
     pub decoder: Option<&'c Decoder<'a>>,
 }
 
-/// Cells of a level. Two batches are under way at a time, so that all their lines lie in the nearest
-/// cache.
-const TOGETHER: usize = 64;
+/// Takes what [`read_cells`] reads. A closure is one; methods of a type can insist on being inlined,
+/// without which a cell is handed over in memory.
+pub trait CellSink<'a, T> {
+    /// A cell.
+    fn take(&mut self, tag: T, cell: Cell<'a>);
+
+    /// A cell that could not be read: its block cannot be what was written, or its chunk's dictionary
+    /// is missing or another generation.
+    fn fail(&mut self, tag: T, error: Box<FormatError>);
+}
+
+impl<'a, T, F: FnMut(T, Result<Cell<'a>, Box<FormatError>>)> CellSink<'a, T> for F {
+    fn take(&mut self, tag: T, cell: Cell<'a>) {
+        self(tag, Ok(cell));
+    }
+
+    fn fail(&mut self, tag: T, error: Box<FormatError>) {
+        self(tag, Err(error));
+    }
+}
+
+/// Cells that wait at a level. Random lines came fastest on Zen 5 when they were asked for 130 to 200
+/// lines ahead; those of two levels wait here, and all of them lie in the nearest cache.
+const WAITING: usize = 120;
+
+/// Cells that move on at a time: few, so that asking and computing take turns.
+const STEP: usize = 8;
+
+/// Fewer cells than this take turns in a group, which needs no preparation.
+const FEW: usize = 32;
 
 /// Cells that wait for a group to be made of them: enough to hide the group's end, few enough to stay
 /// cached.
 const OTHERS_TOGETHER: usize = 1024;
 
-/// Reads cells and calls `done` with each one's tag and value, in no particular order. `size` is the
-/// group size of those that need a group.
-///
-/// The value is an error where a block cannot be what was written, or the chunk's dictionary is
-/// missing or another generation.
+/// Reads cells, whose tags tell them apart, into `sink`, in no particular order. `size` is the group
+/// size of those that need a group.
 ///
 /// # Panics
 /// If a chunk has no such row.
 pub fn read_cells<'c, 'a: 'c, M: Mode, T: Copy>(
     size: GroupSize,
     mut cells: impl Iterator<Item = (T, CellAt<'c, 'a>)>,
-    mut done: impl FnMut(T, Result<Cell<'a>, Box<FormatError>>),
+    sink: &mut impl CellSink<'a, T>,
 ) -> GroupReport {
     if !M::INTERLEAVED {
-        return one_by_one::<M, T>(cells, done);
+        return one_by_one::<M, T>(cells, sink);
     }
-    if cells.size_hint().0 < TOGETHER {
-        // Levels of few cells would end before they hide anything.
-        return in_turns::<M, T>(size, cells, &mut done);
+    if cells.size_hint().0 < FEW {
+        return in_turns::<M, T>(size, cells, sink);
     }
-    let (mut codes, mut entries, mut texts) = (
-        Asked::<M, _>::new(),
-        Asked::<M, _>::new(),
-        Asked::<M, _>::new(),
-    );
+    let mut codes = Asked::<M, &[u8], (T, CellAt<'c, 'a>)>::new();
+    let mut ordinals = Asked::<M, &u64, T>::new();
+    let mut views = Asked::<M, &[u8], (T, &Decoder<'a>)>::new();
+    let mut texts = Asked::<M, &[u8], T>::new();
     let mut others = Vec::new();
     let mut report = GroupReport::default();
+    let mut waiting = WAITING;
     loop {
-        codes.look(
-            |words, (tag, cell): (T, CellAt<'c, 'a>)| match cell.at_code(words) {
-                OfCode::Value(value) => done(tag, value),
-                OfCode::Entry(entry, strings) => entries.ask(entry, (tag, strings)),
-            },
-        );
-        texts.look(|text, tag| done(tag, Ok(Cell::Bytes(text))));
-        if others.len() >= OTHERS_TOGETHER {
-            report += in_turns::<M, T>(size, others.drain(..), &mut done);
+        // The last level first: what moves on finds room.
+        for _ in waiting..texts.waiting() {
+            let Some((text, tag)) = texts.next() else {
+                break;
+            };
+            sink.take(tag, Cell::Bytes(text));
         }
-        while codes.len() < TOGETHER {
+        for _ in waiting..views.waiting() {
+            let Some((view, (tag, decoder))) = views.next() else {
+                break;
+            };
+            match at_view(view, decoder) {
+                OfView::Short(text) => sink.take(tag, Cell::Bytes(text)),
+                OfView::Long(text) => texts.ask(text, tag),
+                OfView::Neither => sink.fail(tag, Box::new(Decoder::no_text())),
+            }
+        }
+        for _ in waiting..ordinals.waiting() {
+            let Some((ordinal, tag)) = ordinals.next() else {
+                break;
+            };
+            sink.take(tag, Cell::Ordinal(*ordinal));
+        }
+        for _ in waiting..codes.waiting() {
+            let Some((words, (tag, cell))) = codes.next() else {
+                break;
+            };
+            match (cell.at_code(words), cell.decoder) {
+                (Decoded::Entry(Entry::Ordinal(ordinal)), _) => ordinals.ask(ordinal, tag),
+                (Decoded::Entry(Entry::View(view)), Some(it)) => views.ask(view, (tag, it)),
+                (decoded, _) => cell.finish(decoded, tag, sink),
+            }
+        }
+        if others.len() >= OTHERS_TOGETHER {
+            report += in_turns::<M, T>(size, others.drain(..), sink);
+        }
+        if waiting == 0 {
+            if ordinals.waiting() + views.waiting() + texts.waiting() == 0 {
+                break;
+            }
+            continue;
+        }
+        for _ in 0..STEP {
             let Some((tag, cell)) = cells.next() else {
+                // Nobody comes behind: everything moves on.
+                waiting = 0;
                 break;
             };
             match cell.words() {
                 Some(words) => codes.ask(words, (tag, cell)),
                 None => others.push((tag, cell)),
             }
-            if others.len() >= OTHERS_TOGETHER {
-                break;
-            }
-        }
-        report.lookups += codes.len() as u64;
-        report.suspensions += (codes.len() + entries.len()) as u64;
-        entries.look(|entry, (tag, strings)| match at_entry(entry, strings) {
-            OfEntry::Value(value) => done(tag, value),
-            OfEntry::Text(text) => texts.ask(text, tag),
-        });
-        report.suspensions += texts.len() as u64;
-        if codes.is_empty() && texts.is_empty() && others.len() < OTHERS_TOGETHER {
-            break;
         }
     }
-    report += in_turns::<M, T>(size, others.drain(..), &mut done);
+    report.lookups += codes.asked as u64;
+    let suspensions = codes.asked + ordinals.asked + views.asked + texts.asked;
+    report.suspensions += suspensions as u64;
+    report += in_turns::<M, T>(size, others.drain(..), sink);
     report
 }
 
 /// Reads cells as a group.
+#[inline(never)]
 fn in_turns<'c, 'a: 'c, M: Mode, T: Copy>(
     size: GroupSize,
     cells: impl Iterator<Item = (T, CellAt<'c, 'a>)>,
-    mut done: impl FnMut(T, Result<Cell<'a>, Box<FormatError>>),
+    sink: &mut impl CellSink<'a, T>,
 ) -> GroupReport {
     for_each(
         size,
@@ -124,14 +169,14 @@ fn in_turns<'c, 'a: 'c, M: Mode, T: Copy>(
             let value = cell.chunk.value(cx, cell.row, cell.decoder);
             value.map(move |value| (tag, value))
         },
-        |_, (tag, value)| done(tag, value),
+        |_, (tag, value)| give(tag, value, sink),
     )
 }
 
 /// Reads cells one after the other.
-fn one_by_one<'c, 'a: 'c, M: Mode, T>(
+fn one_by_one<'c, 'a: 'c, M: Mode, T: Copy>(
     cells: impl Iterator<Item = (T, CellAt<'c, 'a>)>,
-    mut done: impl FnMut(T, Result<Cell<'a>, Box<FormatError>>),
+    sink: &mut impl CellSink<'a, T>,
 ) -> GroupReport {
     let mode = M::default();
     let wait = |place: &[u8]| mode.arrive(mode.issue(place.as_ptr(), place.len()));
@@ -139,67 +184,63 @@ fn one_by_one<'c, 'a: 'c, M: Mode, T>(
     for (tag, cell) in cells {
         report.lookups += 1;
         let Some(words) = cell.words() else {
-            done(tag, cell.alone::<M>());
+            give(tag, cell.alone::<M>(), sink);
             continue;
         };
         wait(words);
-        match cell.at_code(words) {
-            OfCode::Value(value) => done(tag, value),
-            OfCode::Entry(entry, strings) => {
-                wait(entry);
-                match at_entry(entry, strings) {
-                    OfEntry::Value(value) => done(tag, value),
-                    OfEntry::Text(text) => {
+        match (cell.at_code(words), cell.decoder) {
+            (Decoded::Entry(Entry::Ordinal(ordinal)), _) => {
+                wait(from_ref(ordinal).to_byte_slice());
+                sink.take(tag, Cell::Ordinal(*ordinal));
+            }
+            (Decoded::Entry(Entry::View(view)), Some(decoder)) => {
+                wait(view);
+                match at_view(view, decoder) {
+                    OfView::Short(text) => sink.take(tag, Cell::Bytes(text)),
+                    OfView::Long(text) => {
                         wait(text);
-                        done(tag, Ok(Cell::Bytes(text)));
+                        sink.take(tag, Cell::Bytes(text));
                     }
+                    OfView::Neither => sink.fail(tag, Box::new(Decoder::no_text())),
                 }
             }
+            (decoded, _) => cell.finish(decoded, tag, sink),
         }
     }
     report
 }
 
-/// What a code says: the value, or where in the dictionary it is.
-enum OfCode<'c, 'a> {
-    Value(Result<Cell<'a>, Box<FormatError>>),
-    Entry(&'a [u8], Strings<'c, 'a>),
+#[inline(always)]
+fn give<'a, T>(tag: T, cell: Result<Cell<'a>, Box<FormatError>>, sink: &mut impl CellSink<'a, T>) {
+    match cell {
+        Ok(cell) => sink.take(tag, cell),
+        Err(error) => sink.fail(tag, error),
+    }
 }
 
-/// What an entry of a dictionary says: the value, or where its text is.
-enum OfEntry<'a> {
-    Value(Result<Cell<'a>, Box<FormatError>>),
-    Text(&'a [u8]),
-}
-
-/// The decoder of a dictionary of strings; `None` of one of ordinals.
-type Strings<'c, 'a> = Option<&'c Decoder<'a>>;
-
-impl<'c, 'a> CellAt<'c, 'a> {
+impl<'a> CellAt<'_, 'a> {
     /// The place of a code that is found by arithmetic alone.
     #[inline(always)]
     fn words(&self) -> Option<&'a [u8]> {
-        let (row, rows) = (self.row, self.chunk.rows());
-        assert!(row < rows, "row {row} of a chunk of {rows}");
-        self.chunk.code_words(row)
+        self.chunk.flat.words(self.row)
     }
 
     #[inline(always)]
-    fn at_code(&self, words: &[u8]) -> OfCode<'c, 'a> {
-        let CellAt {
-            chunk,
-            decoder,
-            row,
-        } = *self;
-        let code = Kernels::code_in(words, chunk.descriptor.width, row % BLOCK_LEN);
-        OfCode::Value(match chunk.decode(code, chunk.descriptor.base, decoder) {
-            Decoded::Null => Ok(Cell::Null),
-            Decoded::Ordinal(ordinal) => Ok(Cell::Ordinal(ordinal)),
-            Decoded::Entry { entry, is_string } => {
-                return OfCode::Entry(entry, decoder.filter(|_| is_string));
+    fn at_code(&self, words: &[u8]) -> Decoded<'a> {
+        self.chunk.flat.decode(words, self.row, self.decoder)
+    }
+
+    /// Hands over what needs no look into a dictionary.
+    #[inline(always)]
+    fn finish<T>(&self, decoded: Decoded<'a>, tag: T, sink: &mut impl CellSink<'a, T>) {
+        match decoded {
+            Decoded::Null => sink.take(tag, Cell::Null),
+            Decoded::Ordinal(ordinal) => sink.take(tag, Cell::Ordinal(ordinal)),
+            Decoded::Entry(_) => debug_assert!(false, "an entry is looked at first"),
+            Decoded::Unknown(code) => {
+                sink.fail(tag, Box::new(self.chunk.unknown(code, self.decoder)));
             }
-            Decoded::Unknown(code) => Err(Box::new(chunk.unknown(code, decoder))),
-        })
+        }
     }
 
     /// The value, by a look-up with nobody to take turns with.
@@ -215,53 +256,86 @@ impl<'c, 'a> CellAt<'c, 'a> {
     }
 }
 
+/// Where a string is.
+enum OfView<'a> {
+    /// In its view.
+    Short(&'a [u8]),
+    /// Elsewhere.
+    Long(&'a [u8]),
+    /// Outside the dictionary.
+    Neither,
+}
+
 #[inline(always)]
-fn at_entry<'a>(entry: &'a [u8], strings: Strings<'_, 'a>) -> OfEntry<'a> {
-    OfEntry::Value(match strings {
-        None => Ok(Cell::Ordinal(Decoder::ordinal(entry))),
-        Some(decoder) => match (Decoder::short_text(entry), decoder.long_text(entry)) {
-            (Some(text), _) => Ok(Cell::Bytes(text)),
-            (None, Some(text)) => return OfEntry::Text(text),
-            (None, None) => Err(Box::new(Decoder::no_text())),
-        },
-    })
+fn at_view<'a>(view: &'a [u8], decoder: &Decoder<'a>) -> OfView<'a> {
+    match Decoder::short_text(view) {
+        Some(text) => OfView::Short(text),
+        None => decoder
+            .long_text(view)
+            .map_or(OfView::Neither, OfView::Long),
+    }
 }
 
-/// Places that were asked for and not looked at yet.
-struct Asked<'a, M: Mode, T> {
-    places: Vec<(&'a [u8], M::Ticket, T)>,
-    mode: M,
+/// A place in memory that can be asked for.
+trait Place: Copy {
+    fn issue<M: Mode>(self) -> M::Ticket;
 }
 
-impl<'a, M: Mode, T> Asked<'a, M, T> {
+impl Place for &[u8] {
+    #[inline(always)]
+    fn issue<M: Mode>(self) -> M::Ticket {
+        M::default().issue(self.as_ptr(), self.len())
+    }
+}
+
+impl Place for &u64 {
+    #[inline(always)]
+    fn issue<M: Mode>(self) -> M::Ticket {
+        // It lies in one line, as its first byte does.
+        M::default().issue(std::ptr::from_ref(self).cast(), 1)
+    }
+}
+
+/// Places that were asked for and not looked at yet, first in, first out.
+struct Asked<M: Mode, P, T> {
+    /// A ring.
+    places: [Option<(P, M::Ticket, T)>; RING],
+    /// How many were asked for, and looked at.
+    asked: usize,
+    seen: usize,
+}
+
+/// As many as ever wait.
+const RING: usize = WAITING + STEP;
+
+impl<M: Mode, P: Place, T: Copy> Asked<M, P, T> {
     fn new() -> Self {
         Asked {
-            places: Vec::with_capacity(TOGETHER),
-            mode: M::default(),
+            places: [None; RING],
+            asked: 0,
+            seen: 0,
         }
     }
 
-    fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.places.is_empty()
+    #[inline(always)]
+    fn waiting(&self) -> usize {
+        self.asked - self.seen
     }
 
     /// Asks for a place, which is not empty.
     #[inline(always)]
-    fn ask(&mut self, place: &'a [u8], tag: T) {
-        let ticket = self.mode.issue(place.as_ptr(), place.len());
-        self.places.push((place, ticket, tag));
+    fn ask(&mut self, place: P, tag: T) {
+        debug_assert!(self.waiting() < RING, "a level is full");
+        self.places[self.asked % RING] = Some((place, place.issue::<M>(), tag));
+        self.asked += 1;
     }
 
-    /// Looks at all places, in the order in which they were asked for.
+    /// The place that was asked for first, when it has arrived.
     #[inline(always)]
-    fn look(&mut self, mut look: impl FnMut(&'a [u8], T)) {
-        for (place, ticket, tag) in self.places.drain(..) {
-            self.mode.arrive(ticket);
-            look(place, tag);
-        }
+    fn next(&mut self) -> Option<(P, T)> {
+        let (place, ticket, tag) = self.places[self.seen % RING]?;
+        self.seen += 1;
+        M::default().arrive(ticket);
+        Some((place, tag))
     }
 }

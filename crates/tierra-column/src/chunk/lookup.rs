@@ -18,15 +18,18 @@
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::pin::Pin;
+use std::slice::from_ref;
 use std::task::{Context, Poll};
 
+use arrow::datatypes::ToByteSlice;
 use tierra_interleave::{Cx, Load, Mode};
 
 use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
 use crate::chunk::Chunk;
 use crate::chunk::block_data::Payload;
+use crate::chunk::flat::Decoded;
 use crate::chunk::layout::Entry;
-use crate::dictionary::Decoder;
+use crate::dictionary::{Decoder, Entry as DictionaryEntry};
 use crate::encoding::Encoding;
 use crate::encoding::delta::HEADER_BYTES;
 use crate::encoding::plain::{self, BITMAP_BYTES, WIDE_BYTES};
@@ -51,9 +54,8 @@ impl<'a> Chunk<'a> {
         row: usize,
         decoder: Option<&'c Decoder<'a>>,
     ) -> CellWalk<'c, 'a, M> {
-        assert!(row < self.rows(), "row {row} of a chunk of {}", self.rows());
         let width = self.descriptor.width;
-        let (first, place) = match self.code_words(row) {
+        let (first, place) = match self.flat.words(row) {
             Some(words) => (words, Place::Code),
             None => self.first_place(row),
         };
@@ -71,29 +73,9 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// The words of a cell's code, where that is found by arithmetic alone.
-    #[inline(always)]
-    pub(super) fn code_words(&self, row: usize) -> Option<&'a [u8]> {
-        let stride = self.code_stride_bytes as usize;
-        if stride == 0 {
-            return None;
-        }
-        let block = self.blocks_from(row / BLOCK_LEN * stride);
-        Some(Kernels::words(
-            block,
-            self.descriptor.width,
-            row % BLOCK_LEN,
-        ))
-    }
-
     /// What a code of a block with this base stands for.
     #[inline(always)]
-    pub(super) fn decode(
-        &self,
-        code: u64,
-        base: u64,
-        decoder: Option<&Decoder<'a>>,
-    ) -> Decoded<'a> {
+    fn decode(&self, code: u64, base: u64, decoder: Option<&Decoder<'a>>) -> Decoded<'a> {
         let descriptor = &self.descriptor;
         if code < descriptor.null_codes() {
             return Decoded::Null;
@@ -102,16 +84,7 @@ impl<'a> Chunk<'a> {
         if descriptor.encoding != Encoding::Dictionary {
             return Decoded::Ordinal(ordinal);
         }
-        let Some(decoder) = decoder.filter(|it| it.generation() == descriptor.generation) else {
-            return Decoded::Unknown(ordinal);
-        };
-        match decoder.entry(ordinal) {
-            Some(entry) => Decoded::Entry {
-                entry,
-                is_string: decoder.has_strings(),
-            },
-            None => Decoded::Unknown(ordinal),
-        }
+        Decoded::of_dictionary(ordinal, descriptor.generation, decoder)
     }
 
     /// Why a code has no entry.
@@ -185,19 +158,6 @@ impl<'a, M: Mode> Future for CellWalk<'_, 'a, M> {
 // Nothing in it refers to itself, whatever the mode holds.
 impl<M: Mode> Unpin for CellWalk<'_, '_, M> {}
 
-/// What a code says.
-pub(super) enum Decoded<'a> {
-    Null,
-    Ordinal(u64),
-    /// Look in the dictionary.
-    Entry {
-        entry: &'a [u8],
-        is_string: bool,
-    },
-    /// The dictionary at hand has no such code.
-    Unknown(u64),
-}
-
 /// What lives from one place to the next.
 struct Reading<'c, 'a> {
     chunk: &'c Chunk<'a>,
@@ -261,7 +221,7 @@ impl<'a> Reading<'_, 'a> {
     fn step(&mut self, place: &'a [u8]) -> Next<'a> {
         match self.place {
             Place::Code => self.code(place),
-            Place::Ordinal => Break(Ok(Cell::Ordinal(Decoder::ordinal(place)))),
+            Place::Ordinal => self.ordinal(place),
             Place::View => self.view(place),
             Place::Text => Break(Ok(Cell::Bytes(place))),
             Place::Entry => self.entry(place),
@@ -275,16 +235,26 @@ impl<'a> Reading<'_, 'a> {
         match self.chunk.decode(code, self.base, self.decoder) {
             Decoded::Null => Break(Ok(Cell::Null)),
             Decoded::Ordinal(ordinal) => Break(Ok(Cell::Ordinal(ordinal))),
-            Decoded::Entry { entry, is_string } => {
-                self.place = if is_string {
-                    Place::View
-                } else {
-                    Place::Ordinal
+            Decoded::Entry(entry) => {
+                let (place, next) = match entry {
+                    DictionaryEntry::Ordinal(ordinal) => {
+                        (from_ref(ordinal).to_byte_slice(), Place::Ordinal)
+                    }
+                    DictionaryEntry::View(view) => (view, Place::View),
                 };
-                Continue(entry)
+                self.place = next;
+                Continue(place)
             }
             Decoded::Unknown(code) => failed(self.chunk.unknown(code, self.decoder)),
         }
+    }
+
+    #[inline(always)]
+    fn ordinal(&self, place: &[u8]) -> Next<'a> {
+        let bytes = place.first_chunk();
+        Break(Ok(Cell::Ordinal(
+            bytes.map_or(0, |it| u64::from_ne_bytes(*it)),
+        )))
     }
 
     /// A short string lies in its view.

@@ -10,12 +10,13 @@ mod batch;
 pub(crate) mod bind;
 pub(crate) mod block_data;
 mod code_filter;
+mod flat;
 pub(crate) mod layout;
 mod lookup;
 pub(crate) mod plan;
 mod select;
 
-pub use batch::{CellAt, read_cells};
+pub use batch::{CellAt, CellSink, read_cells};
 pub use bind::{BoundFilter, Verdict};
 pub use code_filter::CodeFilter;
 pub use layout::Descriptor;
@@ -29,17 +30,19 @@ use crate::encoding::Encoding;
 use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
 use crate::value::Value;
+use flat::FlatCodes;
 use layout::{DESCRIPTOR_BYTES, ENTRY_BYTES, Entry};
 
 /// A sealed chunk, read where it lies.
+///
+/// It lies on lines of its own, and a look-up of one cell reads the first.
 #[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
 pub struct Chunk<'a> {
+    flat: FlatCodes<'a>,
     /// Exactly the chunk, pad included.
     bytes: &'a [u8],
     descriptor: Descriptor,
-    /// Bytes from one block's codes to the next's where a cell's code is found by arithmetic alone,
-    /// else 0.
-    code_stride_bytes: u32,
 }
 
 impl<'a> Chunk<'a> {
@@ -82,13 +85,10 @@ impl<'a> Chunk<'a> {
     }
 
     fn new(bytes: &'a [u8], descriptor: Descriptor) -> Chunk<'a> {
-        let has_codes_only =
-            descriptor.bitmap_bytes() == 0 && descriptor.ty.physical() != Physical::Wide;
-        let stride = descriptor.stride_bytes().filter(|_| has_codes_only);
         Chunk {
+            flat: FlatCodes::of(&descriptor, bytes),
             bytes,
             descriptor,
-            code_stride_bytes: stride.unwrap_or(0) as u32,
         }
     }
 

@@ -1,10 +1,10 @@
 //! A dictionary as look-ups of single codes see it.
 //!
 //! A row of 1,000 columns asks 1,000 dictionaries for one value each. What that takes is gathered
-//! here, 40 bytes a column, so that the dictionaries of neighbouring columns share lines and nothing
+//! here, half a line a column, so that the dictionaries of neighbouring columns share lines and nothing
 //! else of them is touched on the way to the value.
 
-use arrow::buffer::Buffer;
+use arrow::array::{Array, StringViewArray};
 use arrow::datatypes::ToByteSlice;
 
 use super::{Dictionary, Values};
@@ -14,27 +14,36 @@ use crate::reader::INLINE_BYTES;
 /// Leads from codes to values. Made by [`Dictionary::decoder`], for
 /// [`Chunk::value`](crate::Chunk::value).
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 pub struct Decoder<'a> {
     generation: u64,
-    /// Ordinals, or views of strings.
-    entries: &'a [u8],
-    /// Where strings lie that are longer than a view holds; of a dictionary of strings only.
-    buffers: Option<&'a [Buffer]>,
+    /// Ordinals, or views of strings, two words each.
+    words: &'a [u64],
+    /// Whose views these are, of a dictionary of strings.
+    strings: Option<&'a StringViewArray>,
+}
+
+const _: () = assert!(size_of::<Option<Decoder<'_>>>() == 32);
+
+/// The place of a dictionary's value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Entry<'a> {
+    Ordinal(&'a u64),
+    /// Sixteen bytes that hold a string, or tell where it is.
+    View(&'a [u8]),
 }
 
 impl Dictionary {
     /// What look-ups of single codes need of it.
     pub fn decoder(&self) -> Decoder<'_> {
-        let (entries, buffers) = match &self.values {
-            Values::Ordinals(values) => (values.to_byte_slice(), None),
-            Values::Strings(values) => {
-                (values.views().to_byte_slice(), Some(values.data_buffers()))
-            }
+        let (words, strings) = match &self.values {
+            Values::Ordinals(values) => (&values[..], None),
+            Values::Strings(values) => (values.views().inner().typed_data(), Some(values)),
         };
         Decoder {
             generation: self.generation,
-            entries,
-            buffers,
+            words,
+            strings,
         }
     }
 }
@@ -45,37 +54,28 @@ impl<'a> Decoder<'a> {
         self.generation
     }
 
-    #[inline(always)]
-    pub(crate) fn has_strings(&self) -> bool {
-        self.buffers.is_some()
-    }
-
-    #[inline(always)]
-    fn entry_bytes(&self) -> usize {
-        if self.has_strings() { 16 } else { 8 }
-    }
-
     /// The entry of a code, `None` where there is no such code. Codes have 32 bits at most.
     #[inline(always)]
-    pub(crate) fn entry(&self, code: u64) -> Option<&'a [u8]> {
+    pub(crate) fn entry(&self, code: u64) -> Option<Entry<'a>> {
         debug_assert!(code <= u64::from(u32::MAX));
-        let start = code as usize * self.entry_bytes();
-        self.entries.get(start..start + self.entry_bytes())
+        let code = code as usize;
+        match self.strings {
+            None => self.words.get(code).map(Entry::Ordinal),
+            Some(_) => {
+                let view = self.words.get(2 * code..2 * code + 2);
+                view.map(|view| Entry::View(view.to_byte_slice()))
+            }
+        }
     }
 
     #[cold]
     pub(crate) fn beyond(&self, code: u64) -> FormatError {
-        let len = self.entries.len() / self.entry_bytes();
+        let len = match self.strings {
+            None => self.words.len(),
+            Some(strings) => strings.len(),
+        };
         let why = format!("code {code} in a dictionary of {len} values");
         FormatError::corrupt("a dictionary chunk", why)
-    }
-
-    /// The ordinal that an entry of a dictionary without strings is.
-    #[inline(always)]
-    pub(crate) fn ordinal(entry: &[u8]) -> u64 {
-        entry
-            .first_chunk()
-            .map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
 
     /// A string that its view holds whole.
@@ -89,7 +89,8 @@ impl<'a> Decoder<'a> {
     #[inline(always)]
     pub(crate) fn long_text(&self, view: &[u8]) -> Option<&'a [u8]> {
         let (len, buffer, offset) = (read_u32(view, 0)?, read_u32(view, 8)?, read_u32(view, 12)?);
-        self.buffers?.get(buffer)?.get(offset..)?.get(..len)
+        let buffers = self.strings?.data_buffers();
+        buffers.get(buffer)?.get(offset..)?.get(..len)
     }
 
     /// The error where there is no such string.

@@ -32,6 +32,7 @@ use tierra_memory::{collapse, in_mode};
 pub use builder::DictionaryBuilder;
 pub(crate) use code_set::{CodeSet, bitmap_of};
 pub use decoder::Decoder;
+pub(crate) use decoder::Entry;
 pub use merge::Remapping;
 
 use crate::filter::{Filter, Resolved, ValueSet};

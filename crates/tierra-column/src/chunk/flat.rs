@@ -1,0 +1,130 @@
+//! The codes of a chunk that are found by arithmetic alone.
+//!
+//! Where all blocks are packed alike, with nothing before their codes, the blocks follow each other
+//! without a gap: 1,024 codes of any width fill whole lines. Code `row` of the chunk then begins at bit
+//! `row * width`, and a look-up needs nothing but the few words kept here, half a line of memory that
+//! is read instead of the chunk's descriptor.
+//!
+//! ```text
+//! static, plain      value = code + number, the chunk's base
+//! dictionary         value = entry (code - null_codes) of the dictionary of generation number
+//! ```
+
+use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
+use crate::chunk::layout::{Descriptor, LINE_BYTES};
+use crate::dictionary::{Decoder, Entry};
+use crate::encoding::Encoding;
+use crate::logical_type::Physical;
+
+const _: () = assert!(packed_bytes(BLOCK_LEN, 1).is_multiple_of(LINE_BYTES));
+
+/// What a look-up of a cell has to know of a chunk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FlatCodes<'a> {
+    /// All blocks, and what follows them.
+    packed: &'a [u8],
+    number: u64,
+    rows: u32,
+    width: u8,
+    /// 1 where code 0 is NULL.
+    null_codes: u8,
+    meaning: Meaning,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// Codes are ordinals but for their base.
+    Ordinal,
+    /// Codes are numbers of values.
+    Entry,
+    /// The codes are not flat.
+    Other,
+}
+
+/// What a code says.
+pub(super) enum Decoded<'a> {
+    Null,
+    Ordinal(u64),
+    /// Look in the dictionary.
+    Entry(Entry<'a>),
+    /// The dictionary at hand has no such code.
+    Unknown(u64),
+}
+
+impl<'a> FlatCodes<'a> {
+    pub(super) fn of(descriptor: &Descriptor, bytes: &'a [u8]) -> FlatCodes<'a> {
+        let is_wide = descriptor.ty.physical() == Physical::Wide;
+        let has_codes_only = descriptor.bitmap_bytes() == 0 && !is_wide;
+        // Codes of no width have no place.
+        let is_flat = has_codes_only && descriptor.stride_bytes().is_some_and(|bytes| bytes > 0);
+        let meaning = match descriptor.encoding {
+            _ if !is_flat => Meaning::Other,
+            Encoding::Dictionary => Meaning::Entry,
+            _ => Meaning::Ordinal,
+        };
+        FlatCodes {
+            packed: &bytes[descriptor.data_offset as usize..],
+            number: match meaning {
+                Meaning::Entry => descriptor.generation,
+                _ => descriptor.base,
+            },
+            rows: descriptor.rows,
+            width: descriptor.width,
+            null_codes: descriptor.null_codes() as u8,
+            meaning,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_flat(&self) -> bool {
+        self.meaning != Meaning::Other
+    }
+
+    /// The words that a row's code lies in; `None` where codes are not flat.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline(always)]
+    pub(super) fn words(&self, row: usize) -> Option<&'a [u8]> {
+        let rows = self.rows as usize;
+        assert!(row < rows, "row {row} of a chunk of {rows}");
+        self.is_flat()
+            .then(|| Kernels::words(self.packed, self.width, row))
+    }
+
+    /// What a row's code stands for, out of its [`FlatCodes::words`].
+    #[inline(always)]
+    pub(super) fn decode(
+        &self,
+        words: &[u8],
+        row: usize,
+        decoder: Option<&Decoder<'a>>,
+    ) -> Decoded<'a> {
+        let code = Kernels::code_in(words, self.width, row);
+        if code < u64::from(self.null_codes) {
+            return Decoded::Null;
+        }
+        if self.meaning == Meaning::Ordinal {
+            return Decoded::Ordinal(code.wrapping_add(self.number));
+        }
+        Decoded::of_dictionary(code - u64::from(self.null_codes), self.number, decoder)
+    }
+}
+
+impl<'a> Decoded<'a> {
+    /// What a code of a dictionary of this generation stands for.
+    #[inline(always)]
+    pub(super) fn of_dictionary(
+        code: u64,
+        generation: u64,
+        decoder: Option<&Decoder<'a>>,
+    ) -> Decoded<'a> {
+        let Some(decoder) = decoder.filter(|it| it.generation() == generation) else {
+            return Decoded::Unknown(code);
+        };
+        match decoder.entry(code) {
+            Some(entry) => Decoded::Entry(entry),
+            None => Decoded::Unknown(code),
+        }
+    }
+}
