@@ -136,8 +136,8 @@ impl Database {
             .threads
             .or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.unwrap_or(NonZeroUsize::MIN);
-        let calibration = Calibration::of(dir);
-        let opened = open::read_tables(dir, &published, calibration.cell)?;
+        let calibration = Arc::new(Calibration::of_database(dir));
+        let opened = open::read_tables(dir, &published, &calibration)?;
         lock.sign().map_err(|source| OpenError::Io {
             path: dir.join(crate::lock::LOCK_FILE),
             source,
@@ -373,6 +373,18 @@ impl Database {
         missing
             .map(|tier| (tier.name.to_string(), tier.why.to_string()))
             .collect()
+    }
+
+    /// What it was opened with: gates of its look-ups start so.
+    pub fn calibration(&self) -> &Arc<Calibration> {
+        &self.storage.calibration
+    }
+
+    /// The file that holds the first tier that is there.
+    pub(crate) fn pool_path(&self) -> PathBuf {
+        let tiers = self.storage.tiers();
+        let first = tiers.open.first().expect("a database is read from a tier");
+        first.pool.path().to_owned()
     }
 
     /// Answers what was asked so far and stops writing: appends and loads fail from now on. What

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::ArrayRef;
 use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Physical};
 
+use crate::calibration::Calibration;
 use crate::error::StorageError;
 use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
 use crate::space::{OwnedExtent, Owner};
@@ -47,6 +48,7 @@ impl Column {
 #[derive(Debug)]
 pub(crate) struct TableDictionaries {
     columns: Vec<Mutex<Column>>,
+    calibration: Arc<Calibration>,
 }
 
 /// Dictionaries of a table as they are to be published.
@@ -58,7 +60,7 @@ pub(crate) struct Images {
 }
 
 impl TableDictionaries {
-    pub(crate) fn new(published: &Dictionaries) -> Self {
+    pub(crate) fn new(published: &Dictionaries, calibration: Arc<Calibration>) -> Self {
         let column = |frozen: &Option<Arc<Dictionary>>| {
             Mutex::new(Column {
                 frozen: frozen.clone(),
@@ -67,6 +69,7 @@ impl TableDictionaries {
         };
         Self {
             columns: published.iter().map(column).collect(),
+            calibration,
         }
     }
 
@@ -90,7 +93,8 @@ impl TableDictionaries {
         let Column { frozen, builder } = &mut *self.lock(at);
         let builder = builder.get_or_insert_with(|| match frozen {
             Some(frozen) => DictionaryBuilder::from_dictionary(frozen),
-            None => DictionaryBuilder::new(spec.ty, FIRST_GENERATION),
+            None => DictionaryBuilder::new(spec.ty, FIRST_GENERATION)
+                .with_gate(self.calibration.dictionary_gate(spec.ty)),
         });
         ChunkPlan::new(spec.ty, values, spec.encoding, Some(builder))
     }

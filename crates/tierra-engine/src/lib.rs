@@ -76,7 +76,10 @@ mod tiers;
 mod version;
 mod writer;
 
-pub use calibration::{CALIBRATION_STEPS, CalibrateError, Calibration, CalibrationError};
+pub use calibration::{
+    CALIBRATION_STEPS, CalibrateError, Calibration, CalibrationError, Effort, LookupKind, Measured,
+    StandInError,
+};
 pub use column_source::ColumnSource;
 pub use database::{Database, DatabaseOptions, TierInfo};
 pub use error::{

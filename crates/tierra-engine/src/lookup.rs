@@ -101,7 +101,7 @@ impl Snapshot {
         let index = key.index(table, version)?;
         let mut rows = vec![None; images.len()];
         let mut failed: Option<ScanError> = None;
-        lookups.run(key.gate(), images.len(), |execution, size, part| {
+        lookups.run(key.gate().now(), images.len(), |execution, size, part| {
             let first = part.start;
             in_mode!(execution, M => for_each(
                 size,
@@ -193,14 +193,16 @@ impl Snapshot {
             }
         }
         let count = sealed.len() * projection.len();
-        if count == 0 {
+        let (Some(first), [column, ..]) = (sealed.first(), projection) else {
             return Ok(gathered);
-        }
+        };
         let mut gathering = Gathering {
             rows: &mut gathered,
             failed: None,
         };
-        lookups.run(table.cell_gate(), count, |execution, size, part| {
+        // The first cell stands for all: a gate decides how fast, never what.
+        let gate = table.cell_gate(first.segment.speed(*column)).now();
+        lookups.run(gate, count, |execution, size, part| {
             let cells = ByColumn {
                 rows: &sealed,
                 projection,

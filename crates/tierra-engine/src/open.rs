@@ -13,9 +13,9 @@ use std::sync::Arc;
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::error::ArrowError;
 use tierra_column::Dictionary;
-use tierra_interleave::GroupSize;
 use tierra_memory::{Extent, Pool, PoolError};
 
+use crate::calibration::Calibration;
 use crate::error::{DamageError, OpenError};
 use crate::inverted::InvertedPart;
 use crate::key::KeyIndexCell;
@@ -372,14 +372,14 @@ fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Displa
     );
 }
 
-/// All tables of the manifest. Look-ups in inverted indexes take turns in groups of `size`.
+/// All tables of the manifest. Gates of look-ups start as `calibration` says.
 pub(crate) fn read_tables(
     dir: &Path,
     published: &Published,
-    size: GroupSize,
+    calibration: &Calibration,
 ) -> Result<Vec<OpenedTable>, OpenError> {
     let read = |entry: &Arc<TableEntry>| {
-        read_table(published, entry, size).map_err(|source| OpenError::Table {
+        read_table(published, entry, calibration).map_err(|source| OpenError::Table {
             dir: dir.to_owned(),
             table: entry.spec.name.clone(),
             source,
@@ -391,7 +391,7 @@ pub(crate) fn read_tables(
 fn read_table(
     published: &Published,
     entry: &Arc<TableEntry>,
-    size: GroupSize,
+    calibration: &Calibration,
 ) -> Result<OpenedTable, DamageError> {
     let mut segments = Vec::with_capacity(entry.segments.len());
     for segment in &entry.segments {
@@ -402,12 +402,12 @@ fn read_table(
             .collect();
         segments.push(Segment::open(segment.clone(), extents, &entry.spec)?);
     }
-    let dictionaries = read_dictionaries(published, entry)?;
+    let dictionaries = read_dictionaries(published, entry, calibration)?;
     // A part can be built again: without it its rows are scanned. The writer names others instead.
     let parts = entry.parts.iter().filter_map(|part| {
         let extent = extent(published, part.extent).clone();
         let dictionary = dictionaries[part.column as usize].as_deref();
-        let opened = InvertedPart::open(part.clone(), extent, size, &segments, dictionary);
+        let opened = InvertedPart::open(part.clone(), extent, calibration, &segments, dictionary);
         opened
             .inspect_err(|error| warn_of_part(&entry.spec, part, error))
             .ok()
@@ -438,6 +438,7 @@ fn extent(published: &Published, id: ExtentId) -> &Arc<OwnedExtent> {
 fn read_dictionaries(
     published: &Published,
     entry: &TableEntry,
+    calibration: &Calibration,
 ) -> Result<Vec<Option<Arc<Dictionary>>>, DamageError> {
     let read = |(column, dictionary): (usize, &Option<DictionaryEntry>)| {
         let Some(dictionary) = dictionary else {
@@ -446,12 +447,12 @@ fn read_dictionaries(
         let places = || std::iter::once(&dictionary.main).chain(&dictionary.deltas);
         let copies = places().map(|place| extent(published, place.extent).copies().len());
         let copies = copies.max().unwrap_or(1);
-        let mut opened = open_dictionary(published, entry, column, dictionary, 0);
+        let mut opened = open_dictionary(published, entry, column, dictionary, calibration, 0);
         for copy in 1..copies {
             if opened.is_ok() {
                 break;
             }
-            let other = open_dictionary(published, entry, column, dictionary, copy);
+            let other = open_dictionary(published, entry, column, dictionary, calibration, copy);
             if other.is_ok() {
                 for place in places() {
                     let extent = extent(published, place.extent);
@@ -480,6 +481,7 @@ fn open_dictionary(
     entry: &TableEntry,
     column: usize,
     dictionary: &DictionaryEntry,
+    calibration: &Calibration,
     copy: usize,
 ) -> Result<Arc<Dictionary>, DamageError> {
     let image = |place: &Place| {
@@ -493,7 +495,9 @@ fn open_dictionary(
         column: entry.spec.columns[column].name.clone(),
         source,
     })?;
-    Ok(Arc::new(opened))
+    Ok(Arc::new(
+        opened.with_gate(calibration.dictionary_gate(ty)),
+    ))
 }
 
 fn read_tail(published: &Published, entry: &TableEntry) -> Result<(Tail, TailLog), DamageError> {

@@ -32,8 +32,8 @@ pub(crate) struct Storage {
     pub(crate) budget: Budget,
     /// Threads that a load encodes with.
     pub(crate) threads: NonZeroUsize,
-    /// How many look-ups take turns.
-    pub(crate) calibration: Calibration,
+    /// With what gates start.
+    pub(crate) calibration: Arc<Calibration>,
     requests: Sender<Request>,
     closing: AtomicBool,
     _lock: DirectoryLock,
@@ -48,7 +48,7 @@ impl Storage {
         next_extent_id: u64,
         budget: Budget,
         threads: NonZeroUsize,
-        calibration: Calibration,
+        calibration: Arc<Calibration>,
         requests: Sender<Request>,
         lock: DirectoryLock,
     ) -> Arc<Self> {

@@ -13,7 +13,9 @@ use arc_swap::ArcSwap;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use tierra_column::LogicalType;
+use tierra_memory::{MemoryGate, Speed};
 
+use crate::calibration::LookupKind;
 use crate::dictionaries::TableDictionaries;
 use crate::encode::slice_bytes;
 use crate::error::{AppendError, InputError, StorageError, TableError};
@@ -47,8 +49,8 @@ pub struct Table {
     homes: ArcSwap<Homes>,
     dictionaries: TableDictionaries,
     gate: Arc<Gate>,
-    /// Of reading single cells.
-    cell_gate: tierra_interleave::Gate,
+    /// Of reading single cells, near and far ones.
+    cell_gates: [MemoryGate; 2],
     next_segment_id: AtomicU32,
     dropped: AtomicBool,
     storage: Arc<Storage>,
@@ -67,15 +69,22 @@ impl Table {
         Arc::new(Self {
             id,
             input: Input::new(spec.clone(), schema.clone()),
-            key: KeyColumns::of(&spec, storage.calibration.key),
-            dictionaries: TableDictionaries::new(&version.dictionaries),
+            key: KeyColumns::of(
+                &spec,
+                storage.calibration.gate(LookupKind::Key, Speed::Near),
+            ),
+            dictionaries: TableDictionaries::new(
+                &version.dictionaries,
+                storage.calibration.clone(),
+            ),
             types: spec.columns.iter().map(|column| column.ty).collect(),
             spec,
             schema,
             current: ArcSwap::from_pointee(version),
             homes: ArcSwap::from_pointee(homes),
             gate: Arc::default(),
-            cell_gate: tierra_interleave::Gate::new(storage.calibration.cell),
+            cell_gates: [Speed::Near, Speed::Far]
+                .map(|speed| storage.calibration.gate(LookupKind::Cell, speed)),
             next_segment_id: AtomicU32::new(next_segment_id),
             dropped: AtomicBool::new(false),
             storage,
@@ -299,8 +308,12 @@ impl Table {
         &self.gate
     }
 
-    pub(crate) fn cell_gate(&self) -> &tierra_interleave::Gate {
-        &self.cell_gate
+    /// The gate of cells in chunks of a tier.
+    pub(crate) fn cell_gate(&self, speed: Speed) -> &MemoryGate {
+        match (&self.cell_gates, speed) {
+            ([near, _], Speed::Near) => near,
+            ([_, far], Speed::Far) => far,
+        }
     }
 
     pub(crate) fn current(&self) -> Arc<TableVersion> {

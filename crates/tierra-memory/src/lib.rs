@@ -12,7 +12,8 @@
 //! * [`faults`]: memory that fails, in truth or on purpose.
 //! * [`replication`]: logs in several copies, written as one.
 //! * [`simulation`]: power cuts, at every moment worth it, on what the code really did.
-//! * [`emulation`]: far memory where there is none; [`in_mode!`] runs lookups on it or natively.
+//! * [`emulation`]: far memory where there is none; [`in_mode!`] runs lookups on it or natively, and a
+//!   [`MemoryGate`] knows on which of both it has learnt what.
 //!
 //! ```
 //! use tierra_memory::{Pool, PoolOptions};
@@ -44,6 +45,7 @@ mod arch;
 pub mod budget;
 pub mod emulation;
 pub mod faults;
+mod gate;
 pub mod measure;
 pub mod persist;
 pub mod pool;
@@ -55,6 +57,7 @@ mod smaps;
 pub mod topology;
 
 pub use budget::{Budget, Reservation};
+pub use gate::{GateStart, MemoryGate};
 pub use pool::{
     Counters, Durability, Extent, ExtentLabel, ExtentWriter, Fault, Finished, MediumKind, Pool,
     PoolError, PoolOptions, PublishError, Transaction, UndoLog, Written,

@@ -7,10 +7,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tierra_interleave::{Cx, Execution, GroupSize, Mode, map_into};
+use tierra_interleave::{Choice, Cx, Execution, GroupSize, Mode, map_into};
 use tierra_memory::emulation::{self, EmulationError, FarMemory, begin_read, count_as_far};
 use tierra_memory::measure::record;
-use tierra_memory::{Pool, PoolOptions, Region, Speed, in_mode, persist};
+use tierra_memory::{MemoryGate, Pool, PoolOptions, Region, Speed, in_mode, persist};
 
 /// Emulates a setting until dropped.
 struct Emulation(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
@@ -213,4 +213,35 @@ fn settings_are_refused_and_the_old_one_stays() {
     ));
     assert_eq!(emulation::current(), Some(FarMemory::CXL));
     assert!(emulation::is_on());
+}
+
+#[test]
+fn a_gate_is_another_one_while_far_memory_is_emulated() {
+    let gate = MemoryGate::default();
+    let known = || gate.now().ticks_per_lookup(Execution::Plain);
+    let learn = |ticks: u64| {
+        let choice = Choice {
+            execution: Execution::Plain,
+            size: GroupSize::DEFAULT,
+            lookups: 32,
+        };
+        gate.now().report(choice, 32, 32 * ticks);
+    };
+    let set = |setting| emulation::set(emulation::parse(setting).unwrap()).unwrap();
+    let _on = emulate("off");
+    learn(10);
+    for (setting, before) in [
+        ("latency=1ns", None),
+        ("off", Some(10.0)),
+        ("latency=1ns", Some(20.0)),
+        ("latency=2ns", None),
+        ("off", Some(10.0)),
+        ("latency=1ns", None),
+    ] {
+        set(setting);
+        assert_eq!(known(), before, "{setting}");
+        if before.is_none() {
+            learn(20);
+        }
+    }
 }

@@ -13,6 +13,7 @@ use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
 use hashbrown::{DefaultHashBuilder, HashTable};
+use tierra_memory::MemoryGate;
 
 use super::{Dictionary, Values, sort};
 use crate::NULL_CODE;
@@ -32,6 +33,8 @@ pub struct DictionaryBuilder {
     /// and a column that is loaded once never needs it again.
     codes: HashTable<u32>,
     values: Interned,
+    /// Of the dictionary that is made.
+    gate: Arc<MemoryGate>,
 }
 
 #[derive(Debug)]
@@ -104,7 +107,13 @@ impl DictionaryBuilder {
                 LogicalType::Varchar => Interned::Strings(Strings::default()),
                 _ => Interned::Ordinals(Vec::new()),
             },
+            gate: Arc::default(),
         }
+    }
+
+    /// The same for a dictionary with this gate.
+    pub fn with_gate(self, gate: Arc<MemoryGate>) -> DictionaryBuilder {
+        DictionaryBuilder { gate, ..self }
     }
 
     /// A builder that goes on from `dictionary`: same generation, same codes, and new values join
@@ -112,6 +121,7 @@ impl DictionaryBuilder {
     pub fn from_dictionary(dictionary: &Dictionary) -> DictionaryBuilder {
         let mut builder = DictionaryBuilder::new(dictionary.ty, dictionary.generation);
         builder.main_len = dictionary.main_len();
+        builder.gate = Arc::clone(&dictionary.gate);
         builder.values = match &dictionary.values {
             Values::Ordinals(values) => Interned::Ordinals(values.to_vec()),
             Values::Strings(values) => Interned::Strings(Strings {
@@ -270,7 +280,7 @@ impl DictionaryBuilder {
             Interned::Ordinals(values) => Values::Ordinals(Arc::new(values)),
             Interned::Strings(strings) => Values::Strings(strings.finish()),
         };
-        Dictionary::new(self.ty, self.generation, values, self.main_len)
+        Dictionary::new(self.ty, self.generation, values, self.main_len, self.gate)
     }
 }
 

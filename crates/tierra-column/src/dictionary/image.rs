@@ -134,7 +134,13 @@ impl Dictionary {
         if !ascends(&values, main_len) {
             return Err(corrupt("its values are not in order"));
         }
-        Ok(Dictionary::new(ty, generation, values, main_len))
+        Ok(Dictionary::new(
+            ty,
+            generation,
+            values,
+            main_len,
+            Arc::default(),
+        ))
     }
 }
 

@@ -85,7 +85,7 @@ impl Dictionary {
             codes,
         };
         (
-            Dictionary::new(self.ty, generation, values, main_len),
+            Dictionary::new(self.ty, generation, values, main_len, self.gate.clone()),
             remapping,
         )
     }

@@ -26,8 +26,8 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
-use tierra_interleave::{Gate, Lookups};
-use tierra_memory::{collapse, in_mode};
+use tierra_interleave::Lookups;
+use tierra_memory::{MemoryGate, collapse, in_mode};
 
 pub use builder::DictionaryBuilder;
 pub(crate) use code_set::{CodeSet, bitmap_of};
@@ -50,8 +50,8 @@ pub struct Dictionary {
     values: Values,
     main: Order,
     delta: Order,
-    /// Of looking values up.
-    gate: Arc<Gate>,
+    /// Of looking values up. Generations that follow each other share it.
+    gate: Arc<MemoryGate>,
 }
 
 /// The values, indexed by code.
@@ -86,16 +86,27 @@ const VALUES_PER_DELTA: usize = 10;
 
 impl Dictionary {
     /// `values` of which the first `main_len` ascend strictly, and all differ.
-    fn new(ty: LogicalType, generation: u64, values: Values, main_len: usize) -> Dictionary {
+    fn new(
+        ty: LogicalType,
+        generation: u64,
+        values: Values,
+        main_len: usize,
+        gate: Arc<MemoryGate>,
+    ) -> Dictionary {
         values.collapse();
         Dictionary {
             ty,
             generation,
             main: Order::ascending(&values, main_len),
             delta: Order::sorting(&values, main_len as u32..values.len() as u32),
-            gate: Arc::new(Gate::finding_size()),
+            gate,
             values,
         }
+    }
+
+    /// The same with another gate: one that starts with what is known of the machine.
+    pub fn with_gate(self, gate: Arc<MemoryGate>) -> Dictionary {
+        Dictionary { gate, ..self }
     }
 
     /// The column's type.
@@ -228,7 +239,7 @@ impl Dictionary {
         lookups: &mut Lookups,
         mut found: impl FnMut(usize, u32),
     ) {
-        lookups.run(&self.gate, wanted.len(), |execution, size, part| {
+        lookups.run(self.gate.now(), wanted.len(), |execution, size, part| {
             let (first, wanted) = (part.start, &wanted[part]);
             let mut missing = Vec::new();
             in_mode!(execution, M => {
@@ -257,7 +268,7 @@ impl Dictionary {
         lookups: &mut Lookups,
         mut found: impl FnMut(usize, u32),
     ) {
-        lookups.run(&self.gate, wanted.len(), |execution, size, part| {
+        lookups.run(self.gate.now(), wanted.len(), |execution, size, part| {
             let (first, wanted) = (part.start, &wanted[part]);
             let mut missing = Vec::new();
             in_mode!(execution, M => {

@@ -1,168 +1,315 @@
-//! Finding the best group sizes: the database's own look-ups, on data that no cache holds.
+//! Measuring: every kind of look-up, one after the other and in groups of every size.
 //!
-//! Sizes are measured in turn, round by round, so that whatever else the machine does meets all of
-//! them alike, and judged by medians. Of sizes about as good the smallest is taken: it leaves more of
-//! the nearest cache to others.
+//! Ways take turns round by round, so that whatever else the machine does meets all of them alike, and are
+//! judged by medians. Each looks up values that nobody has asked for since long before.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::iter::once;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use tierra_index::HashIndex;
-use tierra_interleave::{Chain, Cx, GroupSize, Interleaved, for_each};
-use tierra_memory::{LINE_BYTES, Pool, PoolError, PoolOptions};
+use tierra_interleave::{Execution, GroupSize, Lookups};
+use tierra_memory::emulation::{self, EmulationError, FarMemory};
+use tierra_memory::{GateStart, Speed};
 
-use super::Calibration;
-use crate::directory;
-use crate::error::OpenError;
+use super::LookupKind;
+use super::stand_in::StandIn;
+use super::subject::Subject;
+use crate::database::Database;
+use crate::error::{DamageError, LoadError, LookupError, OpenError, TableError};
 
-/// How often [`Calibration::measure`] reports progress.
-pub const CALIBRATION_STEPS: u64 = 2 * ROUNDS as u64;
+/// Sizes that are tried.
+const SIZES: [usize; 8] = [8, 16, 24, 32, 40, 48, 56, 64];
+/// A size must be better than the default by one in this many to be used instead.
+const HARDLY_BETTER: f64 = 40.0;
 
-const SCRATCH_FILE: &str = "calibration.pool";
-const SIZES: [usize; 10] = [4, 8, 12, 16, 24, 32, 40, 48, 56, 64];
-const ROUNDS: usize = 15;
-/// Look-ups of one size in a round: about a millisecond.
-const LOOKUPS: usize = 10_000;
-/// Entries of the index: 64 MiB and more.
-const ENTRIES: u64 = 1 << 22;
-/// Codes in the far pool and values near, in lines of eight: 128 MiB each.
-const LINES: usize = 1 << 21;
-/// Sizes within one in this many of the best are as good.
-const AS_GOOD: u64 = 50;
+/// What is measured, in this order.
+const MEASURED: [(LookupKind, Speed); 10] = [
+    (LookupKind::Key, Speed::Near),
+    (LookupKind::Cell, Speed::Near),
+    (LookupKind::Cell, Speed::Far),
+    (LookupKind::Number, Speed::Near),
+    (LookupKind::Text, Speed::Near),
+    (LookupKind::List, Speed::Near),
+    (LookupKind::List, Speed::Far),
+    (LookupKind::Stretch, Speed::Near),
+    (LookupKind::Stretch, Speed::Far),
+    (LookupKind::Join, Speed::Near),
+];
 
-/// Why group sizes could not be measured.
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rows of the stand-in for what a database does not have; at least as many as a segment's.
+    pub rows: u64,
+    /// What a database has must take so many bytes to be measured instead.
+    pub least_bytes: u64,
+    /// Look-ups of one way in a round.
+    pub lookups: usize,
+    /// Rounds.
+    pub rounds: usize,
+}
+
+impl Effort {
+    /// Seconds, on data that caches do not hold.
+    pub const FULL: Effort = Effort {
+        rows: 1 << 23,
+        least_bytes: 64 << 20,
+        lookups: 10_000,
+        rounds: 9,
+    };
+    /// A first impression, and a test that everything works.
+    pub const QUICK: Effort = Effort {
+        rows: 1 << 17,
+        least_bytes: 1 << 20,
+        lookups: 1000,
+        rounds: 3,
+    };
+
+    /// How often [`Database::calibrate`] reports progress with as many far memories.
+    pub fn steps(self, fars: usize) -> u64 {
+        StandIn::steps(self) + (MEASURED.len() * fars * self.rounds) as u64
+    }
+
+    /// Batches of look-ups that are measured.
+    pub(super) fn batches(self) -> usize {
+        self.rounds * (1 + SIZES.len())
+    }
+}
+
+/// Why look-ups could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrateError {
-    /// There is no database.
+    /// Far memory cannot be emulated so.
+    #[error(transparent)]
+    Emulation(#[from] EmulationError),
+    /// There is no database, or it cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is no place for the data to measure on.
-    #[error(
-        "cannot make a scratch pool of {} MiB to calibrate with at {}: {source}",
-        (LINES * LINE_BYTES) >> 20,
-        path.display()
-    )]
-    Pool {
+    /// What was looked into failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// An index is damaged.
+    #[error(transparent)]
+    Index(#[from] DamageError),
+    /// The writer failed.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// There is no place for what the database does not have.
+    #[error("cannot make {}, of some {mib} MiB, to calibrate with: {source}", path.display())]
+    StandIn {
         /// Beside the database's own pool.
         path: PathBuf,
+        /// How large it would be.
+        mib: u64,
         /// What went wrong.
-        source: PoolError,
+        source: Box<StandInError>,
     },
 }
 
-/// A file that is removed, whatever happens.
-struct Scratch(PathBuf);
+/// Why there is no stand-in.
+#[derive(Debug, thiserror::Error)]
+pub enum StandInError {
+    /// The system's answer.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// No database could be created.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Nor its table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// Nor filled.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It may never have been made.
-        let _ = fs::remove_file(&self.0);
+/// What look-ups of one kind in one tier cost.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What was looked up.
+    pub kind: LookupKind,
+    /// Where it lies.
+    pub speed: Speed,
+    /// The far memory that was emulated, if any.
+    pub far: Option<FarMemory>,
+    /// What was looked into: a table or a column of the database, or a stand-in.
+    pub place: String,
+    /// Nanoseconds a look-up, one after the other.
+    pub plain_ns: f64,
+    /// Nanoseconds a look-up, in groups of a size.
+    pub interleaved_ns: Vec<(GroupSize, f64)>,
+}
+
+impl Measured {
+    /// Sizes that are tried; look-ups without groups are measured with the default.
+    pub fn sizes() -> impl Iterator<Item = GroupSize> {
+        SIZES.into_iter().filter_map(GroupSize::new)
+    }
+
+    /// The size to be used, and nanoseconds a look-up with it: the default one, unless another is clearly
+    /// better. What is measured within a few per cent is noise, and the default is good for structures
+    /// of all sizes.
+    pub fn best(&self) -> (GroupSize, f64) {
+        let least = |best: (GroupSize, f64), way: &(GroupSize, f64)| match way.1 < best.1 {
+            true => *way,
+            false => best,
+        };
+        let default = self.interleaved_ns.iter();
+        let default = default.copied().find(|way| way.0 == GroupSize::DEFAULT);
+        let default = default.unwrap_or((GroupSize::DEFAULT, f64::INFINITY));
+        let best = self.interleaved_ns.iter().fold(default, least);
+        match best.1 < default.1 - default.1 / HARDLY_BETTER {
+            true => best,
+            false => default,
+        }
+    }
+
+    /// The cheaper mode.
+    pub fn execution(&self) -> Execution {
+        match self.plain_ns < self.best().1 {
+            true => Execution::Plain,
+            false => Execution::Interleaved,
+        }
+    }
+
+    pub(super) fn start(&self) -> GateStart {
+        GateStart {
+            far: self.far,
+            size: self.best().0,
+            first: self.execution(),
+        }
     }
 }
 
-impl Calibration {
-    /// Measures the best sizes for the database in `dir`, in a few seconds: far memory is a scratch
-    /// pool beside its own. `step` is called [`CALIBRATION_STEPS`] times. The database may be open.
+/// Sets emulation back.
+struct Before(Option<FarMemory>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        // It was in force, so it makes sense.
+        let _ = emulation::set(self.0);
+    }
+}
+
+impl Database {
+    /// Measures look-ups of all kinds: in its own structures where they are large enough, elsewhere in
+    /// those of a stand-in beside its pool that is removed in the end. Emulates each of `fars` in turn, for
+    /// the whole process: nothing else should run. `step` is called [`Effort::steps`] times at most.
     ///
     /// # Errors
-    /// [`CalibrateError`] where there is no database, or no room for a scratch pool.
-    pub fn measure(dir: &Path, mut step: impl FnMut()) -> Result<Calibration, CalibrateError> {
-        let scratch = Scratch(
-            directory::find_pools(dir)?[0]
-                .path
-                .with_file_name(SCRATCH_FILE),
-        );
-        let cell = cells(&scratch.0, &mut step).map_err(|source| CalibrateError::Pool {
-            path: scratch.0.clone(),
-            source,
-        })?;
-        Ok(Calibration {
-            key: keys(&mut step),
-            cell,
-        })
+    /// [`CalibrateError`]: no room for a stand-in, damaged bytes, a writer that has failed.
+    pub fn calibrate(
+        &self,
+        effort: Effort,
+        fars: &[Option<FarMemory>],
+        mut step: impl FnMut(),
+    ) -> Result<Vec<Measured>, CalibrateError> {
+        self.wait_for_near_copies()?;
+        let _before = Before(emulation::current());
+        let tables = self
+            .tables()
+            .into_iter()
+            .filter_map(|name| self.table(&name));
+        let own: Vec<_> = tables.map(|table| table.snapshot()).collect();
+        let (mut stand_in, mut all) = (None, Vec::new());
+        for (kind, speed) in MEASURED {
+            emulation::set(None)?;
+            let mut subject = match Subject::of(kind, speed, &own, effort)? {
+                Some(subject) => subject,
+                None => {
+                    let made = match stand_in.take() {
+                        Some(made) => made,
+                        None => StandIn::make(self, effort, &mut step)?,
+                    };
+                    let made = stand_in.insert(made);
+                    Subject::stand_in(kind, speed, made.tables(), effort)?
+                }
+            };
+            for far in fars {
+                emulation::set(*far)?;
+                let (plain_ns, interleaved_ns) = times(kind, &mut subject, effort, &mut step)?;
+                all.push(Measured {
+                    kind,
+                    speed,
+                    far: *far,
+                    place: subject.place.clone(),
+                    plain_ns,
+                    interleaved_ns,
+                });
+            }
+        }
+        Ok(all)
     }
 }
 
-/// A number that looks random.
-fn spread(number: u64) -> u64 {
-    let mixed = (number ^ number >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 32
-}
-
-/// Looks every size up in every round; `run` looks up the numbers given.
-fn best(step: &mut impl FnMut(), mut run: impl FnMut(GroupSize, &[u64])) -> GroupSize {
-    let sizes = SIZES.map(|size| GroupSize::new(size).expect("1 to 64"));
-    let mut times = SIZES.map(|_| Vec::with_capacity(ROUNDS));
-    let mut fresh = 0;
-    for round in 0..ROUNDS {
-        for turn in 0..SIZES.len() {
-            let which = (round + turn) % SIZES.len();
-            let wanted: Vec<u64> = (fresh..fresh + LOOKUPS as u64).map(spread).collect();
-            fresh += LOOKUPS as u64;
+/// Nanoseconds a look-up, plain and by size.
+fn times(
+    kind: LookupKind,
+    subject: &mut Subject,
+    effort: Effort,
+    step: &mut impl FnMut(),
+) -> Result<(f64, Vec<(GroupSize, f64)>), CalibrateError> {
+    let takes_a_group =
+        |size: &GroupSize| kind != LookupKind::Number || *size == GroupSize::DEFAULT;
+    let sizes: Vec<_> = Measured::sizes().filter(takes_a_group).collect();
+    let ways: Vec<_> = once(None).chain(sizes.iter().copied().map(Some)).collect();
+    let mut samples = vec![Vec::with_capacity(effort.rounds); ways.len()];
+    for round in 0..effort.rounds {
+        for turn in 0..ways.len() {
+            let way = (round + turn) % ways.len();
+            let mut lookups = match ways[way] {
+                None => Lookups::new(Execution::Plain),
+                Some(size) => Lookups::new(Execution::Interleaved).in_groups_of(size),
+            };
             let start = Instant::now();
-            run(sizes[which], &wanted);
-            times[which].push(start.elapsed().as_nanos() as u64);
+            let done = (subject.look_up)(round * ways.len() + turn, &mut lookups)?;
+            samples[way].push(start.elapsed().as_nanos() as f64 / done.max(1) as f64);
         }
         step();
     }
-    let medians = times.map(|mut times| {
-        times.sort_unstable();
-        times[ROUNDS / 2]
+    let mut medians = samples.into_iter().map(|mut samples| {
+        samples.sort_unstable_by(f64::total_cmp);
+        samples[samples.len() / 2]
     });
-    let least = medians.iter().min().expect("there are sizes");
-    let good = medians
-        .iter()
-        .position(|time| *time <= least + least / AS_GOOD);
-    sizes[good.expect("the least is as good as itself")]
+    let plain = medians.next().unwrap_or(f64::INFINITY);
+    Ok((plain, sizes.into_iter().zip(medians).collect()))
 }
 
-/// Keys in a near index.
-fn keys(step: &mut impl FnMut()) -> GroupSize {
-    let mut index = HashIndex::with_capacity(ENTRIES as usize);
-    let entries: Vec<(u64, u64)> = (0..ENTRIES).map(|row| (row, row)).collect();
-    index.insert_all(&entries);
-    drop(entries);
-    best(step, |size, wanted| {
-        let mut found = 0;
-        for_each(
-            size,
-            wanted,
-            |cx: Cx<Interleaved>, number| index.get(cx, number % ENTRIES),
-            |_, row| found += usize::from(row.is_some()),
-        );
-        assert_eq!(found, wanted.len(), "every key is there");
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A code in the far pool, then a value near.
-fn cells(scratch: &Path, step: &mut impl FnMut()) -> Result<GroupSize, PoolError> {
-    // Of a run that was killed.
-    let _ = fs::remove_file(scratch);
-    let pool = Pool::create(scratch, &PoolOptions::default())?;
-    let mut writer = pool.allocate((LINES * LINE_BYTES) as u64, 0)?;
-    for (line, bytes) in writer.chunks_exact_mut(LINE_BYTES).enumerate() {
-        bytes.fill(spread(line as u64) as u8);
+    fn measured(plain_ns: f64, interleaved: impl Fn(usize) -> f64) -> Measured {
+        Measured {
+            kind: LookupKind::Key,
+            speed: Speed::Near,
+            far: None,
+            place: String::new(),
+            plain_ns,
+            interleaved_ns: Measured::sizes()
+                .map(|size| (size, interleaved(size.get())))
+                .collect(),
+        }
     }
-    let extent = writer.finish()?.extent();
-    let codes = pool.bytes(extent);
-    let values: Vec<[u64; 8]> = (0..LINES as u64).map(|line| [line; 8]).collect();
-    let values = &values[..];
-    let size = best(step, |size, wanted| {
-        let mut wrong = 0;
-        for_each(
-            size,
-            wanted,
-            |cx: Cx<Interleaved>, number| {
-                let line = (number % LINES as u64) as usize;
-                let value = move |code: &u8| (line ^ usize::from(*code) << 10) % LINES;
-                cx.load(&codes[line * LINE_BYTES])
-                    .then(move |code| cx.load(&values[value(code)][0]))
-                    .map(move |value| *value >= LINES as u64)
-            },
-            |_, is_wrong| wrong += usize::from(is_wrong),
+
+    #[test]
+    fn the_default_stays_unless_another_size_is_clearly_better() {
+        let best = |interleaved: fn(usize) -> f64| measured(0.0, interleaved).best().0.get();
+        assert_eq!(best(|_| 50.0), 48);
+        assert_eq!(best(|size| 50.0 - size as f64 / 100.0), 48);
+        assert_eq!(best(|size| 1000.0 / size as f64), 64);
+        assert_eq!(best(|size| 100.0 + size.abs_diff(24) as f64), 24);
+    }
+
+    #[test]
+    fn gates_start_with_the_cheaper_mode() {
+        let start = measured(40.0, |size| 1000.0 / size as f64).start();
+        assert_eq!(
+            (start.size.get(), start.first),
+            (64, Execution::Interleaved)
         );
-        assert_eq!(wrong, 0, "values are below their number");
-    });
-    Ok(size)
+        let start = measured(10.0, |_| 20.0).start();
+        assert_eq!((start.size.get(), start.first), (48, Execution::Plain));
+    }
 }

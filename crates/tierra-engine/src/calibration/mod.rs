@@ -1,235 +1,196 @@
-//! Group sizes measured on this machine, kept as a file in the database's directory.
+//! What this machine's look-ups gain from taking turns, measured and kept in the database's directory.
 //!
-//! ```text
-//! tierra calibration 1
-//! machine = "Some CPU, L1 Data 48K, L2 Unified 1024K, L3 Unified 32768K, 24 GiB"
-//! key = 48
-//! cell = 56
-//! crc32c = 0x1a2b3c4d        (of everything before this line)
-//! ```
+//! For each kind of look-up, each tier that it may lie in, and each far memory that was emulated: how many
+//! look-ups should take turns, and whether that is cheaper than one after the other. Gates start with
+//! this ([`Calibration::gate`]) and go on measuring; without it they find out from the look-ups that have to
+//! be run anyway. What was measured under one far memory says nothing about another.
 //!
-//! Invariant: only a whole file that this machine wrote is believed; any other changes nothing but
-//! how fast look-ups are, so the database opens without it, and says so once.
+//! Invariant: a calibration changes how fast look-ups are, never what they find.
 
+mod file;
 mod machine;
 mod measure;
+mod stand_in;
+mod subject;
 
-use std::fmt::Write as _;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
 
-use tierra_interleave::{GroupSize, ParseGroupSizeError};
+use tierra_column::{LogicalType, Physical};
+use tierra_interleave::GroupSize;
+use tierra_memory::{GateStart, MemoryGate, Speed};
 
-pub use measure::{CALIBRATION_STEPS, CalibrateError};
+use crate::database::{Database, DatabaseOptions};
 
-const FILE: &str = "calibration";
-const FIRST_LINE: &str = "tierra calibration 1";
-/// A file that is longer is none.
-const LEN_MAX: u64 = 4096;
+pub use file::CalibrationError;
+/// How often [`Calibration::measure`] reports progress at most.
+pub const CALIBRATION_STEPS: u64 = 346;
 
-/// How many look-ups of each kind take turns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Calibration {
-    /// Of keys in a near index.
-    pub key: GroupSize,
-    /// Of cells: a code in the far pool, then a value in a near dictionary.
-    pub cell: GroupSize,
+pub use measure::{CalibrateError, Effort, Measured, StandInError};
+
+/// What is looked up. Kinds differ in how many lines a look-up touches one after the other, and in how much
+/// it computes in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LookupKind {
+    /// A key in the index of a primary key.
+    Key,
+    /// A cell of a row: in a chunk, and then in a dictionary if the chunk holds codes. The tier is the
+    /// chunk's.
+    Cell,
+    /// A number in a dictionary, level by level: it takes no group.
+    Number,
+    /// A string in a dictionary.
+    Text,
+    /// A code in an inverted index: where its rows are listed.
+    List,
+    /// Such a list.
+    Stretch,
+    /// A key in the build side of a join.
+    Join,
 }
 
-/// Why a calibration is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum CalibrationError {
-    /// The file is there and cannot be read.
-    #[error("cannot read the calibration {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// It is cut short, damaged, or something else.
-    #[error("ignoring the calibration {}: {why}; run `tierra calibrate` again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// It was measured elsewhere.
-    #[error(
-        "ignoring the calibration {}: it was measured on another machine ({theirs}), this is {ours}; run \
-         `tierra calibrate` again",
-        path.display()
-    )]
-    Machine {
-        /// The file.
-        path: PathBuf,
-        /// Where it was measured.
-        theirs: String,
-        /// Where it would be used.
-        ours: String,
-    },
+impl LookupKind {
+    /// All kinds.
+    pub const ALL: [LookupKind; 7] = [
+        LookupKind::Key,
+        LookupKind::Cell,
+        LookupKind::Number,
+        LookupKind::Text,
+        LookupKind::List,
+        LookupKind::Stretch,
+        LookupKind::Join,
+    ];
+
+    /// The name that `Display` writes and `FromStr` reads.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LookupKind::Key => "key",
+            LookupKind::Cell => "cell",
+            LookupKind::Number => "number",
+            LookupKind::Text => "text",
+            LookupKind::List => "list",
+            LookupKind::Stretch => "stretch",
+            LookupKind::Join => "join",
+        }
+    }
+
+    /// Of looking a value of this type up in its column's dictionary.
+    pub(crate) fn in_dictionary(ty: LogicalType) -> LookupKind {
+        match ty.physical() {
+            Physical::Bytes => LookupKind::Text,
+            Physical::Ordinal | Physical::Wide => LookupKind::Number,
+        }
+    }
+}
+
+impl fmt::Display for LookupKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for LookupKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = LookupKind::ALL.into_iter().find(|kind| kind.name() == text);
+        named.ok_or_else(|| format!("{text:?} is no kind of look-up"))
+    }
+}
+
+/// What was measured of the look-ups of one kind in one tier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Entry {
+    kind: LookupKind,
+    speed: Speed,
+    start: GateStart,
+}
+
+/// With what gates start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calibration {
+    /// How many look-ups of keys take turns.
+    pub key: GroupSize,
+    /// How many far cells.
+    pub cell: GroupSize,
+    entries: Vec<Entry>,
 }
 
 impl Calibration {
-    /// Reads the calibration of the database in `dir`; `None` where it has none.
-    ///
-    /// # Errors
-    /// [`CalibrationError`] where it must not be used.
-    pub fn read(dir: &Path) -> Result<Option<Calibration>, CalibrationError> {
-        let path = dir.join(FILE);
-        let text = match fs::metadata(&path) {
-            Ok(found) if found.len() > LEN_MAX => {
-                let why = format!("it is {} bytes long", found.len());
-                return Err(CalibrationError::Damaged { path, why });
-            }
-            Ok(_) => fs::read(&path),
-            Err(error) => Err(error),
+    /// What was found, as it is to be kept.
+    pub fn of(measured: &[Measured]) -> Calibration {
+        let entry = |measured: &Measured| Entry {
+            kind: measured.kind,
+            speed: measured.speed,
+            start: measured.start(),
         };
-        match text {
-            Ok(bytes) => parse(
-                &String::from_utf8_lossy(&bytes),
-                &machine::describe(),
-                &path,
-            ),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => Err(CalibrationError::Io { path, source }),
-        }
-        .map(Some)
+        Calibration::new(measured.iter().map(entry).collect())
     }
 
-    /// The calibration that the database in `dir` is to use. One that it must not use is warned of.
-    pub(crate) fn of(dir: &Path) -> Calibration {
-        match Calibration::read(dir) {
-            Ok(calibration) => calibration.unwrap_or_default(),
-            Err(error) => {
-                tracing::warn!("{error}");
-                Calibration::default()
-            }
-        }
+    fn new(entries: Vec<Entry>) -> Calibration {
+        let mut calibration = Calibration {
+            entries,
+            ..Calibration::default()
+        };
+        calibration.key = calibration.gate(LookupKind::Key, Speed::Near).now().size();
+        calibration.cell = calibration.gate(LookupKind::Cell, Speed::Far).now().size();
+        calibration
     }
 
-    /// Writes it into the directory of a database, for whoever opens that from now on. Returns where.
+    /// Measures the look-ups of the database in `dir`, which nobody has open. `step` is called
+    /// [`CALIBRATION_STEPS`] times at most.
     ///
     /// # Errors
-    /// The system's; a calibration that was there before stays.
-    pub fn write(&self, dir: &Path) -> io::Result<PathBuf> {
-        let (path, new) = (dir.join(FILE), dir.join("calibration.new"));
-        fs::write(&new, self.text(&machine::describe()))?;
-        fs::rename(&new, &path)?;
-        Ok(path)
+    /// As [`Database::calibrate`].
+    pub fn measure(dir: &Path, step: impl FnMut()) -> Result<Calibration, CalibrateError> {
+        let database = Database::open(dir, &DatabaseOptions::default())?;
+        let measured = database.calibrate(Effort::FULL, &[None], step)?;
+        Ok(Calibration::of(&measured))
     }
 
-    fn text(&self, machine: &str) -> String {
-        let mut text = format!(
-            "{FIRST_LINE}\nmachine = {machine:?}\nkey = {}\ncell = {}\n",
-            self.key, self.cell
-        );
-        let crc = crc32c::crc32c(text.as_bytes());
-        writeln!(text, "crc32c = {crc:#010x}").expect("strings can be written to");
-        text
+    /// A gate before look-ups of a kind in a structure of a tier.
+    pub fn gate(&self, kind: LookupKind, speed: Speed) -> MemoryGate {
+        let of_both = |entry: &&Entry| (entry.kind, entry.speed) == (kind, speed);
+        let starts = self.entries.iter().filter(of_both).map(|entry| entry.start);
+        MemoryGate::new(starts.collect())
     }
-}
 
-fn parse(text: &str, machine: &str, path: &Path) -> Result<Calibration, CalibrationError> {
-    let damaged = |why: String| CalibrationError::Damaged {
-        path: path.to_owned(),
-        why,
-    };
-    if text.lines().next() != Some(FIRST_LINE) {
-        return Err(damaged(format!("it does not begin with {FIRST_LINE:?}")));
+    /// A gate before a column's dictionary.
+    pub(crate) fn dictionary_gate(&self, ty: LogicalType) -> Arc<MemoryGate> {
+        Arc::new(self.gate(LookupKind::in_dictionary(ty), Speed::Near))
     }
-    let end = text.rfind("crc32c = ");
-    let (body, last) = text.split_at(end.ok_or_else(|| damaged("it is cut short".to_owned()))?);
-    if last != format!("crc32c = {:#010x}\n", crc32c::crc32c(body.as_bytes())) {
-        return Err(damaged("its checksum does not match".to_owned()));
-    }
-    let value = |name: &str| {
-        let value = body.lines().find_map(|line| {
-            let (key, value) = line.split_once(" = ")?;
-            (key == name).then_some(value)
-        });
-        value.ok_or_else(|| damaged(format!("it has no {name}")))
-    };
-    let theirs = value("machine")?;
-    if theirs != format!("{machine:?}") {
-        return Err(CalibrationError::Machine {
-            path: path.to_owned(),
-            theirs: theirs.trim_matches('"').to_owned(),
-            ours: machine.to_owned(),
-        });
-    }
-    let size = |name: &str| {
-        value(name)?
-            .parse()
-            .map_err(|error: ParseGroupSizeError| damaged(format!("{name}: {error}")))
-    };
-    Ok(Calibration {
-        key: size("key")?,
-        cell: size("cell")?,
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use tierra_interleave::{Execution, GroupSize};
+
     use super::*;
 
-    fn sizes(key: usize, cell: usize) -> Calibration {
-        Calibration {
-            key: GroupSize::new(key).unwrap(),
-            cell: GroupSize::new(cell).unwrap(),
-        }
-    }
-
     #[test]
-    fn what_was_written_is_read_and_none_is_none() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Calibration::read(dir.path()).unwrap(), None);
-        assert_eq!(Calibration::of(dir.path()), Calibration::default());
-        for calibration in [sizes(1, 64), sizes(40, 24)] {
-            calibration.write(dir.path()).unwrap();
-            assert_eq!(Calibration::read(dir.path()).unwrap(), Some(calibration));
-            assert_eq!(Calibration::of(dir.path()), calibration);
-        }
-        fs::write(dir.path().join(FILE), vec![b' '; LEN_MAX as usize + 1]).unwrap();
-        assert!(Calibration::read(dir.path()).is_err());
-    }
-
-    #[test]
-    fn a_file_that_was_cut_or_changed_anywhere_is_not_believed() {
-        let text = sizes(40, 24).text("this");
-        let path = Path::new("calibration");
-        assert_eq!(parse(&text, "this", path).unwrap(), sizes(40, 24));
-        for len in 0..text.len() {
-            assert!(parse(&text[..len], "this", path).is_err(), "{len}");
-        }
-        for at in 0..text.len() {
-            let mut bytes = text.clone().into_bytes();
-            bytes[at] ^= 1;
-            let changed = String::from_utf8(bytes).unwrap();
-            assert!(parse(&changed, "this", path).is_err(), "{changed}");
-        }
-        let message = parse(&text[..30], "this", path).unwrap_err().to_string();
-        assert!(message.contains("cut short") && message.contains("tierra calibrate"));
-    }
-
-    #[test]
-    fn another_machine_and_sizes_out_of_range_are_refused_by_name() {
-        let path = Path::new("calibration");
-        let error = parse(&sizes(40, 24).text("that \"one\""), "this", path).unwrap_err();
-        assert!(error.to_string().contains("another machine"), "{error}");
-        for bad in ["0", "65", "many"] {
-            let text = sizes(40, 24)
-                .text("this")
-                .replace("key = 40", &format!("key = {bad}"));
-            let body = &text[..text.find("crc32c").unwrap()];
-            let text = format!("{body}crc32c = {:#010x}\n", crc32c::crc32c(body.as_bytes()));
-            let error = parse(&text, "this", path).unwrap_err().to_string();
-            assert!(
-                error.contains("from 1 to 64") && error.contains("key"),
-                "{error}"
-            );
-        }
+    fn a_gate_starts_with_what_was_measured_of_its_kind_and_tier() {
+        let entry = |kind, speed, size, first| Entry {
+            kind,
+            speed,
+            start: GateStart {
+                far: None,
+                size: GroupSize::new(size).unwrap(),
+                first,
+            },
+        };
+        let calibration = Calibration::new(vec![
+            entry(LookupKind::Cell, Speed::Near, 16, Execution::Plain),
+            entry(LookupKind::Cell, Speed::Far, 32, Execution::Interleaved),
+        ]);
+        let seen = |kind, speed| {
+            let gate = calibration.gate(kind, speed);
+            (gate.now().size().get(), gate.now().execution())
+        };
+        let interleaved = Execution::Interleaved;
+        assert_eq!(seen(LookupKind::Cell, Speed::Near), (16, Execution::Plain));
+        assert_eq!(seen(LookupKind::Cell, Speed::Far), (32, interleaved));
+        assert_eq!(seen(LookupKind::Key, Speed::Near), (48, interleaved));
     }
 }

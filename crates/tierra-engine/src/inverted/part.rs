@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tierra_column::{Dictionary, FormatError, Listed, Position, Postings, PostingsLayout, Stretch};
-use tierra_interleave::{Cx, Gate, GroupSize, Lookups, for_each};
+use tierra_interleave::{Cx, Lookups, for_each};
 use tierra_memory::emulation::begin_read;
-use tierra_memory::{Budget, in_mode};
+use tierra_memory::{Budget, MemoryGate, Speed, in_mode};
 
+use crate::calibration::{Calibration, LookupKind};
 use crate::manifest::PartEntry;
 use crate::near::{self, CopyAt, NearCopy};
 use crate::segment::Segment;
@@ -30,10 +31,22 @@ pub(crate) struct InvertedPart {
     /// A bit per page whose checksum held; `None` once all did.
     verified: Option<Box<[AtomicU64]>>,
     damaged: AtomicBool,
-    size: GroupSize,
-    /// Of finding lists, and of reading them: where the two lie may differ in how near it is.
-    list_gate: Gate,
-    stretch_gate: Gate,
+    gates: Arc<Gates>,
+}
+
+/// Of finding lists, and of reading them: where the two lie may differ in how near it is.
+struct Gates {
+    list: MemoryGate,
+    stretch: MemoryGate,
+}
+
+impl Gates {
+    fn of(calibration: &Calibration, speed: Speed) -> Arc<Self> {
+        Arc::new(Self {
+            list: calibration.gate(LookupKind::List, speed),
+            stretch: calibration.gate(LookupKind::Stretch, speed),
+        })
+    }
 }
 
 /// The rows that some codes have in a part, as far as the first look tells.
@@ -53,15 +66,15 @@ impl PartRows {
 
 impl InvertedPart {
     /// Opens a part that another process wrote, for a table with these segments and this dictionary of
-    /// the column. Its look-ups take turns in groups of `size`.
+    /// the column. Gates start as `calibration` says.
     pub(crate) fn open(
         entry: Arc<PartEntry>,
         extent: Arc<OwnedExtent>,
-        size: GroupSize,
+        calibration: &Calibration,
         segments: &[Arc<Segment>],
         dictionary: Option<&Dictionary>,
     ) -> Result<Arc<Self>, FormatError> {
-        let mut part = Self::checked(entry, extent, size)?;
+        let mut part = Self::checked(entry, extent, calibration)?;
         part.compare(segments, dictionary)?;
         let words = part.postings().pages().div_ceil(64);
         part.verified = Some((0..words).map(|_| AtomicU64::new(0)).collect());
@@ -72,15 +85,15 @@ impl InvertedPart {
     pub(crate) fn written(
         entry: Arc<PartEntry>,
         extent: Arc<OwnedExtent>,
-        size: GroupSize,
+        calibration: &Calibration,
     ) -> Result<Arc<Self>, FormatError> {
-        Self::checked(entry, extent, size).map(Arc::new)
+        Self::checked(entry, extent, calibration).map(Arc::new)
     }
 
     fn checked(
         entry: Arc<PartEntry>,
         extent: Arc<OwnedExtent>,
-        size: GroupSize,
+        calibration: &Calibration,
     ) -> Result<Self, FormatError> {
         let read = extent.first().clone();
         let postings = Postings::open(&read)?;
@@ -100,9 +113,7 @@ impl InvertedPart {
             near: None,
             verified: None,
             damaged: AtomicBool::new(false),
-            size,
-            list_gate: Gate::new(size),
-            stretch_gate: Gate::new(size),
+            gates: Gates::of(calibration, Speed::Far),
         })
     }
 
@@ -144,6 +155,7 @@ impl InvertedPart {
         &self,
         budget: &Budget,
         wish: Option<bool>,
+        calibration: &Calibration,
     ) -> Result<Option<Arc<Self>>, FormatError> {
         if self.near.is_some() {
             return Ok(None);
@@ -160,9 +172,7 @@ impl InvertedPart {
             extent: self.extent.clone(),
             read: self.read.clone(),
             layout: self.layout,
-            size: self.size,
-            list_gate: Gate::new(self.size),
-            stretch_gate: Gate::new(self.size),
+            gates: Gates::of(calibration, Speed::Near),
         };
         if self.verified.is_some() {
             let postings = copied.postings();
@@ -183,9 +193,7 @@ impl InvertedPart {
             layout: self.layout,
             verified: self.verified.as_deref().map(words),
             damaged: AtomicBool::new(self.is_given_up()),
-            size: self.size,
-            list_gate: Gate::new(self.size),
-            stretch_gate: Gate::new(self.size),
+            gates: self.gates.clone(),
         })
     }
 
@@ -206,6 +214,24 @@ impl InvertedPart {
 
     pub(crate) fn column(&self) -> usize {
         self.entry.column as usize
+    }
+
+    /// The tier that look-ups read.
+    pub(crate) fn speed(&self) -> Speed {
+        match self.near {
+            Some(_) => Speed::Near,
+            None => Speed::Far,
+        }
+    }
+
+    /// Codes that it knows, with rows or without.
+    pub(crate) fn codes(&self) -> u64 {
+        self.postings().codes()
+    }
+
+    /// Whether codes have lists: most have a row, if any, that needs none.
+    pub(crate) fn has_lists(&self) -> bool {
+        self.postings().entries() >= 2 * self.codes()
     }
 
     /// Whether it lists the rows of this segment.
@@ -237,22 +263,26 @@ impl InvertedPart {
             self.verify(&postings, postings.pages_of_list(*code))?;
         }
         let (mut rows, mut failed) = (PartRows::default(), None);
-        lookups.run(&self.list_gate, codes.len(), |execution, size, part| {
-            in_mode!(execution, M => for_each(
-                size,
-                &codes[part],
-                |cx: Cx<M>, code| postings.list(cx, *code),
-                |_, listed| match listed {
-                    Ok(Listed::Nowhere) => {}
-                    Ok(Listed::Once(position)) => rows.once.push(position),
-                    Ok(Listed::Among(stretch)) => {
-                        rows.among += stretch.len() as u64;
-                        rows.stretches.push(stretch);
-                    }
-                    Err(error) => failed = Some(error),
-                },
-            ))
-        });
+        lookups.run(
+            self.gates.list.now(),
+            codes.len(),
+            |execution, size, part| {
+                in_mode!(execution, M => for_each(
+                    size,
+                    &codes[part],
+                    |cx: Cx<M>, code| postings.list(cx, *code),
+                    |_, listed| match listed {
+                        Ok(Listed::Nowhere) => {}
+                        Ok(Listed::Once(position)) => rows.once.push(position),
+                        Ok(Listed::Among(stretch)) => {
+                            rows.among += stretch.len() as u64;
+                            rows.stretches.push(stretch);
+                        }
+                        Err(error) => failed = Some(error),
+                    },
+                ))
+            },
+        );
         failed.map_or(Ok(rows), Err)
     }
 
@@ -270,7 +300,7 @@ impl InvertedPart {
             self.verify(&postings, postings.pages_of_stretch(stretch))?;
         }
         lookups.run(
-            &self.stretch_gate,
+            self.gates.stretch.now(),
             stretches.len(),
             |execution, size, part| {
                 in_mode!(execution, M => for_each(

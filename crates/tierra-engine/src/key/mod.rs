@@ -17,7 +17,8 @@ use arrow::util::display::array_value_to_string;
 use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{Cell, ColumnReader, Dictionary, LogicalType, Physical, Scratch, Value};
 use tierra_index::HashIndex;
-use tierra_interleave::{Cx, Gate, GroupSize, Interleaved, Mode, Plain, for_each, run_plain};
+use tierra_interleave::{Cx, GroupSize, Interleaved, Mode, Plain, for_each, run_plain};
+use tierra_memory::MemoryGate;
 
 pub(crate) use self::levels::KeyIndexCell;
 
@@ -73,12 +74,12 @@ pub(crate) struct KeyColumns {
     columns: Vec<usize>,
     types: Vec<LogicalType>,
     /// Of looking keys up.
-    gate: Gate,
+    gate: MemoryGate,
 }
 
 impl KeyColumns {
-    /// `size` of its look-ups take turns.
-    pub(crate) fn of(spec: &TableSpec, size: GroupSize) -> Option<Self> {
+    /// `gate` is that of its look-ups.
+    pub(crate) fn of(spec: &TableSpec, gate: MemoryGate) -> Option<Self> {
         let columns = spec.primary_key.clone();
         let types = columns
             .iter()
@@ -87,11 +88,11 @@ impl KeyColumns {
         (!columns.is_empty()).then_some(Self {
             columns,
             types,
-            gate: Gate::new(size),
+            gate,
         })
     }
 
-    pub(crate) fn gate(&self) -> &Gate {
+    pub(crate) fn gate(&self) -> &MemoryGate {
         &self.gate
     }
 

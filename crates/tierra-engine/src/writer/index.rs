@@ -115,7 +115,8 @@ impl Writer {
                 break;
             }
             let column = &spec.columns[part.column()];
-            match part.with_near_copy(&self.storage.budget, column.near) {
+            match part.with_near_copy(&self.storage.budget, column.near, &self.storage.calibration)
+            {
                 Ok(None) => {}
                 Ok(Some(near)) => {
                     *part = near;
@@ -186,8 +187,8 @@ impl Writer {
             segments: segments.iter().map(|segment| segment.id()).collect(),
             extent: extent.id(),
         };
-        let size = self.storage.calibration.cell;
-        let part = InvertedPart::written(Arc::new(entry), extent, size);
+        let calibration = &self.storage.calibration;
+        let part = InvertedPart::written(Arc::new(entry), extent, calibration);
         Ok(part.map_err(|source| damaged(table, column, source))?)
     }
 }

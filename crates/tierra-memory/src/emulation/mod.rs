@@ -67,7 +67,7 @@ pub use text::parse;
 pub use transfer::{Transfer, begin_read, begin_write};
 
 pub(crate) use local::{end_recording, start_recording};
-pub(crate) use switch::{hold_on, release};
+pub(crate) use switch::{emulated, hold_on, last_emulated, release};
 pub(crate) use transfer::{fenced, flushed};
 
 /// What [`in_mode!`](crate::in_mode) refers to.

@@ -13,10 +13,14 @@ use super::{EmulationError, FarMemory, cache, clock, local};
 /// The number of the state that everyone is in.
 static STATE: AtomicU32 = AtomicU32::new(0);
 
+/// The number of the far memory that is emulated, 0 while none is.
+static EMULATED: AtomicU32 = AtomicU32::new(0);
+
 static SWITCH: Mutex<Switch> = Mutex::new(Switch {
     setting: None,
     costs: Costs::NONE,
-    cached_under: None,
+    last: None,
+    settings: 0,
     recorders: 0,
     states: 0,
 });
@@ -24,8 +28,10 @@ static SWITCH: Mutex<Switch> = Mutex::new(Switch {
 struct Switch {
     setting: Option<FarMemory>,
     costs: Costs,
-    /// The setting under which the modelled cache was filled.
-    cached_under: Option<FarMemory>,
+    /// The far memory emulated last: the modelled cache was filled under it.
+    last: Option<FarMemory>,
+    /// Its number: so many times another one was emulated than before.
+    settings: u32,
     /// Recordings under way.
     recorders: u32,
     /// States so far.
@@ -71,10 +77,13 @@ pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
         None => Costs::NONE,
     };
     let mut switch = lock();
-    if far.is_some() && switch.cached_under != far {
+    if far.is_some() && switch.last != far {
         cache::clear(&cache::SETS[..costs.cache_sets]);
-        switch.cached_under = far;
+        switch.last = far;
+        switch.settings = switch.settings.wrapping_add(1).max(1);
     }
+    let emulated = far.map_or(0, |_| switch.settings);
+    EMULATED.store(emulated, Ordering::Relaxed);
     local::clear_channels();
     switch.setting = far;
     switch.costs = costs;
@@ -91,6 +100,20 @@ pub fn current() -> Option<FarMemory> {
 #[inline(always)]
 pub fn is_on() -> bool {
     state() != 0
+}
+
+/// The number of the far memory that is emulated, 0 while none is. It stays the same while emulation is
+/// switched off and on, and changes with the far memory. One relaxed load.
+#[inline(always)]
+pub(crate) fn emulated() -> u32 {
+    EMULATED.load(Ordering::Relaxed)
+}
+
+/// The far memory emulated last, and its number.
+#[cold]
+pub(crate) fn last_emulated() -> (Option<FarMemory>, u32) {
+    let switch = lock();
+    (switch.last, switch.settings)
 }
 
 /// The number of the state, 0 where all is native.

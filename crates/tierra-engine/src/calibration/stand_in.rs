@@ -1,0 +1,157 @@
+//! A stand-in: a database beside the one that is calibrated, with a structure of each kind in each tier.
+//!
+//! Its pool lies where the database's own does, so that far is as far.
+//!
+//! Invariant: nothing of it is left, whatever happens; what a process that was killed left is removed by the
+//! next.
+
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringViewArray};
+use tierra_column::{Encoding, LogicalType};
+use tierra_memory::Speed;
+
+use super::measure::{CalibrateError, Effort, StandInError};
+use super::subject::spread;
+use crate::database::{Database, DatabaseOptions};
+use crate::index_kind::IndexKind;
+use crate::snapshot::Snapshot;
+use crate::spec::{ColumnSpec, TableSpec};
+
+/// Rows that are loaded at a time.
+const BATCH_ROWS: u64 = 1 << 16;
+/// Each with the same number of rows.
+const TABLES: [Speed; 2] = [Speed::Near, Speed::Far];
+/// Rows of a number, and of a text.
+const ROWS_PER_NUMBER: u64 = 2;
+const ROWS_PER_TEXT: u64 = 4;
+/// In the pool, and of its index and dictionaries: about.
+const BYTES_PER_ROW: u64 = 64;
+
+/// Removed when dropped.
+pub(super) struct StandIn {
+    /// `None` once it is being removed.
+    database: Option<Arc<Database>>,
+    tables: Vec<Snapshot>,
+    dir: PathBuf,
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        self.tables.clear();
+        self.database = None;
+        // What cannot be removed is removed by the next one.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl StandIn {
+    /// How often making one reports progress.
+    pub(super) fn steps(effort: Effort) -> u64 {
+        TABLES.len() as u64 * effort.rows.div_ceil(BATCH_ROWS)
+    }
+
+    /// Makes one for `database`.
+    pub(super) fn make(
+        database: &Database,
+        effort: Effort,
+        step: &mut impl FnMut(),
+    ) -> Result<StandIn, CalibrateError> {
+        let pool = database.pool_path();
+        let mut name = pool.file_name().unwrap_or_default().to_owned();
+        name.push(".calibration");
+        let mut stand_in = StandIn {
+            database: None,
+            tables: Vec::new(),
+            dir: pool.with_file_name(name),
+        };
+        let made = stand_in.fill(effort, step);
+        made.map_err(|source| CalibrateError::StandIn {
+            path: stand_in.dir.clone(),
+            mib: (effort.rows * BYTES_PER_ROW) >> 20,
+            source: Box::new(source),
+        })?;
+        Ok(stand_in)
+    }
+
+    /// A near table and a far one.
+    pub(super) fn tables(&self) -> &[Snapshot] {
+        &self.tables
+    }
+
+    fn fill(&mut self, effort: Effort, step: &mut impl FnMut()) -> Result<(), StandInError> {
+        if self.dir.try_exists()? {
+            fs::remove_dir_all(&self.dir)?;
+        }
+        let options = DatabaseOptions {
+            // Columns say themselves where they wish to be.
+            near_memory_bytes: Some(u64::MAX / 2),
+            ..DatabaseOptions::default()
+        };
+        let database = self.database.insert(Database::create(&self.dir, &options)?);
+        for speed in TABLES {
+            let table = database.create_table(spec(speed))?;
+            let mut loader = table.loader();
+            for first in (0..effort.rows).step_by(BATCH_ROWS as usize) {
+                let rows = first..effort.rows.min(first + BATCH_ROWS);
+                let columns = columns(speed, rows, effort.rows);
+                let batch = RecordBatch::try_new(table.schema(), columns);
+                loader.push(batch.expect("arrays of the schema's types and one length"))?;
+                step();
+            }
+            loader.finish()?;
+            table.merge_dictionaries()?;
+            database.wait_for_near_copies()?;
+            self.tables.push(table.snapshot());
+        }
+        Ok(())
+    }
+}
+
+/// Far memory has codes only: dictionaries and the index of a key are near.
+fn spec(speed: Speed) -> TableSpec {
+    let column = |name: &str, ty| ColumnSpec {
+        near: Some(speed == Speed::Near),
+        encoding: (ty != LogicalType::BigInt).then_some(Encoding::Dictionary),
+        ..ColumnSpec::new(name, ty).not_null()
+    };
+    let number = ColumnSpec {
+        index: Some(IndexKind::Inverted),
+        ..column("number", LogicalType::Integer)
+    };
+    let (id, text) = (
+        column("id", LogicalType::BigInt),
+        column("text", LogicalType::Varchar),
+    );
+    let (columns, primary_key) = match speed {
+        Speed::Near => (vec![number, id, text], vec![1]),
+        Speed::Far => (vec![number], vec![]),
+    };
+    TableSpec {
+        name: speed.to_string(),
+        columns,
+        primary_key,
+    }
+}
+
+/// The values of some of a table's `all` rows.
+fn columns(speed: Speed, rows: Range<u64>, all: u64) -> Vec<ArrayRef> {
+    let number = |row: u64| spread_32(row % (all / ROWS_PER_NUMBER)) as i32;
+    let id = |row: u64| spread(row) as i64;
+    let text = |row: u64| format!("{:016x}", spread(row % (all / ROWS_PER_TEXT)));
+    let numbers = Int32Array::from_iter_values(rows.clone().map(number));
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers)];
+    if speed == Speed::Near {
+        columns.push(Arc::new(Int64Array::from_iter_values(rows.clone().map(id))));
+        columns.push(Arc::new(StringViewArray::from_iter_values(rows.map(text))));
+    }
+    columns
+}
+
+/// A 32-bit number that looks random, and another one for each.
+fn spread_32(number: u64) -> u32 {
+    (number as u32).wrapping_mul(0x9e37_79b1)
+}

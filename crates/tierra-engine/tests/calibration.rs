@@ -1,0 +1,88 @@
+//! The promise of a calibration: every kind of look-up is measured in every tier, what a database has is
+//! measured there, nothing is left behind, and no answer depends on it.
+
+mod support;
+
+use std::fs;
+
+use support::{all_rows, options, rows, spec};
+use tierra_engine::{Calibration, Database, Effort, LookupKind, Measured};
+use tierra_memory::Speed;
+use tierra_memory::emulation::{self, FarMemory};
+
+const EFFORT: Effort = Effort {
+    lookups: 100,
+    rounds: 1,
+    ..Effort::QUICK
+};
+
+// One test, as emulation is the process's.
+#[test]
+fn a_database_is_calibrated_and_opened_with_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path().join("db");
+    let database = Database::create(&dir, &options()).unwrap();
+    let table = database.create_table(spec("t", vec![0])).unwrap();
+    let mut loader = table.loader();
+    loader.push(rows(0..100_000)).unwrap();
+    loader.finish().unwrap();
+    // Of a run that was killed.
+    fs::create_dir_all(dir.join("far.pool.calibration/rest")).unwrap();
+
+    let before = FarMemory::CXL;
+    emulation::set(Some(before)).unwrap();
+    let fars = [None, Some(FarMemory::OPTANE)];
+    let mut steps = 0;
+    let measured = database.calibrate(EFFORT, &fars, || steps += 1).unwrap();
+    assert_eq!(emulation::current(), Some(before), "as it was");
+    emulation::set(None).unwrap();
+    assert_eq!(steps, EFFORT.steps(2));
+    let names = |entry: Result<fs::DirEntry, _>| entry.unwrap().file_name().into_string().unwrap();
+    let mut left: Vec<String> = fs::read_dir(&dir).unwrap().map(names).collect();
+    left.sort();
+    assert_eq!(left, ["LOCK", "far.pool"]);
+
+    for far in fars {
+        let of = |kind, speed| -> &Measured {
+            let mut found = measured.iter().filter(|measured| {
+                (measured.kind, measured.speed, measured.far) == (kind, speed, far)
+            });
+            let only = found.next().unwrap_or_else(|| panic!("{kind} {speed}"));
+            assert!(found.next().is_none(), "{kind} {speed} twice");
+            only
+        };
+        for kind in LookupKind::ALL {
+            of(kind, Speed::Near);
+        }
+        for kind in [LookupKind::Cell, LookupKind::List, LookupKind::Stretch] {
+            of(kind, Speed::Far);
+        }
+        assert_eq!(of(LookupKind::Key, Speed::Near).place, "t");
+        assert_eq!(of(LookupKind::List, Speed::Far).place, "a stand-in");
+    }
+    for Measured {
+        plain_ns,
+        interleaved_ns,
+        kind,
+        ..
+    } in &measured
+    {
+        let sizes = if *kind == LookupKind::Number { 1 } else { 8 };
+        assert_eq!(interleaved_ns.len(), sizes);
+        assert!(*plain_ns > 0.0 && interleaved_ns.iter().all(|(_, ns)| *ns > 0.0));
+    }
+
+    let calibration = Calibration::of(&measured);
+    calibration.write(&dir).unwrap();
+    let expected = all_rows(&table);
+    drop((table, database));
+    let database = Database::open(&dir, &options()).unwrap();
+    assert_eq!(**database.calibration(), calibration);
+    let gate = database.calibration().gate(LookupKind::Key, Speed::Near);
+    let key = measured
+        .iter()
+        .find(|measured| measured.kind == LookupKind::Key)
+        .unwrap();
+    assert_eq!(gate.now().size(), key.best().0);
+    assert_eq!(all_rows(&database.table("t").unwrap()), expected);
+}
