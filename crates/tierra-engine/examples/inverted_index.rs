@@ -79,14 +79,18 @@ fn measure(dir: &std::path::Path, rows: u64, repeated: u64) -> Result<(), Box<dy
         std::thread::sleep(Duration::from_millis(1));
     }
     let (merged, started) = (started.elapsed(), Instant::now());
-    database.wait_for_near_copies()?;
+    let appends = appends_meanwhile(&database)?;
     let indexed = started.elapsed();
     let snapshot = table.snapshot();
     let (bytes, parts) = (snapshot.index_bytes(0), snapshot.index_parts(0));
     println!(
         "\n{rows} rows, {distinct} values: loaded in {loaded:.1?}, dictionary merged in \
-         {merged:.1?}, indexed in {indexed:.1?}: {parts} part(s), {:.1} bytes a row",
-        bytes as f64 / rows as f64
+         {merged:.1?}, indexed in {indexed:.1?}: {parts} part(s), {:.1} bytes a row; {} rows \
+         appended to another table meanwhile: median {:.1?}, longest {:.1?}",
+        bytes as f64 / rows as f64,
+        appends.len(),
+        appends[appends.len() / 2],
+        appends[appends.len() - 1],
     );
     drop((snapshot, table, database));
     for (tier, near) in [("near", u64::MAX / 2), ("far", 0)] {
@@ -96,6 +100,29 @@ fn measure(dir: &std::path::Path, rows: u64, repeated: u64) -> Result<(), Box<dy
         statements(tier, &table.snapshot(), distinct)?;
     }
     Ok(())
+}
+
+/// How long appends of one row took, in order, until everything was indexed.
+fn appends_meanwhile(database: &Database) -> Result<Vec<Duration>, Box<dyn Error>> {
+    let other = database.create_table(TableSpec {
+        name: "other".to_owned(),
+        columns: vec![ColumnSpec::new("number", LogicalType::Integer)],
+        primary_key: vec![],
+    })?;
+    let number = Arc::new(Int32Array::from(vec![7]));
+    let row = RecordBatch::try_new(other.schema(), vec![number])?;
+    let (mut times, mut failed) = (Vec::new(), Ok(()));
+    std::thread::scope(|scope| {
+        let indexed = scope.spawn(|| database.wait_for_near_copies());
+        while failed.is_ok() && (times.is_empty() || !indexed.is_finished()) {
+            let started = Instant::now();
+            failed = other.append(std::slice::from_ref(&row)).map(|_| ());
+            times.push(started.elapsed());
+        }
+    });
+    failed?;
+    times.sort_unstable();
+    Ok(times)
 }
 
 /// Fresh values, all of which are in the table.

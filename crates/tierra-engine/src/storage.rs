@@ -37,6 +37,9 @@ pub(crate) struct Storage {
     requests: Sender<Request>,
     closing: AtomicBool,
     _lock: DirectoryLock,
+    /// Background work begins once this is free.
+    #[cfg(test)]
+    pub(crate) held_by_test: std::sync::Mutex<()>,
 }
 
 impl Storage {
@@ -62,6 +65,8 @@ impl Storage {
             requests,
             closing: AtomicBool::new(false),
             _lock: lock,
+            #[cfg(test)]
+            held_by_test: std::sync::Mutex::default(),
         })
     }
 
@@ -85,6 +90,11 @@ impl Storage {
         // Only uniqueness counts.
         let id = ExtentId(self.next_extent_id.fetch_add(1, Ordering::Relaxed));
         self.tiers().allocate(id, homes, len_bytes, owner.tag())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn wait_for_tests(&self) {
+        drop(self.held_by_test.lock());
     }
 
     /// Sends the writer a request and blocks until it answers.

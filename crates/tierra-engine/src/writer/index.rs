@@ -3,22 +3,27 @@
 //!
 //! A part is joined with the one before it while that has at most twice as many rows, and both together
 //! not too many for one; so a table has logarithmically many, and a row is indexed again
-//! logarithmically often. The writer builds: requests that come meanwhile wait, as they do for a merge.
+//! logarithmically often. A part is built by a thread of its own ([`super::background`]), of segments and
+//! a dictionary that never change, while the writer goes on.
 //!
 //! Invariant: copy on write. One manifest names the new part instead of those that it replaces; until
-//! then, and where there is none, rows are scanned.
+//! then, and where there is none, rows are scanned. A part whose codes are not those of the column any
+//! more is never named.
 
 use std::sync::Arc;
 
 use tierra_column::{Dictionary, POSTINGS_CHUNKS_MAX, PostingsError, PostingsPlan};
 
 use super::Writer;
+use super::background::Task;
 use crate::error::{DamageError, ScanError, StorageError};
 use crate::inverted::InvertedPart;
 use crate::manifest::{PartEntry, TableEntry};
 use crate::segment::Segment;
 use crate::space::Owner;
+use crate::storage::Storage;
 use crate::table::Table;
+use crate::tiers::TierId;
 use crate::version::TableVersion;
 
 /// A part with at most this many times the rows of the next one is joined with it.
@@ -33,164 +38,320 @@ struct Step {
     replaced: Vec<Arc<InvertedPart>>,
 }
 
+/// What takes time, for a table.
+pub(super) struct Job {
+    table: Arc<Table>,
+    work: Work,
+}
+
+enum Work {
+    /// Building a part of a column's index.
+    Build {
+        column: usize,
+        dictionary: Arc<Dictionary>,
+        /// Where copies of it are to lie.
+        homes: Vec<TierId>,
+        step: Step,
+    },
+    /// Copying parts near, as far as the budget goes.
+    Copy { parts: Vec<Arc<InvertedPart>> },
+}
+
+/// A job that is over.
+pub(crate) struct Ended {
+    pub(super) job: Arc<Job>,
+    pub(super) made: Made,
+}
+
+/// What came of it.
+pub(super) enum Made {
+    Part(Result<Arc<InvertedPart>, StorageError>),
+    Copies {
+        /// Parts, and the same with near copies.
+        copied: Vec<(Arc<InvertedPart>, Arc<InvertedPart>)>,
+        /// Whether a part was given up.
+        damaged: bool,
+    },
+    /// The thread could not be started, or ended early.
+    Nothing {
+        why: String,
+    },
+}
+
 impl Writer {
-    /// Builds what is missing of a table's indexes.
-    pub(super) fn build_indexes(&mut self, table: &Arc<Table>) {
-        for column in table.spec().indexed_columns() {
-            // Nobody waits for it, and nothing is lost: rows without an index are scanned.
-            match self.build_index(table, column) {
-                Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
-                Err(error) => {
-                    let version = table.current();
-                    let generation = version.dictionary(column).map_or(0, Dictionary::generation);
-                    let id = (table.id(), column);
-                    self.unbuilt.note(id, generation, sealed_rows(&version));
-                    let (table, column) = (&table.spec().name, &table.spec().columns[column].name);
-                    tracing::warn!(table, column, %error, "an index could not be built");
+    /// Has a table's indexes built, and copied near, in the background.
+    pub(super) fn index_in_background(&mut self, table: &Arc<Table>) {
+        if table.spec().indexed_columns().next().is_some() {
+            self.background.push(Task::Index(table.clone()));
+            self.background.push(Task::CopyIndexes(table.clone()));
+        }
+    }
+
+    /// Begins the next task, or the next job of the one that is under way.
+    pub(super) fn go_on_in_background(&mut self) {
+        while !self.storage.is_closing()
+            && let Some(task) = self.background.next()
+        {
+            let job = match task {
+                Task::Index(table) => self.next_part(table),
+                Task::CopyIndexes(table) => self.copies_of(table),
+                Task::Answer(_) => None,
+            };
+            let Some(job) = job else {
+                if let Some(Task::Answer(reply)) = self.background.pop() {
+                    let _ = reply.send(());
                 }
+                continue;
+            };
+            if let Err(ended) = self.background.start(&self.storage, job) {
+                self.publish_job(ended);
             }
         }
     }
 
-    fn build_index(&mut self, table: &Arc<Table>, column: usize) -> Result<(), StorageError> {
-        let id = (table.id(), column);
-        loop {
-            let current = table.current();
-            let Some(dictionary) = current.dictionaries[column].clone() else {
-                return Ok(());
-            };
-            let (generation, rows) = (dictionary.generation(), sealed_rows(&current));
-            if !self.unbuilt.is_due(id, generation, rows) {
-                return Ok(());
+    /// The next part to build of a table's indexes.
+    fn next_part(&self, table: &Arc<Table>) -> Option<Job> {
+        let current = table.current();
+        table.check_alive().ok()?;
+        table.spec().indexed_columns().find_map(|column| {
+            let dictionary = current.dictionaries[column].clone()?;
+            let id = (table.id(), column);
+            if !self
+                .unbuilt
+                .is_due(id, dictionary.generation(), sealed_rows(&current))
+            {
+                return None;
             }
             let is_readable = |segment: &Segment| !self.unbuilt.is_left_out(id, segment.id());
-            let Some(step) = next_step(&current, column, is_readable) else {
-                return Ok(());
-            };
-            let part = match self.build_part(table, column, &step.segments, &dictionary) {
-                Ok(part) => part,
-                Err(StorageError::Scan(error)) => match *error {
-                    ScanError::Damaged { segment, .. } => {
-                        // Its rows stay without an index, all others need not.
-                        self.unbuilt.leave_out(id, segment);
-                        let table = &table.spec().name;
-                        tracing::warn!(table, %error, "a segment could not be indexed");
-                        continue;
-                    }
-                    other => return Err(other.into()),
+            let step = next_step(&current, column, is_readable)?;
+            Some(Job {
+                table: table.clone(),
+                work: Work::Build {
+                    column,
+                    dictionary,
+                    homes: table.homes().of_column(column).to_vec(),
+                    step,
                 },
-                Err(error) => return Err(error),
-            };
-            let is_kept = |part: &&Arc<InvertedPart>| {
-                let is_replaced = step.replaced.iter().any(|other| Arc::ptr_eq(other, part));
-                !is_replaced && !part.is_given_up()
-            };
-            let kept = current.indexes.iter().filter(is_kept);
-            let indexes: Vec<_> = kept.cloned().chain([part.clone()]).collect();
-            let mut entry = TableEntry::clone(&*self.entry(table)?);
-            entry.parts = indexes.iter().map(|part| part.entry().clone()).collect();
-            let next = self.published.with_table(entry);
-            self.publish(next, vec![part.extent().clone()])?;
-            publish_parts(table, &current, indexes);
+            })
+        })
+    }
+
+    /// The parts of a table's indexes to be copied near.
+    fn copies_of(&self, table: &Arc<Table>) -> Option<Job> {
+        let current = table.current();
+        let parts = current.indexes.iter().filter(|part| !part.is_given_up());
+        let parts: Vec<_> = parts.cloned().collect();
+        (!parts.is_empty()).then(|| Job {
+            table: table.clone(),
+            work: Work::Copy { parts },
+        })
+    }
+
+    /// Makes what a job has made part of its table.
+    pub(super) fn publish_job(&mut self, ended: Ended) {
+        self.background.ended();
+        let Ended { job, made } = ended;
+        let table = &job.table;
+        match &job.work {
+            Work::Build {
+                column,
+                dictionary,
+                homes,
+                step,
+            } => {
+                let is_of_now = |part: &InvertedPart| self.is_of_now(table, part, homes);
+                let built = match made {
+                    Made::Part(Ok(part)) if !is_of_now(&part) => Ok(()),
+                    Made::Part(Ok(part)) => self.publish_part(table, step, &part),
+                    Made::Part(Err(error)) => Err(error),
+                    Made::Nothing { why } => Err(StorageError::Index {
+                        column: table.spec().columns[*column].name.clone(),
+                        source: PostingsError::Thread { why },
+                    }),
+                    Made::Copies { .. } => Ok(()),
+                };
+                if let Err(error) = built {
+                    self.note_failure(table, *column, dictionary.generation(), error);
+                }
+            }
+            Work::Copy { .. } => {
+                self.background.pop();
+                let Made::Copies { copied, damaged } = made else {
+                    return;
+                };
+                publish_near(table, &copied);
+                if damaged {
+                    // What is built a moment before it is copied is not read again.
+                    self.background.push_front(Task::CopyIndexes(table.clone()));
+                    self.background.push_front(Task::Index(table.clone()));
+                }
+            }
         }
     }
 
-    /// Copies the parts of a table's indexes near, as far as the budget goes. One that turns out to be
-    /// damaged is built again.
-    pub(super) fn copy_indexes_near(&mut self, table: &Arc<Table>) {
-        if self.copy_parts_near(table) {
-            self.build_indexes(table);
-            // What was built a moment ago is not read before it is copied.
-            self.copy_parts_near(table);
-        }
+    /// Whether a part that was built is in the codes, and its copies in the tiers, that its column has
+    /// now; if not, it is built again.
+    fn is_of_now(&self, table: &Table, part: &InvertedPart, homes: &[TierId]) -> bool {
+        let (current, tiers) = (table.current(), self.storage.tiers());
+        let now = current.dictionary(part.column());
+        let mut copies = part.extent().copies().iter();
+        now.is_some_and(|now| now.generation() == part.entry().generation)
+            && table.homes().of_column(part.column()) == homes
+            && copies.all(|copy| tiers.get(copy.tier()).is_some())
     }
 
-    /// Whether a part was given up.
-    fn copy_parts_near(&self, table: &Arc<Table>) -> bool {
-        let (current, spec) = (table.current(), table.spec());
-        let mut indexes = current.indexes.to_vec();
-        let (mut copied, mut damaged) = (false, false);
-        for part in indexes.iter_mut().filter(|part| !part.is_given_up()) {
-            if self.storage.is_closing() {
-                break;
-            }
-            let column = &spec.columns[part.column()];
-            match part.with_near_copy(&self.storage.budget, column.near, &self.storage.calibration)
-            {
-                Ok(None) => {}
-                Ok(Some(near)) => {
-                    *part = near;
-                    copied = true;
-                }
-                Err(error) => {
-                    part.give_up();
-                    damaged = true;
-                    let (table, column) = (&spec.name, &column.name);
-                    tracing::warn!(
-                        table,
-                        column,
-                        %error,
-                        "a part of an index is damaged: it is built again"
-                    );
-                }
-            }
-        }
-        if copied {
-            publish_parts(table, &current, indexes);
-        }
-        damaged
-    }
-
-    fn build_part(
-        &self,
-        table: &Table,
-        column: usize,
-        segments: &[Arc<Segment>],
-        dictionary: &Dictionary,
-    ) -> Result<Arc<InvertedPart>, StorageError> {
-        let (spec, closing) = (table.spec(), self.storage.closing());
-        table.check_alive()?;
-        for segment in segments {
-            if self.storage.is_closing() {
-                return Err(StorageError::Closed);
-            }
-            for block in 0..segment.blocks() {
-                segment.verify(spec, column, block)?;
-            }
-        }
-        let fault = |error| match error {
-            PostingsError::Chunk { chunk, source } => {
-                segments[chunk].damaged(spec, column, 0, source).into()
-            }
-            PostingsError::Interrupted => StorageError::Closed,
-            PostingsError::Contradiction { .. } | PostingsError::Thread { .. } => {
-                StorageError::Index {
-                    column: spec.columns[column].name.clone(),
-                    source: error,
-                }
-            }
+    /// Names a part that was built.
+    fn publish_part(
+        &mut self,
+        table: &Arc<Table>,
+        step: &Step,
+        part: &Arc<InvertedPart>,
+    ) -> Result<(), StorageError> {
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let current = table.current();
+        let is_kept = |part: &&Arc<InvertedPart>| {
+            let is_same = |other: &Arc<InvertedPart>| Arc::ptr_eq(other.entry(), part.entry());
+            !step.replaced.iter().any(is_same) && !part.is_given_up()
         };
-        let chunks = segments.iter().map(|segment| *segment.chunk(column));
-        let threads = self.storage.threads;
-        let plan = PostingsPlan::new(chunks.collect(), dictionary, threads, closing);
-        let plan = plan.map_err(fault)?;
-        let (homes, owner) = (table.homes(), Owner::Index(table.id()));
-        let homes = homes.of_column(column);
-        let mut writer = self
-            .storage
-            .allocate(homes, plan.len_bytes() as u64, owner)?;
-        plan.write(&mut writer, closing).map_err(fault)?;
-        let extent = writer.finish()?;
-        let entry = PartEntry {
-            column: column as u32,
-            generation: dictionary.generation(),
-            segments: segments.iter().map(|segment| segment.id()).collect(),
-            extent: extent.id(),
-        };
-        let calibration = &self.storage.calibration;
-        let part = InvertedPart::written(Arc::new(entry), extent, calibration);
-        Ok(part.map_err(|source| damaged(table, column, source))?)
+        let kept = current.indexes.iter().filter(is_kept);
+        let indexes: Vec<_> = kept.cloned().chain([part.clone()]).collect();
+        entry.parts = indexes.iter().map(|part| part.entry().clone()).collect();
+        let next = self.published.with_table(entry);
+        self.publish(next, vec![part.extent().clone()])?;
+        publish_parts(table, &current, indexes);
+        Ok(())
     }
+
+    /// Nobody waits for an index, and nothing is lost without one: rows are scanned.
+    fn note_failure(&mut self, table: &Table, column: usize, generation: u64, error: StorageError) {
+        let (id, name) = ((table.id(), column), &table.spec().name);
+        match error {
+            StorageError::Closed | StorageError::Dropped { .. } => {}
+            StorageError::Scan(error) if let ScanError::Damaged { segment, .. } = *error => {
+                // Its rows stay without an index, all others need not.
+                self.unbuilt.leave_out(id, segment);
+                tracing::warn!(table = name, %error, "a segment could not be indexed");
+            }
+            error => {
+                let rows = sealed_rows(&table.current());
+                self.unbuilt.note(id, generation, rows);
+                let column = &table.spec().columns[column].name;
+                tracing::warn!(table = name, column, %error, "an index could not be built");
+            }
+        }
+    }
+}
+
+impl Job {
+    /// Does the work, on any thread.
+    pub(super) fn run(&self, storage: &Arc<Storage>) -> Made {
+        #[cfg(test)]
+        storage.wait_for_tests();
+        let table = &self.table;
+        match &self.work {
+            Work::Build {
+                column,
+                dictionary,
+                homes,
+                step,
+            } => Made::Part(build_part(
+                storage,
+                table,
+                *column,
+                &step.segments,
+                dictionary,
+                homes,
+            )),
+            Work::Copy { parts } => copy_near(storage, table, parts),
+        }
+    }
+}
+
+/// Copies parts near. One that turns out to be damaged is given up.
+fn copy_near(storage: &Storage, table: &Table, parts: &[Arc<InvertedPart>]) -> Made {
+    let (spec, mut copied, mut damaged) = (table.spec(), Vec::new(), false);
+    for part in parts {
+        if storage.is_closing() {
+            break;
+        }
+        let column = &spec.columns[part.column()];
+        match part.with_near_copy(&storage.budget, column.near) {
+            Ok(None) => {}
+            Ok(Some(near)) => copied.push((part.clone(), near)),
+            Err(error) => {
+                part.give_up();
+                damaged = true;
+                let (table, column) = (&spec.name, &column.name);
+                tracing::warn!(
+                    table,
+                    column,
+                    %error,
+                    "a part of an index is damaged: it is built again"
+                );
+            }
+        }
+    }
+    Made::Copies { copied, damaged }
+}
+
+fn publish_near(table: &Arc<Table>, copied: &[(Arc<InvertedPart>, Arc<InvertedPart>)]) {
+    if copied.is_empty() {
+        return;
+    }
+    let current = table.current();
+    let near = |part: &Arc<InvertedPart>| {
+        let of_part = copied.iter().find(|(far, _)| Arc::ptr_eq(far, part));
+        of_part.map_or(part, |(_, near)| near).clone()
+    };
+    let indexes = current.indexes.iter().map(near).collect();
+    publish_parts(table, &current, indexes);
+}
+
+fn build_part(
+    storage: &Arc<Storage>,
+    table: &Table,
+    column: usize,
+    segments: &[Arc<Segment>],
+    dictionary: &Dictionary,
+    homes: &[TierId],
+) -> Result<Arc<InvertedPart>, StorageError> {
+    let (spec, closing) = (table.spec(), storage.closing());
+    table.check_alive()?;
+    for segment in segments {
+        if storage.is_closing() {
+            return Err(StorageError::Closed);
+        }
+        for block in 0..segment.blocks() {
+            segment.verify(spec, column, block)?;
+        }
+    }
+    let fault = |error| match error {
+        PostingsError::Chunk { chunk, source } => {
+            segments[chunk].damaged(spec, column, 0, source).into()
+        }
+        PostingsError::Interrupted => StorageError::Closed,
+        PostingsError::Contradiction { .. } | PostingsError::Thread { .. } => StorageError::Index {
+            column: spec.columns[column].name.clone(),
+            source: error,
+        },
+    };
+    let chunks = segments.iter().map(|segment| *segment.chunk(column));
+    let threads = storage.threads;
+    let plan = PostingsPlan::new(chunks.collect(), dictionary, threads, closing);
+    let plan = plan.map_err(fault)?;
+    let owner = Owner::Index(table.id());
+    let mut writer = storage.allocate(homes, plan.len_bytes() as u64, owner)?;
+    plan.write(&mut writer, closing).map_err(fault)?;
+    let extent = writer.finish()?;
+    let entry = PartEntry {
+        column: column as u32,
+        generation: dictionary.generation(),
+        segments: segments.iter().map(|segment| segment.id()).collect(),
+        extent: extent.id(),
+    };
+    let size = storage.calibration.cell;
+    let part = InvertedPart::written(Arc::new(entry), extent, size);
+    Ok(part.map_err(|source| damaged(table, column, source))?)
 }
 
 fn damaged(table: &Table, column: usize, source: tierra_column::FormatError) -> DamageError {

@@ -45,8 +45,7 @@ impl Writer {
         let merged = self.merge_where(table, Dictionary::wants_merge);
         drop(pass);
         // At once: whoever asks to wait from now on waits for the indexes, too.
-        self.build_indexes(table);
-        table.ask_for_index_copies();
+        self.index_in_background(table);
         if let Err(error) = merged {
             // Nobody waits for it, and nothing is lost: lookups go on through the delta.
             tracing::warn!(table = %table.spec().name, %error, "a dictionary could not be merged");

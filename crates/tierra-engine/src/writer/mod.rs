@@ -5,6 +5,7 @@
 //! manifest, and whatever an answered request did is in it, or in a log that it names.
 
 mod append;
+mod background;
 mod commit;
 mod index;
 mod merge;
@@ -22,7 +23,9 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use arrow::array::RecordBatch;
 
+use background::{Background, Task};
 pub(crate) use commit::Load;
+use index::Ended;
 pub(crate) use publish::Published;
 
 use crate::catalog::Catalog;
@@ -114,7 +117,7 @@ pub(crate) enum Request {
     Heal {
         table: Arc<Table>,
     },
-    /// Not answered: indexes are a convenience.
+    /// Not answered: indexes are a convenience. Built in the background.
     Index {
         table: Arc<Table>,
     },
@@ -131,6 +134,8 @@ pub(crate) enum Request {
     Wait {
         reply: SyncSender<()>,
     },
+    /// Of the writer to itself: background work is over.
+    Ended(Ended),
     /// Not answered: the thread ends.
     Close,
 }
@@ -145,6 +150,7 @@ pub(crate) struct Writer {
     /// The manifest's is as large, or smaller while tables are begun.
     next_table_id: u64,
     unbuilt: Unbuilt,
+    background: Background,
 }
 
 impl Writer {
@@ -161,6 +167,7 @@ impl Writer {
             published,
             logs,
             unbuilt: Unbuilt::default(),
+            background: Background::default(),
         }
     }
 
@@ -224,10 +231,9 @@ impl Writer {
                     let merged = self.merge(&table);
                     // First, so that whoever waits for the answer can load at once.
                     drop(pass);
-                    // Before it is answered: whoever asks to wait then waits for the copies, too.
-                    table.ask_for_index_copies();
+                    // Before it is answered: whoever asks to wait then waits for the indexes, too.
+                    self.index_in_background(&table);
                     let _ = reply.send(merged);
-                    self.build_indexes(&table);
                 }
                 Request::AddTier { name, pool, reply } => {
                     let _ = reply.send(self.add_tier(name, pool));
@@ -249,14 +255,16 @@ impl Writer {
                     let _ = reply.send(self.heal(&table));
                 }
                 Request::Heal { table } => self.heal_in_background(&table),
-                Request::Index { table } => self.build_indexes(&table),
+                Request::Index { table } => self.background.push(Task::Index(table)),
                 Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
-                Request::CopyIndexesNear { table } => self.copy_indexes_near(&table),
-                Request::Wait { reply } => {
-                    let _ = reply.send(());
+                Request::CopyIndexesNear { table } => {
+                    self.background.push(Task::CopyIndexes(table));
                 }
+                Request::Wait { reply } => self.background.push(Task::Answer(reply)),
+                Request::Ended(ended) => self.publish_job(ended),
                 Request::Close => break,
             }
+            self.go_on_in_background();
         }
     }
 }

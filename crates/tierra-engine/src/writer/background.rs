@@ -1,0 +1,257 @@
+//! Work that the writer has done by another thread, because appends would wait for it.
+//!
+//! Tasks are done one after the other, in the order in which they were asked for: indexes are built, then
+//! copied near, and whoever asked to wait is answered once all before it is done. A *job* is the part of
+//! a task that takes time: it reads what is immutable and writes what nobody names yet. What it has made
+//! comes back to the writer as a request, and the writer publishes it, or lets it go if the table has
+//! changed too much meanwhile.
+//!
+//! Invariant: at most one job runs, and none outlives the writer.
+
+use std::collections::VecDeque;
+use std::mem::discriminant;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+
+use super::Request;
+use super::index::{Ended, Job, Made};
+use crate::storage::Storage;
+use crate::table::Table;
+
+/// What is to be done in the background.
+pub(super) enum Task {
+    /// Build what is missing of a table's indexes.
+    Index(Arc<Table>),
+    /// Copy the parts of a table's indexes near.
+    CopyIndexes(Arc<Table>),
+    /// Tell that everything before is done.
+    Answer(SyncSender<()>),
+}
+
+impl Task {
+    fn table(&self) -> Option<&Arc<Table>> {
+        match self {
+            Task::Index(table) | Task::CopyIndexes(table) => Some(table),
+            Task::Answer(_) => None,
+        }
+    }
+
+    /// Whether it does not matter which of the two comes first.
+    fn is_independent_of(&self, other: &Task) -> bool {
+        match (self.table(), other.table()) {
+            (Some(a), Some(b)) => !Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// The tasks of a writer.
+#[derive(Default)]
+pub(super) struct Background {
+    /// The first is under way if a job runs.
+    tasks: VecDeque<Task>,
+    job: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Asks for a task, unless the same is asked for already and not begun.
+    pub(super) fn push(&mut self, task: Task) {
+        let waiting = self.tasks.iter().skip(1).rev();
+        let mut dependent = waiting.skip_while(|other| task.is_independent_of(other));
+        let is_asked_for = dependent
+            .next()
+            .is_some_and(|last| discriminant(last) == discriminant(&task));
+        if task.table().is_none() || !is_asked_for {
+            self.tasks.push_back(task);
+        }
+    }
+
+    /// Asks for a task that is to be done next.
+    pub(super) fn push_front(&mut self, task: Task) {
+        self.tasks.push_front(task);
+    }
+
+    /// The task to begin or to go on with; `None` while a job runs.
+    pub(super) fn next(&self) -> Option<&Task> {
+        self.tasks.front().filter(|_| self.job.is_none())
+    }
+
+    /// The task is done.
+    pub(super) fn pop(&mut self) -> Option<Task> {
+        self.tasks.pop_front()
+    }
+
+    /// Has another thread run `job` and send the writer what comes of it; what came of it if there is no
+    /// thread.
+    pub(super) fn start(&mut self, storage: &Arc<Storage>, job: Job) -> Result<(), Ended> {
+        let (storage, job) = (storage.clone(), Arc::new(job));
+        let run = job.clone();
+        let thread = std::thread::Builder::new().name("tierra-index".to_owned());
+        let spawned = thread.spawn(move || {
+            // A panic is a bug, and must not keep those waiting who asked for it.
+            let made = catch_unwind(AssertUnwindSafe(|| run.run(&storage)));
+            let made = made.unwrap_or_else(|_| Made::Nothing {
+                why: "one panicked".to_owned(),
+            });
+            storage.send(Request::Ended(Ended { job: run, made }));
+        });
+        match spawned {
+            Ok(thread) => {
+                self.job = Some(thread);
+                Ok(())
+            }
+            Err(error) => Err(Ended {
+                job,
+                made: Made::Nothing {
+                    why: error.to_string(),
+                },
+            }),
+        }
+    }
+
+    /// Takes note that the job has ended.
+    pub(super) fn ended(&mut self) {
+        if let Some(job) = self.job.take() {
+            // It has sent its result, and does nothing else.
+            let _ = job.join();
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.ended();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ColumnSpec, Database, DatabaseOptions, IndexKind, TableSpec};
+    use arrow::array::{Int32Array, RecordBatch};
+    use tierra_column::LogicalType;
+
+    fn table(database: &Database, name: &str) -> Arc<Table> {
+        let column = ColumnSpec {
+            index: Some(IndexKind::Inverted),
+            ..ColumnSpec::new("number", LogicalType::Integer)
+        };
+        let spec = TableSpec {
+            name: name.to_owned(),
+            columns: vec![column],
+            primary_key: Vec::new(),
+        };
+        database.create_table(spec).unwrap()
+    }
+
+    fn rows(table: &Table, numbers: std::ops::Range<i32>) -> RecordBatch {
+        let numbers = Int32Array::from_iter_values(numbers);
+        RecordBatch::try_new(table.schema(), vec![Arc::new(numbers)]).unwrap()
+    }
+
+    fn create(dir: &tempfile::TempDir) -> Arc<Database> {
+        let options = DatabaseOptions {
+            threads: std::num::NonZeroUsize::new(1),
+            near_memory_bytes: Some(1 << 20),
+            ..DatabaseOptions::default()
+        };
+        Database::create(&dir.path().join("db"), &options).unwrap()
+    }
+
+    /// One segment more.
+    fn load(table: &Arc<Table>, numbers: std::ops::Range<i32>) {
+        table.append(&[rows(table, numbers)]).unwrap();
+        table.seal().unwrap();
+    }
+
+    #[test]
+    fn writes_are_answered_while_an_index_is_built() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = create(&dir);
+        let table = table(&database, "t");
+        let held = table.storage().held_by_test.lock().unwrap();
+        load(&table, 0..5000);
+        table.append(&[rows(&table, 5000..5010)]).unwrap();
+        table.seal().unwrap();
+        table.append(&[rows(&table, 5010..5020)]).unwrap();
+        let snapshot = table.snapshot();
+        assert_eq!((snapshot.rows(), snapshot.indexed_rows(0)), (5020, 0));
+        drop(held);
+        database.wait_for_near_copies().unwrap();
+        let snapshot = table.snapshot();
+        assert_eq!((snapshot.rows(), snapshot.indexed_rows(0)), (5020, 5010));
+    }
+
+    #[test]
+    fn a_part_in_codes_of_before_a_merge_is_never_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = create(&dir);
+        let table = table(&database, "t");
+        let held = table.storage().held_by_test.lock().unwrap();
+        load(&table, 5000..10_000);
+        // A job may wait by now that has looked at these codes.
+        load(&table, 0..5000);
+        table.merge_dictionaries().unwrap();
+        assert_eq!(table.snapshot().indexed_rows(0), 0);
+        drop(held);
+        database.wait_for_near_copies().unwrap();
+        let snapshot = table.snapshot();
+        assert_eq!(snapshot.indexed_rows(0), 10_000);
+        let generation = snapshot.coded_dictionary(0).unwrap().generation();
+        let parts = table.current().indexes.clone();
+        assert!(
+            parts
+                .iter()
+                .all(|part| part.entry().generation == generation)
+        );
+    }
+
+    #[test]
+    fn a_table_goes_while_its_index_is_built_and_so_does_the_database() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = create(&dir);
+        let (first, second) = (table(&database, "a"), table(&database, "b"));
+        let held = first.storage().held_by_test.lock().unwrap();
+        load(&first, 0..3000);
+        load(&second, 0..3000);
+        database.drop_table("a").unwrap();
+        drop(held);
+        database.wait_for_near_copies().unwrap();
+        let indexed = |table: &Arc<Table>| table.snapshot().indexed_rows(0);
+        assert_eq!((indexed(&first), indexed(&second)), (0, 3000));
+        load(&second, 3000..6000);
+        drop((first, second, database));
+        let database = Database::open(&dir.path().join("db"), &DatabaseOptions::default());
+        let database = database.unwrap();
+        database.wait_for_near_copies().unwrap();
+        assert_eq!(indexed(&database.table("b").unwrap()), 6000);
+    }
+
+    #[test]
+    fn tasks_that_wait_are_asked_for_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = create(&dir);
+        let (a, b) = (table(&database, "a"), table(&database, "b"));
+        let mut background = Background::default();
+        let (index, copy) = (Task::Index, Task::CopyIndexes);
+        for (task, tasks) in [
+            (index(a.clone()), 1),
+            // The first may be under way.
+            (index(a.clone()), 2),
+            (index(a.clone()), 2),
+            (index(b.clone()), 3),
+            (index(a.clone()), 3),
+            (copy(a.clone()), 4),
+            // What it builds would not be copied by the one before.
+            (index(a.clone()), 5),
+            (copy(b.clone()), 6),
+            (copy(a), 7),
+            (copy(b), 7),
+        ] {
+            background.push(task);
+            assert_eq!(background.tasks.len(), tasks);
+        }
+    }
+}
