@@ -11,6 +11,7 @@ use datafusion::error::Result;
 use tierra_engine::Database;
 
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
+use crate::system_table;
 use crate::table::TierraTable;
 
 /// The only schema.
@@ -68,12 +69,15 @@ impl SchemaProvider for TierraSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let table = self.database.table(name);
-        Ok(table.map(|table| Arc::new(TierraTable::new(table)) as Arc<dyn TableProvider>))
+        if let Some(table) = self.database.table(name) {
+            return Ok(Some(Arc::new(TierraTable::new(table))));
+        }
+        let described = system_table::find(&self.database, name)?;
+        Ok(described.map(|table| Arc::new(table) as Arc<dyn TableProvider>))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.database.table(name).is_some()
+        self.database.table(name).is_some() || system_table::is_name(name)
     }
 
     fn register_table(

@@ -1,23 +1,26 @@
-//! CREATE TABLE and DROP TABLE, which say more than DataFusion's plans can carry: keys, and per
-//! column an encoding, a tier and an index.
+//! CREATE TABLE and DROP TABLE, which say more than DataFusion's plans can carry: keys, per column an
+//! encoding, a tier and an index, and where copies are.
 //!
 //! ```sql
 //! CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR NOT NULL, amount DECIMAL(12, 2))
-//!   WITH ('name.encoding' = 'dictionary', 'amount.tier' = 'far');
+//!   WITH ('name.encoding' = 'dictionary', 'amount.tier' = 'far', 'replicas' = 'far, b');
 //! ```
 
 use arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{
     self, ColumnOption, CreateTable, CreateTableOptions, Expr, SqlOption, TableConstraint,
 };
-use tierra_engine::{ColumnSpec, TableSpec};
+use tierra_engine::{ColumnSpec, Replicas, TableSpec};
 
 use crate::error::DefinitionError;
 use crate::names::{identifier, single_name};
 use crate::types;
 
-/// The table that a CREATE TABLE without a query describes.
-pub(crate) fn table_spec(create: &CreateTable) -> Result<TableSpec, DefinitionError> {
+/// The option that names the tiers of copies, of a table or behind a column's name.
+const REPLICAS: &str = "replicas";
+
+/// The table that a CREATE TABLE without a query describes, and where its copies are to be.
+pub(crate) fn table_spec(create: &CreateTable) -> Result<(TableSpec, Replicas), DefinitionError> {
     refuse_unknown_clauses(create)?;
     let name = table_name(&create.name)?;
     if create.columns.is_empty() {
@@ -78,7 +81,7 @@ pub(crate) fn table_spec(create: &CreateTable) -> Result<TableSpec, DefinitionEr
 pub(crate) fn table_spec_of_query(
     create: &CreateTable,
     schema: &Schema,
-) -> Result<TableSpec, DefinitionError> {
+) -> Result<(TableSpec, Replicas), DefinitionError> {
     refuse_unknown_clauses(create)?;
     let name = table_name(&create.name)?;
     if !create.columns.is_empty() {
@@ -143,41 +146,100 @@ fn with_key_and_options(
     mut spec: TableSpec,
     key: Option<Vec<String>>,
     create: &CreateTable,
-) -> Result<TableSpec, DefinitionError> {
+) -> Result<(TableSpec, Replicas), DefinitionError> {
     for column in key.unwrap_or_default() {
         let place = place(&spec, &column, "the primary key")?;
         spec.columns[place].nullable = false;
         spec.primary_key.push(place);
     }
+    let mut replicas = Replicas::default();
     if let CreateTableOptions::With(options) = &create.table_options {
         for option in options {
-            apply(&mut spec, option)?;
+            let (key, value) = key_and_value(option)?;
+            if !place_copies(&spec, &mut replicas, &key, &value)? {
+                apply(&mut spec, key, &value.to_lowercase())?;
+            }
         }
     }
-    Ok(spec)
+    Ok((spec, replicas))
 }
 
-fn apply(spec: &mut TableSpec, option: &SqlOption) -> Result<(), DefinitionError> {
+/// `replicas` as ALTER TABLE changes them for a table of that description.
+pub(crate) fn changed_replicas<'a>(
+    spec: &TableSpec,
+    mut replicas: Replicas,
+    options: impl IntoIterator<Item = &'a SqlOption>,
+) -> Result<Replicas, DefinitionError> {
+    for option in options {
+        let (key, value) = key_and_value(option)?;
+        if !place_copies(spec, &mut replicas, &key, &value)? {
+            return Err(DefinitionError::Fixed { option: key });
+        }
+    }
+    Ok(replicas)
+}
+
+/// An option's name, and its value as written.
+fn key_and_value(option: &SqlOption) -> Result<(String, String), DefinitionError> {
     let SqlOption::KeyValue { key, value } = option else {
         return Err(DefinitionError::UnknownOption {
             option: option.to_string(),
         });
     };
-    let key = key.value.clone();
     let value = match value {
         Expr::Value(ast::ValueWithSpan {
             value: ast::Value::SingleQuotedString(text),
             ..
-        }) => text.to_lowercase(),
-        Expr::Identifier(ident) => ident.value.to_lowercase(),
+        }) => text.clone(),
+        Expr::Identifier(ident) => identifier(ident),
         other => other.to_string(),
     };
+    Ok((identifier(key), value))
+}
+
+/// Takes an option that names the tiers of copies; whether it is one. No tiers: a table's copies are
+/// where the database puts them, a column's where the table's are.
+fn place_copies(
+    spec: &TableSpec,
+    replicas: &mut Replicas,
+    key: &str,
+    value: &str,
+) -> Result<bool, DefinitionError> {
+    let column = match key.rsplit_once('.') {
+        Some((column, REPLICAS)) => Some(column),
+        None if key == REPLICAS => None,
+        _ => return Ok(false),
+    };
+    let tiers: Vec<String> = match value.trim() {
+        "" => Vec::new(),
+        names => names.split(',').map(|name| name.trim().into()).collect(),
+    };
+    if tiers.iter().any(String::is_empty) {
+        return Err(DefinitionError::OptionValue {
+            option: key.to_string(),
+            value: value.to_string(),
+            valid: "names of tiers, separated by commas",
+        });
+    }
+    let Some(column) = column else {
+        replicas.table = tiers;
+        return Ok(true);
+    };
+    place(spec, column, &format!("option '{key}'"))?;
+    match tiers.is_empty() {
+        true => replicas.columns.remove(column),
+        false => replicas.columns.insert(column.to_string(), tiers),
+    };
+    Ok(true)
+}
+
+fn apply(spec: &mut TableSpec, key: String, value: &str) -> Result<(), DefinitionError> {
     let Some((column, property)) = key.rsplit_once('.') else {
         return Err(DefinitionError::UnknownOption { option: key });
     };
     let wrong = |valid| DefinitionError::OptionValue {
         option: key.clone(),
-        value: value.clone(),
+        value: value.to_string(),
         valid,
     };
     match property {
@@ -189,7 +251,7 @@ fn apply(spec: &mut TableSpec, option: &SqlOption) -> Result<(), DefinitionError
             spec.columns[place].encoding = Some(encoding);
         }
         "tier" => {
-            let near = match value.as_str() {
+            let near = match value {
                 "near" => true,
                 "far" => false,
                 _ => return Err(wrong("near and far")),

@@ -15,7 +15,7 @@ pub enum SqlError {
     /// The text is no SQL.
     #[error("syntax error: {0}")]
     Syntax(String),
-    /// A CREATE TABLE or DROP TABLE that makes no sense.
+    /// A CREATE TABLE, ALTER TABLE or DROP TABLE that makes no sense.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
     /// PREPARE, EXECUTE or DEALLOCATE of something unsuitable.
@@ -59,7 +59,7 @@ pub enum SqlError {
     },
 }
 
-/// Why a table cannot be created or dropped.
+/// Why a table cannot be created, altered or dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
     /// A type Tierra has no column for.
@@ -111,7 +111,7 @@ pub enum DefinitionError {
     },
     /// `WITH (..)` with something unknown.
     #[error(
-        "option '{option}' is unknown; write 'COLUMN.encoding' = 'plain|static|dynamic|for|delta|dictionary', 'COLUMN.tier' = 'near|far' or 'COLUMN.index' = 'inverted'"
+        "option '{option}' is unknown; write 'COLUMN.encoding' = 'plain|static|dynamic|for|delta|dictionary', 'COLUMN.tier' = 'near|far', 'COLUMN.index' = 'inverted', 'replicas' = 'TIER, ..' or 'COLUMN.replicas' = 'TIER, ..'"
     )]
     UnknownOption {
         /// The option as written.
@@ -126,6 +126,14 @@ pub enum DefinitionError {
         value: String,
         /// What it could be.
         valid: &'static str,
+    },
+    /// ALTER TABLE of what is decided when the table is created.
+    #[error(
+        "option '{option}' of a table cannot be changed; 'replicas' and 'COLUMN.replicas' can be"
+    )]
+    Fixed {
+        /// The option as written.
+        option: String,
     },
     /// A clause Tierra does not have.
     #[error("{0} is not supported")]

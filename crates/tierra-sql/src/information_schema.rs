@@ -6,18 +6,18 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array, new_null_array};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::DataType;
 use async_trait::async_trait;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{
     CatalogProviderList, MemoryCatalogProviderList, SchemaProvider, TableProvider,
 };
-use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use tierra_column::LogicalType;
 use tierra_engine::{Database, Table};
 
 use crate::catalog::{CATALOG, SCHEMA, TierraCatalog};
+use crate::system_table::SystemTable;
 
 /// The schema's name.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
@@ -42,7 +42,7 @@ impl InformationSchema {
         }
     }
 
-    fn columns(&self) -> Result<MemTable> {
+    fn columns(&self) -> Result<SystemTable> {
         let names = self.database.tables();
         let tables = names.iter().filter_map(|name| self.database.table(name));
         let columns: Vec<Column> = tables.flat_map(|table| columns_of(&table)).collect();
@@ -54,7 +54,7 @@ impl InformationSchema {
         };
         let none = |ty: &DataType| new_null_array(ty, columns.len());
         let (utf8, uint) = (DataType::Utf8, DataType::UInt64);
-        let described = [
+        SystemTable::new([
             ("table_catalog", false, text(|_| CATALOG)),
             ("table_schema", false, text(|_| SCHEMA)),
             ("table_name", false, text(|column| &column.table)),
@@ -90,14 +90,7 @@ impl InformationSchema {
                 number(Column::datetime_precision),
             ),
             ("interval_type", true, none(&utf8)),
-        ];
-        let fields = described.iter().map(|(name, nullable, values)| {
-            Field::new(*name, values.data_type().clone(), *nullable)
-        });
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let values = described.into_iter().map(|(_, _, values)| values).collect();
-        let batch = RecordBatch::try_new(Arc::clone(&schema), values)?;
-        MemTable::try_new(schema, vec![vec![batch]])
+        ])
     }
 }
 

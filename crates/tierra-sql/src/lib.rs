@@ -40,7 +40,9 @@ mod sink;
 mod statement;
 mod statistics;
 mod sum;
+mod system_table;
 mod table;
+mod tier_statement;
 mod types;
 mod values;
 

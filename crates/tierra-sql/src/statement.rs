@@ -20,6 +20,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use crate::error::SqlError;
 use crate::in_set::{InSet, Literals};
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
+use crate::tier_statement::TierStatement;
 
 /// Lists shorter than this are left to the planner.
 const LONG_LIST: usize = 64;
@@ -78,6 +79,11 @@ impl Parsed {
             }
         }
         text.trim_end().to_string()
+    }
+
+    /// The statement, if it is about a tier.
+    pub(crate) fn tier_statement(&self) -> Result<Option<TierStatement>, SqlError> {
+        TierStatement::parse(&self.tokens)
     }
 
     /// Parse the statement, every long list as it is written.

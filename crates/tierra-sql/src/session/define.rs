@@ -1,4 +1,4 @@
-//! CREATE TABLE, CREATE TABLE AS and DROP TABLE.
+//! CREATE TABLE, CREATE TABLE AS, ALTER TABLE and DROP TABLE; CREATE TIER and DROP TIER.
 //!
 //! A table made of a query's rows appears with them: a query that fails, that nobody waits for any
 //! more, or whose process is killed leaves nothing.
@@ -8,13 +8,16 @@ use std::sync::Arc;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
+use tierra_engine::TierError;
 
 use super::Session;
+use super::run::done;
 use crate::ddl;
 use crate::error::{DefinitionError, SqlError};
 use crate::outcome::{Done, Outcome};
 use crate::sink::{TableSink, blocking};
+use crate::tier_statement::TierStatement;
 
 impl Session {
     pub(super) async fn create_table(
@@ -26,9 +29,9 @@ impl Session {
         let rows = match &create.query {
             _ if create.if_not_exists && exists => None,
             None => {
-                let spec = ddl::table_spec(create)?;
+                let (spec, replicas) = ddl::table_spec(create)?;
                 let database = Arc::clone(&self.database);
-                blocking(move || database.create_table(spec)).await?;
+                blocking(move || database.create_table_in(spec, replicas)).await?;
                 None
             }
             Some(query) => Some(self.create_table_as(create, query.clone()).await?),
@@ -49,9 +52,9 @@ impl Session {
         let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
         let plan = state.statement_to_plan(query).await?;
         let physical = state.create_physical_plan(&plan).await?;
-        let spec = ddl::table_spec_of_query(create, &physical.schema())?;
+        let (spec, replicas) = ddl::table_spec_of_query(create, &physical.schema())?;
         let database = Arc::clone(&self.database);
-        let table = blocking(move || database.begin_table(spec)).await?;
+        let table = blocking(move || database.begin_table_in(spec, replicas)).await?;
         let input = execute_stream(physical, Arc::new(TaskContext::from(&state)))?;
         let sink = TableSink::new(Arc::clone(&table));
         let rows = sink.write_converted(input).await?;
@@ -60,6 +63,67 @@ impl Session {
             blocking(move || table.loader().finish()).await?;
         }
         Ok(rows)
+    }
+
+    /// Gives a table other tiers to have copies in, if that is all that is to be altered. What the statement does not
+    /// name stays.
+    pub(super) async fn alter_table(
+        &self,
+        alter: &ast::AlterTable,
+    ) -> Result<Option<Outcome>, SqlError> {
+        let ast::AlterTable {
+            only: false,
+            location: None,
+            on_cluster: None,
+            table_type: None,
+            ..
+        } = alter
+        else {
+            return Ok(None);
+        };
+        let mut options = Vec::new();
+        for operation in &alter.operations {
+            match operation {
+                AlterTableOperation::SetOptionsParens { options: more } => options.extend(more),
+                _ => return Ok(None),
+            }
+        }
+        let name = ddl::table_name(&alter.name)?;
+        match self.database.table(&name) {
+            Some(table) => {
+                let replicas = ddl::changed_replicas(table.spec(), table.replicas(), options)?;
+                blocking(move || table.set_replicas(&replicas)).await?;
+            }
+            None if alter.if_exists => {}
+            None => return Err(DefinitionError::NoSuchTable(name).into()),
+        }
+        Ok(Some(done("ALTER TABLE")))
+    }
+
+    pub(super) async fn run_tier(&self, statement: TierStatement) -> Result<Outcome, SqlError> {
+        let database = Arc::clone(&self.database);
+        match statement {
+            TierStatement::Create {
+                name,
+                pool,
+                if_not_exists,
+            } => {
+                blocking(move || match database.add_tier(&name, &pool) {
+                    Err(TierError::Exists { .. }) if if_not_exists => Ok(()),
+                    added => added,
+                })
+                .await?;
+                Ok(done("CREATE TIER"))
+            }
+            TierStatement::Drop { name, if_exists } => {
+                blocking(move || match database.drop_tier(&name) {
+                    Err(TierError::Unknown { .. }) if if_exists => Ok(()),
+                    dropped => dropped,
+                })
+                .await?;
+                Ok(done("DROP TIER"))
+            }
+        }
     }
 
     pub(super) async fn drop_table(

@@ -1,7 +1,7 @@
 //! One user's connection to a database: statements in, outcomes out.
 //!
 //! ```text
-//! text -- split, parse --> CREATE/DROP TABLE --> engine
+//! text -- split, parse --> TABLE, TIER -------> engine: CREATE, ALTER, DROP
 //!                          PREPARE, EXECUTE ---> stored point plan, else DataFusion
 //!                          anything else ------> DataFusion: plan, optimise, execute
 //! ```

@@ -31,6 +31,9 @@ impl Session {
     }
 
     async fn run_any(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
+        if let Some(statement) = parsed.tier_statement()? {
+            return self.run_tier(statement).await;
+        }
         let compact = parsed.parse_compact()?;
         if let Statement::Statement(inner) = &compact.statement {
             if let Some(outcome) = self.run_own(inner).await? {
@@ -56,6 +59,7 @@ impl Session {
             ast::Statement::CreateTable(create) if !create.external => {
                 self.create_table(create).await.map(Some)
             }
+            ast::Statement::AlterTable(alter) => self.alter_table(alter).await,
             ast::Statement::Drop {
                 object_type: ast::ObjectType::Table,
                 if_exists,
@@ -199,7 +203,7 @@ impl Session {
     }
 }
 
-fn done(command: &'static str) -> Outcome {
+pub(super) fn done(command: &'static str) -> Outcome {
     Outcome::Done(Done {
         command,
         rows: None,

@@ -12,5 +12,6 @@ mod point;
 mod pushdown;
 mod random;
 mod slt;
+mod tiers;
 mod twins;
 mod undo;

@@ -1,4 +1,4 @@
-//! `tierra tiers`: what memory this machine has, and what it really gives.
+//! `tierra tiers`: what memory this machine has and what it really gives; and what a database has of it.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,13 +7,14 @@ use std::{
 
 use clap::Args;
 use tierra_memory::{
-    Pool, PoolOptions, Size, Topology,
+    Durability, Pool, PoolOptions, Size, Topology,
     measure::{self, Effort, Measurement},
     topology::{Mount, Node},
 };
 
 use super::{
     CommandError,
+    open::OpenOptions,
     text_table::{Side, TextTable},
     units::Bytes,
 };
@@ -27,6 +28,9 @@ pub(crate) struct Arguments {
     /// Bytes that each measurement roams over; more than the processor's caches hold
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     working_set: Size,
+    /// Database whose tiers to list as well: what is in them, what it survives, and which are missing
+    #[arg(long, value_name = "DIR")]
+    db: Option<PathBuf>,
     /// Directories whose file systems to measure too, as the far tier of a database there
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
@@ -52,6 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
     let mut table = TextTable::new([
         ("tier", Side::Left),
         ("memory", Side::Left),
+        ("durability", Side::Left),
         ("size", Side::Right),
         ("pages", Side::Right),
         ("latency", Side::Right),
@@ -78,7 +83,47 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
         table.push(row("far", memory, Some(device.bytes), Err(advice)));
     }
     print!("{table}");
+    // Last: emulated far memory, which a database's options may ask for, is the whole process's.
+    match &arguments.db {
+        Some(dir) => print_database(dir),
+        None => Ok(()),
+    }
+}
+
+fn print_database(dir: &Path) -> Result<(), CommandError> {
+    let database = OpenOptions::default().open(dir)?;
+    let mut table = TextTable::new([
+        ("name", Side::Left),
+        ("tier", Side::Left),
+        ("medium", Side::Left),
+        ("durability", Side::Left),
+        ("size", Side::Right),
+        ("used", Side::Right),
+        ("pages", Side::Right),
+    ]);
+    for tier in database.engine().tiers() {
+        let medium = tier.medium.map(|medium| medium.to_string());
+        let pages = tier.page_size_bytes.map(|bytes| Bytes(bytes as u64));
+        table.push(vec![
+            tier.name,
+            tier.speed.to_string(),
+            medium.unwrap_or_else(|| "memory".to_owned()),
+            durability(tier.durability),
+            Bytes(tier.capacity_bytes).to_string(),
+            Bytes(tier.used_bytes).to_string(),
+            pages.map_or_else(String::new, |bytes| bytes.to_string()),
+        ]);
+    }
+    println!("\ntiers of the database in {}\n\n{table}", dir.display());
+    for (name, why) in database.engine().missing_tiers() {
+        println!("tier {name} is missing: {why}");
+    }
     Ok(())
+}
+
+/// What survives what happens, in a word.
+fn durability(durability: Option<Durability>) -> String {
+    durability.map_or_else(|| "none".to_owned(), |durability| durability.to_string())
 }
 
 fn node_row(node: &Node, effort: &Effort) -> Vec<String> {
@@ -87,6 +132,7 @@ fn node_row(node: &Node, effort: &Effort) -> Vec<String> {
         false => ("far", "no CPUs, volatile"),
     };
     let measured = measure::region(Some(node.id), effort).map_err(|e| e.to_string());
+    let measured = measured.map(|measured| (None, measured));
     row(
         tier,
         format!("{} ({kind})", node.id),
@@ -109,14 +155,16 @@ fn row(
     tier: &str,
     memory: String,
     size: Option<u64>,
-    measured: Result<Measurement, String>,
+    measured: Result<(Option<Durability>, Measurement), String>,
 ) -> Vec<String> {
     let size = size.map_or_else(String::new, |size| Bytes(size).to_string());
-    let mut row = vec![tier.to_owned(), memory, size];
+    let mut row = vec![tier.to_owned(), memory];
     match measured {
-        Ok(measured) => {
+        Ok((survives, measured)) => {
             let rate = |bytes: f64| format!("{}/s", Bytes(bytes as u64));
             row.extend([
+                durability(survives),
+                size,
                 Bytes(measured.page_size_bytes as u64).to_string(),
                 format!("{:.0} ns", measured.latency_ns),
                 rate(measured.random_read_bytes_per_s),
@@ -126,6 +174,7 @@ fn row(
         }
         Err(error) => {
             row[1] = format!("{} (not measured: {error})", row[1]);
+            row.extend(["-".to_owned(), size]);
             row.extend(std::iter::repeat_n("-".to_owned(), 5));
         }
     }
@@ -133,12 +182,13 @@ fn row(
 }
 
 /// A pool made in `directory`, measured, and removed.
-fn pool(directory: &Path, effort: &Effort) -> Result<Measurement, String> {
+fn pool(directory: &Path, effort: &Effort) -> Result<(Option<Durability>, Measurement), String> {
     let scratch = tempfile::Builder::new()
         .prefix(".tierra-tiers-")
         .tempdir_in(directory)
         .map_err(|e| e.to_string())?;
     let path = scratch.path().join("pool");
     let pool = Pool::create(&path, &PoolOptions::default()).map_err(|e| e.to_string())?;
-    measure::pool(&pool, effort).map_err(|e| e.to_string())
+    let measured = measure::pool(&pool, effort).map_err(|e| e.to_string())?;
+    Ok((Some(pool.durability()), measured))
 }

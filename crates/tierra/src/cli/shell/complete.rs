@@ -11,13 +11,13 @@ use super::{ddl::quoted, dot::COMMANDS};
 use crate::cli::script::{Kind, pieces};
 
 #[rustfmt::skip]
-const KEYWORDS: [&str; 76] = [
-    "ALL", "ANALYZE", "AND", "AS", "ASC", "AVG", "BETWEEN", "BIGINT", "BOOLEAN", "BY", "CASE", "CAST", "COUNT",
+const KEYWORDS: [&str; 78] = [
+    "ALL", "ALTER", "ANALYZE", "AND", "AS", "ASC", "AVG", "BETWEEN", "BIGINT", "BOOLEAN", "BY", "CASE", "CAST", "COUNT",
     "CREATE", "CROSS", "DATE", "DEALLOCATE", "DECIMAL", "DESC", "DISTINCT", "DOUBLE", "DROP", "ELSE", "END",
     "EXCEPT", "EXECUTE", "EXISTS", "EXPLAIN", "EXTRACT", "FALSE", "FROM", "FULL", "GROUP", "HAVING", "IF", "IN",
     "INNER", "INSERT", "INTEGER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "KEY", "LEFT", "LIKE", "LIMIT",
     "MAX", "MIN", "NOT", "NULL", "OFFSET", "ON", "OR", "ORDER", "OUTER", "OVER", "PARTITION", "PREPARE",
-    "PRIMARY", "RIGHT", "SELECT", "SET", "SHOW", "SUM", "TABLE", "THEN", "TIMESTAMP", "TRUE", "UNION", "VALUES",
+    "PRIMARY", "RIGHT", "SELECT", "SET", "SHOW", "SUM", "TABLE", "THEN", "TIER", "TIMESTAMP", "TRUE", "UNION", "VALUES",
     "VARCHAR", "WHEN", "WHERE", "WITH",
 ];
 

@@ -1,9 +1,12 @@
 //! A table as the statement that would create it.
 
-use tierra::engine::TableSpec;
+use tierra::engine::{Replicas, TableSpec};
 
-/// The CREATE TABLE statement of `spec`, with a semicolon.
-pub(crate) fn create_statement(spec: &TableSpec) -> String {
+/// The tier that a database is created with, where tables are that nothing is said of.
+const FIRST_TIER: &str = "far";
+
+/// The CREATE TABLE statement of `spec`, with copies in `replicas`, and a semicolon.
+pub(crate) fn create_statement(spec: &TableSpec, replicas: &Replicas) -> String {
     let mut items: Vec<String> = spec
         .columns
         .iter()
@@ -20,7 +23,7 @@ pub(crate) fn create_statement(spec: &TableSpec) -> String {
         let key: Vec<String> = key.collect();
         items.push(format!("  PRIMARY KEY ({})", key.join(", ")));
     }
-    let options: Vec<String> = spec
+    let mut options: Vec<String> = spec
         .columns
         .iter()
         .flat_map(|column| {
@@ -30,9 +33,15 @@ pub(crate) fn create_statement(spec: &TableSpec) -> String {
             let index = column.index.map(|index| ("index", index.to_string()));
             let name = column.name.replace('\'', "''");
             let option = move |(key, value)| format!("'{name}.{key}' = '{value}'");
-            encoding.into_iter().chain(tier).chain(index).map(option)
+            let copies = replicas.columns.get(&column.name);
+            let copies = copies.map(|tiers| ("replicas", tiers.join(", ")));
+            let placed = tier.into_iter().chain(copies);
+            encoding.into_iter().chain(placed).chain(index).map(option)
         })
         .collect();
+    if replicas.table != [FIRST_TIER] {
+        options.push(format!("'replicas' = '{}'", replicas.table.join(", ")));
+    }
     let with = match options.is_empty() {
         true => String::new(),
         false => format!(" WITH ({})", options.join(", ")),
@@ -83,11 +92,22 @@ mod tests {
             ],
             primary_key: vec![0],
         };
+        let mut replicas = Replicas::of_table(["far"]);
+        replicas.columns.insert("price".into(), vec!["b".into()]);
         assert_eq!(
-            create_statement(&spec),
+            create_statement(&spec, &replicas),
             "CREATE TABLE \"Items\" (\n  id INTEGER NOT NULL,\n  price DECIMAL(9, 2),\n  \
              PRIMARY KEY (id)\n) WITH ('price.encoding' = 'dictionary', 'price.tier' = 'far', \
-             'price.index' = 'inverted');"
+             'price.replicas' = 'b', 'price.index' = 'inverted');"
+        );
+        let spec = TableSpec {
+            columns: vec![ColumnSpec::new("id", LogicalType::Integer)],
+            name: "t".into(),
+            primary_key: vec![],
+        };
+        assert_eq!(
+            create_statement(&spec, &Replicas::of_table(["b", "far"])),
+            "CREATE TABLE t (\n  id INTEGER\n) WITH ('replicas' = 'b, far');"
         );
     }
 }

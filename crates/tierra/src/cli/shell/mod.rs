@@ -214,7 +214,9 @@ impl Shell {
         let mut statements = Vec::new();
         for name in names {
             match engine.table(&name) {
-                Some(found) => statements.push(ddl::create_statement(found.spec())),
+                Some(found) => {
+                    statements.push(ddl::create_statement(found.spec(), &found.replicas()))
+                }
                 None => {
                     let message = format!("there is no table '{name}'; .tables lists them");
                     return Err(CommandError::DotCommand(message));
