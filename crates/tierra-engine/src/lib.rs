@@ -77,8 +77,7 @@ mod version;
 mod writer;
 
 pub use calibration::{
-    CALIBRATION_STEPS, CalibrateError, Calibration, CalibrationError, Effort, LookupKind, Measured,
-    StandInError,
+    CalibrateError, Calibration, CalibrationError, Effort, LookupKind, Measured, StandInError,
 };
 pub use column_source::ColumnSource;
 pub use database::{Database, DatabaseOptions, TierInfo};

@@ -495,9 +495,7 @@ fn open_dictionary(
         column: entry.spec.columns[column].name.clone(),
         source,
     })?;
-    Ok(Arc::new(
-        opened.with_gate(calibration.dictionary_gate(ty)),
-    ))
+    Ok(Arc::new(opened.with_gate(calibration.dictionary_gate(ty))))
 }
 
 fn read_tail(published: &Published, entry: &TableEntry) -> Result<(Tail, TailLog), DamageError> {

@@ -6,6 +6,7 @@ mod binary;
 use std::fs;
 
 use binary::tierra;
+use tierra_engine::LookupKind;
 
 #[test]
 fn a_calibration_is_kept_and_a_wrong_one_is_warned_of_and_ignored() {
@@ -23,9 +24,22 @@ fn a_calibration_is_kept_and_a_wrong_one_is_warned_of_and_ignored() {
     ])
     .well();
 
-    let said = tierra(["calibrate", "--db", dir]).well().out;
+    let refused = tierra(["calibrate", "--quick", "--db", dir, "--emulate", "octane"]);
+    assert_eq!(refused.status, 2, "a wrong command line");
+    assert!(refused.err.contains("octane"), "{}", refused.err);
+    let said = tierra(["calibrate", "--quick", "--db", dir, "--emulate", "optane"]);
+    let said = said.well().out;
     let path = db.join("calibration");
     assert!(said.contains(path.to_str().unwrap()), "{said}");
+    // Once as the memory is, once as it is emulated.
+    for kind in LookupKind::ALL {
+        let rows = said.lines().filter(|line| line.starts_with(kind.name()));
+        let tiers = match kind {
+            LookupKind::Cell | LookupKind::List | LookupKind::Stretch => 2,
+            _ => 1,
+        };
+        assert_eq!(rows.count(), 2 * tiers, "{kind}: {said}");
+    }
     let names = |entry: Result<fs::DirEntry, _>| entry.unwrap().file_name().into_string().unwrap();
     let mut left: Vec<String> = fs::read_dir(&db).unwrap().map(names).collect();
     left.sort();

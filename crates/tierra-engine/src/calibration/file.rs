@@ -157,7 +157,7 @@ fn parse(text: &str, machine: &str, path: &Path) -> Result<Calibration, Calibrat
         entry(line).map_err(|why| damaged(format!("line {}: {why}", at + 1)))
     };
     let entries = lines.map(entry).collect::<Result<_, _>>()?;
-    Ok(Calibration::new(entries))
+    Ok(Calibration { entries })
 }
 
 fn entry(line: &str) -> Result<Entry, String> {
@@ -212,11 +212,13 @@ mod tests {
             ..FarMemory::REMOTE_SOCKET
         };
         let (plain, interleaved) = (Execution::Plain, Execution::Interleaved);
-        Calibration::new(vec![
-            entry(LookupKind::Key, Speed::Near, None, 40, interleaved),
-            entry(LookupKind::Cell, Speed::Far, None, 1, plain),
-            entry(LookupKind::Cell, Speed::Far, Some(far), 64, interleaved),
-        ])
+        Calibration {
+            entries: vec![
+                entry(LookupKind::Key, Speed::Near, None, 40, interleaved),
+                entry(LookupKind::Cell, Speed::Far, None, 1, plain),
+                entry(LookupKind::Cell, Speed::Far, Some(far), 64, interleaved),
+            ],
+        }
     }
 
     #[test]

@@ -40,7 +40,8 @@ const MEASURED: [(LookupKind, Speed); 10] = [
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Rows of the stand-in for what a database does not have; at least as many as a segment's.
+    /// Rows of the tables that stand in for what a database does not have: 65,536 at least, for fewer
+    /// stay in the tail.
     pub rows: u64,
     /// What a database has must take so many bytes to be measured instead.
     pub least_bytes: u64,
@@ -83,9 +84,6 @@ pub enum CalibrateError {
     /// Far memory cannot be emulated so.
     #[error(transparent)]
     Emulation(#[from] EmulationError),
-    /// There is no database, or it cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
     /// What was looked into failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),

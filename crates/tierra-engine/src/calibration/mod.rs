@@ -14,20 +14,13 @@ mod stand_in;
 mod subject;
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use tierra_column::{LogicalType, Physical};
-use tierra_interleave::GroupSize;
 use tierra_memory::{GateStart, MemoryGate, Speed};
 
-use crate::database::{Database, DatabaseOptions};
-
 pub use file::CalibrationError;
-/// How often [`Calibration::measure`] reports progress at most.
-pub const CALIBRATION_STEPS: u64 = 346;
-
 pub use measure::{CalibrateError, Effort, Measured, StandInError};
 
 /// What is looked up. Kinds differ in how many lines a look-up touches one after the other, and in how much
@@ -111,10 +104,6 @@ struct Entry {
 /// With what gates start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
-    /// How many look-ups of keys take turns.
-    pub key: GroupSize,
-    /// How many far cells.
-    pub cell: GroupSize,
     entries: Vec<Entry>,
 }
 
@@ -126,28 +115,9 @@ impl Calibration {
             speed: measured.speed,
             start: measured.start(),
         };
-        Calibration::new(measured.iter().map(entry).collect())
-    }
-
-    fn new(entries: Vec<Entry>) -> Calibration {
-        let mut calibration = Calibration {
-            entries,
-            ..Calibration::default()
-        };
-        calibration.key = calibration.gate(LookupKind::Key, Speed::Near).now().size();
-        calibration.cell = calibration.gate(LookupKind::Cell, Speed::Far).now().size();
-        calibration
-    }
-
-    /// Measures the look-ups of the database in `dir`, which nobody has open. `step` is called
-    /// [`CALIBRATION_STEPS`] times at most.
-    ///
-    /// # Errors
-    /// As [`Database::calibrate`].
-    pub fn measure(dir: &Path, step: impl FnMut()) -> Result<Calibration, CalibrateError> {
-        let database = Database::open(dir, &DatabaseOptions::default())?;
-        let measured = database.calibrate(Effort::FULL, &[None], step)?;
-        Ok(Calibration::of(&measured))
+        Calibration {
+            entries: measured.iter().map(entry).collect(),
+        }
     }
 
     /// A gate before look-ups of a kind in a structure of a tier.
@@ -180,10 +150,12 @@ mod tests {
                 first,
             },
         };
-        let calibration = Calibration::new(vec![
-            entry(LookupKind::Cell, Speed::Near, 16, Execution::Plain),
-            entry(LookupKind::Cell, Speed::Far, 32, Execution::Interleaved),
-        ]);
+        let calibration = Calibration {
+            entries: vec![
+                entry(LookupKind::Cell, Speed::Near, 16, Execution::Plain),
+                entry(LookupKind::Cell, Speed::Far, 32, Execution::Interleaved),
+            ],
+        };
         let seen = |kind, speed| {
             let gate = calibration.gate(kind, speed);
             (gate.now().size().get(), gate.now().execution())

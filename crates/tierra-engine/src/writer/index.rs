@@ -275,7 +275,7 @@ fn copy_near(storage: &Storage, table: &Table, parts: &[Arc<InvertedPart>]) -> M
             break;
         }
         let column = &spec.columns[part.column()];
-        match part.with_near_copy(&storage.budget, column.near) {
+        match part.with_near_copy(&storage.budget, column.near, &storage.calibration) {
             Ok(None) => {}
             Ok(Some(near)) => copied.push((part.clone(), near)),
             Err(error) => {
@@ -349,8 +349,8 @@ fn build_part(
         segments: segments.iter().map(|segment| segment.id()).collect(),
         extent: extent.id(),
     };
-    let size = storage.calibration.cell;
-    let part = InvertedPart::written(Arc::new(entry), extent, size);
+    let calibration = &storage.calibration;
+    let part = InvertedPart::written(Arc::new(entry), extent, calibration);
     Ok(part.map_err(|source| damaged(table, column, source))?)
 }
 

@@ -21,10 +21,8 @@ use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use futures::StreamExt;
 use tierra_index::{JoinMatch, JoinTable};
-use tierra_interleave::{
-    Cx, Gate, GroupReport, GroupSize, Lookups, Scheduling, for_each, map_into,
-};
-use tierra_memory::in_mode;
+use tierra_interleave::{Cx, GroupReport, Lookups, Scheduling, for_each, map_into};
+use tierra_memory::{MemoryGate, in_mode};
 
 use super::keys::{JoinKeys, rows_with_key};
 
@@ -32,7 +30,7 @@ use super::keys::{JoinKeys, rows_with_key};
 pub(super) struct BuildTable {
     table: JoinTable,
     keys: JoinKeys,
-    gate: Gate,
+    gate: MemoryGate,
     scheduling: Scheduling,
 }
 
@@ -68,7 +66,7 @@ impl BuildTable {
         let mut lookups = Lookups::new(self.scheduling);
         let table = &self.table;
         match rows_with_key(columns) {
-            None => lookups.run(&self.gate, rows, |execution, size, part| {
+            None => lookups.run(self.gate.now(), rows, |execution, size, part| {
                 let matches = &mut matches[part.clone()];
                 in_mode!(execution, M => map_into(
                     size,
@@ -80,7 +78,7 @@ impl BuildTable {
             Some(nulls) => {
                 with_key.clear();
                 with_key.extend(nulls.valid_indices());
-                lookups.run(&self.gate, with_key.len(), |execution, size, part| {
+                lookups.run(self.gate.now(), with_key.len(), |execution, size, part| {
                     let rows = &with_key[part];
                     in_mode!(execution, M => for_each(
                         size,
@@ -185,6 +183,7 @@ pub(super) struct Builder {
     pub(super) input: SendableRecordBatchStream,
     pub(super) on: Vec<PhysicalExprRef>,
     pub(super) keys: JoinKeys,
+    pub(super) gate: MemoryGate,
     pub(super) scheduling: Scheduling,
     pub(super) threads: usize,
     /// Whether matched rows are to be noted.
@@ -239,7 +238,7 @@ impl Builder {
         let table = BuildTable {
             table,
             keys: self.keys,
-            gate: Gate::new(GroupSize::DEFAULT),
+            gate: self.gate,
             scheduling: self.scheduling,
         };
         Ok(BuildSide {

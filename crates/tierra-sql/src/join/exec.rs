@@ -28,6 +28,8 @@ use datafusion::physical_plan::{
 };
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use tierra_engine::{Calibration, LookupKind};
+use tierra_memory::{MemoryGate, Speed};
 
 use super::build::{BuildMetrics, BuildSide, Builder};
 use super::filter;
@@ -70,6 +72,7 @@ impl JoinExec {
             input: join.left.execute(0, Arc::clone(context))?,
             on: join.on.iter().map(|(build, _)| Arc::clone(build)).collect(),
             keys: self.keys,
+            gate: gate(context),
             scheduling: settings::of(context.session_config().options()).execution,
             threads: context.session_config().target_partitions(),
             marks: yields_build_rows_last(join.join_type),
@@ -101,6 +104,14 @@ impl JoinExec {
     fn with_join(&self, join: HashJoinExec) -> Arc<dyn ExecutionPlan> {
         Arc::new(Self::new(join, self.keys))
     }
+}
+
+/// The gate of look-ups in a build side.
+fn gate(context: &TaskContext) -> MemoryGate {
+    let calibration = context.session_config().get_extension::<Calibration>();
+    calibration.map_or_else(MemoryGate::default, |calibration| {
+        calibration.gate(LookupKind::Join, Speed::Near)
+    })
 }
 
 /// Whether a join of this type yields rows of its build side when the probe side has ended.

@@ -74,7 +74,8 @@ impl Session {
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::clone(&memory) as _)
             .build_arc()?;
-        let config = SessionConfig::from(settings::initial(initial)?);
+        let config = SessionConfig::from(settings::initial(initial)?)
+            .with_extension(Arc::clone(database.calibration()));
         let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)

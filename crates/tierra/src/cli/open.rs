@@ -43,6 +43,11 @@ impl OpenOptions {
         Ok(database)
     }
 
+    /// The database in `dir`, whose calibration is about to be replaced.
+    pub(crate) fn open_to_calibrate(&self, dir: &Path) -> Result<Database, CommandError> {
+        Ok(self.options().open(dir)?)
+    }
+
     /// The database in `dir`, created where there is none.
     pub(crate) fn open_or_create(&self, dir: &Path) -> Result<Database, CommandError> {
         let database = self.options().open_or_create(dir)?;

@@ -19,10 +19,12 @@ pub(crate) struct TextTable {
 
 impl TextTable {
     /// A table with these heads and no rows.
-    pub(crate) fn new<const N: usize>(columns: [(&str, Side); N]) -> Self {
+    pub(crate) fn new<'h>(columns: impl IntoIterator<Item = (&'h str, Side)>) -> Self {
+        let columns = columns.into_iter();
+        let (heads, sides) = columns.map(|(head, side)| (head.to_owned(), side)).unzip();
         Self {
-            sides: columns.iter().map(|column| column.1).collect(),
-            rows: vec![columns.iter().map(|column| column.0.to_owned()).collect()],
+            sides,
+            rows: vec![heads],
         }
     }
 
