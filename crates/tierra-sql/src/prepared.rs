@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::compute::{filter, is_not_null};
 use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::util::display::array_value_to_string;
+use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, SelectItem, SetExpr, TableFactor, UnaryOperator,
 };
@@ -17,6 +20,7 @@ use tierra_interleave::{Lookups, Scheduling};
 
 use crate::error::{PreparedError, SqlError};
 use crate::keys::find_rows;
+use crate::list::{Kind, List, array_items, assigned, marked_array};
 use crate::names::{identifier, single_name};
 use crate::table::logical_type;
 use crate::{types, values};
@@ -38,6 +42,35 @@ enum Condition {
     Equal(Vec<Operand>),
     /// `key IN (.., ..)` and `key = ANY(..)`: an operand may be an array.
     Any(Vec<Operand>),
+}
+
+/// An argument for a parameter.
+pub(crate) enum Argument<'a> {
+    /// As it stands in the statement.
+    Written(&'a Expr),
+    /// A list that was too long to stay there, or that a program has bound.
+    List(Arc<List>),
+    /// One value that a program has bound.
+    Value(Arc<List>),
+}
+
+impl<'a> Argument<'a> {
+    /// What EXECUTE is given; `lists` were taken out of it.
+    pub(crate) fn written(argument: &'a Expr, lists: &[Arc<List>]) -> Self {
+        let list = marked_array(argument).and_then(|number| lists.get(number));
+        list.map_or(Argument::Written(argument), |list| {
+            Argument::List(Arc::clone(list))
+        })
+    }
+
+    /// An array, or the value that it consists of.
+    pub(crate) fn bound(array: ArrayRef, is_value: bool) -> Self {
+        let list = Arc::new(List::typed(array));
+        match is_value {
+            true => Argument::Value(list),
+            false => Argument::List(list),
+        }
+    }
 }
 
 /// A literal, or the number of a parameter from 0.
@@ -103,7 +136,7 @@ impl PointPlan {
     pub(crate) fn execute(
         &self,
         database: &Database,
-        arguments: &[Expr],
+        arguments: &[Argument<'_>],
         execution: Scheduling,
     ) -> Result<RecordBatch, SqlError> {
         if arguments.len() != self.parameters {
@@ -171,10 +204,16 @@ impl PointPlan {
     }
 
     /// One array per key column; keys with a NULL in them, which equal nothing, are left out.
-    fn keys(&self, arguments: &[Expr]) -> Result<Vec<ArrayRef>, SqlError> {
+    fn keys(&self, arguments: &[Argument<'_>]) -> Result<Vec<ArrayRef>, SqlError> {
         let value = |operand: &Operand, ty: LogicalType| match operand {
             Operand::Literal(value) => Ok(value.clone()),
-            Operand::Parameter(number) => self.argument(*number, &arguments[*number], ty),
+            Operand::Parameter(number) => match &arguments[*number] {
+                Argument::Written(written) => self.argument(*number, written, ty),
+                Argument::Value(value) => Ok(Value::of_array(&self.values(*number, value, ty)?, 0)),
+                Argument::List(list) => {
+                    Err(self.refuse(*number, format!("a list of {} values", list.len()), ty))
+                }
+            },
         };
         match &self.condition {
             Condition::Equal(operands) => {
@@ -191,17 +230,31 @@ impl PointPlan {
             }
             Condition::Any(operands) => {
                 let ty = self.key_types[0];
+                if let [Operand::Parameter(number)] = operands.as_slice()
+                    && let Argument::List(list) = &arguments[*number]
+                {
+                    let keys = self.values(*number, list, ty)?;
+                    return Ok(vec![without_nulls(keys)?]);
+                }
                 let mut keys = Vec::with_capacity(operands.len());
                 for operand in operands {
-                    match operand {
-                        Operand::Parameter(number)
-                            if let Expr::Array(array) = &arguments[*number] =>
-                        {
-                            for item in &array.elem {
+                    let Operand::Parameter(number) = operand else {
+                        keys.extend(value(operand, ty)?);
+                        continue;
+                    };
+                    match &arguments[*number] {
+                        Argument::List(list) => {
+                            let list = self.values(*number, list, ty)?;
+                            keys.extend(
+                                (0..list.len()).filter_map(|at| Value::of_array(&list, at)),
+                            );
+                        }
+                        Argument::Written(written) if let Some(items) = array_items(written) => {
+                            for item in items {
                                 keys.extend(self.argument(*number, item, ty)?);
                             }
                         }
-                        operand => keys.extend(value(operand, ty)?),
+                        _ => keys.extend(value(operand, ty)?),
                     }
                 }
                 Ok(vec![values::array(ty, &keys)?])
@@ -215,13 +268,54 @@ impl PointPlan {
         argument: &Expr,
         ty: LogicalType,
     ) -> Result<Option<Value>, PreparedError> {
-        literal(argument, ty).ok_or_else(|| PreparedError::Argument {
+        literal(argument, ty).ok_or_else(|| self.refuse(number, argument.to_string(), ty))
+    }
+
+    /// The items of a list as keys of type `ty`.
+    fn values(
+        &self,
+        number: usize,
+        list: &List,
+        ty: LogicalType,
+    ) -> Result<ArrayRef, PreparedError> {
+        // As strict as with single literals: keys are not rounded, and text is no number.
+        let fits = match list.kind() {
+            Kind::Integers => !is_text(ty) && ty != LogicalType::Boolean,
+            Kind::Numbers => matches!(ty, LogicalType::Decimal { .. } | LogicalType::Double),
+            Kind::Texts => is_text(ty),
+            Kind::Typed => true,
+        };
+        if !fits {
+            let first = list.values().slice(0, 1);
+            let first = array_value_to_string(&first, 0).unwrap_or_default();
+            return Err(self.refuse(number, format!("a list with {first}"), ty));
+        }
+        assigned(list, &ty.arrow()).map_err(|found| self.refuse(number, found, ty))
+    }
+
+    fn refuse(&self, number: usize, value: String, ty: LogicalType) -> PreparedError {
+        PreparedError::Argument {
             name: self.name.clone(),
             parameter: number + 1,
-            value: argument.to_string(),
+            value,
             expected: ty.to_string(),
-        })
+        }
     }
+}
+
+fn without_nulls(keys: ArrayRef) -> Result<ArrayRef, DataFusionError> {
+    if keys.null_count() == 0 {
+        return Ok(keys);
+    }
+    Ok(filter(&keys, &is_not_null(&keys)?)?)
+}
+
+/// Types whose literals are written in quotes.
+fn is_text(ty: LogicalType) -> bool {
+    matches!(
+        ty,
+        LogicalType::Varchar | LogicalType::Date | LogicalType::Timestamp
+    )
 }
 
 impl Condition {
@@ -328,12 +422,6 @@ fn operand(expr: &Expr, ty: LogicalType) -> Option<Operand> {
 
 /// A literal as a value of type `ty`; `Some(None)` is NULL, `None` is something else.
 fn literal(expr: &Expr, ty: LogicalType) -> Option<Option<Value>> {
-    let is_text = |ty: LogicalType| {
-        matches!(
-            ty,
-            LogicalType::Varchar | LogicalType::Date | LogicalType::Timestamp
-        )
-    };
     match expr {
         Expr::Nested(inner) => literal(inner, ty),
         Expr::TypedString(typed) => match &typed.value.value {

@@ -1,9 +1,8 @@
 //! From text to statements: splitting, parsing, and what the planner could not keep taken out.
 //!
-//! The text is tokenised once. At the level of tokens a list of literals costs next to nothing, so
-//! that is where long ones are recognised and replaced by a mark (see [`crate::in_set`]); the parser
-//! and the planner then see a short statement. Numbers with more digits than a double become calls
-//! that carry their text (see [`crate::rules`]).
+//! The text is tokenised once. Long lists of literals are taken out of the tokens (see [`crate::list`]),
+//! so that the parser and the planner see a short statement. Numbers with more digits than a double
+//! become calls that carry their text (see [`crate::rules`]).
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -18,16 +17,14 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::SqlError;
-use crate::in_set::{InSet, Literals};
+use crate::list::{
+    InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
+};
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
 
-/// Lists shorter than this are left to the planner.
-const LONG_LIST: usize = 64;
 /// How deeply expressions may nest.
 const RECURSION_LIMIT: usize = 128;
-/// Begins the literal that stands for a list; no text a user types contains it.
-const MARK: &str = "\u{1}tierra_in_set_";
 /// Characters of a statement that an error quotes.
 const QUOTED: usize = 60;
 
@@ -36,10 +33,15 @@ pub(crate) struct Parsed {
     tokens: Vec<TokenWithSpan>,
 }
 
-/// A statement ready for planning, with the functions that its long lists became.
+/// A statement without its long lists.
 pub(crate) struct Compact {
     pub(crate) statement: Statement,
+    /// What was taken out, by the number in the mark.
+    pub(crate) lists: Vec<Arc<List>>,
+    /// The functions that lists became: all of them, but for arguments of EXECUTE.
     pub(crate) sets: Vec<Arc<ScalarUDF>>,
+    /// Whether [`Parsed::settle`] has seen it.
+    pub(crate) is_settled: bool,
 }
 
 /// Split `sql` into its statements.
@@ -89,13 +91,13 @@ impl Parsed {
     /// Parse the statement, every long list as it is written.
     pub(crate) fn parse(&self) -> Result<Statement, SqlError> {
         let mut statement = parse(self.tokens.clone())?;
-        self.keep_digits(&mut statement);
+        self.settle(&mut statement);
         Ok(statement)
     }
 
     /// Make what planning would lose part of the statement: the digits of long numbers, and that a
-    /// value of INSERT was cast by hand.
-    fn keep_digits(&self, statement: &mut Statement) {
+    /// value of INSERT was cast by hand; and give it words for comparisons with arrays.
+    pub(crate) fn settle(&self, statement: &mut Statement) {
         let Some(inner) = sql_of(statement) else {
             return;
         };
@@ -112,34 +114,56 @@ impl Parsed {
         if self.tokens.iter().any(is_suspect) {
             let _ = inner.visit(&mut KeepNumbers);
         }
+        let quantifies = |token: &TokenWithSpan| match &token.token {
+            Token::Word(word) => {
+                matches!(word.keyword, Keyword::ANY | Keyword::SOME | Keyword::ALL)
+            }
+            _ => false,
+        };
+        if self.tokens.iter().any(quantifies) {
+            settle_quantified(inner);
+        }
     }
 
-    /// Parse the statement with its long lists replaced.
+    /// Parse the statement with its long lists replaced. PREPARE and EXECUTE are not settled: a stored
+    /// plan reads them as they are written.
     pub(crate) fn parse_compact(&self) -> Result<Compact, SqlError> {
         let (tokens, lists) = take_long_lists(&self.tokens);
         let mut statement = parse(tokens)?;
-        // A stored plan reads the arguments of EXECUTE as they are written.
-        if !matches!(sql_of(&mut statement), Some(ast::Statement::Execute { .. })) {
-            self.keep_digits(&mut statement);
-        }
-        if lists.is_empty() {
-            return Ok(Compact {
-                statement,
-                sets: Vec::new(),
-            });
-        }
-        let Some(inner) = sql_of(&mut statement) else {
-            return Ok(Compact {
-                statement: self.parse()?,
-                sets: Vec::new(),
-            });
+        let replaced = match sql_of(&mut statement) {
+            Some(ast::Statement::Execute { parameters, .. }) => {
+                let arrays = parameters.iter().map(marked_array);
+                arrays.flatten().count()
+            }
+            Some(inner) if !lists.is_empty() => replace_lists(inner),
+            _ => 0,
         };
-        let _ = inner.visit(&mut CallSets);
-        let sets = lists.into_iter().enumerate();
-        let sets = sets
-            .map(|(n, list)| Arc::new(ScalarUDF::from(InSet::new(set_name(n), list))))
-            .collect();
-        Ok(Compact { statement, sets })
+        let lists = if replaced == lists.len() {
+            lists
+        } else {
+            // One stands where it cannot be replaced.
+            statement = parse(self.tokens.clone())?;
+            Vec::new()
+        };
+        let (is_execute, is_prepare) = match sql_of(&mut statement) {
+            Some(inner) => (
+                matches!(inner, ast::Statement::Execute { .. }),
+                matches!(inner, ast::Statement::Prepare { .. }),
+            ),
+            None => (false, false),
+        };
+        let is_settled = !is_execute && !is_prepare;
+        if is_settled {
+            self.settle(&mut statement);
+        }
+        let functions = lists.iter().enumerate().filter(|_| !is_execute);
+        let functions = functions.map(|(n, list)| InSet::new(set_name(n), Arc::clone(list)).into());
+        Ok(Compact {
+            sets: functions.map(Arc::new).collect(),
+            statement,
+            lists,
+            is_settled,
+        })
     }
 }
 
@@ -266,145 +290,6 @@ fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }
 
-fn set_name(number: usize) -> String {
-    format!("tierra_in_set_{number}")
-}
-
-/// Replace every `IN (long list of literals)` by `IN ('mark')`.
-fn take_long_lists(tokens: &[TokenWithSpan]) -> (Vec<TokenWithSpan>, Vec<Literals>) {
-    let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len().min(1024));
-    let mut lists = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        let token = &tokens[at];
-        kept.push(token.clone());
-        at += 1;
-        let Token::Word(word) = &token.token else {
-            continue;
-        };
-        if word.keyword != Keyword::IN || word.quote_style.is_some() {
-            continue;
-        }
-        let Some(open) = (at..tokens.len()).find(|&next| !is_space(&tokens[next].token)) else {
-            break;
-        };
-        if tokens[open].token != Token::LParen {
-            continue;
-        }
-        if let Some((literals, close)) = literals(tokens, open + 1)
-            && literals.len() >= LONG_LIST
-        {
-            kept.extend_from_slice(&tokens[at..=open]);
-            let mark = Token::SingleQuotedString(format!("{MARK}{}", lists.len()));
-            kept.push(TokenWithSpan {
-                token: mark,
-                span: tokens[open].span,
-            });
-            lists.push(literals);
-            at = close;
-        }
-    }
-    (kept, lists)
-}
-
-/// The literals from `at` up to the closing parenthesis, whose place is returned; `None` where there
-/// is anything but integers or anything but strings.
-fn literals(tokens: &[TokenWithSpan], at: usize) -> Option<(Literals, usize)> {
-    let mut integers = Vec::new();
-    let mut strings = Vec::new();
-    let mut negative = false;
-    let mut expects_value = true;
-    for (place, token) in tokens.iter().enumerate().skip(at) {
-        match &token.token {
-            Token::Whitespace(_) => {}
-            Token::Minus if expects_value && !negative => negative = true,
-            Token::Number(digits, false) if expects_value => {
-                let value: i64 = digits.parse().ok()?;
-                integers.push(if negative { -value } else { value });
-                (negative, expects_value) = (false, false);
-            }
-            Token::SingleQuotedString(text) if expects_value && !negative => {
-                strings.push(text.clone());
-                expects_value = false;
-            }
-            Token::Comma if !expects_value => expects_value = true,
-            Token::RParen if !expects_value => {
-                return match (integers.is_empty(), strings.is_empty()) {
-                    (false, true) => Some((Literals::Integers(integers), place)),
-                    (true, false) => Some((Literals::Strings(strings), place)),
-                    _ => None,
-                };
-            }
-            _ => return None,
-        }
-    }
-    None
-}
-
-/// Turns `x IN ('mark')` into a call of the set's function.
-struct CallSets;
-
-impl VisitorMut for CallSets {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Expr::InList {
-            expr: value,
-            list,
-            negated,
-        } = expr
-        else {
-            return ControlFlow::Continue(());
-        };
-        let [
-            Expr::Value(ast::ValueWithSpan {
-                value: ast::Value::SingleQuotedString(mark),
-                ..
-            }),
-        ] = list.as_slice()
-        else {
-            return ControlFlow::Continue(());
-        };
-        let Some(number) = mark
-            .strip_prefix(MARK)
-            .and_then(|number| number.parse().ok())
-        else {
-            return ControlFlow::Continue(());
-        };
-        let null = Expr::Value(ast::Value::Null.into());
-        let value = std::mem::replace(value.as_mut(), null);
-        let call = call(set_name(number), value);
-        *expr = if *negated {
-            Expr::Nested(Box::new(Expr::UnaryOp {
-                op: ast::UnaryOperator::Not,
-                expr: Box::new(call),
-            }))
-        } else {
-            call
-        };
-        ControlFlow::Continue(())
-    }
-}
-
-fn call(name: String, argument: Expr) -> Expr {
-    Expr::Function(ast::Function {
-        name: ast::ObjectName::from(vec![ast::Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: ast::FunctionArguments::None,
-        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
-            duplicate_treatment: None,
-            args: vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(
-                argument,
-            ))],
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -437,14 +322,48 @@ mod tests {
     #[test]
     fn lists_of_anything_else_stay() {
         for list in [
-            numbers(LONG_LIST - 1),
+            numbers(63),
             format!("{}, 'a'", numbers(100)),
-            format!("{}, 1.5", numbers(100)),
+            format!("{}, 1 + 1", numbers(100)),
         ] {
             let sql = format!("select 1 where x in ({list})");
             let compact = split(&sql).unwrap()[0].parse_compact().unwrap();
             assert!(compact.sets.is_empty(), "{list}");
         }
+    }
+
+    #[test]
+    fn arrays_are_compared_like_lists() {
+        let settled = |sql: &str| {
+            let compact = split(sql).unwrap()[0].parse_compact().unwrap();
+            (compact.statement.to_string(), compact.sets.len())
+        };
+        let long = numbers(100);
+        for (array, lists) in [
+            ("ARRAY[1, 2]".to_string(), 0),
+            ("make_array(1, 2)".to_string(), 0),
+            (format!("[{long}, NULL]"), 1),
+            (format!("make_array({long}, 1.5)"), 1),
+        ] {
+            let any = settled(&format!(
+                "select 1 where x = any({array}) or x != all({array})"
+            ));
+            let expected = match lists {
+                0 => "SELECT 1 WHERE x IN (1, 2) OR x NOT IN (1, 2)",
+                _ => "SELECT 1 WHERE tierra_in_set_0(x) OR (NOT tierra_in_set_1(x))",
+            };
+            assert_eq!(any, (expected.to_string(), 2 * lists), "{array}");
+        }
+        assert_eq!(
+            settled("select x = any($1), x <> all($2)").0,
+            "SELECT (x = ANY $1), (NOT (x = ANY $2))"
+        );
+        // Where no function can stand for it, a list stays.
+        let kept = settled(&format!(
+            "select [{long}], x < any([{long}]), x in ({long})"
+        ));
+        assert_eq!(kept.1, 0);
+        assert!(kept.0.contains(&format!("x IN ({long})")), "{}", kept.0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use arrow::array::Datum;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use tierra_interleave::{Execution, Scheduling};
@@ -209,6 +210,48 @@ impl Database {
     pub async fn sql_async(&self, statement: &str) -> Result<Answer, Error> {
         let outcome = self.session.sql(statement).await?;
         Ok(Answer::of(outcome).await?)
+    }
+
+    /// Runs a prepared statement to its end: `PREPARE name AS ..` first, then any number of times with
+    /// one argument per parameter. An arrow `Scalar` is a value; an array is a list, for parameters in
+    /// `= ANY($1)` and `<> ALL($1)`, and stays the one array that it is. Blocks.
+    ///
+    /// ```
+    /// # let scratch = tempfile::tempdir()?;
+    /// # use arrow::array::{Int32Array, StringArray};
+    /// # let db = tierra::Database::create(scratch.path().join("db"))?;
+    /// db.sql("CREATE TABLE t (id BIGINT, name VARCHAR)")?;
+    /// db.sql("INSERT INTO t VALUES (1, 'anvil'), (2, 'rope'), (3, 'kite')")?;
+    /// db.sql("PREPARE named AS SELECT id FROM t WHERE name = ANY($1) AND id > $2")?;
+    /// let names = StringArray::from(vec!["anvil", "kite", "sail"]);
+    /// let answer = db.execute("named", &[&names, &Int32Array::new_scalar(1)])?;
+    /// assert_eq!(answer.row_count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such statement, if an argument does not fit its parameter, if the statement fails,
+    /// or on a thread of an async runtime.
+    pub fn execute(&self, name: &str, arguments: &[&dyn Datum]) -> Result<Answer, Error> {
+        if Handle::try_current().is_ok() {
+            return Err(Error::InsideRuntime);
+        }
+        self.runtime()?
+            .block_on(self.execute_async(name, arguments))
+    }
+
+    /// As [`Database::execute`], on a multi-threaded tokio runtime.
+    ///
+    /// # Errors
+    /// If there is no such statement, if an argument does not fit its parameter, or if the statement
+    /// fails.
+    pub fn execute_async<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &[&dyn Datum],
+    ) -> impl Future<Output = Result<Answer, Error>> + Send + use<'a> {
+        let outcome = self.session.run_prepared(name, arguments);
+        async move { Ok(Answer::of(outcome.await?).await?) }
     }
 
     /// A session with settings and prepared statements of its own, whose results stream. Use it on

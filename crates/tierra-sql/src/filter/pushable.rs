@@ -10,7 +10,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, Operator};
 
-use crate::in_set::InSet;
+use crate::list::InSet;
 
 /// Deterministic functions that are defined for every argument.
 const TOTAL_FUNCTIONS: &[&str] = &[

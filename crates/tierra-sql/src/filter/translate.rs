@@ -19,7 +19,7 @@ use tierra_column::{Dictionary, Filter, FilterKind, LogicalType, Value, ValueSet
 use tierra_engine::canonical_double;
 
 use super::{domain, ranges};
-use crate::in_set::InSet;
+use crate::list::{InSet, ListSet};
 
 /// What is known about the values of a column before a scan.
 pub(crate) struct ColumnDomain {
@@ -110,9 +110,7 @@ fn structural(predicate: &Arc<dyn PhysicalExpr>, ty: LogicalType) -> Option<Filt
         return in_list(list, ty);
     }
     if let Some(call) = predicate.downcast_ref::<ScalarFunctionExpr>() {
-        let set = call.fun().inner().downcast_ref::<InSet>()?;
-        is_column(call.args().first()?)?;
-        return Some(Filter::in_set(set.values(&ty.arrow()).ok()?));
+        return Some(Filter::in_set(set_of(call, ty)?.values));
     }
     if let Some(is_null) = predicate.downcast_ref::<IsNullExpr>() {
         return is_column(is_null.arg()).map(|()| Filter::is_null());
@@ -143,27 +141,26 @@ fn is_column(expr: &Arc<dyn PhysicalExpr>) -> Option<()> {
     expr.downcast_ref::<Column>().map(|_| ())
 }
 
-/// `NOT column`, and `NOT (column IN a long list)`.
+/// `NOT column`, and `NOT (column = ANY(list))`.
 fn negated(not: &NotExpr, ty: LogicalType) -> Option<Filter> {
     if ty == LogicalType::Boolean && is_column(not.arg()).is_some() {
         return Some(Filter::eq(Value::Ordinal(0)));
     }
-    let call = not.arg().downcast_ref::<ScalarFunctionExpr>()?;
-    let set = call.fun().inner().downcast_ref::<InSet>()?;
-    is_column(call.args().first()?)?;
-    Some(not_null(Filter::not_in_set(
-        set.values(&ty.arrow()).ok()?,
-        false,
-    )))
+    let set = set_of(not.arg().downcast_ref::<ScalarFunctionExpr>()?, ty)?;
+    let filter = Filter::not_in_set(set.values, set.has_null);
+    // Of an empty list NOT IN is true, even for NULL; where merely no value fits the column it is
+    // unknown for NULL.
+    Some(Filter {
+        matches_null: set.is_empty,
+        ..filter
+    })
 }
 
-/// A long list is never empty, but none of its values may fit the column: NOT IN is then true for
-/// every value, and unknown for NULL all the same.
-fn not_null(filter: Filter) -> Filter {
-    Filter {
-        matches_null: false,
-        ..filter
-    }
+/// The list that `call` compares the column with.
+fn set_of(call: &ScalarFunctionExpr, ty: LogicalType) -> Option<ListSet> {
+    let set = call.fun().inner().downcast_ref::<InSet>()?;
+    is_column(call.args().first()?)?;
+    set.values(&ty.arrow()).ok()
 }
 
 /// A literal as a value of the column. `Some(None)` is NULL; `None` if the type is another one.

@@ -283,6 +283,6 @@ fn is_string(ty: &DataType) -> bool {
 }
 
 /// SQL's name of a type, where it has one.
-fn name_of(ty: &DataType) -> String {
+pub(crate) fn name_of(ty: &DataType) -> String {
     types::from_arrow("", ty).map_or_else(|_| ty.to_string(), |ty| ty.to_string())
 }

@@ -106,6 +106,18 @@ fn long_text(expr: &Expr) -> Option<&str> {
     }
 }
 
+/// A number as it is written, without exponent, as a DECIMAL(precision, scale), if that holds it with
+/// all its digits.
+pub(crate) fn exactly(text: &str, precision: u8, scale: u8) -> Option<i128> {
+    let number = Exact::parse(text)?;
+    if number.scale > scale {
+        return None;
+    }
+    let digits = number.rescaled(scale)?.to_i128()?;
+    let bound = 10_i128.checked_pow(u32::from(precision))?;
+    (-bound < digits && digits < bound).then_some(digits)
+}
+
 /// A long number as the double that is nearest to it.
 pub(super) fn as_double(expr: &Expr) -> Option<ScalarValue> {
     long_text(expr).map(double)

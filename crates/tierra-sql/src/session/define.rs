@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
@@ -23,6 +24,7 @@ impl Session {
     pub(super) async fn create_table(
         &self,
         create: &ast::CreateTable,
+        sets: &[Arc<ScalarUDF>],
     ) -> Result<Outcome, SqlError> {
         let name = ddl::table_name(&create.name)?;
         let exists = self.database.table(&name).is_some();
@@ -34,7 +36,7 @@ impl Session {
                 blocking(move || database.create_table_in(spec, replicas)).await?;
                 None
             }
-            Some(query) => Some(self.create_table_as(create, query.clone()).await?),
+            Some(query) => Some(self.create_table_as(create, query.clone(), sets).await?),
         };
         Ok(Outcome::Done(Done {
             command: "CREATE TABLE",
@@ -46,8 +48,9 @@ impl Session {
         &self,
         create: &ast::CreateTable,
         query: Box<ast::Query>,
+        sets: &[Arc<ScalarUDF>],
     ) -> Result<u64, SqlError> {
-        let state = self.context.state();
+        let state = self.state_with(sets)?;
         self.count_planning();
         let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
         let plan = state.statement_to_plan(query).await?;

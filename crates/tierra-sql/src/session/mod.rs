@@ -33,7 +33,7 @@ use crate::memory::{self, QueryMemory};
 use crate::outcome::{Outcome, Rows};
 use crate::settings::{self, TierraSettings};
 use crate::sum::CheckedSum;
-use crate::{join, late, rules, statement};
+use crate::{join, late, list, rules, statement};
 
 /// How a session begins; SET changes it later.
 #[derive(Debug, Clone, Default)]
@@ -81,7 +81,7 @@ impl Session {
             .with_runtime_env(runtime)
             .with_default_features();
         // What is added last sees a join first: looking rows up by their key spares the table.
-        let builder = late::add_to(join::add_to(rules::add_to(builder)));
+        let builder = late::add_to(join::add_to(list::add_to(rules::add_to(builder))));
         let context = SessionContext::new_with_state(builder.build());
         context.register_udaf(CheckedSum::default().into());
         context.register_catalog(CATALOG, Arc::new(TierraCatalog::new(Arc::clone(&database))));

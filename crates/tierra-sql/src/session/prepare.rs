@@ -4,14 +4,23 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::FieldRef;
-use datafusion::logical_expr::logical_plan::Execute;
+use arrow::array::{ArrayRef, Datum, RecordBatch};
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::logical_plan::{Execute, Prepare};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast;
+use futures::future::BoxFuture;
 
 use super::Session;
 use crate::error::{PreparedError, SqlError};
-use crate::prepared::PointPlan;
+use crate::list::{List, ListParameter, unfolded};
+use crate::outcome::{Outcome, Rows};
+use crate::prepared::{Argument, PointPlan};
 use crate::rules;
 
 /// The point queries prepared in a session, by name.
@@ -34,18 +43,41 @@ impl PointPlans {
     }
 }
 
+/// The types of a statement's parameters, from the first; `None` where nothing tells.
+pub(super) struct PreparedParameters(Vec<Option<FieldRef>>);
+
+impl PreparedParameters {
+    /// Those of `prepare`, which then says no more than is known: DataFusion wants all types or none.
+    pub(super) fn of(prepare: &mut Prepare) -> Result<Self, SqlError> {
+        let mut found = prepare.input.get_parameter_fields()?;
+        let numbers = found
+            .keys()
+            .map(|id| id.strip_prefix('$')?.parse::<usize>().ok());
+        let count = numbers.collect::<Option<Vec<_>>>().unwrap_or_default();
+        let count = count.into_iter().max().unwrap_or(0);
+        let fields: Vec<_> = (1..=count)
+            .map(|number| found.remove(&format!("${number}")).flatten())
+            .collect();
+        if prepare.fields.len() <= count {
+            let known: Option<Vec<_>> = fields.iter().cloned().collect();
+            prepare.fields = known.unwrap_or_default();
+        }
+        Ok(Self(fields))
+    }
+}
+
 /// The parameters of the statements that DataFusion has prepared in a session, by name.
 #[derive(Default)]
-pub(super) struct Parameters(Mutex<HashMap<String, Vec<FieldRef>>>);
+pub(super) struct Parameters(Mutex<HashMap<String, PreparedParameters>>);
 
 impl Parameters {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<FieldRef>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PreparedParameters>> {
         // As above: whole entries go in and out.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, name: String, fields: Vec<FieldRef>) {
-        self.lock().insert(name, fields);
+    pub(super) fn insert(&self, name: String, parameters: PreparedParameters) {
+        self.lock().insert(name, parameters);
     }
 
     pub(super) fn remove(&self, name: &str) {
@@ -53,18 +85,47 @@ impl Parameters {
     }
 
     /// The arguments as values of the parameters' types: DataFusion would cast, and cut 2.7 to 2.
-    pub(super) fn assign(&self, execute: &mut Execute) -> Result<(), SqlError> {
-        let fields = self.lock().get(&execute.name).cloned().unwrap_or_default();
-        if fields.len() != execute.parameters.len() {
+    /// `lists` were taken out of the statement.
+    pub(super) fn assign(
+        &self,
+        execute: &mut Execute,
+        lists: &[Arc<List>],
+        config: Arc<ConfigOptions>,
+    ) -> Result<(), SqlError> {
+        let Some(fields) = self.lock().get(&execute.name).map(|known| known.0.clone()) else {
             return Ok(());
+        };
+        if fields.len() != execute.parameters.len() {
+            return Err(PreparedError::Arguments {
+                name: execute.name.clone(),
+                expected: fields.len(),
+                given: execute.parameters.len(),
+            }
+            .into());
         }
+        let context = SimplifyContext::builder().with_config_options(config);
+        let simplifier = ExprSimplifier::new(context.build());
+        let constant = |expr| match simplifier.simplify(expr) {
+            Ok(Expr::Literal(value, _)) => Some(value),
+            _ => None,
+        };
         let arguments = std::mem::take(&mut execute.parameters);
         let arguments = arguments.into_iter().zip(fields).zip(1..);
-        execute.parameters = arguments
-            .map(|((value, field), number)| {
-                rules::argument(&execute.name, number, value, field.data_type())
-            })
-            .collect::<Result<_, _>>()?;
+        let assigned = arguments.map(|((value, field), number)| {
+            match field.as_ref().map(|field| field.data_type()) {
+                None => Ok(unfolded(value, lists)),
+                Some(DataType::List(item)) => {
+                    let parameter = ListParameter {
+                        statement: &execute.name,
+                        number,
+                        item: item.data_type(),
+                    };
+                    parameter.bind(value, lists, constant)
+                }
+                Some(ty) => rules::argument(&execute.name, number, unfolded(value, lists), ty),
+            }
+        });
+        execute.parameters = assigned.collect::<Result<_, _>>()?;
         Ok(())
     }
 }
@@ -98,5 +159,46 @@ impl Session {
             .get(name)
             .ok_or_else(|| PreparedError::Unknown(name.to_string()))?;
         plan.execute_keys(&self.database, keys, self.execution())
+    }
+
+    /// Run the prepared statement `name` with these arguments, one per parameter: an arrow `Scalar` is a
+    /// value, an array a list, for parameters in `= ANY($1)` and `<> ALL($1)`. They are assigned to the
+    /// parameters' types as INSERT assigns values to columns; a list stays the array that it is.
+    ///
+    /// # Errors
+    /// If there is no such statement, if an argument does not fit, or if the statement fails.
+    pub fn run_prepared<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &[&dyn Datum],
+    ) -> BoxFuture<'a, Result<Outcome, SqlError>> {
+        let arguments: Vec<(ArrayRef, bool)> = arguments
+            .iter()
+            .map(|argument| {
+                let (array, is_value) = argument.get();
+                (array.slice(0, array.len()), is_value)
+            })
+            .collect();
+        Box::pin(async move {
+            if let Some(plan) = self.point_plans.get(name) {
+                let arguments = arguments.into_iter();
+                let arguments = arguments.map(|(array, is_value)| Argument::bound(array, is_value));
+                let arguments: Vec<Argument> = arguments.collect();
+                let batch = plan.execute(&self.database, &arguments, self.execution())?;
+                return Ok(Outcome::Rows(Rows::of_batch(batch)));
+            }
+            let parameters = arguments.into_iter().map(|(array, is_value)| {
+                let value = match is_value {
+                    true => ScalarValue::try_from_array(&array, 0)?,
+                    false => SingleRowListArrayBuilder::new(array).build_list_scalar(),
+                };
+                Ok(Expr::Literal(value, None))
+            });
+            let execute = Execute {
+                name: name.to_string(),
+                parameters: parameters.collect::<Result<_, SqlError>>()?,
+            };
+            self.run_bound(execute, &[]).await
+        })
     }
 }

@@ -7,18 +7,24 @@ use arrow::datatypes::UInt64Type;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as LogicalStatement};
+use datafusion::logical_expr::logical_plan::Execute;
+use datafusion::logical_expr::{
+    DdlStatement, LogicalPlan, ScalarUDF, Statement as LogicalStatement,
+};
 use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 
+use super::prepare::PreparedParameters;
 use super::{Session, missing};
 use crate::error::{DefinitionError, SqlError};
 use crate::information_schema::describe;
+use crate::list::List;
 use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
+use crate::prepared::Argument;
 use crate::statement::{Compact, Parsed};
 use crate::{rules, settings};
 
@@ -34,30 +40,31 @@ impl Session {
         if let Some(statement) = parsed.tier_statement()? {
             return self.run_tier(statement).await;
         }
-        let compact = parsed.parse_compact()?;
-        if let Statement::Statement(inner) = &compact.statement {
-            if let Some(outcome) = self.run_own(inner).await? {
-                return Ok(outcome);
-            }
-            if matches!(inner.as_ref(), ast::Statement::Execute { .. }) {
-                return self.run_planned(parsed.parse()?).await;
-            }
+        let mut compact = parsed.parse_compact()?;
+        if let Some(outcome) = self.run_own(&compact).await? {
+            return Ok(outcome);
+        }
+        if !compact.is_settled {
+            parsed.settle(&mut compact.statement);
         }
         if compact.sets.is_empty() {
-            return self.run_planned(compact.statement).await;
+            return self.run_planned(compact.statement, &compact.lists).await;
         }
         // Where a long list cannot be one array (other types), it is planned literal by literal.
         match self.plan_compact(compact).await {
-            Ok((state, plan)) => self.run_plan(state, plan).await,
-            Err(_) => self.run_planned(parsed.parse()?).await,
+            Ok((state, plan)) => self.run_plan(state, plan, &[]).await,
+            Err(_) => self.run_planned(parsed.parse()?, &[]).await,
         }
     }
 
     /// Run what DataFusion has no word for, or another one.
-    async fn run_own(&self, statement: &ast::Statement) -> Result<Option<Outcome>, SqlError> {
-        match statement {
+    async fn run_own(&self, compact: &Compact) -> Result<Option<Outcome>, SqlError> {
+        let Statement::Statement(statement) = &compact.statement else {
+            return Ok(None);
+        };
+        match statement.as_ref() {
             ast::Statement::CreateTable(create) if !create.external => {
-                self.create_table(create).await.map(Some)
+                self.create_table(create, &compact.sets).await.map(Some)
             }
             ast::Statement::AlterTable(alter) => self.alter_table(alter).await,
             ast::Statement::Drop {
@@ -90,7 +97,10 @@ impl Session {
             } if using.is_empty() => {
                 let plan = single_name(name).and_then(|name| self.point_plans.get(&name));
                 let Some(plan) = plan else { return Ok(None) };
-                let batch = plan.execute(&self.database, parameters, self.execution())?;
+                let arguments = parameters.iter();
+                let arguments = arguments.map(|written| Argument::written(written, &compact.lists));
+                let arguments: Vec<Argument> = arguments.collect();
+                let batch = plan.execute(&self.database, &arguments, self.execution())?;
                 Ok(Some(Outcome::Rows(Rows::of_batch(batch))))
             }
             ast::Statement::Deallocate { name, .. } => {
@@ -101,11 +111,16 @@ impl Session {
         }
     }
 
-    async fn run_planned(&self, statement: Statement) -> Result<Outcome, SqlError> {
+    /// Plan and run a statement. `lists` were taken out of the arguments of EXECUTE.
+    async fn run_planned(
+        &self,
+        statement: Statement,
+        lists: &[Arc<List>],
+    ) -> Result<Outcome, SqlError> {
         self.count_planning();
         let state = self.context.state();
         let plan = state.statement_to_plan(statement).await?;
-        self.run_plan(state, plan).await
+        self.run_plan(state, plan, lists).await
     }
 
     async fn plan_compact(
@@ -113,16 +128,30 @@ impl Session {
         compact: Compact,
     ) -> Result<(SessionState, LogicalPlan), SqlError> {
         self.count_planning();
-        let mut state = self.context.state();
-        for set in compact.sets {
-            state.register_udf(set)?;
-        }
+        let state = self.state_with(&compact.sets)?;
         let plan = state.statement_to_plan(compact.statement).await?;
         Ok((state, plan))
     }
 
-    async fn run_plan(&self, state: SessionState, plan: LogicalPlan) -> Result<Outcome, SqlError> {
+    /// The session's state, knowing functions of one statement besides.
+    pub(super) fn state_with(&self, sets: &[Arc<ScalarUDF>]) -> Result<SessionState, SqlError> {
+        let mut state = self.context.state();
+        for set in sets {
+            state.register_udf(Arc::clone(set))?;
+        }
+        Ok(state)
+    }
+
+    async fn run_plan(
+        &self,
+        state: SessionState,
+        plan: LogicalPlan,
+        lists: &[Arc<List>],
+    ) -> Result<Outcome, SqlError> {
         match plan {
+            LogicalPlan::Statement(LogicalStatement::Execute(execute)) => {
+                self.run_bound(execute, lists).await
+            }
             LogicalPlan::Statement(statement) => self.run_setting(statement).await,
             LogicalPlan::Ddl(ddl) => Err(unsupported(&ddl).into()),
             LogicalPlan::Dml(_) => self.finish(&state, &plan, "INSERT").await,
@@ -131,7 +160,24 @@ impl Session {
         }
     }
 
-    /// Run what changes the session only, or runs something prepared in it.
+    /// Run what DataFusion has prepared, with these arguments.
+    pub(super) async fn run_bound(
+        &self,
+        mut execute: Execute,
+        lists: &[Arc<List>],
+    ) -> Result<Outcome, SqlError> {
+        let config = Arc::clone(self.context.state_ref().read().config_options());
+        self.parameters.assign(&mut execute, lists, config)?;
+        let plan = LogicalPlan::Statement(LogicalStatement::Execute(execute));
+        let query = self.context.execute_logical_plan(plan).await?;
+        let (state, plan) = query.into_parts();
+        match plan {
+            LogicalPlan::Dml(_) => self.finish(&state, &plan, "INSERT").await,
+            _ => self.start(&state, &plan).await,
+        }
+    }
+
+    /// Run what changes the session only.
     async fn run_setting(&self, mut statement: LogicalStatement) -> Result<Outcome, SqlError> {
         let command = match &mut statement {
             LogicalStatement::SetVariable(_) => "SET",
@@ -140,25 +186,16 @@ impl Session {
                 let config = Arc::clone(self.context.state_ref().read().config_options());
                 let plan = Arc::unwrap_or_clone(Arc::clone(&prepare.input));
                 prepare.input = Arc::new(rules::settle(plan, &config)?);
-                let (name, fields) = (prepare.name.clone(), prepare.fields.clone());
+                let parameters = PreparedParameters::of(prepare)?;
+                let name = prepare.name.clone();
                 let plan = LogicalPlan::Statement(statement);
                 self.context.execute_logical_plan(plan).await?;
-                self.parameters.insert(name, fields);
+                self.parameters.insert(name, parameters);
                 return Ok(done("PREPARE"));
             }
             LogicalStatement::Deallocate(deallocate) => {
                 self.parameters.remove(&deallocate.name);
                 "DEALLOCATE"
-            }
-            LogicalStatement::Execute(execute) => {
-                self.parameters.assign(execute)?;
-                let plan = LogicalPlan::Statement(statement);
-                let query = self.context.execute_logical_plan(plan).await?;
-                let (state, plan) = query.into_parts();
-                return match plan {
-                    LogicalPlan::Dml(_) => self.finish(&state, &plan, "INSERT").await,
-                    _ => self.start(&state, &plan).await,
-                };
             }
             other => {
                 return Err(DefinitionError::Unsupported(other.name().to_string()).into());

@@ -1,5 +1,6 @@
 //! What this crate promises, one file per promise; one program, because linking DataFusion is slow.
 
+mod arrays;
 mod benchmarks;
 mod differential;
 mod executor;

@@ -1,0 +1,230 @@
+//! `x = ANY(list)` as one function call on one array.
+//!
+//! A scan reads the values as one set; anywhere else the call evaluates like the list it stands for.
+
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Field, Float64Type, Int32Type, Int64Type, Schema,
+    TimestampMicrosecondType,
+};
+use datafusion::common::{internal_err, plan_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::physical_expr::expressions::{Column, InListExpr};
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
+use tierra_column::{LogicalType, Physical, ValueSet, ordinal};
+
+use super::{Items, List, stored_doubles};
+
+/// The function `x -> x = ANY(list)`.
+#[derive(Debug)]
+pub(crate) struct InSet {
+    name: String,
+    list: Arc<List>,
+    signature: Signature,
+    /// The list as a set of the column's type, once a scan has asked for it.
+    set: OnceLock<(DataType, ListSet)>,
+    /// The list as an expression on column 0, once it was evaluated.
+    evaluated: OnceLock<(DataType, Evaluated)>,
+}
+
+/// A list as a set of values.
+#[derive(Debug, Clone)]
+pub(crate) struct ListSet {
+    /// Those that a value of the column can equal.
+    pub(crate) values: Arc<ValueSet>,
+    /// Whether the list has no item at all.
+    pub(crate) is_empty: bool,
+    pub(crate) has_null: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Evaluated {
+    /// `None` where no value equals an item.
+    list: Option<Arc<InListExpr>>,
+    has_null: bool,
+}
+
+impl InSet {
+    pub(crate) fn new(name: String, list: Arc<List>) -> Self {
+        Self {
+            name,
+            list,
+            signature: Signature::user_defined(Volatility::Immutable),
+            set: OnceLock::new(),
+            evaluated: OnceLock::new(),
+        }
+    }
+
+    /// The list as a set of values of a column of type `ty`.
+    pub(crate) fn values(&self, ty: &DataType) -> Result<ListSet> {
+        if let Some((known, set)) = self.set.get()
+            && known == ty
+        {
+            return Ok(set.clone());
+        }
+        let Items { values, has_null } = self.list.items(ty)?;
+        let set = ListSet {
+            values: Arc::new(value_set(&values)?),
+            is_empty: self.list.len() == 0,
+            has_null,
+        };
+        // Another thread may have been first, with the same set.
+        let _ = self.set.set((ty.clone(), set.clone()));
+        Ok(set)
+    }
+
+    fn evaluated(&self, ty: &DataType) -> Result<Evaluated> {
+        if let Some((known, evaluated)) = self.evaluated.get()
+            && known == ty
+        {
+            return Ok(evaluated.clone());
+        }
+        let Items { values, has_null } = self.list.items(ty)?;
+        let list = if values.is_empty() {
+            None
+        } else {
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("value", 0));
+            let list = InListExpr::try_new_from_array(column, values, false, &schema_of(ty))?;
+            Some(Arc::new(list))
+        };
+        let evaluated = Evaluated { list, has_null };
+        let _ = self.evaluated.set((ty.clone(), evaluated.clone()));
+        Ok(evaluated)
+    }
+
+    /// For each of `values` whether the list holds it.
+    pub(super) fn holds(&self, values: ArrayRef) -> Result<BooleanArray> {
+        let rows = values.len();
+        if self.list.len() == 0 {
+            return Ok(BooleanArray::new(BooleanBuffer::new_unset(rows), None));
+        }
+        if values.data_type().is_null() {
+            return Ok(BooleanArray::new_null(rows));
+        }
+        let values = stored_doubles(values);
+        let ty = values.data_type();
+        let evaluated = self.evaluated(ty)?;
+        let nulls = values.nulls().cloned();
+        let found = match &evaluated.list {
+            None => BooleanBuffer::new_unset(rows),
+            Some(list) => {
+                let batch = RecordBatch::try_new(Arc::new(schema_of(ty)), vec![values])?;
+                let found = list.evaluate(&batch)?.into_array(rows)?;
+                let Some(found) = found.as_boolean_opt() else {
+                    return internal_err!("a list yields no boolean");
+                };
+                match found.nulls() {
+                    Some(nulls) => found.values() & nulls.inner(),
+                    None => found.values().clone(),
+                }
+            }
+        };
+        let nulls = match evaluated.has_null {
+            true => Some(NullBuffer::new(found.clone())),
+            false => nulls,
+        };
+        Ok(BooleanArray::new(found, nulls))
+    }
+}
+
+fn schema_of(ty: &DataType) -> Schema {
+    Schema::new(vec![Field::new("value", ty.clone(), true)])
+}
+
+/// The set of values without NULL. Nearly all lists are of types that need not be boxed one by one.
+fn value_set(values: &ArrayRef) -> Result<ValueSet> {
+    let ty = LogicalType::of_arrow(values.data_type());
+    let ordinals = match values.data_type() {
+        DataType::Int32 => ordinals(values.as_primitive::<Int32Type>().values(), ordinal::of_i32),
+        DataType::Date32 => ordinals(
+            values.as_primitive::<Date32Type>().values(),
+            ordinal::of_i32,
+        ),
+        DataType::Int64 => ordinals(values.as_primitive::<Int64Type>().values(), ordinal::of_i64),
+        DataType::Timestamp(_, _) if ty.is_some() => {
+            let values = values.as_primitive::<TimestampMicrosecondType>();
+            ordinals(values.values(), ordinal::of_i64)
+        }
+        DataType::Float64 => ordinals(
+            values.as_primitive::<Float64Type>().values(),
+            ordinal::of_f64,
+        ),
+        DataType::Decimal128(_, _) if ty.is_some_and(|ty| ty.physical() == Physical::Ordinal) => {
+            let values = values.as_primitive::<Decimal128Type>();
+            ordinals(values.values(), |value| ordinal::of_i64(value as i64))
+        }
+        _ => {
+            let set = ValueSet::of_array(values.as_ref());
+            let (set, _) = set.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            return Ok(set);
+        }
+    };
+    Ok(ValueSet::ordinals(ordinals))
+}
+
+fn ordinals<T: Copy>(values: &[T], ordinal: impl Fn(T) -> u64) -> Vec<u64> {
+    values.iter().map(|value| ordinal(*value)).collect()
+}
+
+impl ScalarUDFImpl for InSet {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [value] => Ok(format!(
+                "{} IN ({} values)",
+                value.schema_name(),
+                self.list.len()
+            )),
+            _ => internal_err!("a set is asked about one value"),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [ty] if self.list.is_comparable(ty) => Ok(types.to_vec()),
+            _ => plan_err!("a long IN-list of other types is planned literal by literal"),
+        }
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value] = args.args.as_slice() else {
+            return internal_err!("a set is asked about one value");
+        };
+        let values = value.to_array(args.number_rows)?;
+        Ok(ColumnarValue::Array(Arc::new(self.holds(values)?)))
+    }
+}
+
+// Two sets are the same function if they have the same list; the caches do not count.
+impl PartialEq for InSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && (Arc::ptr_eq(&self.list, &other.list) || self.list == other.list)
+    }
+}
+
+impl Eq for InSet {}
+
+impl Hash for InSet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+        self.list.len().hash(state);
+    }
+}

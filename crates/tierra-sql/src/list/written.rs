@@ -1,0 +1,349 @@
+//! Lists in the text of a statement.
+//!
+//! At the level of tokens a list of literals costs next to nothing, so that is where long ones are
+//! recognised and replaced by a mark, for which the parsed statement gets a call of an
+//! [`InSet`](super::InSet). What is left of `= ANY(..)` and `<> ALL(..)` becomes IN where the array is
+//! written out, and else an operator that [`super::any`] plans.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, StringArray, StringViewArray};
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, Expr, UnaryOperator, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::{Kind, List, any};
+
+/// Lists shorter than this are left to the planner.
+const LONG_LIST: usize = 64;
+/// Begins the literal that stands for a list; no text a user types contains it.
+const MARK: &str = "\u{1}tierra_list_";
+/// The function that makes an array of its arguments.
+pub(super) const MAKE_ARRAY: &str = "make_array";
+
+/// The name of the function that a long list becomes.
+pub(crate) fn set_name(number: usize) -> String {
+    format!("tierra_in_set_{number}")
+}
+
+/// Which list a text stands for, if it is a mark.
+pub(super) fn marked(text: &str) -> Option<usize> {
+    text.strip_prefix(MARK)?.parse().ok()
+}
+
+/// Replaces every long list of literals by a mark: `IN (list)`, `[list]`, `make_array(list)`.
+pub(crate) fn take_long_lists(tokens: &[TokenWithSpan]) -> (Vec<TokenWithSpan>, Vec<Arc<List>>) {
+    let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len().min(1024));
+    let mut lists = Vec::new();
+    let mut at = 0;
+    // Whether a parenthesis that opens now opens a list.
+    let mut announced = false;
+    while at < tokens.len() {
+        let token = &tokens[at];
+        kept.push(token.clone());
+        at += 1;
+        let closing = match &token.token {
+            Token::LParen if announced => Token::RParen,
+            Token::LBracket => Token::RBracket,
+            Token::Whitespace(_) => continue,
+            other => {
+                announced = announces(other);
+                continue;
+            }
+        };
+        announced = false;
+        if let Some((list, close)) = literals(tokens, at, &closing)
+            && list.len() >= LONG_LIST
+        {
+            let mark = Token::SingleQuotedString(format!("{MARK}{}", lists.len()));
+            kept.push(TokenWithSpan {
+                token: mark,
+                span: token.span,
+            });
+            lists.push(Arc::new(list));
+            at = close;
+        }
+    }
+    (kept, lists)
+}
+
+fn announces(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => {
+            word.quote_style.is_none()
+                && (word.keyword == Keyword::IN || word.value.eq_ignore_ascii_case(MAKE_ARRAY))
+        }
+        _ => false,
+    }
+}
+
+/// The literals from `at` up to the closing token, whose place is returned; `None` where there is
+/// anything but numbers and NULL, or anything but strings and NULL.
+fn literals(tokens: &[TokenWithSpan], at: usize, closing: &Token) -> Option<(List, usize)> {
+    let mut numbers: Vec<Option<(bool, &str)>> = Vec::new();
+    let mut texts: Vec<Option<&str>> = Vec::new();
+    let mut nulls = 0;
+    let mut negative = false;
+    let mut expects_value = true;
+    for (place, token) in tokens.iter().enumerate().skip(at) {
+        match &token.token {
+            Token::Whitespace(_) => {}
+            Token::Minus if expects_value && !negative => negative = true,
+            Token::Number(digits, false) if expects_value => {
+                if texts.len() > nulls
+                    || !digits.bytes().all(|at| at.is_ascii_digit() || at == b'.')
+                {
+                    return None;
+                }
+                numbers.push(Some((negative, digits)));
+                (negative, expects_value) = (false, false);
+            }
+            Token::SingleQuotedString(text) if expects_value && !negative => {
+                if numbers.len() > nulls {
+                    return None;
+                }
+                texts.push(Some(text));
+                expects_value = false;
+            }
+            Token::Word(word)
+                if expects_value
+                    && !negative
+                    && word.keyword == Keyword::NULL
+                    && word.quote_style.is_none() =>
+            {
+                // Until the first value nobody knows of what.
+                numbers.push(None);
+                texts.push(None);
+                nulls += 1;
+                expects_value = false;
+            }
+            Token::Comma if !expects_value => expects_value = true,
+            token if token == closing && !expects_value => {
+                let list = match (numbers.len() > nulls, texts.len() > nulls) {
+                    (true, false) => of_numbers(&numbers)?,
+                    (false, true) => List {
+                        kind: Kind::Texts,
+                        values: Arc::new(StringViewArray::from_iter(texts)),
+                    },
+                    _ => return None,
+                };
+                return Some((list, place));
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Signs and digits as integers, or as they are if one has a point.
+fn of_numbers(numbers: &[Option<(bool, &str)>]) -> Option<List> {
+    if numbers
+        .iter()
+        .flatten()
+        .any(|(_, digits)| digits.contains('.'))
+    {
+        let texts = numbers.iter();
+        let texts = texts.map(|number| {
+            number.map(|(negative, digits)| match negative {
+                true => format!("-{digits}"),
+                false => digits.to_string(),
+            })
+        });
+        return Some(List {
+            kind: Kind::Numbers,
+            values: Arc::new(StringArray::from_iter(texts)),
+        });
+    }
+    let integers = numbers.iter().map(|number| match number {
+        None => Some(None),
+        Some((negative, digits)) => {
+            let value: i64 = digits.parse().ok()?;
+            Some(Some(if *negative { -value } else { value }))
+        }
+    });
+    let integers: Option<Vec<Option<i64>>> = integers.collect();
+    Some(List {
+        kind: Kind::Integers,
+        values: Arc::new(Int64Array::from(integers?)),
+    })
+}
+
+/// Turns `x IN ('mark')`, `x = ANY(['mark'])` and `x <> ALL(['mark'])` into calls of the sets'
+/// functions; how many marks that were.
+pub(crate) fn replace_lists(statement: &mut ast::Statement) -> usize {
+    let mut calls = CallSets::default();
+    let _ = statement.visit(&mut calls);
+    calls.replaced
+}
+
+#[derive(Default)]
+struct CallSets {
+    replaced: usize,
+}
+
+impl VisitorMut for CallSets {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let (items, negated) = match &*expr {
+            Expr::InList { list, negated, .. } => (Some(list.iter().collect()), *negated),
+            other => quantified(other).unwrap_or_default(),
+        };
+        let number = items.and_then(|items| mark_in(&items));
+        if let Some(number) = number
+            && let Some(value) = take_compared(expr)
+        {
+            self.replaced += 1;
+            let set = call(set_name(number), value);
+            *expr = if negated { negation(set) } else { set };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The list that a mark alone stands for.
+fn mark_in(items: &[&Expr]) -> Option<usize> {
+    match items {
+        [
+            Expr::Value(ast::ValueWithSpan {
+                value: ast::Value::SingleQuotedString(text),
+                ..
+            }),
+        ] => marked(text),
+        _ => None,
+    }
+}
+
+/// The long list that an argument of EXECUTE stands for.
+pub(crate) fn marked_array(argument: &Expr) -> Option<usize> {
+    mark_in(&array_items(argument)?)
+}
+
+/// Of `= ANY(..)` and `<> ALL(..)`: the items where the array is written out, and whether it is the
+/// latter.
+fn quantified(expr: &Expr) -> Option<(Option<Vec<&Expr>>, bool)> {
+    let (right, negated) = match expr {
+        Expr::AnyOp {
+            compare_op: BinaryOperator::Eq,
+            right,
+            ..
+        } => (right, false),
+        Expr::AllOp {
+            compare_op: BinaryOperator::NotEq,
+            right,
+            ..
+        } => (right, true),
+        _ => return None,
+    };
+    match right.as_ref() {
+        Expr::Subquery(_) => None,
+        array => Some((array_items(array), negated)),
+    }
+}
+
+/// The items of `ARRAY[..]`, `[..]` and `make_array(..)`.
+pub(crate) fn array_items(array: &Expr) -> Option<Vec<&Expr>> {
+    match array {
+        Expr::Nested(inner) => array_items(inner),
+        Expr::Array(array) => Some(array.elem.iter().collect()),
+        Expr::Function(function) => {
+            let [ast::ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else {
+                return None;
+            };
+            let ast::FunctionArguments::List(list) = &function.args else {
+                return None;
+            };
+            if name.quote_style.is_some() || !name.value.eq_ignore_ascii_case(MAKE_ARRAY) {
+                return None;
+            }
+            let items = list.args.iter().map(|item| match item {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(item)) => Some(item),
+                _ => None,
+            });
+            items.collect()
+        }
+        _ => None,
+    }
+}
+
+/// What is compared with a list.
+fn take_compared(expr: &mut Expr) -> Option<Expr> {
+    let (Expr::InList { expr: value, .. }
+    | Expr::AnyOp { left: value, .. }
+    | Expr::AllOp { left: value, .. }) = expr
+    else {
+        return None;
+    };
+    let null = Expr::Value(ast::Value::Null.into());
+    Some(std::mem::replace(value.as_mut(), null))
+}
+
+fn negation(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(Expr::UnaryOp {
+        op: UnaryOperator::Not,
+        expr: Box::new(expr),
+    }))
+}
+
+/// Makes `= ANY(..)` and `<> ALL(..)` of arrays what the planner has words for: `IN`, or the operator
+/// that [`any`] plans. Comparisons with subqueries are the planner's.
+pub(crate) fn settle_quantified(statement: &mut ast::Statement) {
+    let _ = statement.visit(&mut Settle);
+}
+
+struct Settle;
+
+impl VisitorMut for Settle {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Some((items, negated)) = quantified(expr) else {
+            return ControlFlow::Continue(());
+        };
+        let items = items.map(|items| items.into_iter().cloned().collect());
+        let Some(value) = take_compared(expr) else {
+            return ControlFlow::Continue(());
+        };
+        let value = Box::new(value);
+        *expr = match (items, &*expr) {
+            (Some(list), _) => Expr::InList {
+                expr: value,
+                list,
+                negated,
+            },
+            (None, Expr::AnyOp { right, .. } | Expr::AllOp { right, .. }) => {
+                let any = Expr::Nested(Box::new(Expr::BinaryOp {
+                    left: value,
+                    op: BinaryOperator::Custom(any::OPERATOR.to_string()),
+                    right: right.clone(),
+                }));
+                if negated { negation(any) } else { any }
+            }
+            (None, _) => return ControlFlow::Continue(()),
+        };
+        ControlFlow::Continue(())
+    }
+}
+
+/// `name(argument)`
+pub(crate) fn call(name: String, argument: Expr) -> Expr {
+    Expr::Function(ast::Function {
+        name: ast::ObjectName::from(vec![ast::Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(
+                argument,
+            ))],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
