@@ -24,7 +24,7 @@ use crate::scrub::{self, ScrubOptions, ScrubReport};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
-use crate::tiers::{Replicas, Tier, Tiers};
+use crate::tiers::{NEAR_NAME, Replicas, Tier, Tiers};
 use crate::writer::{Published, Request, Writer};
 
 /// How to create or open a database.
@@ -308,7 +308,7 @@ impl Database {
     pub fn tiers(&self) -> Vec<TierInfo> {
         let budget = &self.storage.budget;
         let near = TierInfo {
-            name: "near".to_owned(),
+            name: NEAR_NAME.to_owned(),
             speed: Speed::Near,
             medium: None,
             durability: None,

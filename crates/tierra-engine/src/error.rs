@@ -450,6 +450,14 @@ pub enum ScanError {
         /// What is wrong.
         source: FormatError,
     },
+    /// Memory failed, and what it held reads as zeros.
+    #[error(
+        "pages of tier {tier:?} were lost: scrub the database to restore them from other copies, or open it again"
+    )]
+    Lost {
+        /// The tier.
+        tier: String,
+    },
     /// A filter that the column cannot evaluate.
     #[error("table {table:?}, column {column:?}: {source}")]
     Filter {

@@ -116,6 +116,7 @@ impl Snapshot {
                 },
             ))
         });
+        table.storage().refuse_losses()?;
         if let Some(error) = failed {
             return Err(error.into());
         }
@@ -142,7 +143,9 @@ impl Snapshot {
         lookups: &mut Lookups,
     ) -> Result<RecordBatch, LookupError> {
         let gathered = self.gather(rows, projection, lookups)?;
-        gathered.into_batch(schema.clone()).map_err(|source| {
+        let batch = gathered.into_batch(schema.clone());
+        self.table().storage().refuse_losses()?;
+        batch.map_err(|source| {
             ScanError::Arrow {
                 table: self.table().spec().name.clone(),
                 source,
@@ -213,6 +216,7 @@ impl Snapshot {
             };
             in_mode!(execution, M => read_cells::<M, _>(size, cells, &mut gathering))
         });
+        table.storage().refuse_losses()?;
         match gathering.failed {
             None => Ok(gathered),
             Some((position, at, source)) => {

@@ -195,7 +195,7 @@ fn match_tiers(
             .position(|(_, _, pool)| pool.id() == entry.pool_id);
         if let Some(at) = found {
             let (_, _, pool) = pools.swap_remove(at);
-            tiers.open.push(Tier { id, name, pool });
+            tiers.open.push(Tier::new(id, name, pool));
             continue;
         }
         let failure = failures.iter().find(|(name, _, _)| *name == entry.name);

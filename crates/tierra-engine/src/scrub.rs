@@ -6,6 +6,7 @@
 //! Invariant: a walk changes nothing but bytes that are wrong, and queries go on meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tierra_column::bits::BLOCK_LEN;
 use tierra_memory::PoolError;
@@ -77,6 +78,13 @@ pub(crate) fn scrub(
     options: &ScrubOptions,
     mut progress: impl FnMut(u64),
 ) -> Result<ScrubReport, TableError> {
+    let tiers = storage.tiers();
+    // In this order: what is lost from now on advances the epoch again.
+    let before = tiers.open.iter().map(|tier| {
+        let epoch = tier.pool.fault_epoch();
+        (tier, epoch, !tier.pool.take_faults().is_empty())
+    });
+    let before: Vec<_> = before.collect();
     let tables = storage.ask(|reply| Request::Extents { reply })?;
     let mut report = ScrubReport::default();
     for TableExtents { entry, extents } in &tables {
@@ -137,6 +145,20 @@ pub(crate) fn scrub(
                     Ok(0) => {}
                     Ok(_) => report.repaired_copies += 1,
                     Err(error) => tracing::error!(%error, "a damaged copy could not be restored"),
+                }
+            }
+        }
+    }
+    let is_whole = report.damaged_copies == report.repaired_copies && report.lost.is_empty();
+    if is_whole && !options.only_verify {
+        for (tier, epoch, _) in &before {
+            tier.restored_epoch.store(*epoch, Ordering::Release);
+        }
+        if before.iter().any(|(_, _, had_faults)| *had_faults) {
+            // Logs are not walked over: their rows are in near memory, too, and become segments.
+            for name in catalog.names() {
+                if let Some(table) = catalog.table(&name) {
+                    table.seal()?;
                 }
             }
         }

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use tierra_memory::{Budget, PoolError};
 
 use crate::calibration::Calibration;
-use crate::error::StorageError;
+use crate::error::{ScanError, StorageError};
 use crate::lock::DirectoryLock;
 use crate::manifest::ExtentId;
 use crate::space::Owner;
@@ -73,6 +73,17 @@ impl Storage {
     /// The tiers as they are now.
     pub(crate) fn tiers(&self) -> Arc<Tiers> {
         self.tiers.load_full()
+    }
+
+    /// Refuses if bytes that were read may have been lost pages.
+    #[inline]
+    pub(crate) fn refuse_losses(&self) -> Result<(), ScanError> {
+        match self.tiers.load().with_losses() {
+            None => Ok(()),
+            Some(tier) => Err(ScanError::Lost {
+                tier: tier.name.to_string(),
+            }),
+        }
     }
 
     /// Tiers come and go: the writer says so.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
 
@@ -29,6 +30,8 @@ impl TierId {
 
 /// The name of the tier that a database is created with.
 pub(crate) const FIRST_NAME: &str = "far";
+/// What the near memory is called beside them.
+pub(crate) const NEAR_NAME: &str = "near";
 
 /// Which tiers a table's extents should have copies in; the first is written first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +168,20 @@ pub(crate) struct Tier {
     pub(crate) id: TierId,
     pub(crate) name: Arc<str>,
     pub(crate) pool: Arc<Pool>,
+    /// The pool's fault epoch up to which everything that was lost has been restored.
+    pub(crate) restored_epoch: Arc<AtomicU64>,
+}
+
+impl Tier {
+    /// A tier of which nothing was lost since its pool was opened.
+    pub(crate) fn new(id: TierId, name: impl Into<Arc<str>>, pool: Arc<Pool>) -> Tier {
+        Tier {
+            id,
+            name: name.into(),
+            pool,
+            restored_epoch: Arc::default(),
+        }
+    }
 }
 
 /// A tier whose pool is not.
@@ -188,13 +205,19 @@ impl Tiers {
     /// The one tier of a new database.
     pub(crate) fn first(pool: Arc<Pool>) -> Tiers {
         Tiers {
-            open: vec![Tier {
-                id: TierId::FIRST,
-                name: FIRST_NAME.into(),
-                pool,
-            }],
+            open: vec![Tier::new(TierId::FIRST, FIRST_NAME, pool)],
             missing: Vec::new(),
         }
+    }
+
+    /// The tier of which pages were lost that nobody has restored yet, if there is one. Whoever has read anything asks before
+    /// it is believed: a lost page reads as zeros.
+    #[inline]
+    pub(crate) fn with_losses(&self) -> Option<&Tier> {
+        self.open.iter().find(|tier| {
+            // In this order of advancing: the pool's is never behind.
+            tier.restored_epoch.load(Ordering::Acquire) != tier.pool.fault_epoch()
+        })
     }
 
     /// As a manifest names them.

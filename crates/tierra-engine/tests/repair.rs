@@ -269,3 +269,80 @@ fn a_walk_that_is_stopped_says_so() {
         assert!(report.stopped && report.bytes < total, "{report:?}");
     });
 }
+
+/// The file of the tier that is read loses its end under an open database. Nothing wrong is ever answered; a walk puts everything
+/// right from the other tier, and both are whole again.
+#[test]
+fn a_tier_that_is_cut_short_under_the_database_is_restored() {
+    let place = Place::new();
+    for (victim, other) in [("far", "b"), ("b", "far")] {
+        let database = place.open(0);
+        let table = database.table("t").unwrap();
+        let file = File::options()
+            .write(true)
+            .open(place.pool(victim))
+            .unwrap();
+        file.set_len(FIRST_EXTENT).unwrap();
+        let spec = ScanSpec {
+            projection: (0..10).collect(),
+            filters: vec![],
+            batch_rows: 8192,
+            execution: tierra_interleave::Scheduling::Auto,
+        };
+        let mut cursor = table.snapshot().scan(spec).cursor();
+        let mut ids = 0;
+        let refused = loop {
+            match cursor.next(&[], 0) {
+                Ok(Some(batch)) => ids += batch.num_rows() as i64,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        match refused {
+            // The other tier's bytes were read.
+            None => assert_eq!((victim, ids), ("b", ROWS)),
+            Some(error) => assert!(matches!(error, ScanError::Lost { .. }), "{error}"),
+        }
+        let found = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+        assert_eq!(found.lost, [], "{found:?}");
+        assert!(found.repaired_copies > 0, "{found:?}");
+        check(&database);
+        assert_eq!(
+            database
+                .scrub(&ScrubOptions::default(), |_| {})
+                .unwrap()
+                .damaged_copies,
+            0
+        );
+        // It goes on being written to.
+        table.append(&[rows(ROWS..ROWS + 10)]).unwrap();
+        drop((table, cursor, database));
+        let away = place.pool(other).with_extension("away");
+        let kept = fs::read(place.pool(victim)).unwrap();
+        fs::rename(place.pool(other), &away).unwrap();
+        let database = place.open(0);
+        assert_eq!(
+            database.table("t").unwrap().snapshot().rows() as i64,
+            ROWS + 10
+        );
+        drop(database);
+        fs::rename(&away, place.pool(other)).unwrap();
+        fs::write(place.pool(victim), kept).unwrap();
+        // The same rows for the second round.
+        let database = place.open(0);
+        database.drop_table("t").unwrap();
+        drop(database);
+        return_to_start(&place);
+    }
+}
+
+fn return_to_start(place: &Place) {
+    let database = place.open(0);
+    let table = database
+        .create_table_in(spec("t", vec![0]), Replicas::of_table(["far", "b"]))
+        .unwrap();
+    let mut loader = table.loader();
+    loader.push(rows(0..ROWS)).unwrap();
+    loader.finish().unwrap();
+    database.wait_for_near_copies().unwrap();
+}

@@ -8,10 +8,10 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::exec_err;
-use datafusion::datasource::{MemTable, TableType};
+use datafusion::datasource::MemTable;
 use datafusion::error::Result;
-use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use tierra_engine::{Database, TierInfo};
 
@@ -148,7 +148,7 @@ fn replicas(database: &Database) -> Result<SystemTable> {
         let own = replicas.columns.into_iter();
         let own = own.map(|(column, tiers)| (Some(column), tiers));
         for (column, names) in std::iter::once((None, replicas.table)).chain(own) {
-            for (name, number) in names.into_iter().zip(1..) {
+            for (name, number) in names.into_iter().zip(1_i64..) {
                 gone.push(missing.iter().any(|(missing, _)| *missing == name));
                 tables.push(table.clone());
                 columns.push(column.clone());

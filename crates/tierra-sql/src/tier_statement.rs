@@ -72,7 +72,11 @@ fn create_tier(parser: &mut Parser<'_>) -> Result<TierStatement, ParserError> {
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = identifier(&parser.parse_identifier()?);
     parser.expect_keyword(Keyword::AT)?;
-    let pool = parser.parse_literal_string()?.into();
+    let found = parser.next_token();
+    let pool = match &found.token {
+        Token::SingleQuotedString(pool) => PathBuf::from(pool),
+        _ => return parser.expected("the path of a pool in quotes", found),
+    };
     Ok(TierStatement::Create {
         name,
         pool,
@@ -131,7 +135,10 @@ mod tests {
         }
         for (half, said) in [
             ("CREATE TIER b", "Expected: AT, found: EOF"),
-            ("CREATE TIER b AT c", "Expected: literal string, found: c"),
+            (
+                "CREATE TIER b AT c",
+                "Expected: the path of a pool in quotes, found: c",
+            ),
             ("CREATE TIER AT '/b.pool'", "Expected: AT"),
             ("DROP TIER b, c", "found: ,"),
             ("DROP TIER", "Expected: identifier"),

@@ -144,6 +144,7 @@ impl KeyColumns {
             return Ok(index);
         }
         let built = self.build(table, version)?;
+        table.storage().refuse_losses()?;
         // Two readers may build at a time; both results are the same.
         Ok(version.keys.0.get_or_init(|| built))
     }

@@ -125,6 +125,17 @@ impl ScanCursor {
         more: &[(usize, Filter)],
         more_version: u64,
     ) -> Result<Option<RecordBatch>, ScanError> {
+        let batch = self.read_batch(more, more_version);
+        // Before anything is believed, errors as well.
+        self.scan.snapshot.table().storage().refuse_losses()?;
+        batch
+    }
+
+    fn read_batch(
+        &mut self,
+        more: &[(usize, Filter)],
+        more_version: u64,
+    ) -> Result<Option<RecordBatch>, ScanError> {
         let scan = self.scan.clone();
         if self.conditions.set_more(&scan, more, more_version) {
             self.settle_needed();

@@ -178,6 +178,8 @@ impl Writer {
         mut next: Manifest,
         fresh: Vec<Arc<OwnedExtent>>,
     ) -> Result<(), StorageError> {
+        // What is published may have been made of bytes that were lost while they were read.
+        self.storage.refuse_losses()?;
         let tiers = self.storage.tiers();
         let Err(error) = self.published.publish(&tiers, next.clone(), fresh.clone()) else {
             return Ok(());

@@ -10,7 +10,7 @@ use tierra_memory::{Pool, PoolOptions};
 use super::Writer;
 use crate::directory::{self, PoolPlace};
 use crate::error::{StorageError, TierError};
-use crate::tiers::{FIRST_NAME, MissingTier, TIERS_MOST, Tier, TierId, Tiers};
+use crate::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, TIERS_MOST, Tier, TierId, Tiers};
 
 impl Writer {
     pub(super) fn add_tier(&mut self, name: String, path: PathBuf) -> Result<(), TierError> {
@@ -19,7 +19,8 @@ impl Writer {
             return Err(TierError::Name { name });
         }
         let entries = tiers.entries();
-        if name == FIRST_NAME || entries.iter().any(|tier| tier.name == name) {
+        if [FIRST_NAME, NEAR_NAME].contains(&&*name) || entries.iter().any(|tier| tier.name == name)
+        {
             return Err(TierError::Exists { name });
         }
         if entries.len() == TIERS_MOST {
@@ -30,11 +31,7 @@ impl Writer {
         let last = self.published.manifest().last_tier_id;
         let id = TierId(last + 1);
         let mut next = Tiers::clone(&tiers);
-        next.open.push(Tier {
-            id,
-            name: name.as_str().into(),
-            pool,
-        });
+        next.open.push(Tier::new(id, name.as_str(), pool));
         let place = PoolPlace {
             name,
             path: path.clone(),
@@ -69,7 +66,8 @@ impl Writer {
             });
             on_it || is_used(&table.homes.everywhere())
         });
-        let users: Vec<_> = users.map(|table| table.spec.name.as_str()).collect();
+        let mut users: Vec<_> = users.map(|table| table.spec.name.as_str()).collect();
+        users.sort_unstable();
         if !users.is_empty() {
             return Err(TierError::InUse {
                 name: name_of(),
@@ -98,7 +96,7 @@ impl Writer {
             return false;
         }
         next.open = open;
-        for Tier { id, name, pool } in failed {
+        for Tier { id, name, pool, .. } in failed {
             tracing::error!(
                 tier = &*name,
                 "a tier failed: the database goes on without it"

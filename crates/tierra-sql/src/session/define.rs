@@ -84,7 +84,7 @@ impl Session {
         else {
             return Ok(None);
         };
-        let mut options = Vec::new();
+        let mut options: Vec<&ast::SqlOption> = Vec::new();
         for operation in &alter.operations {
             match operation {
                 AlterTableOperation::SetOptionsParens { options: more } => options.extend(more),

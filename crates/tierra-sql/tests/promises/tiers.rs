@@ -29,7 +29,7 @@ fn create(dir: &Path, pool: &Path) {
     let sql = format!(
         "CREATE TIER b AT '{}';
          CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR) WITH ('replicas' = 'b');
-         INSERT INTO t SELECT value, 'name ' || value % 7 FROM generate_series(1, 70000) AS s(value);
+         INSERT INTO t SELECT value, concat('name ', value % 7) FROM generate_series(1, 70000) AS s(value);
          ALTER TABLE t SET ('replicas' = 'b, far');
          INSERT INTO t VALUES (70001, 'last')",
         pool.display()

@@ -121,7 +121,7 @@ fn print_database(dir: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// What survives what happens, in a word.
+/// What the content of memory survives.
 fn durability(durability: Option<Durability>) -> String {
     durability.map_or_else(|| "none".to_owned(), |durability| durability.to_string())
 }
