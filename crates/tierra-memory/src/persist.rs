@@ -55,7 +55,7 @@ impl fmt::Display for Flush {
 /// Starts moving the lines of `bytes` to memory; [`fence`] waits for them.
 pub fn flush(bytes: &[u8]) {
     // SAFETY: a slice is mapped.
-    unsafe { Processor.flush(Lines::of(bytes.as_ptr(), bytes.len())) }
+    unsafe { Processor::best().flush(Lines::of(bytes.as_ptr(), bytes.len())) }
 }
 
 /// As [`flush`], by an instruction that may not be the best one.
@@ -75,7 +75,7 @@ pub fn flush_by(how: Flush, bytes: &[u8]) {
 
 /// Waits until this thread's flushes and streaming stores have reached memory.
 pub fn fence() {
-    Processor.fence();
+    Processor::best().fence();
 }
 
 /// Flush and fence: when it returns, `bytes` survive a power cut if they lie on persistent memory
@@ -106,6 +106,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
+    #[inline(always)]
     pub(crate) fn of(start: *const u8, len_bytes: usize) -> Lines {
         let lead = start.addr() % LINE_BYTES;
         Lines {
@@ -130,28 +131,66 @@ pub(crate) trait Instructions: fmt::Debug + Send + Sync {
     /// Waits for this thread's flushes and streaming stores.
     fn fence(&self);
 
+    /// The processor, if it is one.
+    fn processor(&self) -> Option<Processor> {
+        None
+    }
+
     /// Makes the length of a file durable, which no flush does.
     fn sync_length(&self, file: &File) -> io::Result<()>;
 }
 
-/// The processor that runs this.
-#[derive(Debug)]
-pub(crate) struct Processor;
+/// The processor that runs this, flushing by one of its instructions, if it has any.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Processor {
+    how: Option<Flush>,
+}
+
+impl Processor {
+    pub(crate) fn best() -> Processor {
+        Processor { how: Flush::best() }
+    }
+
+    /// For memory that needs no flush.
+    pub(crate) fn that_only_fences() -> Processor {
+        Processor { how: None }
+    }
+
+    /// Starts moving lines to memory, whether or not far memory is emulated.
+    ///
+    /// # Safety
+    /// The lines must be mapped.
+    #[inline(always)]
+    pub(crate) unsafe fn flush_lines(&self, lines: Lines) {
+        if let Some(how) = self.how {
+            // SAFETY: mapped by the caller's promise, and the instruction was detected.
+            unsafe { arch::flush(how, lines) }
+        }
+    }
+
+    /// `None` where this processor does not have the instruction.
+    pub(crate) fn flushing_by(how: Flush) -> Option<Processor> {
+        let has_it = Flush::available().any(|one| one == how);
+        has_it.then_some(Processor { how: Some(how) })
+    }
+}
 
 impl Instructions for Processor {
     #[inline]
     unsafe fn flush(&self, lines: Lines) {
         emulation::flushed(lines.first, lines.count * LINE_BYTES);
-        if let Some(how) = Flush::best() {
-            // SAFETY: mapped by the caller's promise, and the instruction was detected.
-            unsafe { arch::flush(how, lines) }
-        }
+        // SAFETY: mapped by the caller's promise.
+        unsafe { self.flush_lines(lines) }
     }
 
     #[inline]
     fn fence(&self) {
         arch::fence();
         emulation::fenced();
+    }
+
+    fn processor(&self) -> Option<Processor> {
+        Some(*self)
     }
 
     fn sync_length(&self, file: &File) -> io::Result<()> {

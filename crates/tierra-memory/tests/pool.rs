@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use tierra_memory::persist::Flush;
 use tierra_memory::{
     Durability, Extent, Finished, MediumKind, NodeId, Pool, PoolError, PoolOptions,
 };
@@ -86,6 +87,22 @@ fn a_pool_says_what_it_lies_on() {
         (pool.medium(), pool.durability()),
         (MediumKind::Tmpfs, Durability::ProcessOnly)
     );
+    drop(pool);
+    // Flushing lines makes it no more durable.
+    for flush in [None].into_iter().chain(Flush::available().map(Some)) {
+        let options = PoolOptions {
+            emulate_dax: true,
+            flush,
+            ..PoolOptions::default()
+        };
+        let pool = Pool::open(&place.path().join("p"), &options).unwrap();
+        assert_eq!(
+            (pool.medium(), pool.durability()),
+            (MediumKind::EmulatedDax, Durability::ProcessOnly)
+        );
+        pool.publish(&pool.allocate(100, 1).unwrap().finish().unwrap())
+            .unwrap();
+    }
 }
 
 /// DAX devices are character devices, as this one is, which every machine has.

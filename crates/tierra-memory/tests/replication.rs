@@ -296,10 +296,13 @@ fn any_flush_and_the_one_fence_left_out_are_found() {
             !report.violations.is_empty()
         };
         let (flushes, fences) = (trace.steps(StepKind::Flush), trace.steps(StepKind::Fence));
-        let per_write = if composition.waits == Waits::Once {
-            1
-        } else {
-            3
+        let per_write = match composition {
+            Composition {
+                waits: Waits::Once,
+                copy: CopyBy::Stores | CopyBy::Streams | CopyBy::Scatter(_),
+                ..
+            } => 1,
+            _ => 3,
         };
         let first = fences[fences.len() - per_write * WRITES as usize - 1];
         // Those of the writes, not of making and opening the set.
@@ -333,9 +336,10 @@ fn one_fence_is_one_fence_and_nothing_is_flushed_twice() {
             useless.fences.1
         };
         // Making and publishing take one each for a log, and opening two.
-        let expected = match composition.waits {
-            Waits::Once => 0,
-            Waits::Each => 3 * WRITES,
+        let expected = match (composition.waits, composition.copy) {
+            // Each worker waits for what it flushed.
+            (_, CopyBy::Threads(_)) | (Waits::Each, _) => 3 * WRITES,
+            (Waits::Once, _) => 0,
         };
         assert_eq!(fences(4) - fences(1), expected + 3 * 2, "{composition}");
     }
@@ -400,6 +404,6 @@ fn what_is_no_replica_set_is_refused() {
     assert!(matches!(error, ReplicationError::Outside { .. }), "{error}");
     set.write(&method, 99, b"x").unwrap();
     set.write(&method, 100, b"").unwrap();
-    assert_eq!(Scatter::detect().is_some(), Composition::all().len() == 24);
+    assert_eq!(Scatter::detect().is_some(), Composition::all().len() == 38);
     assert_eq!(Composition::BASIC.master, Master::Pre);
 }

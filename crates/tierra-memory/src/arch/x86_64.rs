@@ -7,8 +7,8 @@
 use std::arch::asm;
 use std::arch::x86_64::{
     __cpuid, __cpuid_count, __m128i, _MM_HINT_T0, _mm_clflush, _mm_loadu_si128, _mm_prefetch,
-    _mm_sfence, _mm_stream_si64, _mm_stream_si128, _mm512_add_epi64, _mm512_loadu_si512,
-    _mm512_mask_i64scatter_epi64, _mm512_set1_epi64, _rdtsc,
+    _mm_sfence, _mm_stream_si32, _mm_stream_si64, _mm_stream_si128, _mm512_add_epi64,
+    _mm512_loadu_si512, _mm512_mask_i64scatter_epi64, _mm512_set1_epi64, _rdtsc,
 };
 
 use crate::LINE_BYTES;
@@ -34,6 +34,7 @@ pub(crate) fn detect() -> Option<Flush> {
 ///
 /// # Safety
 /// The lines must be mapped, and `how` an instruction that [`detect`] would allow on this processor.
+#[inline]
 pub(crate) unsafe fn flush(how: Flush, lines: Lines) {
     let Lines { first, count } = lines;
     // One loop per instruction: the choice is made once, not per line.
@@ -62,6 +63,7 @@ pub(crate) unsafe fn flush(how: Flush, lines: Lines) {
 }
 
 /// Waits until the flushes and streaming stores of this thread are done.
+#[inline(always)]
 pub(crate) fn fence() {
     // SAFETY: SSE is part of every x86-64.
     unsafe { _mm_sfence() }
@@ -94,18 +96,20 @@ pub(crate) fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
     fence();
 }
 
-/// Stores whole words of eight bytes past the cache; a fence waits for them.
+/// Stores words of four bytes past the cache, by the longest stores that fit; a fence waits for them.
 ///
 /// # Safety
 /// `[to, to + from.len())` must be mapped, writable and nobody else's, `to` and the length multiples of
-/// eight.
+/// four.
+#[inline]
 pub(crate) unsafe fn stream_words(to: *mut u8, from: &[u8]) {
     const WORD_BYTES: usize = 8;
-    debug_assert!(to.addr().is_multiple_of(WORD_BYTES) && from.len().is_multiple_of(WORD_BYTES));
+    const HALF_BYTES: usize = 4;
+    debug_assert!(to.addr().is_multiple_of(HALF_BYTES) && from.len().is_multiple_of(HALF_BYTES));
     let mut at = 0;
     while at < from.len() {
         // SAFETY: both sides have what is read and written here, and the targets are aligned for it: a
-        // line to sixteen bytes, a word to eight. SSE2 is part of every x86-64.
+        // line to sixteen bytes, a word to eight, its half to four. SSE2 is part of every x86-64.
         unsafe {
             let (to, from_here) = (to.add(at), from.as_ptr().add(at));
             if to.addr().is_multiple_of(LINE_BYTES) && from.len() - at >= LINE_BYTES {
@@ -114,9 +118,12 @@ pub(crate) unsafe fn stream_words(to: *mut u8, from: &[u8]) {
                     _mm_stream_si128(to.cast::<__m128i>().add(part), bytes);
                 }
                 at += LINE_BYTES;
-            } else {
+            } else if to.addr().is_multiple_of(WORD_BYTES) && from.len() - at >= WORD_BYTES {
                 _mm_stream_si64(to.cast(), from_here.cast::<i64>().read_unaligned());
                 at += WORD_BYTES;
+            } else {
+                _mm_stream_si32(to.cast(), from_here.cast::<i32>().read_unaligned());
+                at += HALF_BYTES;
             }
         }
     }

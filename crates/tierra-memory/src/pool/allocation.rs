@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use super::backing;
 use super::layout::{self, EXTENT_HEADER_BYTES, FIRST_EXTENT};
 use super::space::FreeSpace;
-use super::{ExtentWriter, MediumKind, Pool, PoolError, lock};
+use super::{ExtentWriter, Pool, PoolError, lock};
 use crate::pool::Extent;
 use crate::{LARGE_PAGE_BYTES, address};
 
@@ -172,7 +172,7 @@ impl Pool {
     /// Whether space is had only with the pages that are brought in. On tmpfs both are the same
     /// memory, and having it in one step costs half as much as in two, and only for what is used.
     pub(super) fn backs_on_demand(&self) -> bool {
-        self.medium() == MediumKind::Tmpfs
+        self.medium().is_memory()
     }
 
     /// Makes the pages of `[start, start + span)`, which is an open writer's, present.
@@ -244,7 +244,7 @@ impl Pool {
             self.io("map the file", source)
         })?;
         if let Some(node) = self.node
-            && self.medium() == MediumKind::Tmpfs
+            && self.medium().is_memory()
         {
             // SAFETY: just mapped.
             unsafe { address::bind(at, more_bytes, node) }.map_err(|source| PoolError::Node {

@@ -17,6 +17,7 @@
 mod allocation;
 mod backing;
 mod counters;
+mod direct;
 mod error;
 mod layout;
 mod lost;
@@ -41,12 +42,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use counters::{Counters, Written};
+pub(crate) use direct::{Direct, Target};
 pub use error::{PoolError, PublishError};
 pub use lost::Fault;
 pub use medium::MediumKind;
-pub(crate) use place::{InFlight, Place};
+pub(crate) use place::Place;
 pub use repair::ExtentLabel;
-pub(crate) use stored::{Flushed, Persisted, Unpersisted};
+pub(crate) use stored::Persisted;
 pub use undo::{Transaction, UndoLog};
 pub use writer::{ExtentWriter, Finished};
 
@@ -54,6 +56,7 @@ use crate::LINE_BYTES;
 use crate::address::AddressRange;
 use crate::emulation::{self, FarRange};
 use crate::faults::Watched;
+use crate::persist::Flush;
 use crate::simulation::Recorder;
 use crate::smaps;
 use crate::topology::{NodeId, Speed};
@@ -97,6 +100,12 @@ pub struct PoolOptions {
     pub node: Option<NodeId>,
     /// The number that ties extents to their pool; `None`: drawn at random. Only for creation.
     pub id: Option<u64>,
+    /// The instruction that flushes lines, where the medium needs one; `None`: the best this processor
+    /// has. One that it does not have is an error.
+    pub flush: Option<Flush>,
+    /// On tmpfs: flushes and fences as on DAX, to measure what persistent memory would ask for. It makes
+    /// nothing more durable, and [`Pool::medium`] says so. Other media ignore it.
+    pub emulate_dax: bool,
     /// Looks on at all that is stored, flushed, fenced and read. Then the pool takes itself for one on
     /// the medium that the recorder stands for, and nothing of it is durable: for simulations only.
     pub recorder: Option<Recorder>,
@@ -109,6 +118,8 @@ impl Default for PoolOptions {
             speed: Speed::Far,
             node: None,
             id: None,
+            flush: None,
+            emulate_dax: false,
             recorder: None,
         }
     }

@@ -177,7 +177,8 @@ impl Pool {
         let at = Place(path);
         let medium = match &options.recorder {
             Some(recorder) => medium::recorded(recorder),
-            None => medium::detect(&file).map_err(|e| at.io("find out its file system", e))?,
+            None => medium::detect(&file, options.flush, options.emulate_dax)
+                .map_err(|e| at.io("find out its file system", e))?,
         };
         let range = AddressRange::reserve_at_most(
             (limit_bytes as usize).next_multiple_of(LARGE_PAGE_BYTES),

@@ -5,8 +5,10 @@
 use std::io;
 use std::sync::Arc;
 
+use super::counters::Cause;
 use super::stored::{Flushed, Persisted, Unpersisted};
 use super::{Extent, Pool, PoolError};
+use crate::persist::{Lines, Processor};
 use crate::replication::Scatter;
 
 /// A log of a pool. Its methods take places that lie in it, which the caller has checked.
@@ -62,24 +64,21 @@ impl Place {
     }
 
     /// Copies bytes to `at` in all places, eight bytes into up to eight places by one instruction, which
-    /// `_leave` says the processor has.
-    pub(crate) fn scatter<'p>(
-        _leave: Scatter,
-        places: &'p [Place],
-        at: u64,
-        bytes: &[u8],
-    ) -> impl Iterator<Item = Unpersisted<'p>> + use<'p> {
+    /// `_leave` says the processor has. Each is to be flushed ([`Place::scattered`]).
+    pub(super) fn scatter(_leave: Scatter, places: &[Place], at: u64, bytes: &[u8]) {
         let len_bytes = bytes.len() as u64;
         let targets = places
             .iter()
             .map(|place| (&*place.pool, place.offset(at, len_bytes)));
         // SAFETY: as for `store`, for each of them; whoever has a `Scatter` has asked the processor.
         unsafe { Pool::scatter(targets, bytes) };
-        places.iter().map(move |place| {
-            let offset = place.offset(at, len_bytes);
-            // SAFETY: mapped, and stored just before.
-            unsafe { place.pool.scattered(offset, len_bytes) }
-        })
+    }
+
+    /// What was stored by [`Place::scatter`].
+    pub(super) fn scattered(&self, at: u64, len_bytes: u64) -> Unpersisted<'_> {
+        let offset = self.offset(at, len_bytes);
+        // SAFETY: mapped, and stored just before.
+        unsafe { self.pool.scattered(offset, len_bytes) }
     }
 
     /// What an earlier process may have left in the caches: all of it.
@@ -107,6 +106,24 @@ impl Place {
         self.pool.poison("write to a replica", source)
     }
 
+    /// Who flushes it, where that is the processor alone and nobody looks on.
+    pub(super) fn processor(&self) -> Option<Processor> {
+        match self.pool.recorder {
+            Some(_) => None,
+            None => self.pool.medium.processor(),
+        }
+    }
+
+    /// Takes note of what [`super::Direct`] wrote: counts it, and refuses if it went to a lost page.
+    #[inline]
+    pub(crate) fn written_directly(&self, at: u64, len_bytes: u64) -> Result<(), PoolError> {
+        let start = self.pool.address(self.offset(at, len_bytes));
+        let lines = Lines::of(start, len_bytes as usize).count as u64;
+        self.pool.counts.written(Cause::Log, len_bytes, lines);
+        let lost = self.pool.refuse_if_lost(start, len_bytes);
+        lost.map_err(|e| self.failed(e))
+    }
+
     /// Whether one fence of the processor serves this pool and all others of which that is true.
     pub(crate) fn shares_fences(&self) -> bool {
         self.pool.medium.shares_fences()
@@ -119,7 +136,7 @@ impl Place {
 }
 
 /// What was flushed to several places, to be fenced at once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use = "what is not fenced does not survive a power cut"]
 pub(crate) struct InFlight<'p> {
     /// Stands for all whose fences are shared.
@@ -128,13 +145,6 @@ pub(crate) struct InFlight<'p> {
 }
 
 impl<'p> InFlight<'p> {
-    pub(crate) fn none() -> InFlight<'p> {
-        InFlight {
-            shared: None,
-            last: None,
-        }
-    }
-
     /// Adds what was flushed to a place. Where the fence cannot be shared, it is waited for now.
     pub(crate) fn add(&mut self, place: &Place, flushed: Flushed<'p>) -> io::Result<()> {
         if place.shares_fences() {

@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::MapFlags;
 
 use super::medium::{Medium, MediumKind, map_fixed};
 use super::{Durability, Extent, Pool, PoolError, PoolOptions};
+use crate::replication::{Composition, Method, ReplicaSet, ReplicationError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
@@ -18,11 +20,14 @@ enum Refused {
 }
 
 #[derive(Debug)]
-struct Refusing(Refused);
+struct Refusing {
+    refused: Refused,
+    now: Arc<AtomicBool>,
+}
 
 impl Refusing {
     fn unless(&self, refused: Refused) -> io::Result<()> {
-        match self.0 == refused {
+        match self.refused == refused && self.now.load(Ordering::Relaxed) {
             true => Err(io::ErrorKind::StorageFull.into()),
             false => Ok(()),
         }
@@ -78,8 +83,18 @@ fn capacity(bytes: u64) -> PoolOptions {
 
 /// A pool whose medium refuses from now on.
 fn create(path: &Path, refused: Refused, options: &PoolOptions) -> Arc<Pool> {
+    create_refusing_when(path, refused, options, &Arc::new(AtomicBool::new(true)))
+}
+
+fn create_refusing_when(
+    path: &Path,
+    refused: Refused,
+    options: &PoolOptions,
+    now: &Arc<AtomicBool>,
+) -> Arc<Pool> {
     let mut pool = Arc::into_inner(Pool::create(path, options).unwrap()).unwrap();
-    pool.medium = Box::new(Refusing(refused));
+    let now = Arc::clone(now);
+    pool.medium = Box::new(Refusing { refused, now });
     Arc::new(pool)
 }
 
@@ -144,5 +159,43 @@ fn a_pool_whose_device_refused_publishes_no_more() {
             super::UndoLog::open(&pool, first),
             Err(PoolError::Poisoned { .. })
         ));
+    }
+}
+
+/// Also where a thread wrote the replica that failed.
+#[test]
+fn a_replica_set_one_of_whose_devices_refused_writes_no_more() {
+    for composition in Composition::all() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = Arc::new(AtomicBool::new(false));
+        let mut copies = Vec::new();
+        for name in ["master", "whole", "failing"] {
+            let path = dir.path().join(name);
+            let options = capacity(128 << 10);
+            let pool = match name {
+                "failing" => create_refusing_when(&path, Refused::Fence, &options, &now),
+                _ => Pool::create(&path, &options).unwrap(),
+            };
+            let log = pool.allocate(5_000, 0).unwrap().finish_log().unwrap();
+            copies.push((pool, log.extent()));
+        }
+        let mut set = ReplicaSet::open(&copies).unwrap();
+        let method = Method::Always(composition);
+        set.write(&method, 0, &[1; 5_000]).unwrap();
+        now.store(true, Ordering::Relaxed);
+        let refused = set.write(&method, 0, &[2; 5_000]);
+        assert!(
+            matches!(refused, Err(ReplicationError::Pool(PoolError::Io { .. }))),
+            "{composition}: {refused:?}"
+        );
+        let refused = set.write(&method, 0, &[3; 5_000]);
+        assert!(
+            matches!(
+                refused,
+                Err(ReplicationError::Pool(PoolError::Poisoned { .. }))
+            ),
+            "{composition}: {refused:?}"
+        );
+        assert_ne!(set.bytes(0)[0], 3);
     }
 }

@@ -131,7 +131,77 @@ impl<'p> Flushed<'p> {
     }
 }
 
+/// What streaming stores can take of some bytes: words of four, and what is left at both ends, shorter than
+/// a word, hence in one line each.
+pub(super) struct Words<'b> {
+    pub(super) head: &'b [u8],
+    pub(super) words: &'b [u8],
+    pub(super) tail: &'b [u8],
+    /// Whether both ends are there and are flushed by one flush.
+    pub(super) ends_share_a_line: bool,
+}
+
+impl Words<'_> {
+    /// Of bytes that go to an address, or to an offset, which is a multiple of lines away from one.
+    #[inline(always)]
+    pub(super) fn of(at: u64, bytes: &[u8]) -> Words<'_> {
+        const WORD_BYTES: usize = 4;
+        let lead = (at.next_multiple_of(WORD_BYTES as u64) - at) as usize;
+        let (head, rest) = bytes.split_at(lead.min(bytes.len()));
+        let (words, tail) = rest.split_at(rest.len() / WORD_BYTES * WORD_BYTES);
+        let line = |at: u64| at / LINE_BYTES as u64;
+        let last = at + (bytes.len() - tail.len()) as u64;
+        Words {
+            head,
+            words,
+            tail,
+            ends_share_a_line: !head.is_empty() && !tail.is_empty() && line(at) == line(last),
+        }
+    }
+}
+
+/// Stores words of one line in the order given; `before` hears of each.
+///
+/// # Safety
+/// The line at `start` must be mapped, whole, and this thread's alone.
+#[inline(always)]
+pub(super) unsafe fn store_words(
+    start: *mut u8,
+    words: impl IntoIterator<Item = (usize, u64)>,
+    before: impl Fn(*mut u8, u64),
+) {
+    for (at, word) in words {
+        assert!(at % 8 == 0 && at < LINE_BYTES, "a word of the line");
+        let to = start.wrapping_add(at);
+        before(to, word);
+        // SAFETY: inside the caller's line and aligned. Release keeps the stores in this order.
+        unsafe { AtomicU64::from_ptr(to.cast()) }.store(word, Ordering::Release);
+    }
+}
+
+/// Copies bytes; the shortest, which are most, without a call.
+///
+/// # Safety
+/// `[to, to + bytes.len())` must be mapped, writable and nobody else's, hence no part of `bytes`.
+#[inline(always)]
+pub(super) unsafe fn copy(to: *mut u8, bytes: &[u8]) {
+    let from = bytes.as_ptr();
+    // SAFETY: both sides have that many bytes, by the caller's promise.
+    unsafe {
+        match bytes.len() {
+            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
+            8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
+            len => std::ptr::copy_nonoverlapping(from, to, len),
+        }
+    }
+}
+
 impl Persisted {
+    /// By a fence that somebody has just waited for.
+    pub(super) fn by_fence() -> Persisted {
+        Persisted(())
+    }
+
     /// Of nothing, which is always durable.
     pub(super) fn nothing() -> Persisted {
         Persisted(())
@@ -156,15 +226,14 @@ impl Pool {
     ) -> Unpersisted<'_> {
         let start = self.address(offset);
         let mut stored_bytes = 0;
-        for (at, word) in words {
-            stored_bytes += 8;
-            assert!(at % 8 == 0 && at < LINE_BYTES, "a word of the line");
-            let to = start.wrapping_add(at);
-            if let Some(recorder) = &self.recorder {
-                recorder.stored(to, &word.to_ne_bytes(), Order::Program);
-            }
-            // SAFETY: inside the caller's line and aligned. Release keeps the stores in this order.
-            unsafe { AtomicU64::from_ptr(to.cast()) }.store(word, Ordering::Release);
+        let words = words.into_iter().inspect(|_| stored_bytes += 8);
+        // SAFETY: the caller's promise.
+        unsafe {
+            store_words(start, words, |to, word| {
+                if let Some(recorder) = &self.recorder {
+                    recorder.stored(to, &word.to_ne_bytes(), Order::Program);
+                }
+            });
         }
         Unpersisted {
             pool: self,
@@ -187,8 +256,8 @@ impl Pool {
         if let Some(recorder) = &self.recorder {
             recorder.stored(to, bytes, Order::None);
         }
-        // SAFETY: the target is mapped and nobody else's by the caller's promise, hence no source.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        // SAFETY: the caller's promise.
+        unsafe { copy(to, bytes) };
         Unpersisted {
             pool: self,
             start: to,
@@ -198,22 +267,25 @@ impl Pool {
         }
     }
 
-    /// Copies bytes past the cache: whole words of eight by streaming stores, which need no flush, what is
+    /// Copies bytes past the cache: whole words of four by streaming stores, which need no flush, what is
     /// left at both ends through the cache.
     ///
     /// # Safety
     /// As for [`Pool::copy`].
     pub(super) unsafe fn stream(&self, offset: u64, bytes: &[u8]) -> io::Result<Flushed<'_>> {
-        let lead = (offset.next_multiple_of(8) - offset).min(bytes.len() as u64);
-        let (head, rest) = bytes.split_at(lead as usize);
-        let (words, tail) = rest.split_at(rest.len() / 8 * 8);
-        let (at, behind) = (offset + lead, offset + lead + words.len() as u64);
+        let Words {
+            head,
+            words,
+            tail,
+            ends_share_a_line,
+        } = Words::of(offset, bytes);
+        let at = offset + head.len() as u64;
         let to = self.address(at);
         if let Some(recorder) = &self.recorder {
             recorder.stored(to, words, Order::Stream);
         }
         emulation::flushed(to, words.len());
-        // SAFETY: inside the caller's range, which is mapped and nobody else's; at a multiple of eight.
+        // SAFETY: inside the caller's range, which is mapped and nobody else's; at a multiple of four.
         unsafe { arch::stream_words(to, words) };
         self.refuse_if_lost(to, words.len() as u64)?;
         let lines = Lines::of(to, words.len()).count as u64;
@@ -224,15 +296,16 @@ impl Pool {
             end: to.wrapping_add(words.len()),
             _not_send: PhantomData,
         };
-        // Either end is shorter than a word, hence in one line; often both are in the same.
-        let line = |at: u64| at / LINE_BYTES as u64;
+        let behind = at + words.len() as u64;
         // SAFETY: inside the caller's range.
         let (head, mut tail) = unsafe { (self.copy(offset, head), self.copy(behind, tail)) };
-        let both = line(offset) == line(behind) && head.len_bytes > 0 && tail.len_bytes > 0;
-        if both {
+        if ends_share_a_line {
             tail.stored_bytes += head.stored_bytes;
         }
-        for end in [head, tail].into_iter().skip(usize::from(both)) {
+        for end in [head, tail]
+            .into_iter()
+            .skip(usize::from(ends_share_a_line))
+        {
             if end.len_bytes > 0 {
                 flushed = flushed.and(end.flush()?);
             }

@@ -8,9 +8,9 @@
 //! returned.
 
 use super::template::Steps;
-use super::{Method, ReplicaSet, ReplicationError, Waits};
-use crate::LINE_BYTES;
-use crate::pool::{InFlight, Persisted, PoolError};
+use super::{Composition, Method, ReplicaSet, ReplicationError, Waits};
+use crate::pool::{Persisted, PoolError, Target};
+use crate::{LINE_BYTES, emulation};
 
 impl ReplicaSet {
     /// Fetches the line at `at` in all copies, to be written soon: misses overlap with each other and
@@ -54,28 +54,41 @@ impl ReplicaSet {
             copy.refuse_if_poisoned()?;
         }
         let composition = method.composition(8 * words.len() as u64);
-        if composition.prefetch {
-            self.replicas().iter().for_each(|copy| copy.prefetch(at));
-        }
-        let _all_durable = match composition.waits {
-            Waits::Each => self.store_line::<true>(at, words)?,
-            Waits::Once => self.store_line::<false>(at, words)?,
+        let _all_durable = match &self.direct {
+            Some(copies) if !emulation::is_on() => {
+                let persisted = store(composition, copies, at, words)?;
+                self.written_directly(at, LEN_BYTES)?;
+                persisted
+            }
+            _ => store(composition, &self.copies, at, words)?,
         };
         Ok(())
     }
+}
 
-    fn store_line<const EACH: bool>(
-        &self,
-        at: u64,
-        words: &[(usize, u64)],
-    ) -> Result<Persisted, PoolError> {
-        let mut steps = Steps::<EACH> {
-            in_flight: InFlight::none(),
-        };
-        for copy in &self.copies {
-            steps.flush(copy, copy.store_line(at, words))?;
-        }
-        let fenced = steps.in_flight.fence();
-        fenced.map_err(|e| self.master().failed(e))
+fn store<T: Target>(
+    composition: Composition,
+    copies: &[T],
+    at: u64,
+    words: &[(usize, u64)],
+) -> Result<Persisted, PoolError> {
+    if composition.prefetch {
+        copies[1..].iter().for_each(|copy| copy.prefetch(at));
     }
+    match composition.waits {
+        Waits::Each => store_line::<T, true>(copies, at, words),
+        Waits::Once => store_line::<T, false>(copies, at, words),
+    }
+}
+
+fn store_line<T: Target, const EACH: bool>(
+    copies: &[T],
+    at: u64,
+    words: &[(usize, u64)],
+) -> Result<Persisted, PoolError> {
+    let mut steps = Steps::<T, EACH>::default();
+    for copy in copies {
+        steps.wait(copy, copy.flush(copy.store_line(at, words))?)?;
+    }
+    steps.end(&copies[0])
 }

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!  [ Prefetch ]        the first line of each replica, while the master is written
-//!  master: store
+//!  master: store       or past the cache, by streaming stores: Master::Streamed
 //!  [ Flush ]           Master::Pre
-//!  Copy                by stores | by scatter, all replicas at once | by streaming stores
+//!  Copy                by stores | by scatter, all replicas at once | by streaming stores |
+//!                      by a thread for each replica, which flushes and fences as well
 //!  Flush               Waits::Each: a fence behind each | Waits::Once: none
 //!  [ Flush ]           Master::Post
 //!  Fence               Waits::Once: one for all
@@ -32,6 +33,18 @@ pub enum Master {
     Pre,
     /// Behind them.
     Post,
+    /// Never: it is written past the cache, which the thesis has for replicas only, since PMDK's programs
+    /// store to the master themselves. What is read again soon should not be written so.
+    Streamed,
+}
+
+/// How a thread writes its replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkerCopy {
+    /// By plain stores.
+    Stores,
+    /// By stores past the cache.
+    Streams,
 }
 
 /// Leave to use scattered stores: this processor has them.
@@ -54,6 +67,9 @@ pub enum CopyBy {
     Scatter(Scatter),
     /// Stores past the cache, which need no flush.
     Streams,
+    /// A thread for each replica, while the caller writes the master: for writes so large that waking
+    /// threads is nothing. They wait for their own flushes.
+    Threads(WorkerCopy),
 }
 
 /// One way through the template.
@@ -79,13 +95,13 @@ impl Composition {
         copy: CopyBy::Stores,
     };
 
-    /// Every composition that this processor can run.
+    /// Every composition that this processor can run, those that come to the same once.
     pub fn all() -> Vec<Composition> {
         let mut copies = vec![CopyBy::Stores, CopyBy::Streams];
         copies.extend(Scatter::detect().map(CopyBy::Scatter));
         let mut all = Vec::new();
         for waits in [Waits::Each, Waits::Once] {
-            for master in [Master::Pre, Master::Post] {
+            for master in [Master::Pre, Master::Post, Master::Streamed] {
                 for prefetch in [false, true] {
                     all.extend(copies.iter().map(|&copy| Composition {
                         waits,
@@ -96,19 +112,43 @@ impl Composition {
                 }
             }
         }
+        all.extend(Composition::THREADS);
         all
     }
+
+    /// Those by threads: the master is written meanwhile, so little else is left to choose.
+    pub const THREADS: [Composition; 2] = [
+        Composition {
+            copy: CopyBy::Threads(WorkerCopy::Stores),
+            waits: Waits::Once,
+            ..Composition::BASIC
+        },
+        Composition {
+            copy: CopyBy::Threads(WorkerCopy::Streams),
+            waits: Waits::Once,
+            master: Master::Streamed,
+            prefetch: false,
+        },
+    ];
 }
 
-/// As the thesis writes them: `SF` a single fence, `SCA` scatter, `PF` prefetch.
+/// As the thesis writes them: `SF` a single fence, `SCA` scatter, `MOVNT` replicas past the cache, `PF`
+/// prefetch, `POST` the master flushed last, and `NTM` for a master written past the cache.
 impl fmt::Display for Composition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let threads = matches!(self.copy, CopyBy::Threads(_));
+        let by_threads = CopyBy::Threads(WorkerCopy::Streams);
         let blocks = [
-            (self.waits == Waits::Once, "SF"),
+            (threads, "Threads"),
+            (!threads && self.waits == Waits::Once, "SF"),
             (matches!(self.copy, CopyBy::Scatter(_)), "SCA"),
-            (self.copy == CopyBy::Streams, "MOVNT"),
+            (
+                self.copy == CopyBy::Streams || self.copy == by_threads,
+                "MOVNT",
+            ),
             (self.prefetch, "PF"),
             (self.master == Master::Post, "POST"),
+            (self.master == Master::Streamed, "NTM"),
         ];
         let names: Vec<_> = blocks.iter().filter(|block| block.0).collect();
         if names.is_empty() {
@@ -154,6 +194,20 @@ impl Method {
     }
 }
 
+/// `Trs` a threshold, as the thesis writes it.
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Method::Always(composition) => composition.fmt(f),
+            Method::Threshold {
+                up_to_bytes,
+                short,
+                long,
+            } => write!(f, "Trs({short} up to {up_to_bytes} bytes, {long})"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -167,7 +221,7 @@ mod tests {
         assert_eq!(names.len(), all.len());
         assert_eq!(
             all.len(),
-            8 * if Scatter::detect().is_some() { 3 } else { 2 }
+            2 + 12 * if Scatter::detect().is_some() { 3 } else { 2 }
         );
         assert!(all.contains(&Composition::BASIC) && names.contains("basic"));
         assert!(names.contains("SF+PF") && names.contains("SF+MOVNT+POST"));

@@ -13,12 +13,14 @@
 mod line;
 mod method;
 mod template;
+mod workers;
 
 use std::sync::Arc;
 
-pub use method::{Composition, CopyBy, Master, Method, Scatter, Waits};
+pub use method::{Composition, CopyBy, Master, Method, Scatter, Waits, WorkerCopy};
 
-use crate::pool::{Extent, Place, Pool, PoolError};
+use crate::pool::{Direct, Extent, Place, Pool, PoolError};
+use workers::Workers;
 
 /// The most replicas beside the master: as many as one scattered store reaches.
 pub const REPLICAS_MOST: usize = 8;
@@ -94,6 +96,9 @@ pub enum ReplicationError {
 pub struct ReplicaSet {
     /// The master first.
     copies: Vec<Place>,
+    /// The same, where no pool has to be asked.
+    direct: Option<Vec<Direct>>,
+    workers: Workers,
     len_bytes: u64,
     repaired_bytes: u64,
 }
@@ -144,7 +149,9 @@ impl ReplicaSet {
             place.refuse_if_poisoned()?;
         }
         Ok(ReplicaSet {
+            direct: places.iter().map(Direct::new).collect(),
             copies: places,
+            workers: Workers::default(),
             len_bytes: expected,
             repaired_bytes: 0,
         })

@@ -5,102 +5,201 @@
 
 use super::ReplicaSet;
 use super::method::{Composition, CopyBy, Master, Waits};
-use crate::pool::{Flushed, InFlight, Persisted, Place, PoolError, Unpersisted};
+use crate::emulation;
+use crate::pool::{Persisted, Place, PoolError, Target};
+
+/// When the master is flushed, as a parameter of functions.
+type MasterCode = u8;
+const PRE: MasterCode = Master::Pre as MasterCode;
+const POST: MasterCode = Master::Post as MasterCode;
+const STREAMED: MasterCode = Master::Streamed as MasterCode;
 
 impl ReplicaSet {
-    /// Runs a composition, compiled alone: what it leaves out costs nothing.
+    /// Writes all copies by a composition. The place lies in them.
+    #[inline]
     pub(super) fn replicate(
-        &self,
+        &mut self,
         composition: Composition,
         at: u64,
         bytes: &[u8],
     ) -> Result<Persisted, PoolError> {
-        let Composition {
-            waits,
-            master,
-            prefetch,
-            copy,
-        } = composition;
-        match (waits, master, prefetch) {
-            (Waits::Each, Master::Pre, false) => self.run::<true, true, false>(copy, at, bytes),
-            (Waits::Each, Master::Pre, true) => self.run::<true, true, true>(copy, at, bytes),
-            (Waits::Each, Master::Post, false) => self.run::<true, false, false>(copy, at, bytes),
-            (Waits::Each, Master::Post, true) => self.run::<true, false, true>(copy, at, bytes),
-            (Waits::Once, Master::Pre, false) => self.run::<false, true, false>(copy, at, bytes),
-            (Waits::Once, Master::Pre, true) => self.run::<false, true, true>(copy, at, bytes),
-            (Waits::Once, Master::Post, false) => self.run::<false, false, false>(copy, at, bytes),
-            (Waits::Once, Master::Post, true) => self.run::<false, false, true>(copy, at, bytes),
+        if let CopyBy::Threads(_) = composition.copy
+            && self.copies.len() > 1
+        {
+            return self.by_threads(composition, at, bytes);
+        }
+        match &self.direct {
+            // What is slowed down on purpose is asked for by each pool.
+            Some(copies) if !emulation::is_on() => {
+                let persisted = run(composition, copies, at, bytes)?;
+                self.written_directly(at, bytes.len() as u64)?;
+                Ok(persisted)
+            }
+            _ => run(composition, &self.copies, at, bytes),
         }
     }
 
-    fn run<const EACH: bool, const PRE: bool, const PREFETCH: bool>(
-        &self,
-        copy: CopyBy,
+    /// What pools have to be told of bytes that were written without asking them.
+    #[inline]
+    pub(super) fn written_directly(&self, at: u64, len_bytes: u64) -> Result<(), PoolError> {
+        let mut copies = self.copies.iter();
+        copies.try_for_each(|copy| copy.written_directly(at, len_bytes))
+    }
+
+    /// The replicas by workers, the master meanwhile by this thread.
+    #[cold]
+    fn by_threads(
+        &mut self,
+        composition: Composition,
         at: u64,
         bytes: &[u8],
     ) -> Result<Persisted, PoolError> {
-        let (master, replicas) = (self.master(), self.replicas());
-        let mut steps = Steps::<EACH> {
-            in_flight: InFlight::none(),
+        let (master, replicas) = self.copies.split_at(1);
+        let handed = self.workers.hand_out(replicas, composition.copy, at, bytes);
+        let alone = Composition {
+            prefetch: false,
+            ..composition
         };
-        if PREFETCH {
-            replicas.iter().for_each(|replica| replica.prefetch(at));
+        let written = run(alone, master, at, bytes);
+        handed.wait()?;
+        written
+    }
+}
+
+/// Writes one copy, durably: what a worker does.
+pub(super) fn write_alone(
+    place: &Place,
+    streams: bool,
+    at: u64,
+    bytes: &[u8],
+) -> Result<(), PoolError> {
+    let composition = Composition {
+        master: match streams {
+            true => Master::Streamed,
+            false => Master::Pre,
+        },
+        ..Composition::BASIC
+    };
+    run(composition, std::slice::from_ref(place), at, bytes).map(drop)
+}
+
+/// Runs a composition on copies, the master first: compiled alone, so that what it leaves out costs nothing.
+fn run<T: Target>(
+    composition: Composition,
+    copies: &[T],
+    at: u64,
+    bytes: &[u8],
+) -> Result<Persisted, PoolError> {
+    let copy = composition.copy;
+    match (composition.waits, composition.prefetch) {
+        (Waits::Each, false) => {
+            choose::<T, true, false>(composition.master, copies, copy, at, bytes)
         }
+        (Waits::Each, true) => choose::<T, true, true>(composition.master, copies, copy, at, bytes),
+        (Waits::Once, false) => {
+            choose::<T, false, false>(composition.master, copies, copy, at, bytes)
+        }
+        (Waits::Once, true) => {
+            choose::<T, false, true>(composition.master, copies, copy, at, bytes)
+        }
+    }
+}
+
+fn choose<T: Target, const EACH: bool, const PREFETCH: bool>(
+    master: Master,
+    copies: &[T],
+    copy: CopyBy,
+    at: u64,
+    bytes: &[u8],
+) -> Result<Persisted, PoolError> {
+    match master {
+        Master::Pre => generated::<T, EACH, PREFETCH, PRE>(copies, copy, at, bytes),
+        Master::Post => generated::<T, EACH, PREFETCH, POST>(copies, copy, at, bytes),
+        Master::Streamed => generated::<T, EACH, PREFETCH, STREAMED>(copies, copy, at, bytes),
+    }
+}
+
+#[inline]
+fn generated<T: Target, const EACH: bool, const PREFETCH: bool, const MASTER: MasterCode>(
+    copies: &[T],
+    copy: CopyBy,
+    at: u64,
+    bytes: &[u8],
+) -> Result<Persisted, PoolError> {
+    let (master, replicas) = copies.split_first().expect("a set has a master");
+    let mut steps = Steps::<T, EACH>::default();
+    if PREFETCH {
+        replicas.iter().for_each(|replica| replica.prefetch(at));
+    }
+    let mut postponed = None;
+    if MASTER == STREAMED {
+        steps.wait(master, master.stream(at, bytes)?)?;
+    } else {
         let stored = master.store(at, bytes);
-        let mut postponed = None;
-        match PRE {
-            true => steps.flush(master, stored)?,
+        match MASTER == PRE {
+            true => steps.wait(master, master.flush(stored)?)?,
             false => postponed = Some(stored),
         }
-        match copy {
-            CopyBy::Stores => {
-                for replica in replicas {
-                    steps.flush(replica, replica.store(at, bytes))?;
-                }
-            }
-            CopyBy::Streams => {
-                for replica in replicas {
-                    let streamed = replica.stream(at, bytes);
-                    steps.wait(replica, streamed.map_err(|e| replica.failed(e))?)?;
-                }
-            }
-            CopyBy::Scatter(leave) => {
-                for (replica, stored) in replicas
-                    .iter()
-                    .zip(Place::scatter(leave, replicas, at, bytes))
-                {
-                    steps.flush(replica, stored)?;
-                }
-            }
-        }
-        if let Some(stored) = postponed {
-            steps.flush(master, stored)?;
-        }
-        steps.in_flight.fence().map_err(|e| master.failed(e))
     }
+    match copy {
+        CopyBy::Stores | CopyBy::Threads(_) => {
+            for replica in replicas {
+                let stored = replica.store(at, bytes);
+                steps.wait(replica, replica.flush(stored)?)?;
+            }
+        }
+        CopyBy::Streams => {
+            for replica in replicas {
+                steps.wait(replica, replica.stream(at, bytes)?)?;
+            }
+        }
+        CopyBy::Scatter(leave) => {
+            T::scatter(leave, replicas, at, bytes);
+            for replica in replicas {
+                let stored = replica.scattered(at, bytes.len() as u64);
+                steps.wait(replica, replica.flush(stored)?)?;
+            }
+        }
+    }
+    if let Some(stored) = postponed {
+        steps.wait(master, master.flush(stored)?)?;
+    }
+    steps.end(master)
 }
 
 /// What has been flushed so far.
-pub(super) struct Steps<'p, const EACH: bool> {
-    pub(super) in_flight: InFlight<'p>,
+pub(super) struct Steps<'t, T: Target + 't, const EACH: bool> {
+    in_flight: T::InFlight<'t>,
+    last: Option<Persisted>,
 }
 
-impl<'p, const EACH: bool> Steps<'p, EACH> {
-    pub(super) fn flush(
-        &mut self,
-        place: &Place,
-        stored: Unpersisted<'p>,
-    ) -> Result<(), PoolError> {
-        let flushed = stored.flush().map_err(|e| place.failed(e))?;
-        self.wait(place, flushed)
+impl<'t, T: Target + 't, const EACH: bool> Default for Steps<'t, T, EACH> {
+    fn default() -> Self {
+        Steps {
+            in_flight: T::InFlight::default(),
+            last: None,
+        }
+    }
+}
+
+impl<'t, T: Target, const EACH: bool> Steps<'t, T, EACH> {
+    /// Fences now, or leaves it to the one fence.
+    #[inline(always)]
+    pub(super) fn wait(&mut self, target: &'t T, flushed: T::Flushed<'t>) -> Result<(), PoolError> {
+        match EACH {
+            true => self.last = Some(target.fence(flushed)?),
+            false => target.join(&mut self.in_flight, flushed)?,
+        }
+        Ok(())
     }
 
-    /// Fences now, or leaves it to the one fence.
-    fn wait(&mut self, place: &Place, flushed: Flushed<'p>) -> Result<(), PoolError> {
-        let waited = match EACH {
-            true => flushed.fence().map(drop),
-            false => self.in_flight.add(place, flushed),
-        };
-        waited.map_err(|e| place.failed(e))
+    /// Waits for all that was not waited for yet.
+    #[inline(always)]
+    pub(super) fn end(self, target: &'t T) -> Result<Persisted, PoolError> {
+        match self.last {
+            // Each was waited for when this one was.
+            Some(persisted) => Ok(persisted),
+            None => target.fence_all(self.in_flight),
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{Medium, MediumKind, map_fixed};
+use crate::address;
 use crate::persist::{Flush, Instructions, Lines, Processor};
 use crate::pool::Durability;
 use crate::simulation::Recorder;
@@ -20,13 +21,24 @@ const FLAGS: MapFlags = MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC);
 pub(super) struct Dax<I> {
     instructions: I,
     flags: MapFlags,
+    kind: MediumKind,
 }
 
 impl Dax<Processor> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(instructions: Processor) -> Self {
         Dax {
-            instructions: Processor,
+            instructions,
             flags: FLAGS,
+            kind: MediumKind::Dax,
+        }
+    }
+
+    /// Over a file in memory: the same instructions at the same moments, and nothing more durable.
+    pub(super) fn emulated(instructions: Processor) -> Self {
+        Dax {
+            instructions,
+            flags: MapFlags::SHARED,
+            kind: MediumKind::EmulatedDax,
         }
     }
 
@@ -57,17 +69,21 @@ impl Dax<Recorder> {
         Dax {
             instructions,
             flags: MapFlags::SHARED,
+            kind: MediumKind::Dax,
         }
     }
 }
 
 impl<I: Instructions> Medium for Dax<I> {
     fn kind(&self) -> MediumKind {
-        MediumKind::Dax
+        self.kind
     }
 
     fn durability(&self) -> Durability {
-        Durability::CacheLine
+        match self.kind {
+            MediumKind::EmulatedDax => Durability::ProcessOnly,
+            _ => Durability::CacheLine,
+        }
     }
 
     unsafe fn map(
@@ -78,7 +94,13 @@ impl<I: Instructions> Medium for Dax<I> {
         len_bytes: usize,
     ) -> io::Result<()> {
         // SAFETY: the caller's promise is passed on.
-        unsafe { map_fixed(file, at, offset, len_bytes, self.flags) }
+        unsafe {
+            map_fixed(file, at, offset, len_bytes, self.flags)?;
+            if self.kind == MediumKind::EmulatedDax {
+                address::advise_large_pages(at, len_bytes);
+            }
+        }
+        Ok(())
     }
 
     fn grown(&self, file: &File) -> io::Result<()> {
@@ -98,6 +120,10 @@ impl<I: Instructions> Medium for Dax<I> {
     unsafe fn fence(&self, _: *const u8, _: u64) -> io::Result<()> {
         self.instructions.fence();
         Ok(())
+    }
+
+    fn processor(&self) -> Option<Processor> {
+        self.instructions.processor()
     }
 
     fn shares_fences(&self) -> bool {

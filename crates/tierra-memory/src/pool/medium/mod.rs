@@ -17,6 +17,7 @@ use std::io;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
+use crate::persist::{Flush, Processor};
 use crate::pool::Durability;
 use crate::simulation::Recorder;
 
@@ -26,16 +27,26 @@ use crate::simulation::Recorder;
 pub enum MediumKind {
     /// A file system on persistent memory, mapped with `MAP_SYNC`: stores go to the medium itself.
     Dax,
+    /// A file in memory that is written as if it were [`MediumKind::Dax`], to measure what that takes.
+    EmulatedDax,
     /// A file in memory.
     Tmpfs,
     /// Any other file system: stores go to the page cache.
     File,
 }
 
+impl MediumKind {
+    /// Whether the file is memory: tmpfs, whatever it is taken for.
+    pub(crate) fn is_memory(self) -> bool {
+        matches!(self, MediumKind::Tmpfs | MediumKind::EmulatedDax)
+    }
+}
+
 impl fmt::Display for MediumKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             MediumKind::Dax => "dax",
+            MediumKind::EmulatedDax => "dax, emulated",
             MediumKind::Tmpfs => "tmpfs",
             MediumKind::File => "file",
         })
@@ -82,6 +93,11 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
         }
     }
 
+    /// Who flushes and fences, where that is a processor and can therefore not fail.
+    fn processor(&self) -> Option<Processor> {
+        None
+    }
+
     /// Whether a fence is the processor's, and so serves all pools of which that is true.
     fn shares_fences(&self) -> bool;
 
@@ -102,13 +118,27 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 }
 
 /// Finds out what a file lies on. DAX first: the kernel grants `MAP_SYNC` only where it is true.
-pub(crate) fn detect(file: &File) -> io::Result<Box<dyn Medium>> {
+/// `flush` is the instruction that is asked for, `emulate_dax` whether tmpfs is written as DAX is.
+pub(crate) fn detect(
+    file: &File,
+    flush: Option<Flush>,
+    emulate_dax: bool,
+) -> io::Result<Box<dyn Medium>> {
+    let processor = || match flush {
+        None => Ok(Processor::best()),
+        Some(how) => Processor::flushing_by(how).ok_or_else(|| {
+            let what = format!("this processor has no {how}");
+            io::Error::new(io::ErrorKind::Unsupported, what)
+        }),
+    };
     if dax::Dax::supports(file) {
-        Ok(Box::new(dax::Dax::new()))
-    } else if tmpfs::Tmpfs::holds(file)? {
-        Ok(Box::new(tmpfs::Tmpfs))
-    } else {
+        Ok(Box::new(dax::Dax::new(processor()?)))
+    } else if !tmpfs::Tmpfs::holds(file)? {
         Ok(Box::new(file::PageCache::new()))
+    } else if emulate_dax {
+        Ok(Box::new(dax::Dax::emulated(processor()?)))
+    } else {
+        Ok(Box::new(tmpfs::Tmpfs))
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::mm::MapFlags;
 use super::{Medium, MediumKind, map_fixed};
 use crate::address;
 use crate::emulation;
-use crate::persist;
+use crate::persist::{self, Processor};
 use crate::pool::Durability;
 
 #[derive(Debug)]
@@ -65,6 +65,10 @@ impl Medium for Tmpfs {
         // Streaming stores of this thread must be in memory before another publishes them.
         persist::fence();
         Ok(())
+    }
+
+    fn processor(&self) -> Option<Processor> {
+        Some(Processor::that_only_fences())
     }
 
     fn shares_fences(&self) -> bool {
