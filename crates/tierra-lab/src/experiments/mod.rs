@@ -23,6 +23,8 @@ mod memory;
 mod point;
 #[cfg(feature = "sql")]
 mod reconstruction;
+mod replicate;
+mod replicate_chunk;
 mod residency;
 #[cfg(feature = "sql")]
 mod scan;
@@ -100,6 +102,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &elision::Elision,
         &residency::Residency,
         &kv::lookups::KvLookups,
+        &replicate::Replicate,
+        &replicate_chunk::ReplicateChunk,
     ]
 }
 

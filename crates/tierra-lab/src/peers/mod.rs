@@ -7,3 +7,6 @@ pub mod coroutines;
 pub mod datafusion;
 #[cfg(feature = "sql")]
 pub mod duckdb;
+mod native;
+pub mod plain;
+pub mod pmdk;

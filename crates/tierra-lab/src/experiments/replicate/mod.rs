@@ -1,0 +1,288 @@
+//! Figures 2.22, 3.3, 3.4 and 3.7 of the replication thesis: what 1 to 3 replicas add to durable 4-byte
+//! updates of an array, by method of replication, ours and PMDK's.
+//!
+//! Everything lies on tmpfs taken for persistent memory, as in the thesis's "DRAM emulation". Beside ours
+//! stand PMDK's pool sets, where they are installed, and the bare instructions in C. Each is judged against
+//! its own update without replicas in the same minutes (a *phase* has one number of replicas). The flush
+//! instruction is swept for ours: where `clwb` keeps the line, what the thesis found for `clflushopt` need not
+//! hold.
+
+mod bench;
+
+use tierra_memory::persist::Flush;
+use tierra_memory::replication::{Composition, CopyBy, Master, Method, Scatter, Waits};
+
+use self::bench::{Bench, Who};
+use super::{Experiment, Measured};
+use crate::bar::Bar;
+use crate::error::LabError;
+use crate::lab::{Lab, SEED};
+use crate::peers::plain::PlainC;
+use crate::peers::pmdk::{Pmdk, PoolSet};
+use crate::positions::{Pattern, Positions};
+use crate::progress;
+use crate::replicas::Copies;
+use crate::results::Tier;
+use crate::row::{Row, find};
+use crate::view::{Unit, View};
+
+/// The most replicas.
+const REPLICAS: usize = 3;
+/// Updates in a sample.
+const UPDATES: usize = 10_000;
+/// Updates in a sample of those that wake threads for each.
+const UPDATES_BY_THREADS: usize = 200;
+/// The method that the bars are about: what a program would use that does not calibrate.
+const OURS: &str = "SF+PF";
+
+/// The experiment.
+pub(super) struct Replicate;
+
+impl Experiment for Replicate {
+    fn name(&self) -> &'static str {
+        "replicate"
+    }
+
+    fn about(&self) -> &'static str {
+        "what do 1 to 3 replicas add to durable 4-byte updates, by method, ours and PMDK's?"
+    }
+
+    fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
+        let bytes = lab.size(8 << 20, 512 << 20);
+        let rounds = lab.size(2, 11);
+        let folder = lab.folder("replicate")?;
+        let plain = PlainC::compile(&folder)?;
+        let pmdk = Pmdk::compile(&folder)?;
+        if plain.is_none() {
+            println!("C is not measured: a C compiler, clwb and AVX-512 are needed.");
+        }
+        if pmdk.is_none() {
+            println!("PMDK is not measured: {} is not installed.", Pmdk::PACKAGE);
+        }
+        let version = pmdk.as_ref().map_or("absent", Pmdk::version).to_owned();
+        let shared = lab.folder_in_memory()?;
+        let elements = bytes / size_of::<u32>();
+        // Enough that each turn has its own.
+        let drawn = lab.size(20 * UPDATES, 400 * UPDATES);
+        let mut positions = Positions::draw(elements, drawn, shared.path(), SEED)?;
+        let flushes: Vec<Flush> = Flush::available()
+            .filter(|flush| *flush != Flush::Clflush)
+            .collect();
+        let mut copies = Copies::create(lab, 1 + REPLICAS, bytes, Flush::Clflush)?;
+        let mut rows = Vec::new();
+        let steps = progress::bar("phases", flushes.len() * REPLICAS);
+        let pool_bytes = lab.size(32 << 20, 1 << 30);
+        let drawn_at = positions.path().to_owned();
+        let create = |pmdk: &Pmdk, replicas| {
+            let sizes = (pool_bytes, elements);
+            PoolSet::create(pmdk, shared.path(), &drawn_at, replicas, sizes)
+        };
+        let mut alone = match &pmdk {
+            Some(pmdk) => Some(create(pmdk, 0)?),
+            None => None,
+        };
+        for flush in flushes {
+            copies = copies.flushed_by(flush)?;
+            for replicas in 1..=REPLICAS {
+                let mut set = None;
+                let mut bench = Bench::new(&copies, plain.as_ref(), flush, replicas, bytes)?;
+                bench.updates = lab.size(500, UPDATES);
+                // It flushes by the best instruction; making its pools takes longest of all.
+                if let Some(pmdk) = pmdk.as_ref().filter(|_| Flush::best() == Some(flush))
+                    && let Some(alone) = &mut alone
+                {
+                    bench.pmdk = Some([alone, set.insert(create(pmdk, replicas)?)]);
+                }
+                rows.extend(bench.measure(&mut positions, rounds)?);
+                steps.inc(1);
+            }
+        }
+        steps.finish_and_clear();
+        let parameters = Row::new()
+            .count("array_bytes", bytes as u64)
+            .count("rounds", rounds as u64)
+            .text("pmdk", version);
+        Ok(Measured {
+            tier: Tier::Emulated,
+            parameters,
+            rows,
+        })
+    }
+
+    fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        let flush = Flush::Clwb.to_string();
+        let time = |who: &str, phase: usize, replicas: usize| {
+            let identity = [
+                ("pattern", Pattern::Uniform.name()),
+                ("flush", &flush),
+                ("who", who),
+                ("phase", &phase.to_string()),
+                ("replicas", &replicas.to_string()),
+            ];
+            find(rows, &identity)?.value("time_ns")
+        };
+        let over = |one: Option<f64>, other: Option<f64>| Some(one? / other?);
+        let added = |who: &str, base: &str| {
+            let (with, without) = (time(who, REPLICAS, REPLICAS), time(base, REPLICAS, 0));
+            over(with, without).map(|times| times - 1.0)
+        };
+        let ours = added(OURS, Who::UNREPLICATED);
+        vec![
+            Bar::at_most(
+                "durable 4-byte update without replicas, time over C's store, clwb and sfence",
+                1.05,
+                over(
+                    time(Who::UNREPLICATED, REPLICAS, 0),
+                    time(PlainC::NAME, REPLICAS, 0),
+                ),
+            ),
+            Bar::at_most("3 replicas, uniform: what they add to it", 0.3, ours),
+            Bar::at_most(
+                "3 replicas, uniform: what they add, over what they add to PMDK's update",
+                0.125,
+                over(ours, added(Pmdk::NAME, Pmdk::NAME)),
+            ),
+        ]
+    }
+
+    fn views(&self) -> &'static [View] {
+        &VIEWS
+    }
+
+    fn paper(&self) -> Vec<Row> {
+        // By clflushopt, which is what clwb was there. Figure 2.22 and section 2.6 (334 % to 1260 %); section 3.1.2: about 190 % a replica on DRAM,
+        // about 330 % on Optane; within 100 % a replica for sequential updates on DRAM.
+        let row = |view: &str, who: &str, replicas: usize, times: f64| {
+            Row::new()
+                .text(view, who)
+                .text("replicas", replicas.to_string())
+                .number("relative_time", times)
+        };
+        let dram = "PMDK, DRAM (paper)";
+        let optane = "PMDK, Optane (paper)";
+        let mut rows = vec![
+            row("uniform clwb", optane, 1, 4.34),
+            row("uniform clwb", optane, 3, 13.6),
+        ];
+        for replicas in 1..=REPLICAS {
+            let times = replicas as f64;
+            rows.push(row("uniform clwb", dram, replicas, 1.0 + 1.9 * times));
+            rows.push(row("sequential clwb", dram, replicas, 1.0 + times));
+        }
+        rows
+    }
+}
+
+/// The compositions of figure 3.7.
+fn methods() -> Vec<Method> {
+    let basic = Composition::BASIC;
+    let one_fence = Composition {
+        waits: Waits::Once,
+        ..basic
+    };
+    let streams = Composition {
+        copy: CopyBy::Streams,
+        ..basic
+    };
+    let fetched = Composition {
+        prefetch: true,
+        ..one_fence
+    };
+    let mut all = vec![
+        basic,
+        one_fence,
+        Composition {
+            master: Master::Post,
+            ..basic
+        },
+        Composition {
+            prefetch: true,
+            ..basic
+        },
+        streams,
+        fetched,
+        Composition {
+            copy: CopyBy::Streams,
+            master: Master::Post,
+            ..one_fence
+        },
+        Composition {
+            copy: CopyBy::Streams,
+            master: Master::Streamed,
+            ..one_fence
+        },
+    ];
+    all.extend(&Composition::THREADS[..1]);
+    if let Some(leave) = Scatter::detect() {
+        let copy = CopyBy::Scatter(leave);
+        all.push(Composition { copy, ..basic });
+        all.push(Composition { copy, ..fetched });
+    }
+    all.into_iter().map(Method::Always).collect()
+}
+
+const fn view(title: &'static str, series: &'static str) -> View {
+    View {
+        title,
+        category: "replicas",
+        series,
+        value: "relative_time",
+        per: None,
+        unit: Unit::Ratio,
+        mean: false,
+    }
+}
+
+const VIEWS: [View; 7] = [
+    View {
+        title: "4-byte durable update of one copy, uniform positions, clwb",
+        category: "phase",
+        series: "alone uniform clwb",
+        value: "time_ns",
+        per: Some("updates"),
+        unit: Unit::Nanoseconds,
+        mean: false,
+    },
+    view(
+        "uniform, clwb: times the update of one copy",
+        "uniform clwb",
+    ),
+    view("binomial, clwb", "binomial clwb"),
+    view("sequential, clwb", "sequential clwb"),
+    view("uniform, clflushopt", "uniform clflushopt"),
+    view("binomial, clflushopt", "binomial clflushopt"),
+    view("sequential, clflushopt", "sequential clflushopt"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_about_updates_of_one_phase() {
+        let row = |who: &str, phase: &str, replicas: &str, time_ns| {
+            Row::new()
+                .text("pattern", "uniform")
+                .text("flush", "clwb")
+                .text("who", who)
+                .text("phase", phase)
+                .text("replicas", replicas)
+                .samples("time", "ns", vec![time_ns])
+        };
+        let mut rows = vec![
+            row(Who::UNREPLICATED, "1", "0", 900),
+            row(Who::UNREPLICATED, "3", "0", 102),
+            row(PlainC::NAME, "3", "0", 100),
+            row(OURS, "3", "3", 153),
+            row(Pmdk::NAME, "3", "0", 100),
+            row(Pmdk::NAME, "3", "3", 300),
+        ];
+        let bars = Replicate.bars(&rows);
+        let met: Vec<bool> = bars.iter().map(|bar| bar.met).collect();
+        assert_eq!(met, [true, false, false]);
+        assert!((bars[2].measured.unwrap() - 0.25).abs() < 1e-9);
+        assert!(methods().iter().any(|method| method.to_string() == OURS));
+        rows.pop();
+        assert_eq!(Replicate.bars(&rows)[2].measured, None);
+    }
+}

@@ -1,0 +1,136 @@
+//! Logs of one length in several pools, and replica sets over the first of them: what the experiments on
+//! replication write to.
+//!
+//! The pools lie on tmpfs, written as if it were persistent memory, so that lines are flushed and fenced as
+//! they would have to be.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tierra_memory::persist::Flush;
+use tierra_memory::replication::{Composition, Method, ReplicaSet};
+use tierra_memory::{Extent, ExtentWriter, Pool, PoolOptions};
+
+use crate::error::{Context, LabError};
+use crate::lab::Lab;
+
+const WHO: &str = "the lab";
+const PAGE_BYTES: usize = 4096;
+
+/// The pools.
+#[derive(Debug)]
+pub struct Copies {
+    copies: Vec<(Arc<Pool>, Extent)>,
+    folder: TempDir,
+}
+
+impl Copies {
+    /// Makes `count` pools with a log of `bytes` each.
+    ///
+    /// # Errors
+    /// Where there is no folder in memory, or no room.
+    pub fn create(lab: &Lab, count: usize, bytes: usize, flush: Flush) -> Result<Copies, LabError> {
+        let folder = lab.folder_in_memory()?;
+        let mut copies = Vec::new();
+        for copy in 0..count {
+            let path = folder.path().join(copy.to_string());
+            let doing = || format!("making the pool of copy {copy}");
+            let pool = Pool::create(&path, &options(flush)).by(WHO, doing())?;
+            let log = pool.allocate(bytes as u64, 0).by(WHO, doing())?;
+            let log = log.finish_log().by(WHO, doing())?;
+            pool.publish(&log).by(WHO, doing())?;
+            copies.push((pool, log.extent()));
+        }
+        Ok(Copies { copies, folder })
+    }
+
+    /// The same copies, flushed by another instruction from now on.
+    ///
+    /// # Errors
+    /// A pool that cannot be opened.
+    pub fn flushed_by(self, flush: Flush) -> Result<Copies, LabError> {
+        let Copies { copies, folder } = self;
+        let extents: Vec<Extent> = copies.iter().map(|copy| copy.1).collect();
+        drop(copies);
+        let open = |(copy, extent): (usize, Extent)| {
+            let path = folder.path().join(copy.to_string());
+            let pool = Pool::open(&path, &options(flush)).by(WHO, "opening a copy")?;
+            pool.retain(&[extent]).by(WHO, "opening a copy")?;
+            Ok((pool, extent))
+        };
+        let copies = extents.into_iter().enumerate().map(open);
+        let copies = copies.collect::<Result<Vec<_>, LabError>>()?;
+        Ok(Copies { copies, folder })
+    }
+
+    /// Such bytes in the pool of each copy.
+    ///
+    /// # Errors
+    /// Where there is no room.
+    pub fn scratches(&self, bytes: usize) -> Result<Vec<ExtentWriter>, LabError> {
+        let doing = "making room beside the copies";
+        let pools = self.copies.iter().map(|(pool, _)| pool);
+        pools
+            .map(|pool| pool.allocate(bytes as u64, 0).by(WHO, doing))
+            .collect()
+    }
+
+    /// Bytes of the same kind of memory, outside the copies.
+    ///
+    /// # Errors
+    /// Where there is no room.
+    pub fn scratch(&self, bytes: usize) -> Result<ExtentWriter, LabError> {
+        let doing = "making room beside the copies";
+        self.copies[0].0.allocate(bytes as u64, 0).by(WHO, doing)
+    }
+
+    /// A set of the first copy and that many replicas, every page of which has been written to, as a
+    /// program's would have been. Others over the same copies may be used in turn.
+    ///
+    /// # Errors
+    /// Copies that cannot be opened.
+    pub fn set(&self, replicas: usize) -> Result<ReplicaSet, LabError> {
+        let doing = "opening a replica set";
+        let mut set = ReplicaSet::open(&self.copies[..=replicas]).by(WHO, doing)?;
+        let method = Method::Always(Composition::BASIC);
+        for page in (0..set.bytes(0).len()).step_by(PAGE_BYTES) {
+            let mut word = [0; 4];
+            word.copy_from_slice(&set.bytes(0)[page..page + 4]);
+            set.write(&method, page as u64, &word).by(WHO, doing)?;
+        }
+        Ok(set)
+    }
+}
+
+fn options(flush: Flush) -> PoolOptions {
+    PoolOptions {
+        flush: Some(flush),
+        emulate_dax: true,
+        ..PoolOptions::default()
+    }
+}
+
+/// Whether every copy has these bytes at each place.
+///
+/// # Errors
+/// [`LabError::AnswersDiffer`] names the first that has not.
+pub fn check(
+    set: &ReplicaSet,
+    who: &str,
+    places: impl IntoIterator<Item = usize>,
+    bytes: &[u8],
+) -> Result<(), LabError> {
+    for at in places {
+        for copy in 0..set.copies() {
+            if set.bytes(copy)[at..at + bytes.len()] != *bytes {
+                return Err(LabError::AnswersDiffer {
+                    what: format!("{} bytes at {at}", bytes.len()),
+                    left: format!("copy {copy} by {who}"),
+                    right: "what was written".to_owned(),
+                    detail: "they are not there".to_owned(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
