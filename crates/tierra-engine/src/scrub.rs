@@ -71,29 +71,70 @@ pub(crate) fn total_bytes(storage: &Storage) -> Result<u64, TableError> {
     Ok(bytes.sum())
 }
 
-/// Walks over everything. `progress` is told the bytes read so far.
+/// Walks over everything. `progress` is told the bytes read so far. Where pages turn out to be lost, everything is walked
+/// over again, until nothing was lost meanwhile: only then are they known to be restored.
 pub(crate) fn scrub(
     storage: &Storage,
     catalog: &Catalog,
     options: &ScrubOptions,
     mut progress: impl FnMut(u64),
 ) -> Result<ScrubReport, TableError> {
+    /// A medium that loses pages faster than they are restored is given up.
+    const ROUNDS_MOST: usize = 8;
     let tiers = storage.tiers();
-    // In this order: what is lost from now on advances the epoch again.
-    let before = tiers.open.iter().map(|tier| {
-        let epoch = tier.pool.fault_epoch();
-        (tier, epoch, !tier.pool.take_faults().is_empty())
-    });
-    let before: Vec<_> = before.collect();
-    let tables = storage.ask(|reply| Request::Extents { reply })?;
     let mut report = ScrubReport::default();
+    let mut had_faults = false;
+    for _ in 0..ROUNDS_MOST {
+        // In this order: what is lost from now on advances the epoch again.
+        let epochs: Vec<u64> = tiers
+            .open
+            .iter()
+            .map(|tier| tier.pool.fault_epoch())
+            .collect();
+        for tier in &tiers.open {
+            had_faults |= !tier.pool.take_faults().is_empty();
+        }
+        let whole_before = report.damaged_copies - report.repaired_copies;
+        walk(storage, catalog, options, &mut report, &mut progress)?;
+        let is_whole = report.damaged_copies - report.repaired_copies == whole_before;
+        if report.stopped || options.only_verify || !is_whole || !report.lost.is_empty() {
+            return Ok(report);
+        }
+        for (tier, epoch) in tiers.open.iter().zip(epochs) {
+            tier.restored_epoch.store(epoch, Ordering::Release);
+        }
+        if tiers.with_losses().is_none() {
+            break;
+        }
+    }
+    if had_faults {
+        // Logs are not walked over: their rows are in near memory, too, and become segments.
+        for table in catalog
+            .names()
+            .iter()
+            .filter_map(|name| catalog.table(name))
+        {
+            table.seal()?;
+        }
+    }
+    Ok(report)
+}
+
+fn walk(
+    storage: &Storage,
+    catalog: &Catalog,
+    options: &ScrubOptions,
+    report: &mut ScrubReport,
+    progress: &mut impl FnMut(u64),
+) -> Result<(), TableError> {
+    let tables = storage.ask(|reply| Request::Extents { reply })?;
     for TableExtents { entry, extents } in &tables {
         for extent in extents {
             let copies = extent.copies().iter();
             let checked: Vec<_> = copies.map(|copy| (copy, check(copy, options))).collect();
             if options.stop.is_stopped() {
                 report.stopped = true;
-                return Ok(report);
+                return Ok(());
             }
             let (right, wrong): (Vec<_>, Vec<_>) = checked
                 .into_iter()
@@ -115,7 +156,7 @@ pub(crate) fn scrub(
             let right = right.first().map(|(copy, _)| (*copy).clone());
             let right = match (right, &segment) {
                 (None, Some((segment, columns))) if !options.only_verify => {
-                    put_together(entry, extent, segment, columns, &mut report)
+                    put_together(entry, extent, segment, columns, report)
                 }
                 (None, Some((segment, columns))) => {
                     let lost = lost_blocks(entry, segment, columns, extent);
@@ -149,21 +190,7 @@ pub(crate) fn scrub(
             }
         }
     }
-    let is_whole = report.damaged_copies == report.repaired_copies && report.lost.is_empty();
-    if is_whole && !options.only_verify {
-        for (tier, epoch, _) in &before {
-            tier.restored_epoch.store(*epoch, Ordering::Release);
-        }
-        if before.iter().any(|(_, _, had_faults)| *had_faults) {
-            // Logs are not walked over: their rows are in near memory, too, and become segments.
-            for name in catalog.names() {
-                if let Some(table) = catalog.table(&name) {
-                    table.seal()?;
-                }
-            }
-        }
-    }
-    Ok(report)
+    Ok(())
 }
 
 /// A copy against its header and checksum.

@@ -108,7 +108,10 @@ impl<'a> Strings<'a> {
         Strings {
             ends: bytes,
             width,
-            bytes: &bytes[lines(packed_bytes(rows, width))..len],
+            // Empty, if the directory's entry was lost since it was checked: then no string lies inside.
+            bytes: bytes
+                .get(lines(packed_bytes(rows, width))..len)
+                .unwrap_or_default(),
         }
     }
 

@@ -170,7 +170,7 @@ fn equal_values(values: &ArrayRef, ty: &DataType) -> Result<ArrayRef, ArrowError
     }
     let back = cast(&converted, from, false)?;
     let is_equal = not_distinct(&back, values)?;
-    Ok(arrow::compute::nullif(&converted, &not(&is_equal))?)
+    arrow::compute::nullif(&converted, &not(&is_equal))
 }
 
 fn not(mask: &BooleanArray) -> BooleanArray {
