@@ -18,6 +18,7 @@ mod allocation;
 mod backing;
 mod counters;
 mod direct;
+pub(crate) mod entry;
 mod error;
 mod layout;
 mod lost;

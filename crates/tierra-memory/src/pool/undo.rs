@@ -20,12 +20,11 @@
 
 use std::sync::Arc;
 
+use super::entry::{self, Write};
 use super::stored::Persisted;
 use super::{Extent, Pool, PoolError};
 use crate::LINE_BYTES;
 
-const MAGIC: [u8; 4] = *b"UNDO";
-const FORMAT_VERSION: u8 = 1;
 /// Where the first entry begins.
 const FIRST_ENTRY: u64 = LINE_BYTES as u64;
 
@@ -60,14 +59,6 @@ pub struct UndoLog {
     entries: Vec<u8>,
 }
 
-/// Where a transaction writes.
-#[derive(Clone, Copy, Debug)]
-struct Write {
-    extent: Extent,
-    at: u64,
-    len_bytes: u64,
-}
-
 impl UndoLog {
     /// Opens an undo log, new or used, and takes back what a transaction wrote that had not committed.
     /// Comes before whatever reads the logs it wrote to.
@@ -79,12 +70,12 @@ impl UndoLog {
         pool.check_place(extent, 0, FIRST_ENTRY)?;
         pool.refuse_if_poisoned()?;
         let bytes = pool.bytes(extent);
-        let finished = u64_at(bytes, 0);
+        let finished = entry::u64_at(bytes, 0);
         let number = finished
             .checked_add(1)
             .filter(|number| *number < u64::MAX)
             .ok_or_else(|| pool.bad(extent, "an undo log that counts no further transaction"))?;
-        let entries = whole_entries(bytes, number);
+        let entries = entry::whole_entries(bytes, FIRST_ENTRY, number);
         for (write, _) in &entries {
             pool.check_place(write.extent, write.at, write.len_bytes)?;
         }
@@ -134,7 +125,7 @@ impl UndoLog {
                 offset: write.extent.offset + write.at,
                 len_bytes: write.len_bytes,
             });
-            put_entry(&mut self.entries, self.next, index as u32, write, old);
+            entry::put_entry(&mut self.entries, self.next, index as u32, write, old);
         }
         // SAFETY: the extent is a log of this pool, checked when it was opened, and `begin` saw to it
         // that the entries fit; the log has one user, who holds it mutably.
@@ -202,7 +193,7 @@ impl Transaction<'_> {
         let log = &mut *self.log;
         let len_bytes = bytes.len() as u64;
         log.pool.check_place(extent, at, len_bytes)?;
-        let entries_bytes = self.entries_bytes + entry_bytes(len_bytes);
+        let entries_bytes = self.entries_bytes + entry::entry_bytes(len_bytes);
         let needed_bytes = FIRST_ENTRY + entries_bytes;
         if needed_bytes > log.extent.len_bytes {
             return Err(PoolError::UndoLogFull {
@@ -243,77 +234,4 @@ impl Transaction<'_> {
         let written = log.write_in_place(places, &logged)?;
         log.finish(&written)
     }
-}
-
-/// Bytes of an entry for so many old bytes.
-fn entry_bytes(len_bytes: u64) -> u64 {
-    LINE_BYTES as u64 + len_bytes.next_multiple_of(LINE_BYTES as u64)
-}
-
-fn put_entry(entries: &mut Vec<u8>, transaction: u64, index: u32, write: &Write, old: &[u8]) {
-    let start = entries.len();
-    entries.extend_from_slice(&MAGIC);
-    entries.extend_from_slice(&[FORMAT_VERSION, 0, 0, 0]);
-    for word in [
-        transaction,
-        write.extent.offset,
-        write.extent.len_bytes,
-        write.at,
-        write.len_bytes,
-    ] {
-        entries.extend_from_slice(&word.to_le_bytes());
-    }
-    for word in [index, crc32c::crc32c(old), 0] {
-        entries.extend_from_slice(&word.to_le_bytes());
-    }
-    let crc = crc32c::crc32c(&entries[start..]);
-    entries.extend_from_slice(&crc.to_le_bytes());
-    entries.extend_from_slice(old);
-    entries.resize(start + entry_bytes(write.len_bytes) as usize, 0);
-}
-
-/// The entries of a transaction from the first up to one that is not whole, with their old bytes.
-fn whole_entries(bytes: &[u8], transaction: u64) -> Vec<(Write, &[u8])> {
-    let mut entries = Vec::new();
-    let mut at = FIRST_ENTRY;
-    while let Some(entry) = bytes.get(at as usize..) {
-        let Some((write, old)) = whole_entry(entry, transaction, entries.len() as u32) else {
-            break;
-        };
-        // Cannot overflow: the old bytes were found in a slice.
-        at += entry_bytes(write.len_bytes);
-        entries.push((write, old));
-    }
-    entries
-}
-
-fn whole_entry(bytes: &[u8], transaction: u64, index: u32) -> Option<(Write, &[u8])> {
-    let (header, behind) = bytes.split_at_checked(LINE_BYTES)?;
-    let write = Write {
-        extent: Extent {
-            offset: u64_at(header, 16),
-            len_bytes: u64_at(header, 24),
-        },
-        at: u64_at(header, 32),
-        len_bytes: u64_at(header, 40),
-    };
-    let is_whole = header[..4] == MAGIC
-        && header[4] == FORMAT_VERSION
-        && crc32c::crc32c(&header[..60]) == u32_at(header, 60)
-        && u64_at(header, 8) == transaction
-        && u32_at(header, 48) == index;
-    let old = behind.get(..usize::try_from(write.len_bytes).ok()?)?;
-    (is_whole && crc32c::crc32c(old) == u32_at(header, 52)).then_some((write, old))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
 }

@@ -40,20 +40,9 @@ impl ReplicaSet {
     ) -> Result<(), ReplicationError> {
         const LEN_BYTES: u64 = LINE_BYTES as u64;
         assert!(at.is_multiple_of(LEN_BYTES), "where a line begins");
-        if at
-            .checked_add(LEN_BYTES)
-            .is_none_or(|end| end > self.len_bytes)
-        {
-            return Err(ReplicationError::Outside {
-                at,
-                len_bytes: LEN_BYTES,
-                copy_bytes: self.len_bytes,
-            });
-        }
-        for copy in &self.copies {
-            copy.refuse_if_poisoned()?;
-        }
-        let composition = method.composition(8 * words.len() as u64);
+        self.refuse_outside(at, LEN_BYTES)?;
+        self.refuse_if_poisoned()?;
+        let composition = self.choose(method, at, 8 * words.len() as u64, false);
         let _all_durable = match &self.direct {
             Some(copies) if !emulation::is_on() => {
                 let persisted = store(composition, copies, at, words)?;

@@ -15,6 +15,7 @@
 
 use std::fmt;
 
+use super::switch::{Situation, Switch};
 use crate::arch;
 
 /// When a write waits for what it flushed.
@@ -175,11 +176,19 @@ pub enum Method {
         /// For longer ones.
         long: Composition,
     },
+    /// What a calibrated decision tree says ([`Profile::switch`](super::Profile::switch)). A program has one
+    /// as long as it lives.
+    Switched(&'static Switch),
 }
 
 impl Method {
-    /// The composition for a write of so many bytes.
-    pub fn composition(&self, len_bytes: u64) -> Composition {
+    /// The composition for a write of so many bytes in that situation.
+    #[inline]
+    pub(super) fn composition(
+        &self,
+        len_bytes: u64,
+        situation: impl FnOnce() -> Situation,
+    ) -> Composition {
         match *self {
             Method::Always(composition) => composition,
             Method::Threshold {
@@ -190,6 +199,7 @@ impl Method {
                 true => short,
                 false => long,
             },
+            Method::Switched(switch) => switch.choose(situation()),
         }
     }
 }
@@ -204,6 +214,7 @@ impl fmt::Display for Method {
                 short,
                 long,
             } => write!(f, "Trs({short} up to {up_to_bytes} bytes, {long})"),
+            Method::Switched(_) => f.write_str("switched"),
         }
     }
 }
@@ -238,7 +249,8 @@ mod tests {
             short: Composition::BASIC,
             long,
         };
-        assert_eq!(method.composition(32), Composition::BASIC);
-        assert_eq!(method.composition(33), long);
+        let nobody = || unreachable!("a threshold asks for the length only");
+        assert_eq!(method.composition(32, nobody), Composition::BASIC);
+        assert_eq!(method.composition(33, nobody), long);
     }
 }

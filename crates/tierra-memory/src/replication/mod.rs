@@ -10,20 +10,33 @@
 //! under way some words or none. Opening makes all copies equal to the master and durable, so what
 //! anybody has read from it stays.
 
+mod calibrate;
 mod line;
+mod members;
 mod method;
+mod profile;
+mod switch;
 mod template;
+mod transaction;
 mod workers;
 
 use std::sync::Arc;
 
 pub use method::{Composition, CopyBy, Master, Method, Scatter, Waits, WorkerCopy};
+pub use profile::{Profile, ProfileError};
+pub use switch::{SIZE_CLASSES, Situation, Switch, class_bytes, size_class};
+pub use transaction::{ReplicatedTransaction, ReplicatedUndo};
 
+use crate::LINE_BYTES;
 use crate::pool::{Direct, Extent, Place, Pool, PoolError};
+use members::Joining;
 use workers::Workers;
 
 /// The most replicas beside the master: as many as one scattered store reaches.
 pub const REPLICAS_MOST: usize = 8;
+
+/// A copy: a log of a pool.
+pub type Member = (Arc<Pool>, Extent);
 
 /// Copies that are no replica set.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +76,22 @@ pub enum ReplicationError {
         /// Bytes of a copy.
         copy_bytes: u64,
     },
+    /// The log of a replica set's transactions is none, or another set's.
+    #[error("the undo log of the replica set cannot be used: {0}")]
+    Undo(&'static str),
+    /// A transaction is too long for the undo log.
+    #[error(
+        "the transaction needs {needed_bytes} bytes of an undo log of {len_bytes}; make the log longer"
+    )]
+    UndoLogFull {
+        /// Bytes for what it overwrites.
+        needed_bytes: u64,
+        /// Bytes of the log.
+        len_bytes: u64,
+    },
+    /// One replica is added at a time.
+    #[error("a replica is being added; let it catch up, or cancel it")]
+    Joining,
     /// A pool failed, or a copy is no log of it.
     #[error(transparent)]
     Pool(#[from] PoolError),
@@ -94,11 +123,14 @@ pub enum ReplicationError {
 /// ```
 #[derive(Debug)]
 pub struct ReplicaSet {
-    /// The master first.
+    /// The master first, and last the one that is being added.
     copies: Vec<Place>,
     /// The same, where no pool has to be asked.
     direct: Option<Vec<Direct>>,
     workers: Workers,
+    joining: Option<Joining>,
+    /// Where the last write ended. A set has one writer, so this is the thread's own pattern.
+    last_end: u64,
     len_bytes: u64,
     repaired_bytes: u64,
 }
@@ -126,35 +158,51 @@ impl ReplicaSet {
                 copies: copies.len(),
             });
         }
-        let places = copies
-            .iter()
-            .map(|(pool, extent)| Place::new(pool, *extent));
-        let places = places.collect::<Result<Vec<_>, _>>()?;
-        let expected = places[0].extent().len_bytes;
-        for (second, place) in places.iter().enumerate() {
-            let found = place.extent().len_bytes;
-            if found != expected {
-                return Err(ReplicationError::Length {
-                    copy: second,
-                    found,
-                    expected,
-                });
-            }
-            let is_same = |other: &Place| {
-                Arc::ptr_eq(other.pool(), place.pool()) && other.extent() == place.extent()
-            };
-            if let Some(first) = places[..second].iter().position(is_same) {
-                return Err(ReplicationError::Twice { first, second });
-            }
-            place.refuse_if_poisoned()?;
-        }
-        Ok(ReplicaSet {
-            direct: places.iter().map(Direct::new).collect(),
-            copies: places,
+        let mut set = ReplicaSet {
+            copies: Vec::with_capacity(copies.len()),
+            direct: None,
             workers: Workers::default(),
-            len_bytes: expected,
+            joining: None,
+            last_end: u64::MAX,
+            len_bytes: copies[0].1.len_bytes,
             repaired_bytes: 0,
-        })
+        };
+        for (copy, (pool, extent)) in copies.iter().enumerate() {
+            let place = set.checked(pool, *extent, copy)?;
+            set.copies.push(place);
+        }
+        set.rebuild_direct();
+        Ok(set)
+    }
+
+    /// A log that may be copy number `copy` of this set.
+    fn checked(
+        &self,
+        pool: &Arc<Pool>,
+        extent: Extent,
+        copy: usize,
+    ) -> Result<Place, ReplicationError> {
+        let place = Place::new(pool, extent)?;
+        if extent.len_bytes != self.len_bytes {
+            return Err(ReplicationError::Length {
+                copy,
+                found: extent.len_bytes,
+                expected: self.len_bytes,
+            });
+        }
+        let is_same = |other: &Place| Arc::ptr_eq(other.pool(), pool) && other.extent() == extent;
+        if let Some(first) = self.copies.iter().position(is_same) {
+            return Err(ReplicationError::Twice {
+                first,
+                second: copy,
+            });
+        }
+        place.refuse_if_poisoned()?;
+        Ok(place)
+    }
+
+    fn rebuild_direct(&mut self) {
+        self.direct = self.copies.iter().map(Direct::new).collect();
     }
 
     /// Bytes of replicas that opening found to differ from the master, in pieces of a page.
@@ -162,14 +210,14 @@ impl ReplicaSet {
         self.repaired_bytes
     }
 
+    /// Copies, the master among them; not one that is still being added.
+    pub fn copies(&self) -> usize {
+        self.copies.len() - usize::from(self.joining.is_some())
+    }
+
     /// Bytes of a copy.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
-    }
-
-    /// Copies, the master among them.
-    pub fn copies(&self) -> usize {
-        self.copies.len()
     }
 
     /// The content of a copy; the master's is 0.
@@ -192,21 +240,54 @@ impl ReplicaSet {
         bytes: &[u8],
     ) -> Result<(), ReplicationError> {
         let len_bytes = bytes.len() as u64;
-        if at
-            .checked_add(len_bytes)
-            .is_none_or(|end| end > self.len_bytes)
-        {
-            return Err(ReplicationError::Outside {
+        self.refuse_outside(at, len_bytes)?;
+        self.refuse_if_poisoned()?;
+        let composition = self.choose(method, at, len_bytes, false);
+        let _all_durable = self.replicate(composition, at, bytes)?;
+        Ok(())
+    }
+
+    /// What the method says of a write, which is then taken for made.
+    #[inline]
+    fn choose(
+        &mut self,
+        method: &Method,
+        at: u64,
+        len_bytes: u64,
+        is_transactional: bool,
+    ) -> Composition {
+        let last_end = std::mem::replace(&mut self.last_end, at + len_bytes);
+        method.composition(len_bytes, || Situation {
+            is_transactional,
+            is_sequential: at.wrapping_sub(last_end) < LINE_BYTES as u64,
+            replicas: self.copies.len() - 1,
+            size_class: size_class(len_bytes),
+        })
+    }
+
+    #[inline]
+    fn refuse_outside(&self, at: u64, len_bytes: u64) -> Result<(), ReplicationError> {
+        match at.checked_add(len_bytes) {
+            Some(end) if end <= self.len_bytes => Ok(()),
+            _ => Err(ReplicationError::Outside {
                 at,
                 len_bytes,
                 copy_bytes: self.len_bytes,
-            });
+            }),
         }
-        for copy in &self.copies {
-            copy.refuse_if_poisoned()?;
+    }
+
+    #[inline]
+    fn refuse_if_poisoned(&self) -> Result<(), PoolError> {
+        self.copies.iter().try_for_each(Place::refuse_if_poisoned)
+    }
+
+    /// All of a copy, as undo logs name it: where it lies differs from copy to copy.
+    fn whole(&self) -> Extent {
+        Extent {
+            offset: 0,
+            len_bytes: self.len_bytes,
         }
-        let _all_durable = self.replicate(method.composition(len_bytes), at, bytes)?;
-        Ok(())
     }
 
     /// Writes the master's pages over those that differ, and flushes everything: what is believed from

@@ -28,14 +28,27 @@ impl ReplicaSet {
         {
             return self.by_threads(composition, at, bytes);
         }
+        self.replicate_all(composition, [(at, bytes)])
+    }
+
+    /// Writes several places, which lie in the copies, and waits for all of them at once, if the composition
+    /// waits once. No threads take part.
+    #[inline]
+    pub(super) fn replicate_all<'b>(
+        &mut self,
+        composition: Composition,
+        places: impl IntoIterator<Item = (u64, &'b [u8])> + Clone,
+    ) -> Result<Persisted, PoolError> {
         match &self.direct {
             // What is slowed down on purpose is asked for by each pool.
             Some(copies) if !emulation::is_on() => {
-                let persisted = run(composition, copies, at, bytes)?;
-                self.written_directly(at, bytes.len() as u64)?;
+                let persisted = run(composition, copies, places.clone())?;
+                for (at, bytes) in places {
+                    self.written_directly(at, bytes.len() as u64)?;
+                }
                 Ok(persisted)
             }
-            _ => run(composition, &self.copies, at, bytes),
+            _ => run(composition, &self.copies, places),
         }
     }
 
@@ -60,7 +73,7 @@ impl ReplicaSet {
             prefetch: false,
             ..composition
         };
-        let written = run(alone, master, at, bytes);
+        let written = run(alone, master, [(at, bytes)]);
         handed.wait()?;
         written
     }
@@ -80,89 +93,93 @@ pub(super) fn write_alone(
         },
         ..Composition::BASIC
     };
-    run(composition, std::slice::from_ref(place), at, bytes).map(drop)
+    run(composition, std::slice::from_ref(place), [(at, bytes)]).map(drop)
 }
 
 /// Runs a composition on copies, the master first: compiled alone, so that what it leaves out costs nothing.
-fn run<T: Target>(
+fn run<'b, T: Target>(
     composition: Composition,
     copies: &[T],
-    at: u64,
-    bytes: &[u8],
+    places: impl IntoIterator<Item = (u64, &'b [u8])>,
 ) -> Result<Persisted, PoolError> {
-    let copy = composition.copy;
-    match (composition.waits, composition.prefetch) {
-        (Waits::Each, false) => {
-            choose::<T, true, false>(composition.master, copies, copy, at, bytes)
-        }
-        (Waits::Each, true) => choose::<T, true, true>(composition.master, copies, copy, at, bytes),
-        (Waits::Once, false) => {
-            choose::<T, false, false>(composition.master, copies, copy, at, bytes)
-        }
-        (Waits::Once, true) => {
-            choose::<T, false, true>(composition.master, copies, copy, at, bytes)
-        }
+    let Composition {
+        waits,
+        master,
+        prefetch,
+        copy,
+    } = composition;
+    match (waits, prefetch) {
+        (Waits::Each, false) => choose::<T, _, true, false>(master, copies, copy, places),
+        (Waits::Each, true) => choose::<T, _, true, true>(master, copies, copy, places),
+        (Waits::Once, false) => choose::<T, _, false, false>(master, copies, copy, places),
+        (Waits::Once, true) => choose::<T, _, false, true>(master, copies, copy, places),
     }
 }
 
-fn choose<T: Target, const EACH: bool, const PREFETCH: bool>(
+fn choose<'b, T: Target, P, const EACH: bool, const PREFETCH: bool>(
     master: Master,
     copies: &[T],
     copy: CopyBy,
-    at: u64,
-    bytes: &[u8],
-) -> Result<Persisted, PoolError> {
+    places: P,
+) -> Result<Persisted, PoolError>
+where
+    P: IntoIterator<Item = (u64, &'b [u8])>,
+{
     match master {
-        Master::Pre => generated::<T, EACH, PREFETCH, PRE>(copies, copy, at, bytes),
-        Master::Post => generated::<T, EACH, PREFETCH, POST>(copies, copy, at, bytes),
-        Master::Streamed => generated::<T, EACH, PREFETCH, STREAMED>(copies, copy, at, bytes),
+        Master::Pre => generated::<T, P, EACH, PREFETCH, PRE>(copies, copy, places),
+        Master::Post => generated::<T, P, EACH, PREFETCH, POST>(copies, copy, places),
+        Master::Streamed => generated::<T, P, EACH, PREFETCH, STREAMED>(copies, copy, places),
     }
 }
 
 #[inline]
-fn generated<T: Target, const EACH: bool, const PREFETCH: bool, const MASTER: MasterCode>(
+fn generated<'b, T: Target, P, const EACH: bool, const PREFETCH: bool, const MASTER: MasterCode>(
     copies: &[T],
     copy: CopyBy,
-    at: u64,
-    bytes: &[u8],
-) -> Result<Persisted, PoolError> {
+    places: P,
+) -> Result<Persisted, PoolError>
+where
+    P: IntoIterator<Item = (u64, &'b [u8])>,
+{
     let (master, replicas) = copies.split_first().expect("a set has a master");
     let mut steps = Steps::<T, EACH>::default();
-    if PREFETCH {
-        replicas.iter().for_each(|replica| replica.prefetch(at));
-    }
-    let mut postponed = None;
-    if MASTER == STREAMED {
-        steps.wait(master, master.stream(at, bytes)?)?;
-    } else {
-        let stored = master.store(at, bytes);
-        match MASTER == PRE {
-            true => steps.wait(master, master.flush(stored)?)?,
-            false => postponed = Some(stored),
+    for (at, bytes) in places {
+        if PREFETCH {
+            replicas.iter().for_each(|replica| replica.prefetch(at));
         }
-    }
-    match copy {
-        CopyBy::Stores | CopyBy::Threads(_) => {
-            for replica in replicas {
-                let stored = replica.store(at, bytes);
-                steps.wait(replica, replica.flush(stored)?)?;
+        let mut postponed = None;
+        if MASTER == STREAMED {
+            steps.wait(master, master.stream(at, bytes)?)?;
+        } else {
+            let stored = master.store(at, bytes);
+            match MASTER == PRE {
+                true => steps.wait(master, master.flush(stored)?)?,
+                false => postponed = Some(stored),
             }
         }
-        CopyBy::Streams => {
-            for replica in replicas {
-                steps.wait(replica, replica.stream(at, bytes)?)?;
+        match copy {
+            CopyBy::Stores | CopyBy::Threads(_) => {
+                for replica in replicas {
+                    let stored = replica.store(at, bytes);
+                    steps.wait(replica, replica.flush(stored)?)?;
+                }
+            }
+            CopyBy::Streams => {
+                for replica in replicas {
+                    steps.wait(replica, replica.stream(at, bytes)?)?;
+                }
+            }
+            CopyBy::Scatter(leave) => {
+                T::scatter(leave, replicas, at, bytes);
+                for replica in replicas {
+                    let stored = replica.scattered(at, bytes.len() as u64);
+                    steps.wait(replica, replica.flush(stored)?)?;
+                }
             }
         }
-        CopyBy::Scatter(leave) => {
-            T::scatter(leave, replicas, at, bytes);
-            for replica in replicas {
-                let stored = replica.scattered(at, bytes.len() as u64);
-                steps.wait(replica, replica.flush(stored)?)?;
-            }
+        if let Some(stored) = postponed {
+            steps.wait(master, master.flush(stored)?)?;
         }
-    }
-    if let Some(stored) = postponed {
-        steps.wait(master, master.flush(stored)?)?;
     }
     steps.end(master)
 }
