@@ -4,11 +4,9 @@
 //! The pools lie on tmpfs, written as if it were persistent memory, so that lines are flushed and fenced as
 //! they would have to be.
 
-use std::sync::Arc;
-
 use tempfile::TempDir;
 use tierra_memory::persist::Flush;
-use tierra_memory::replication::{Composition, Method, ReplicaSet};
+use tierra_memory::replication::{Composition, Member, Method, ReplicaSet};
 use tierra_memory::{Extent, ExtentWriter, Pool, PoolOptions};
 
 use crate::error::{Context, LabError};
@@ -20,7 +18,7 @@ const PAGE_BYTES: usize = 4096;
 /// The pools.
 #[derive(Debug)]
 pub struct Copies {
-    copies: Vec<(Arc<Pool>, Extent)>,
+    copies: Vec<Member>,
     folder: TempDir,
 }
 
@@ -61,6 +59,11 @@ impl Copies {
         let copies = extents.into_iter().enumerate().map(open);
         let copies = copies.collect::<Result<Vec<_>, LabError>>()?;
         Ok(Copies { copies, folder })
+    }
+
+    /// All of them, the master first.
+    pub fn members(&self) -> &[Member] {
+        &self.copies
     }
 
     /// Such bytes in the pool of each copy.

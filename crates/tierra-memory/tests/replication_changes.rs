@@ -155,10 +155,18 @@ fn a_fence_of_a_transaction_left_out_is_found() {
     let trace = &recorded.trace;
     let fences = trace.steps(StepKind::Fence);
     // Three of each transaction: entries, places, count.
-    for &fence in &fences[fences.len() - 3 * TRANSACTIONS as usize..] {
+    let of_transactions = &fences[fences.len() - 3 * TRANSACTIONS as usize..];
+    for (index, &fence) in of_transactions.iter().enumerate() {
+        // One place in one word is new or old, never a part: the count's fence is enough for it.
+        let number = 1 + index as u64 / 3;
+        if matches!(&places(number)[..], [(at, bytes)] if at % 8 + bytes.len() as u64 <= 8)
+            && index % 3 != 2
+        {
+            continue;
+        }
         let limits = Limits {
             violations: 1,
-            ..limits(60)
+            ..limits(200)
         };
         let report = recorded.explore_trace(&trace.without(fence), &limits, |image| {
             check(image, &states, 0)

@@ -25,6 +25,8 @@ mod point;
 mod reconstruction;
 mod replicate;
 mod replicate_chunk;
+mod replicate_switch;
+mod replicate_tx;
 mod residency;
 #[cfg(feature = "sql")]
 mod scan;
@@ -104,6 +106,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &kv::lookups::KvLookups,
         &replicate::Replicate,
         &replicate_chunk::ReplicateChunk,
+        &replicate_switch::ReplicateSwitch,
+        &replicate_tx::ReplicateTx,
     ]
 }
 

@@ -47,7 +47,7 @@ pub(crate) use direct::{Direct, Target};
 pub use error::{PoolError, PublishError};
 pub use lost::Fault;
 pub use medium::MediumKind;
-pub(crate) use place::Place;
+pub(crate) use place::{Place, WrittenDirectly};
 pub use repair::ExtentLabel;
 pub(crate) use stored::Persisted;
 pub use undo::{Transaction, UndoLog};

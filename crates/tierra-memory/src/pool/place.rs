@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::counters::Cause;
 use super::stored::{Flushed, Persisted, Unpersisted};
 use super::{Extent, Pool, PoolError};
-use crate::persist::{Lines, Processor};
+use crate::persist::Processor;
 use crate::replication::Scatter;
 
 /// A log of a pool. Its methods take places that lie in it, which the caller has checked.
@@ -116,10 +116,16 @@ impl Place {
 
     /// Takes note of what [`super::Direct`] wrote: counts it, and refuses if it went to a lost page.
     #[inline]
-    pub(crate) fn written_directly(&self, at: u64, len_bytes: u64) -> Result<(), PoolError> {
-        let start = self.pool.address(self.offset(at, len_bytes));
-        let lines = Lines::of(start, len_bytes as usize).count as u64;
-        self.pool.counts.written(Cause::Log, len_bytes, lines);
+    pub(crate) fn written_directly(&self, written: &WrittenDirectly) -> Result<(), PoolError> {
+        let WrittenDirectly {
+            first,
+            end,
+            bytes,
+            lines,
+        } = *written;
+        self.pool.counts.written(Cause::Log, bytes, lines);
+        let len_bytes = end.saturating_sub(first);
+        let start = self.pool.address(self.offset(first.min(end), len_bytes));
         let lost = self.pool.refuse_if_lost(start, len_bytes);
         lost.map_err(|e| self.failed(e))
     }
@@ -134,6 +140,34 @@ impl Place {
         self.extent.offset + at
     }
 }
+
+/// What was written to each copy without asking its pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WrittenDirectly {
+    /// Where the first place begins, and the last ends.
+    first: u64,
+    end: u64,
+    bytes: u64,
+    lines: u64,
+}
+
+impl WrittenDirectly {
+    /// `len_bytes` at `at`; payloads begin at a line.
+    #[inline]
+    pub(crate) fn add(&mut self, at: u64, len_bytes: usize) {
+        let end = at + len_bytes as u64;
+        self.first = if self.bytes == 0 {
+            at
+        } else {
+            self.first.min(at)
+        };
+        self.end = self.end.max(end);
+        self.bytes += len_bytes as u64;
+        self.lines += end.div_ceil(LINE) - at / LINE;
+    }
+}
+
+const LINE: u64 = crate::LINE_BYTES as u64;
 
 /// What was flushed to several places, to be fenced at once.
 #[derive(Debug, Default)]

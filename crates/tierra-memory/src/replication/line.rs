@@ -9,7 +9,7 @@
 
 use super::template::Steps;
 use super::{Composition, Method, ReplicaSet, ReplicationError, Waits};
-use crate::pool::{Persisted, PoolError, Target};
+use crate::pool::{Persisted, PoolError, Target, WrittenDirectly};
 use crate::{LINE_BYTES, emulation};
 
 impl ReplicaSet {
@@ -46,7 +46,9 @@ impl ReplicaSet {
         let _all_durable = match &self.direct {
             Some(copies) if !emulation::is_on() => {
                 let persisted = store(composition, copies, at, words)?;
-                self.written_directly(at, LEN_BYTES)?;
+                let mut written = WrittenDirectly::default();
+                written.add(at, 8 * words.len());
+                self.written_directly(&written)?;
                 persisted
             }
             _ => store(composition, &self.copies, at, words)?,

@@ -6,7 +6,7 @@
 use super::ReplicaSet;
 use super::method::{Composition, CopyBy, Master, Waits};
 use crate::emulation;
-use crate::pool::{Persisted, Place, PoolError, Target};
+use crate::pool::{Persisted, Place, PoolError, Target, WrittenDirectly};
 
 /// When the master is flushed, as a parameter of functions.
 type MasterCode = u8;
@@ -37,15 +37,17 @@ impl ReplicaSet {
     pub(super) fn replicate_all<'b>(
         &mut self,
         composition: Composition,
-        places: impl IntoIterator<Item = (u64, &'b [u8])> + Clone,
+        places: impl IntoIterator<Item = (u64, &'b [u8])>,
     ) -> Result<Persisted, PoolError> {
         match &self.direct {
             // What is slowed down on purpose is asked for by each pool.
             Some(copies) if !emulation::is_on() => {
-                let persisted = run(composition, copies, places.clone())?;
-                for (at, bytes) in places {
-                    self.written_directly(at, bytes.len() as u64)?;
-                }
+                let mut written = WrittenDirectly::default();
+                let places = places
+                    .into_iter()
+                    .inspect(|(at, bytes)| written.add(*at, bytes.len()));
+                let persisted = run(composition, copies, places)?;
+                self.written_directly(&written)?;
                 Ok(persisted)
             }
             _ => run(composition, &self.copies, places),
@@ -54,9 +56,9 @@ impl ReplicaSet {
 
     /// What pools have to be told of bytes that were written without asking them.
     #[inline]
-    pub(super) fn written_directly(&self, at: u64, len_bytes: u64) -> Result<(), PoolError> {
+    pub(super) fn written_directly(&self, written: &WrittenDirectly) -> Result<(), PoolError> {
         let mut copies = self.copies.iter();
-        copies.try_for_each(|copy| copy.written_directly(at, len_bytes))
+        copies.try_for_each(|copy| copy.written_directly(written))
     }
 
     /// The replicas by workers, the master meanwhile by this thread.
