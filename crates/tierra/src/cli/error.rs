@@ -66,6 +66,9 @@ pub(crate) enum CommandError {
     /// The machine's memory could not be explored or measured.
     #[error("{0}")]
     Tiers(String),
+    /// A database could not be checked, or is not whole.
+    #[error("{0}")]
+    Check(String),
     /// Group sizes could not be measured.
     #[error(transparent)]
     Calibrate(#[from] Box<tierra_engine::CalibrateError>),

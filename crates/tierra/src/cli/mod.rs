@@ -16,6 +16,7 @@ mod open;
 mod produce;
 mod progress;
 mod script;
+mod scrub;
 mod shell;
 mod text_table;
 mod tiers;
@@ -47,6 +48,12 @@ enum Command {
     Load(load::Arguments),
     /// Show and measure the memory of this machine
     Tiers(tiers::Arguments),
+    /// Compare every copy of everything with its checksum, and say what is damaged
+    Verify(scrub::Arguments),
+    /// The same, and put right what another copy has
+    Scrub(scrub::Arguments),
+    /// The same, after making copies that tables should have and lack
+    Repair(scrub::Arguments),
     /// Measure how many look-ups should take turns on this machine, for a database
     Calibrate(calibrate::Arguments),
 }
@@ -70,6 +77,9 @@ pub(crate) fn main() -> ExitCode {
                     Command::Generate(arguments) => generate::run(&arguments).await,
                     Command::Load(arguments) => load::run(&arguments).await,
                     Command::Tiers(arguments) => tiers::run(&arguments),
+                    Command::Verify(arguments) => scrub::run(&arguments, scrub::Task::Verify),
+                    Command::Scrub(arguments) => scrub::run(&arguments, scrub::Task::Scrub),
+                    Command::Repair(arguments) => scrub::run(&arguments, scrub::Task::Repair),
                     Command::Calibrate(arguments) => calibrate::run(&arguments),
                 }
             });
