@@ -19,9 +19,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tierra_memory::{GateStart, Speed, emulation};
+use tierra_memory::{GateStart, Speed, emulation, machine};
 
-use super::{Calibration, Entry, machine};
+use super::{Calibration, Entry};
 
 const FILE: &str = "calibration";
 const FIRST_LINE: &str = "tierra calibration 2";

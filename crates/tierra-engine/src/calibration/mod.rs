@@ -8,7 +8,6 @@
 //! Invariant: a calibration changes how fast look-ups are, never what they find.
 
 mod file;
-mod machine;
 mod measure;
 mod stand_in;
 mod subject;
