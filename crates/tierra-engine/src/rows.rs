@@ -195,7 +195,22 @@ fn array(
 }
 
 fn primitive<T: ArrowPrimitiveType>(values: Buffer, nulls: Option<NullBuffer>) -> ArrayRef {
-    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls))
+    match nulls {
+        None => without_nulls::<T>(values),
+        nulls => Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls)),
+    }
+}
+
+/// A function of its own without the checks of the other: what arrow's functions return lies in memory and is
+/// moved in other pieces than it was written in, which waits for the writes. A row of 1,000 columns has 1,000 of each.
+#[inline(never)]
+fn without_nulls<T: ArrowPrimitiveType>(values: Buffer) -> ArrayRef {
+    assert!(values.as_ptr().cast::<T::Native>().is_aligned());
+    // SAFETY: the buffer is aligned for the type, as was just seen; there are no NULLs whose number could differ
+    // from that of the values.
+    Arc::new(unsafe {
+        PrimitiveArray::<T>::new_unchecked(ScalarBuffer::new_unchecked(values), None)
+    })
 }
 
 /// Strings that views point to.

@@ -1,10 +1,11 @@
 //! One table: loaded, prepared, read by every contender in turn, and every row that comes back compared
 //! with what it was made of.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, Int32Array, RecordBatch};
 use arrow::datatypes::Int32Type;
 use tempfile::TempDir;
 use tierra_engine::{RowId, Snapshot};
@@ -104,7 +105,7 @@ impl Bench {
             if let [(memory @ Memory::OptaneOverlapping, _), ..] = contenders[..] {
                 for _ in 0..CACHE_FILLS {
                     let wanted = self.draw(&mut random)?;
-                    memory.during(|| self.reconstruct(&wanted, INTERLEAVED))?;
+                    memory.during(|| self.gather(&wanted, INTERLEAVED))?;
                 }
             }
             let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
@@ -117,19 +118,21 @@ impl Bench {
                     What::Replay => {
                         let trace = &mut traces[turn.contender];
                         let time = memory.during(|| Ok(trace.replay(MAX_LANES)))?;
-                        let (read, recorded) = record(|| self.reconstruct(&wanted, INTERLEAVED));
+                        let (read, recorded) = record(|| self.gather(&wanted, INTERLEAVED));
                         read?;
                         *trace = recorded;
                         time.as_nanos() as u64
                     }
                     What::Statement(scheduling) => {
                         let session = self.session(scheduling);
-                        let run = || lab.runtime().block_on(execute(session, &wanted.keys));
-                        self.checked(memory.during(run)?, &wanted)?
+                        let run = || lab.runtime().block_on(self.execute(session, &wanted));
+                        memory.during(run)?
                     }
                     What::Reconstruction(scheduling) => {
-                        let read = memory.during(|| self.reconstruct(&wanted, scheduling))?;
-                        self.checked(read, &wanted)?
+                        memory.during(|| self.reconstruct(&wanted, scheduling))?
+                    }
+                    What::Gathering(scheduling) => {
+                        memory.during(|| self.gather(&wanted, scheduling))?
                     }
                 };
                 if !turn.is_warm_up() {
@@ -154,7 +157,7 @@ impl Bench {
     fn describe(&self, random: &mut Random) -> Result<Row, LabError> {
         let (snapshot, wanted) = (self.snapshot()?, self.draw(random)?);
         let cells = snapshot.cells_by_tier(&wanted.ids, &self.projection);
-        let (read, trace) = record(|| self.reconstruct(&wanted, INTERLEAVED));
+        let (read, trace) = record(|| self.gather(&wanted, INTERLEAVED));
         read?;
         let per_row = |count: usize| count as f64 / wanted.rows.len() as f64;
         Ok(Row::new()
@@ -200,48 +203,70 @@ impl Bench {
         Ok(Wanted { rows, keys, ids })
     }
 
-    fn reconstruct(
-        &self,
-        wanted: &Wanted,
-        scheduling: Scheduling,
-    ) -> Result<(u64, Vec<RecordBatch>), LabError> {
-        let snapshot = self.snapshot()?;
-        let schema = snapshot.table().schema();
-        let mut batches = Vec::with_capacity(wanted.ids.len());
-        let start = Instant::now();
-        for id in &wanted.ids {
-            let batch = snapshot.reconstruct(
-                std::slice::from_ref(id),
-                &self.projection,
-                &schema,
-                &mut Lookups::new(scheduling),
-            );
-            batches.push(batch.by(Tierra::ENGINE, "reconstructing")?);
+    /// How long the statements take, each row compared before the next is asked for.
+    async fn execute(&self, session: &Session, wanted: &Wanted) -> Result<u64, LabError> {
+        let mut time_ns = 0;
+        for (&row, key) in wanted.rows.iter().zip(&wanted.keys) {
+            let text = format!("EXECUTE by_key({key})");
+            let mut batches = Vec::new();
+            let start = Instant::now();
+            if let Outcome::Rows(mut rows) =
+                session.sql(&text).await.by(Tierra::ENGINE, "executing")?
+            {
+                batches = rows.collect().await.by(Tierra::ENGINE, "executing")?;
+            }
+            time_ns += elapsed_ns(start);
+            self.check(&batches, row)?;
         }
-        Ok((elapsed_ns(start), batches))
+        Ok(time_ns)
     }
 
-    /// The time, if every row that came back is the one that was asked for.
-    fn checked(
-        &self,
-        (time_ns, batches): (u64, Vec<RecordBatch>),
-        wanted: &Wanted,
-    ) -> Result<u64, LabError> {
-        let right = |(batch, &row): (&RecordBatch, &u32)| {
-            batch.num_rows() == 1 && self.shape.is_row(batch, 0, row)
-        };
-        let place = batches.iter().zip(&wanted.rows).position(|one| !right(one));
-        let detail = match place {
-            None if batches.len() == wanted.rows.len() => return Ok(time_ns),
-            None => format!("{} rows for {} keys", batches.len(), wanted.rows.len()),
-            Some(place) => {
-                let found = batches[place].columns().first();
+    /// How long the rows take to be put together as batches.
+    fn reconstruct(&self, wanted: &Wanted, scheduling: Scheduling) -> Result<u64, LabError> {
+        let snapshot = self.snapshot()?;
+        let schema = snapshot.table().schema();
+        let mut time_ns = 0;
+        for (&row, id) in wanted.rows.iter().zip(&wanted.ids) {
+            let lookups = &mut Lookups::new(scheduling);
+            let start = Instant::now();
+            let batch = snapshot.reconstruct(from_ref(id), &self.projection, &schema, lookups);
+            time_ns += elapsed_ns(start);
+            self.check(&[batch.by(Tierra::ENGINE, "reconstructing")?], row)?;
+        }
+        Ok(time_ns)
+    }
+
+    /// How long their values take to be gathered, before they become arrays.
+    fn gather(&self, wanted: &Wanted, scheduling: Scheduling) -> Result<u64, LabError> {
+        let snapshot = self.snapshot()?;
+        let schema = snapshot.table().schema();
+        let mut time_ns = 0;
+        for (&row, id) in wanted.rows.iter().zip(&wanted.ids) {
+            let lookups = &mut Lookups::new(scheduling);
+            let start = Instant::now();
+            let gathered = snapshot.gather(from_ref(id), &self.projection, lookups);
+            time_ns += elapsed_ns(start);
+            let gathered = gathered.by(Tierra::ENGINE, "gathering")?;
+            let batch = gathered.into_batch(schema.clone());
+            self.check(&[batch.by(Tierra::ENGINE, "making arrays")?], row)?;
+        }
+        Ok(time_ns)
+    }
+
+    /// Whether what came back is the row that was asked for.
+    fn check(&self, batches: &[RecordBatch], row: u32) -> Result<(), LabError> {
+        let detail = match batches {
+            [batch] if batch.num_rows() == 1 && self.shape.is_row(batch, 0, row) => return Ok(()),
+            [batch] if batch.num_rows() == 1 => {
+                let found = batch.columns().first();
                 let found = found
                     .and_then(|keys| keys.as_primitive_opt::<Int32Type>())
-                    .filter(|keys| !keys.is_empty())
                     .and_then(|keys| self.shape.row_of(keys.value(0)));
-                let asked = wanted.rows[place];
-                format!("row {asked} was asked for, the key that came back is that of {found:?}")
+                format!("row {row} was asked for, the key that came back is that of {found:?}")
+            }
+            batches => {
+                let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+                format!("{rows} rows for the key of row {row}")
             }
         };
         Err(LabError::AnswersDiffer {
@@ -251,21 +276,6 @@ impl Bench {
             detail,
         })
     }
-}
-
-async fn execute(session: &Session, keys: &[i32]) -> Result<(u64, Vec<RecordBatch>), LabError> {
-    let texts: Vec<String> = keys
-        .iter()
-        .map(|key| format!("EXECUTE by_key({key})"))
-        .collect();
-    let mut batches = Vec::with_capacity(texts.len());
-    let start = Instant::now();
-    for text in &texts {
-        if let Outcome::Rows(mut rows) = session.sql(text).await.by(Tierra::ENGINE, "executing")? {
-            batches.extend(rows.collect().await.by(Tierra::ENGINE, "executing")?);
-        }
-    }
-    Ok((elapsed_ns(start), batches))
 }
 
 fn elapsed_ns(start: Instant) -> u64 {

@@ -1,12 +1,13 @@
 //! `SELECT *` by key on columns that have dictionaries: what figures 4 and 5 of the interleaving paper
 //! have in common.
 //!
-//! A cell costs two misses, its code and its value (a string's bytes are a third). Three things are
+//! A cell costs two misses, its code and its value (a string's bytes are a third). Four things are
 //! measured, each of them plain, interleaved and as the table's gate chooses:
 //!
 //! * the *statement*: EXECUTE of a prepared SELECT with another key each time, its text parsed, the row
 //!   found and built;
 //! * the *reconstruction*: the engine's part of it, rows that are already found put together as batches;
+//! * the *values* alone: the same before arrays are made of them, each an allocation of its own;
 //! * its *replay*: the lines that the reconstruction asks for, as independent loads. Nothing that reads
 //!   those lines could take less.
 //!
@@ -31,6 +32,8 @@ pub(super) enum What {
     Statement(Scheduling),
     /// The engine's reconstruct, for rows already found.
     Reconstruction(Scheduling),
+    /// The engine's gather: the same without making arrays.
+    Gathering(Scheduling),
     /// The lines that the reconstruction of such rows asks for.
     Replay,
 }
@@ -45,14 +48,15 @@ pub(super) const INTERLEAVED: Scheduling = Scheduling::Fixed(Execution::Interlea
 impl What {
     /// The contenders that take turns, near memory and emulated; those of the lower bound by themselves.
     fn turns() -> [Vec<(Memory, What)>; 2] {
-        let both = |scheduling| {
+        let all = |scheduling| {
             [
                 What::Statement(scheduling),
                 What::Reconstruction(scheduling),
+                What::Gathering(scheduling),
             ]
         };
         let at = |memory, schedulings: &[Scheduling]| {
-            let whats = schedulings.iter().copied().flat_map(both);
+            let whats = schedulings.iter().copied().flat_map(all);
             whats.map(move |what| (memory, what)).collect::<Vec<_>>()
         };
         let mut all = at(Memory::Near, &[PLAIN, INTERLEAVED, AUTO]);
@@ -65,21 +69,27 @@ impl What {
     fn series(self) -> &'static str {
         match self {
             What::Statement(_) => "statement",
-            What::Reconstruction(_) | What::Replay => "reconstruction",
+            What::Reconstruction(_) | What::Gathering(_) | What::Replay => "reconstruction",
         }
     }
 
     fn name(self, memory: Memory) -> String {
         let how = match self {
-            What::Statement(scheduling) | What::Reconstruction(scheduling) => scheduling.name(),
+            What::Statement(scheduling)
+            | What::Reconstruction(scheduling)
+            | What::Gathering(scheduling) => scheduling.name(),
             What::Replay => "replay",
+        };
+        let part = match self {
+            What::Gathering(_) => "values alone, ",
+            _ => "",
         };
         let bound = match (self, memory) {
             (What::Replay, _) => "",
             (_, Memory::Optane) if how == PLAIN.name() => ", upper bound",
             _ => "",
         };
-        format!("{how}, {}{bound}", memory.name())
+        format!("{part}{how}, {}{bound}", memory.name())
     }
 }
 
@@ -197,7 +207,7 @@ pub(super) mod tests {
         let shown = |series| crate::row::distinct(&rows, series);
         assert_eq!(
             (shown("statement").len(), shown("reconstruction").len()),
-            (6, 8)
+            (6, 14)
         );
     }
 
