@@ -111,10 +111,16 @@ impl Lines {
         let lead = start.addr() % LINE_BYTES;
         Lines {
             first: start.wrapping_sub(lead),
-            count: match len_bytes {
-                0 => 0,
-                _ => (lead + len_bytes).div_ceil(LINE_BYTES),
-            },
+            count: Lines::count(lead, len_bytes),
+        }
+    }
+
+    /// How many lines have a byte of `len_bytes` bytes that begin `at` bytes behind the beginning of a line.
+    #[inline(always)]
+    pub(crate) fn count(at: usize, len_bytes: usize) -> usize {
+        match len_bytes {
+            0 => 0,
+            _ => (at + len_bytes).div_ceil(LINE_BYTES) - at / LINE_BYTES,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod inject;
 mod signal;
+pub(crate) mod trouble;
 mod walk;
 
 pub use inject::{Damage, Injector};

@@ -21,6 +21,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
+use super::trouble;
+
 /// Pages that can be noted before somebody has to take them.
 const NOTES: usize = 1024;
 
@@ -115,6 +117,7 @@ impl Watched {
     pub(crate) fn advance(&self) {
         self.record.epoch.fetch_add(1, Ordering::AcqRel);
         self.record.is_news.store(true, Ordering::Release);
+        trouble::happened();
     }
 
     /// Whether a page was noted since the last [`Watched::take`]. Stores that this thread made before the call
@@ -201,6 +204,7 @@ impl Record {
         self.note(((place - into_page) / page_bytes) as u64 + 1);
         self.is_news.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::SeqCst);
+        trouble::happened();
         // SAFETY: replaces one page of a pool's mapping, which is the pool's for its whole life, by zeros; a
         // page that cannot be read holds nothing in use. The pool's end and its pages are aligned.
         let covered = unsafe {

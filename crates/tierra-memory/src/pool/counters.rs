@@ -1,13 +1,14 @@
 //! What a pool was written and found to hold, counted: wear, and damage.
 //!
 //! Invariant: counts are exact once the threads that count are done; while they work each is some moment's. A
-//! thread counts in a shard of its own, by plain additions, so counting a write costs about a
-//! nanosecond; only threads beyond [`SHARDS`] share one.
+//! thread counts in a shard of its own, by plain additions; only threads beyond [`SHARDS`] share one. Who
+//! writes the same to several pools, a word at a time, has a [`Tally`] that counts for all of them at once.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use super::Pool;
+use super::{Pool, lock};
 
 /// Bytes that were stored, and the lines that were sent to the medium for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -57,6 +58,8 @@ const SHARDS: usize = 32;
 const CHECKED_BYTES: usize = 10;
 const FAILED_CHECKS: usize = 11;
 const LOST_PAGES: usize = 12;
+const LOG_BYTES: usize = 2 * Cause::Log as usize;
+const LOG_LINES: usize = LOG_BYTES + 1;
 
 /// Counts of a thread: two lines, which no other thread's share.
 #[derive(Debug, Default)]
@@ -67,6 +70,34 @@ struct Shard([AtomicU64; 13]);
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     shards: [Shard; SHARDS],
+    /// Of those who write at the moment. Held by whoever reads them, or comes or goes.
+    tallies: Mutex<Vec<Arc<Tally>>>,
+}
+
+/// What one writer has written to logs, for each pool that it writes the same to.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    bytes: AtomicU64,
+    lines: AtomicU64,
+}
+
+impl Tally {
+    /// Counts a write. One thread at a time.
+    #[inline(always)]
+    pub(super) fn add(&self, bytes: u64, lines: u64) {
+        for (counter, count) in [(&self.bytes, bytes), (&self.lines, lines)] {
+            let sum = counter.load(Ordering::Relaxed).wrapping_add(count);
+            counter.store(sum, Ordering::Relaxed);
+        }
+    }
+
+    fn sum(&self, slot: usize) -> u64 {
+        match slot {
+            LOG_BYTES => self.bytes.load(Ordering::Relaxed),
+            LOG_LINES => self.lines.load(Ordering::Relaxed),
+            _ => 0,
+        }
+    }
 }
 
 thread_local! {
@@ -120,11 +151,27 @@ impl Counts {
         self.add(shard, FAILED_CHECKS, u64::from(!is_whole));
     }
 
+    /// From now on what the tally counts, and has counted, is this pool's as well.
+    pub(super) fn join(&self, tally: &Arc<Tally>) {
+        lock(&self.tallies).push(Arc::clone(tally));
+    }
+
+    /// The tally counts no more.
+    pub(super) fn leave(&self, tally: &Arc<Tally>) {
+        let mut tallies = lock(&self.tallies);
+        if let Some(at) = tallies.iter().position(|one| Arc::ptr_eq(one, tally)) {
+            let (bytes, lines) = (tally.sum(LOG_BYTES), tally.sum(LOG_LINES));
+            self.written(Cause::Log, bytes, lines);
+            tallies.swap_remove(at);
+        }
+    }
+
     fn sum(&self, slot: usize) -> u64 {
-        let counts = self.shards.iter().map(|shard| &shard.0[slot]);
-        counts.fold(0, |sum, count| {
-            sum.wrapping_add(count.load(Ordering::Relaxed))
-        })
+        let tallies = lock(&self.tallies);
+        let shards = self.shards.iter().map(|shard| &shard.0[slot]);
+        let counts = shards.map(|count| count.load(Ordering::Relaxed));
+        let counts = counts.chain(tallies.iter().map(|tally| tally.sum(slot)));
+        counts.fold(0, u64::wrapping_add)
     }
 }
 
@@ -171,5 +218,27 @@ mod tests {
         assert_eq!(counts.sum(2 * Cause::Log as usize), THREADS * 999 * 500);
         assert_eq!(counts.sum(2 * Cause::Log as usize + 1), THREADS * 2_000);
         assert_eq!(counts.sum(2 * Cause::Repair as usize), 0);
+    }
+
+    /// As long as it counts, and behind that; twice where a pool has two of its copies.
+    #[test]
+    fn a_tally_counts_for_each_pool_that_it_joined() {
+        let (one, two) = (Counts::default(), Counts::default());
+        let tally = Arc::new(Tally::default());
+        one.join(&tally);
+        two.join(&tally);
+        two.join(&tally);
+        tally.add(4, 1);
+        tally.add(100, 2);
+        let counted = || [&one, &two].map(|counts| (counts.sum(LOG_BYTES), counts.sum(LOG_LINES)));
+        assert_eq!(counted(), [(104, 3), (208, 6)]);
+        two.leave(&tally);
+        assert_eq!(counted(), [(104, 3), (208, 6)]);
+        tally.add(1, 1);
+        assert_eq!(counted(), [(105, 4), (209, 7)]);
+        one.leave(&tally);
+        two.leave(&tally);
+        assert_eq!(counted(), [(105, 4), (209, 7)]);
+        assert!(lock(&one.tallies).is_empty() && lock(&two.tallies).is_empty());
     }
 }

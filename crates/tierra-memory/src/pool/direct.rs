@@ -3,13 +3,17 @@
 //! [`Direct`] and [`Place`] are twins behind one trait, so that what decides about order, flushes and fences
 //! is the same code over both, and what is shown of it with a recorder ([`crate::simulation`]) holds for
 //! both. What this one leaves out are questions whose answers do not change while a pool is open: is there a
-//! recorder, what does its medium ask for, can a flush fail.
+//! recorder, what does its medium ask for, can a flush fail. The one that may change, is the pool well, is
+//! asked again only after a trouble ([`trouble`]), and what is written is counted once for all copies.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::PoolError;
+use super::counters::Tally;
 use super::place::{InFlight, Place};
 use super::stored::{Flushed, Persisted, Unpersisted, Words, copy, store_words};
+use crate::faults::trouble;
 use crate::persist::{Lines, Processor};
 use crate::replication::Scatter;
 use crate::{LINE_BYTES, arch};
@@ -65,13 +69,129 @@ pub(crate) trait Target: Sized {
     fn fence_all<'t>(&'t self, in_flight: Self::InFlight<'t>) -> Result<Persisted, PoolError>;
 }
 
+/// The copies of a replica set, if none of their pools has to be asked. It belongs to the set's one writer.
+#[derive(Debug)]
+pub(crate) struct DirectCopies {
+    copies: Vec<Direct>,
+    /// Of each copy.
+    written: Arc<Tally>,
+    /// [`trouble::count`] when all pools were last found well; nothing else than trouble makes them unwell.
+    well_at: u64,
+}
+
+impl DirectCopies {
+    /// `None` where a pool has to be asked each time.
+    pub(crate) fn new(places: &[Place]) -> Option<DirectCopies> {
+        let copies: Option<Vec<Direct>> = places.iter().map(Direct::new).collect();
+        let copies = DirectCopies {
+            copies: copies?,
+            written: Arc::default(),
+            well_at: 0,
+        };
+        for copy in &copies.copies {
+            copy.place.counts().join(&copies.written);
+        }
+        Some(copies)
+    }
+
+    #[inline(always)]
+    pub(crate) fn targets(&self) -> &[Direct] {
+        &self.copies
+    }
+
+    /// Whether all pools are as they were when they were found well.
+    #[inline(always)]
+    fn are_well(&self) -> bool {
+        trouble::count() == self.well_at
+    }
+
+    /// Refuses where a pool's device has, as [`Place::refuse_if_poisoned`].
+    #[inline(always)]
+    pub(crate) fn refuse_if_poisoned(&mut self) -> Result<(), PoolError> {
+        match self.are_well() {
+            true => Ok(()),
+            false => self.ask_pools(),
+        }
+    }
+
+    #[cold]
+    fn ask_pools(&mut self) -> Result<(), PoolError> {
+        // Before they are asked: what happens meanwhile is asked for again.
+        let troubles = trouble::count();
+        let mut places = self.copies.iter().map(|copy| &copy.place);
+        places.clone().try_for_each(Place::refuse_if_poisoned)?;
+        if places.all(Place::is_well) {
+            self.well_at = troubles;
+        }
+        Ok(())
+    }
+
+    /// Counts what was written to each copy, and refuses if any of it went to a lost page.
+    #[inline(always)]
+    pub(crate) fn wrote(&self, written: WrittenDirectly) -> Result<(), PoolError> {
+        self.written.add(written.bytes, written.lines);
+        match self.are_well() {
+            true => Ok(()),
+            false => self.refuse_if_lost(written),
+        }
+    }
+
+    #[cold]
+    fn refuse_if_lost(
+        &self,
+        WrittenDirectly { first, end, .. }: WrittenDirectly,
+    ) -> Result<(), PoolError> {
+        let mut places = self.copies.iter().map(|copy| &copy.place);
+        places.try_for_each(|place| place.refuse_if_lost(first.min(end), end.saturating_sub(first)))
+    }
+}
+
+impl Drop for DirectCopies {
+    fn drop(&mut self) {
+        for copy in &self.copies {
+            copy.place.counts().leave(&self.written);
+        }
+    }
+}
+
+/// What was written to each copy without asking its pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenDirectly {
+    /// Where the first place begins, and the last ends.
+    first: u64,
+    end: u64,
+    bytes: u64,
+    lines: u64,
+}
+
+impl WrittenDirectly {
+    pub(crate) const NOTHING: WrittenDirectly = WrittenDirectly {
+        first: u64::MAX,
+        end: 0,
+        bytes: 0,
+        lines: 0,
+    };
+
+    /// And `len_bytes` at `at`.
+    #[inline(always)]
+    pub(crate) fn and(self, at: u64, len_bytes: usize) -> WrittenDirectly {
+        WrittenDirectly {
+            first: self.first.min(at),
+            end: self.end.max(at + len_bytes as u64),
+            bytes: self.bytes + len_bytes as u64,
+            // Payloads begin at a line.
+            lines: self.lines + Lines::count(at as usize, len_bytes) as u64,
+        }
+    }
+}
+
 /// A place, its address, and who flushes it.
 #[derive(Debug)]
 pub(crate) struct Direct {
     start: NonNull<u8>,
     processor: Processor,
     /// Keeps the address mapped.
-    _place: Place,
+    place: Place,
 }
 
 // SAFETY: the address is that of a place, which may be sent and shared; bytes are written through it only
@@ -80,22 +200,21 @@ unsafe impl Send for Direct {}
 // SAFETY: as above.
 unsafe impl Sync for Direct {}
 
-/// Bytes at an address of a copy.
+/// The lines of bytes at an address of a copy. They begin where they do in every copy, so that what is worked out
+/// of a place is worked out once for all.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "what is not flushed does not survive a power cut"]
-pub(crate) struct Span {
-    start: *mut u8,
-    len_bytes: usize,
-}
+pub(crate) struct Span(Lines);
 
 impl Direct {
-    /// `None` where the pool has to be asked each time.
-    pub(crate) fn new(place: &Place) -> Option<Direct> {
+    fn new(place: &Place) -> Option<Direct> {
         let processor = place.processor()?;
+        let start = NonNull::new(place.bytes().as_ptr().cast_mut())?;
+        debug_assert!(start.addr().get().is_multiple_of(LINE_BYTES));
         Some(Direct {
-            start: NonNull::new(place.bytes().as_ptr().cast_mut())?,
+            start,
             processor,
-            _place: place.clone(),
+            place: place.clone(),
         })
     }
 
@@ -105,12 +224,18 @@ impl Direct {
     }
 
     #[inline(always)]
+    fn span(&self, at: u64, len_bytes: usize) -> Span {
+        let at = at as usize;
+        Span(Lines {
+            first: self.address((at - at % LINE_BYTES) as u64),
+            count: Lines::count(at, len_bytes),
+        })
+    }
+
+    #[inline(always)]
     fn flush_span(&self, span: Span) {
         // SAFETY: inside a live log, hence mapped; the medium's own processor has its instruction.
-        unsafe {
-            self.processor
-                .flush_lines(Lines::of(span.start, span.len_bytes))
-        }
+        unsafe { self.processor.flush_lines(span.0) }
     }
 }
 
@@ -130,10 +255,7 @@ impl Target for Direct {
         // SAFETY: inside a live log, hence mapped; a replica set is its log's one writer, and nobody holds
         // a slice of it while it is written.
         unsafe { copy(start, bytes) };
-        Span {
-            start,
-            len_bytes: bytes.len(),
-        }
+        self.span(at, bytes.len())
     }
 
     #[inline(always)]
@@ -141,10 +263,7 @@ impl Target for Direct {
         let start = self.address(at);
         // SAFETY: as for `store`; payloads begin at a line, so the line is whole.
         unsafe { store_words(start, words.iter().copied(), |_, _| ()) };
-        Span {
-            start,
-            len_bytes: LINE_BYTES,
-        }
+        self.span(at, LINE_BYTES)
     }
 
     fn scatter(_: Scatter, targets: &[Direct], at: u64, bytes: &[u8]) {
@@ -160,17 +279,13 @@ impl Target for Direct {
 
     #[inline(always)]
     fn scattered(&self, at: u64, len_bytes: u64) -> Span {
-        Span {
-            start: self.address(at),
-            len_bytes: len_bytes as usize,
-        }
+        self.span(at, len_bytes as usize)
     }
 
     #[inline(always)]
     fn stream(&self, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
-        let start = self.address(at);
-        let parts = Words::of(start.addr() as u64, bytes);
-        let words = start.wrapping_add(parts.head.len());
+        let parts = Words::of(at, bytes);
+        let words = self.address(at + parts.head.len() as u64);
         // SAFETY: as for `store`; the words begin and end at a multiple of four.
         unsafe { arch::stream_words(words, parts.words) };
         if !parts.head.is_empty() {

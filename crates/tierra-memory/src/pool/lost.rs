@@ -98,7 +98,7 @@ impl Pool {
     }
 
     #[inline]
-    fn may_have_lost(&self) -> bool {
+    pub(super) fn may_have_lost(&self) -> bool {
         // In this order: `losses` sets the second before it clears the first.
         self.watched.is_news() || self.has_lost.load(Ordering::Acquire)
     }
@@ -248,7 +248,7 @@ impl Pool {
                             "pages were lost, unknown which; the pool publishes no more"
                         );
                         lost.untold.push(0..self.len_bytes());
-                        self.poisoned.store(true, Ordering::Release);
+                        self.write_no_more();
                     }
                 }
             }

@@ -43,11 +43,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use counters::{Counters, Written};
-pub(crate) use direct::{Direct, Target};
+pub(crate) use direct::{DirectCopies, Target, WrittenDirectly};
 pub use error::{PoolError, PublishError};
 pub use lost::Fault;
 pub use medium::MediumKind;
-pub(crate) use place::{Place, WrittenDirectly};
+pub(crate) use place::Place;
 pub use repair::ExtentLabel;
 pub(crate) use stored::Persisted;
 pub use undo::{Transaction, UndoLog};
@@ -56,7 +56,7 @@ pub use writer::{ExtentWriter, Finished};
 use crate::LINE_BYTES;
 use crate::address::AddressRange;
 use crate::emulation::{self, FarRange};
-use crate::faults::Watched;
+use crate::faults::{Watched, trouble};
 use crate::persist::Flush;
 use crate::simulation::Recorder;
 use crate::smaps;
@@ -404,9 +404,14 @@ impl Pool {
     fn poison(&self, doing: &'static str, source: io::Error) -> PoolError {
         // What a lost page holds is known: nothing.
         if Pool::lost_page(&source).is_none() {
-            self.poisoned.store(true, Ordering::Release);
+            self.write_no_more();
         }
         self.io(doing, source)
+    }
+
+    fn write_no_more(&self) {
+        self.poisoned.store(true, Ordering::Release);
+        trouble::happened();
     }
 
     /// Whether its device refused a write since it was opened: it is only read any more.

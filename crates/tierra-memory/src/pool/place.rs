@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::counters::Cause;
+use super::counters::Counts;
 use super::stored::{Flushed, Persisted, Unpersisted};
 use super::{Extent, Pool, PoolError};
 use crate::persist::Processor;
@@ -114,20 +114,21 @@ impl Place {
         }
     }
 
-    /// Takes note of what [`super::Direct`] wrote: counts it, and refuses if it went to a lost page.
-    #[inline]
-    pub(crate) fn written_directly(&self, written: &WrittenDirectly) -> Result<(), PoolError> {
-        let WrittenDirectly {
-            first,
-            end,
-            bytes,
-            lines,
-        } = *written;
-        self.pool.counts.written(Cause::Log, bytes, lines);
-        let len_bytes = end.saturating_sub(first);
-        let start = self.pool.address(self.offset(first.min(end), len_bytes));
+    /// Refuses if any of these bytes, which were stored without asking the pool, went to a lost page.
+    pub(super) fn refuse_if_lost(&self, at: u64, len_bytes: u64) -> Result<(), PoolError> {
+        let start = self.pool.address(self.offset(at, len_bytes));
         let lost = self.pool.refuse_if_lost(start, len_bytes);
         lost.map_err(|e| self.failed(e))
+    }
+
+    /// Whether the pool has lost nothing and is written to.
+    pub(super) fn is_well(&self) -> bool {
+        !self.pool.may_have_lost() && !self.pool.is_poisoned()
+    }
+
+    /// What the pool counts with.
+    pub(super) fn counts(&self) -> &Counts {
+        &self.pool.counts
     }
 
     /// Whether one fence of the processor serves this pool and all others of which that is true.
@@ -140,34 +141,6 @@ impl Place {
         self.extent.offset + at
     }
 }
-
-/// What was written to each copy without asking its pool.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WrittenDirectly {
-    /// Where the first place begins, and the last ends.
-    first: u64,
-    end: u64,
-    bytes: u64,
-    lines: u64,
-}
-
-impl WrittenDirectly {
-    /// `len_bytes` at `at`; payloads begin at a line.
-    #[inline]
-    pub(crate) fn add(&mut self, at: u64, len_bytes: usize) {
-        let end = at + len_bytes as u64;
-        self.first = if self.bytes == 0 {
-            at
-        } else {
-            self.first.min(at)
-        };
-        self.end = self.end.max(end);
-        self.bytes += len_bytes as u64;
-        self.lines += end.div_ceil(LINE) - at / LINE;
-    }
-}
-
-const LINE: u64 = crate::LINE_BYTES as u64;
 
 /// What was flushed to several places, to be fenced at once.
 #[derive(Debug, Default)]

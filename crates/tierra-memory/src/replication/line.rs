@@ -45,10 +45,8 @@ impl ReplicaSet {
         let composition = self.choose(method, at, 8 * words.len() as u64, false);
         let _all_durable = match &self.direct {
             Some(copies) if !emulation::is_on() => {
-                let persisted = store(composition, copies, at, words)?;
-                let mut written = WrittenDirectly::default();
-                written.add(at, 8 * words.len());
-                self.written_directly(&written)?;
+                let persisted = store(composition, copies.targets(), at, words)?;
+                copies.wrote(WrittenDirectly::NOTHING.and(at, 8 * words.len()))?;
                 persisted
             }
             _ => store(composition, &self.copies, at, words)?,

@@ -28,7 +28,7 @@ pub use switch::{SIZE_CLASSES, Situation, Switch, class_bytes, size_class};
 pub use transaction::{ReplicatedTransaction, ReplicatedUndo};
 
 use crate::LINE_BYTES;
-use crate::pool::{Direct, Extent, Place, Pool, PoolError};
+use crate::pool::{DirectCopies, Extent, Place, Pool, PoolError};
 use members::Joining;
 use workers::Workers;
 
@@ -126,7 +126,7 @@ pub struct ReplicaSet {
     /// The master first, and last the one that is being added.
     copies: Vec<Place>,
     /// The same, where no pool has to be asked.
-    direct: Option<Vec<Direct>>,
+    direct: Option<DirectCopies>,
     workers: Workers,
     joining: Option<Joining>,
     /// Where the last write ended. A set has one writer, so this is the thread's own pattern.
@@ -202,7 +202,7 @@ impl ReplicaSet {
     }
 
     fn rebuild_direct(&mut self) {
-        self.direct = self.copies.iter().map(Direct::new).collect();
+        self.direct = DirectCopies::new(&self.copies);
     }
 
     /// Bytes of replicas that opening found to differ from the master, in pieces of a page.
@@ -277,9 +277,12 @@ impl ReplicaSet {
         }
     }
 
-    #[inline]
-    fn refuse_if_poisoned(&self) -> Result<(), PoolError> {
-        self.copies.iter().try_for_each(Place::refuse_if_poisoned)
+    #[inline(always)]
+    fn refuse_if_poisoned(&mut self) -> Result<(), PoolError> {
+        match &mut self.direct {
+            Some(copies) => copies.refuse_if_poisoned(),
+            None => self.copies.iter().try_for_each(Place::refuse_if_poisoned),
+        }
     }
 
     /// All of a copy, as undo logs name it: where it lies differs from copy to copy.

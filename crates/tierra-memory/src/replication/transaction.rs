@@ -57,7 +57,10 @@ impl ReplicatedUndo {
     /// # Errors
     /// [`ReplicationError::Undo`]: the log is too short, or it is another set's.
     /// [`ReplicationError::Pool`]: a pool failed.
-    pub fn open(log: ReplicaSet, set: &mut ReplicaSet) -> Result<ReplicatedUndo, ReplicationError> {
+    pub fn open(
+        mut log: ReplicaSet,
+        set: &mut ReplicaSet,
+    ) -> Result<ReplicatedUndo, ReplicationError> {
         log.refuse_if_poisoned()?;
         set.refuse_if_poisoned()?;
         let bytes = log.bytes(0);
