@@ -30,22 +30,24 @@ pub(crate) fn put_entry(
     old: &[u8],
 ) {
     let start = entries.len();
-    entries.extend_from_slice(&MAGIC);
-    entries.extend_from_slice(&[FORMAT_VERSION, 0, 0, 0]);
-    for word in [
+    let mut header = [0; LINE_BYTES];
+    header[..4].copy_from_slice(&MAGIC);
+    header[4] = FORMAT_VERSION;
+    let words = [
         transaction,
         write.extent.offset,
         write.extent.len_bytes,
         write.at,
         write.len_bytes,
-    ] {
-        entries.extend_from_slice(&word.to_le_bytes());
+    ];
+    for (to, word) in header[8..48].chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
     }
-    for word in [index, crc32c::crc32c(old), 0] {
-        entries.extend_from_slice(&word.to_le_bytes());
-    }
-    let crc = crc32c::crc32c(&entries[start..]);
-    entries.extend_from_slice(&crc.to_le_bytes());
+    header[48..52].copy_from_slice(&index.to_le_bytes());
+    header[52..56].copy_from_slice(&crc32c::crc32c(old).to_le_bytes());
+    let crc = crc32c::crc32c(&header[..60]);
+    header[60..].copy_from_slice(&crc.to_le_bytes());
+    entries.extend_from_slice(&header);
     entries.extend_from_slice(old);
     entries.resize(start + entry_bytes(write.len_bytes) as usize, 0);
 }

@@ -28,6 +28,17 @@ impl ReplicaSet {
         {
             return self.by_threads(composition, at, bytes);
         }
+        self.replicate_one(composition, at, bytes)
+    }
+
+    /// Writes one place, which lies in the copies. No threads take part.
+    #[inline(always)]
+    pub(super) fn replicate_one(
+        &mut self,
+        composition: Composition,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<Persisted, PoolError> {
         match &self.direct {
             // What is slowed down on purpose is asked for by each pool.
             Some(copies) if !emulation::is_on() => {
