@@ -39,7 +39,8 @@ pub struct DatabaseOptions {
     pub capacity_bytes: Option<u64>,
     /// Threads that loads encode with; `None`: one per CPU.
     pub threads: Option<NonZeroUsize>,
-    /// Looks on at the far pool, which is durable no more then: for simulated power cuts only.
+    /// Looks on at the pools, which are durable no more then: for simulated power cuts only. The first tier's is pool 0 of
+    /// the recording, others count on in the order in which the directory names them.
     pub recorder: Option<Recorder>,
 }
 
@@ -79,7 +80,7 @@ impl Database {
         let budget = near_budget(options)?;
         let pool_path = directory::prepare(dir, options.pool_path.as_deref())?;
         let lock = DirectoryLock::acquire(dir)?;
-        let pool = match Pool::create(&pool_path, &pool_options(options)) {
+        let pool = match Pool::create(&pool_path, &pool_options(options, 0)) {
             Ok(pool) => pool,
             Err(error) => {
                 directory::abandon(dir);
@@ -103,8 +104,9 @@ impl Database {
         let lock = DirectoryLock::acquire(dir)?;
         let found = places
             .into_iter()
-            .map(|PoolPlace { name, path }| FoundPool {
-                opened: Pool::open(&path, &pool_options(options)),
+            .enumerate()
+            .map(|(number, PoolPlace { name, path })| FoundPool {
+                opened: Pool::open(&path, &pool_options(options, number)),
                 name,
                 path,
             });
@@ -153,6 +155,7 @@ impl Database {
             calibration,
             requests,
             lock,
+            options.recorder.clone(),
         );
         let mut logs = HashMap::new();
         let mut tables = Vec::new();
@@ -411,10 +414,12 @@ impl Drop for Database {
     }
 }
 
-fn pool_options(options: &DatabaseOptions) -> PoolOptions {
+/// How the pool of that number is opened, in the order in which the directory names them.
+fn pool_options(options: &DatabaseOptions, number: usize) -> PoolOptions {
+    let recorder = options.recorder.as_ref();
     PoolOptions {
         capacity_bytes: options.capacity_bytes,
-        recorder: options.recorder.clone(),
+        recorder: recorder.map(|recorder| recorder.of_pool(number)),
         ..PoolOptions::default()
     }
 }

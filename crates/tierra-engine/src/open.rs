@@ -6,7 +6,7 @@
 //! Invariant: nothing is written before everything about the tiers is believed; then only what brings all of them to
 //! the newest manifest, and copies of logs to what was read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,6 +31,8 @@ use crate::tail::{self, LogError, Tail, TailLog};
 use crate::tiers::{FIRST_NAME, MissingTier, Tier, TierId, Tiers};
 use crate::version::TableVersion;
 use crate::writer::Published;
+
+const PAGE_BYTES: u64 = 4096;
 
 /// A table as it was read.
 pub(crate) struct OpenedTable {
@@ -131,16 +133,17 @@ pub(crate) fn read_manifest(
         .map(|candidate| candidate.manifest.version);
     let behind = tiers.open.len() > candidates.len() || versions.min() < Some(manifest.version);
     let changed = tiers.entries() != manifest.tiers && newest.manifest.tiers == manifest.tiers;
-    let (mut published, lost) = read_extents(dir, manifest, &tiers, &candidates)?;
+    let (mut published, lost, superseded) = read_extents(dir, manifest, &tiers, &candidates)?;
     if lost || fewer || behind || changed {
         // All tiers come to name the same. Space that damaged copies took is free: what is written there, and not
         // published before a power cut, must not be taken for them.
         let next = published.manifest().clone();
-        if let Err(error) = published.publish(&tiers, next, Vec::new()) {
-            if fewer {
-                return Err(error.into());
+        match published.publish(&tiers, next, Vec::new()) {
+            Ok(()) => superseded.iter().for_each(|copy| copy.release()),
+            Err(error) if fewer => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%error, "a database with damaged copies could not be published without them");
             }
-            tracing::warn!(%error, "a database with damaged copies could not be published without them");
         }
     }
     Ok((tiers, published))
@@ -228,13 +231,14 @@ fn match_tiers(
     Ok(tiers)
 }
 
-/// The extents of the manifest, and whether some copies of them are lost.
+/// The extents of the manifest, whether some copies of them are lost, and what only the manifests of tiers name that are behind:
+/// until those are replaced, their tiers may come to be the only ones, so that nothing of it may be overwritten.
 fn read_extents(
     dir: &Path,
     mut manifest: Manifest,
     tiers: &Tiers,
     candidates: &[Candidate],
-) -> Result<(Published, bool), OpenError> {
+) -> Result<(Published, bool, Vec<Arc<ExtentCopy>>), OpenError> {
     let owners = owners(&manifest);
     let mut extents = Vec::with_capacity(manifest.extents.len());
     let mut lost = false;
@@ -258,9 +262,15 @@ fn read_extents(
                 }
             }
         }
-        if !copies.is_empty() {
-            extents.push(OwnedExtent::new(*id, copies, elsewhere));
+        if copies.is_empty() {
+            continue;
         }
+        if let Owner::Log(_) = owners[id] {
+            // Nobody is told what is appended while they are away, and a record that was being written may be in them alone,
+            // in the place of one that is going to be acknowledged: they are made anew.
+            elsewhere.clear();
+        }
+        extents.push(OwnedExtent::new(*id, copies, elsewhere));
     }
     let held: HashMap<ExtentId, &OwnedExtent> = extents
         .iter()
@@ -276,10 +286,23 @@ fn read_extents(
             });
         }
     }
+    let mut superseded = Vec::new();
     for tier in &tiers.open {
         let copies = extents.iter().flat_map(|extent| extent.copies());
         let of_tier = copies.filter(|copy| copy.tier() == tier.id);
-        let live: Vec<_> = of_tier.map(|copy| copy.extent()).collect();
+        let mut live: Vec<_> = of_tier.map(|copy| copy.extent()).collect();
+        let own = candidates
+            .iter()
+            .find(|candidate| Arc::ptr_eq(&candidate.pool, &tier.pool));
+        if let Some(own) = own.filter(|own| own.manifest.version < manifest.version) {
+            let before = only_named_by(&own.manifest, tier, &live);
+            live.extend(&before);
+            superseded.extend(
+                before
+                    .into_iter()
+                    .map(|extent| ExtentCopy::published(tier, extent)),
+            );
+        }
         tier.pool.retain(&live)?;
     }
     let root = |candidate: &Candidate| {
@@ -290,7 +313,42 @@ fn read_extents(
         tier.map(|tier| ExtentCopy::published(tier, candidate.root))
     };
     let roots = candidates.iter().filter_map(root).collect();
-    Ok((Published::new(manifest, roots, extents), lost))
+    Ok((Published::new(manifest, roots, extents), lost, superseded))
+}
+
+/// What a manifest names in a tier and lies apart from all that is live there, as far as it is what it should be.
+fn only_named_by(manifest: &Manifest, tier: &Tier, live: &[Extent]) -> Vec<Extent> {
+    let in_tier = |entry: &ExtentEntry| {
+        let copy = entry.copies.iter().find(|copy| copy.tier == tier.id)?;
+        Some(Extent {
+            offset: copy.offset,
+            len_bytes: entry.len_bytes,
+        })
+    };
+    // Space is given out in pages.
+    let pages = |extent: &Extent| {
+        let end = extent.offset.saturating_add(extent.len_bytes);
+        extent.offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)
+    };
+    let live: BTreeMap<u64, u64> = live
+        .iter()
+        .map(|live| (pages(live).start, pages(live).end))
+        .collect();
+    let is_apart = |extent: &Extent| {
+        let before_end = live.range(..pages(extent).end).next_back();
+        before_end.is_none_or(|(_, live_end)| *live_end <= pages(extent).start)
+    };
+    let mut named: Vec<Extent> = manifest
+        .extents
+        .values()
+        .filter_map(in_tier)
+        .filter(is_apart)
+        .filter(|extent| tier.pool.check_extent(*extent).is_ok())
+        .collect();
+    // One that two of them share is free, rather than a reason not to open.
+    named.sort_unstable_by_key(|extent| extent.offset);
+    named.dedup_by(|next, before| pages(next).start < pages(before).end);
+    named
 }
 
 /// What each extent is for.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 
 use arc_swap::ArcSwap;
+use tierra_memory::simulation::Recorder;
 use tierra_memory::{Budget, PoolError};
 
 use crate::calibration::Calibration;
@@ -37,6 +38,8 @@ pub(crate) struct Storage {
     requests: Sender<Request>,
     closing: AtomicBool,
     _lock: DirectoryLock,
+    /// Looks on at the pools of tiers that are added, too.
+    pub(crate) recorder: Option<Recorder>,
     /// Background work begins once this is free.
     #[cfg(test)]
     pub(crate) held_by_test: std::sync::Mutex<()>,
@@ -54,6 +57,7 @@ impl Storage {
         calibration: Arc<Calibration>,
         requests: Sender<Request>,
         lock: DirectoryLock,
+        recorder: Option<Recorder>,
     ) -> Arc<Self> {
         Arc::new(Self {
             dir,
@@ -65,6 +69,7 @@ impl Storage {
             requests,
             closing: AtomicBool::new(false),
             _lock: lock,
+            recorder,
             #[cfg(test)]
             held_by_test: std::sync::Mutex::default(),
         })

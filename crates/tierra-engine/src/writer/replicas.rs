@@ -113,8 +113,12 @@ impl Writer {
             let extents = extents
                 .into_iter()
                 .filter_map(|id| self.published.extent(id));
+            let is_log = |extent: &OwnedExtent| {
+                let mut logs = entry.tail.logs.iter();
+                logs.any(|log| log.extent == extent.id())
+            };
             let left: Vec<_> = extents
-                .filter_map(|extent| without_lost(extent, &tiers))
+                .filter_map(|extent| without_lost(extent, is_log(extent), &tiers))
                 .collect();
             let table = self.catalog.table(&entry.spec.name);
             if let Some(table) = table.filter(|_| !left.is_empty()) {
@@ -227,14 +231,15 @@ impl Writer {
     }
 }
 
-/// The extent without copies in tiers that are not there; nothing if it has none there, or no other.
-fn without_lost(extent: &OwnedExtent, tiers: &Tiers) -> Option<Arc<OwnedExtent>> {
+/// The extent without copies in tiers that are not there; nothing if it has none there, or no other. Of a log they are
+/// forgotten, for the log goes on without them: what was written to them alone must not come back.
+fn without_lost(extent: &OwnedExtent, is_log: bool, tiers: &Tiers) -> Option<Arc<OwnedExtent>> {
     let is_there = |copy: &&Arc<ExtentCopy>| tiers.get(copy.tier()).is_some();
     let (there, lost): (Vec<_>, Vec<_>) = extent.copies().iter().partition(is_there);
     if lost.is_empty() || there.is_empty() {
         return None;
     }
-    let lost = lost.iter().map(|copy| copy.entry());
+    let lost = lost.iter().map(|copy| copy.entry()).filter(|_| !is_log);
     let elsewhere = extent.elsewhere().iter().copied().chain(lost);
     let there = there.into_iter().cloned().collect();
     Some(OwnedExtent::new(extent.id(), there, elsewhere.collect()))

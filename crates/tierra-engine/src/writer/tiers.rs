@@ -26,7 +26,18 @@ impl Writer {
         if entries.len() == TIERS_MOST {
             return Err(TierError::Many);
         }
-        let pool = Pool::create(&path, &PoolOptions::default()).map_err(StorageError::from)?;
+        let named = self.places()?;
+        // As the directory is about to name it.
+        let number = 1 + named.iter().filter(|place| place.name != name).count();
+        let options = PoolOptions {
+            recorder: self
+                .storage
+                .recorder
+                .as_ref()
+                .map(|all| all.of_pool(number)),
+            ..PoolOptions::default()
+        };
+        let pool = Pool::create(&path, &options).map_err(StorageError::from)?;
         // Numbers are given out once: those of tiers that were dropped may be in an old pool's manifest.
         let last = self.published.manifest().last_tier_id;
         let id = TierId(last + 1);
@@ -122,15 +133,20 @@ impl Writer {
         Ok(())
     }
 
-    /// Changes what the directory says of further tiers.
-    fn change_places(&self, change: impl FnOnce(&mut Vec<PoolPlace>)) -> Result<(), TierError> {
+    /// What the directory says of further tiers.
+    fn places(&self) -> Result<Vec<PoolPlace>, TierError> {
         let dir: &Path = &self.storage.dir;
-        let mut places = directory::read_tiers(dir).map_err(|error| TierError::Io {
+        directory::read_tiers(dir).map_err(|error| TierError::Io {
             path: dir.to_owned(),
             source: std::io::Error::other(error),
-        })?;
+        })
+    }
+
+    /// Changes what the directory says of further tiers.
+    fn change_places(&self, change: impl FnOnce(&mut Vec<PoolPlace>)) -> Result<(), TierError> {
+        let mut places = self.places()?;
         change(&mut places);
-        directory::write_tiers(dir, &places)
+        directory::write_tiers(&self.storage.dir, &places)
             .map_err(|(path, source)| TierError::Io { path, source })
     }
 }

@@ -187,6 +187,18 @@ impl Trace {
         found.map(|(index, _)| index).collect()
     }
 
+    /// [`Trace::steps`] that concern this pool alone: all but fences of the processor, which serve all.
+    pub fn steps_of_pool(&self, kind: StepKind, pool: usize) -> Vec<usize> {
+        let is_of = |event: &Event| match event {
+            Event::Flush { lines, .. } | Event::RangeSynced(lines) => lines.pool == pool as u8,
+            Event::FileSynced { pool: of } | Event::LengthSynced { pool: of } => *of == pool as u8,
+            _ => false,
+        };
+        let mut steps = self.steps(kind);
+        steps.retain(|&step| is_of(&self.events[step]));
+        steps
+    }
+
     /// The same history without one event: a program that left a flush or a fence out.
     ///
     /// # Panics
