@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
-use arrow::compute::concat_batches;
+use arrow::compute::{concat_batches, sort_to_indices, take_record_batch};
 use arrow::datatypes::Int64Type;
 use tempfile::TempDir;
 use tierra_column::{Encoding, Filter, LogicalType, Value};
@@ -79,7 +79,8 @@ pub(crate) fn state(database: &Database) -> Result<State, String> {
     let mut state = State::new();
     for name in database.tables() {
         let table = database.table(&name).ok_or("a table without a name")?;
-        let found = scan(&table.snapshot(), &[0, 1], &[])?;
+        // A segment made of the tail may come before a load's.
+        let found = in_order(&scan(&table.snapshot(), &[0, 1], &[])?)?;
         let ids = found.column(0).as_primitive::<Int64Type>();
         let words = found.column(1).as_string_view();
         for (at, id) in ids.values().iter().enumerate() {
@@ -120,6 +121,13 @@ fn scan(
         batches.push(batch);
     }
     concat_batches(&scan.schema(), &batches).map_err(|error| error.to_string())
+}
+
+/// The rows by their first column.
+fn in_order(batch: &RecordBatch) -> Result<RecordBatch, String> {
+    let order = sort_to_indices(batch.column(0), None, None);
+    let sorted = order.and_then(|order| take_record_batch(batch, &order));
+    sorted.map_err(|error| error.to_string())
 }
 
 /// Opens what lies there.
