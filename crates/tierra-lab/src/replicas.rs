@@ -4,6 +4,8 @@
 //! The pools lie on tmpfs, written as if it were persistent memory, so that lines are flushed and fenced as
 //! they would have to be.
 
+use std::time::Instant;
+
 use tempfile::TempDir;
 use tierra_memory::persist::Flush;
 use tierra_memory::replication::{Composition, Member, Method, ReplicaSet};
@@ -66,25 +68,16 @@ impl Copies {
         &self.copies
     }
 
-    /// Such bytes in the pool of each copy.
+    /// Such bytes in the pools of the first copies, outside them.
     ///
     /// # Errors
     /// Where there is no room.
-    pub fn scratches(&self, bytes: usize) -> Result<Vec<ExtentWriter>, LabError> {
+    pub fn scratches(&self, count: usize, bytes: usize) -> Result<Vec<ExtentWriter>, LabError> {
         let doing = "making room beside the copies";
-        let pools = self.copies.iter().map(|(pool, _)| pool);
+        let pools = self.copies[..count].iter().map(|(pool, _)| pool);
         pools
             .map(|pool| pool.allocate(bytes as u64, 0).by(WHO, doing))
             .collect()
-    }
-
-    /// Bytes of the same kind of memory, outside the copies.
-    ///
-    /// # Errors
-    /// Where there is no room.
-    pub fn scratch(&self, bytes: usize) -> Result<ExtentWriter, LabError> {
-        let doing = "making room beside the copies";
-        self.copies[0].0.allocate(bytes as u64, 0).by(WHO, doing)
     }
 
     /// A set of the first copy and that many replicas, every page of which has been written to, as a
@@ -111,6 +104,26 @@ fn options(flush: Flush) -> PoolOptions {
         emulate_dax: true,
         ..PoolOptions::default()
     }
+}
+
+/// The time of storing `value` at each position of an array, each made durable before the next.
+///
+/// # Errors
+/// What the set says.
+#[inline(always)]
+pub fn update(
+    set: &mut ReplicaSet,
+    method: &Method,
+    positions: &[u32],
+    value: u32,
+) -> Result<u64, LabError> {
+    let bytes = value.to_ne_bytes();
+    let start = Instant::now();
+    for &position in positions {
+        set.write(method, u64::from(position) * 4, &bytes)
+            .by("Tierra", "updating")?;
+    }
+    Ok(start.elapsed().as_nanos() as u64)
 }
 
 /// Whether every copy has these bytes at each place.

@@ -25,6 +25,24 @@ void tierra_peer_update(uint32_t *array, const uint32_t *positions, size_t count
     }
 }
 
+// Stores `value` at each position in turn in every copy, and makes it durable in all of them by one fence before
+// the next: what an update of as many copies costs at least.
+void tierra_peer_update_copies(uint32_t *const *arrays, size_t copies, const uint32_t *positions, size_t count,
+                               uint32_t value, int evict) {
+    for (size_t i = 0; i < count; i++) {
+        for (size_t copy = 0; copy < copies; copy++) {
+            uint32_t *place = &arrays[copy][positions[i]];
+            *(volatile uint32_t *)place = value;
+            if (evict) {
+                _mm_clflushopt(place);
+            } else {
+                _mm_clwb(place);
+            }
+        }
+        _mm_sfence();
+    }
+}
+
 // Copies whole lines to every copy past the cache, one copy after the other, and fences once.
 void tierra_peer_append(uint8_t *const *to, size_t copies, const uint8_t *from, size_t len) {
     for (size_t copy = 0; copy < copies; copy++) {

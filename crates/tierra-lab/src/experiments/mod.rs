@@ -26,7 +26,6 @@ mod reconstruction;
 mod replicate;
 mod replicate_chunk;
 mod replicate_switch;
-mod replicate_tx;
 mod residency;
 #[cfg(feature = "sql")]
 mod scan;
@@ -34,6 +33,7 @@ mod scan;
 mod ssb;
 #[cfg(feature = "sql")]
 mod tpch;
+mod updates;
 
 use crate::bar::Bar;
 use crate::error::LabError;
@@ -107,7 +107,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &replicate::Replicate,
         &replicate_chunk::ReplicateChunk,
         &replicate_switch::ReplicateSwitch,
-        &replicate_tx::ReplicateTx,
+        &updates::Updates,
     ]
 }
 

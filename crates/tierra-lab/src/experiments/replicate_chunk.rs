@@ -277,7 +277,7 @@ fn appends(
     let room = set.bytes(0).len();
     let appended = |number: usize| (number * APPENDED % (room - APPENDED)) / APPENDED * APPENDED;
     let mut plain = match plain {
-        Some(plain) => Some((plain, copies.scratches(room / 4)?)),
+        Some(plain) => Some((plain, copies.scratches(1 + REPLICAS, room / 4)?)),
         None => None,
     };
     let count = own.len() + usize::from(plain.is_some());

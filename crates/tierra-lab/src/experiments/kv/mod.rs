@@ -11,7 +11,7 @@ use crate::error::{Context, LabError};
 /// Who works, for messages.
 const WHO: &str = "Tierra";
 /// The trees' number.
-const TREE: u64 = 1;
+pub(super) const TREE: u64 = 1;
 /// Keys lie so far apart that others fit in between.
 const STEP: u64 = 1 << 32;
 /// Bytes of a leaf.
@@ -20,11 +20,11 @@ const LEAF_BYTES: usize = 1024;
 const LEAF_ENTRIES: usize = 48;
 
 /// The key of an entry.
-fn key(number: u64) -> u64 {
+pub(super) fn key(number: u64) -> u64 {
     number * STEP
 }
 
 /// An empty tree in a new log and its copies.
-fn create(set: ReplicaSet) -> Result<PersistentTree, LabError> {
+pub(super) fn create(set: ReplicaSet) -> Result<PersistentTree, LabError> {
     PersistentTree::create(TREE, vec![set]).by(WHO, "making a tree")
 }

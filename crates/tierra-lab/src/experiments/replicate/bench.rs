@@ -7,11 +7,11 @@ use tierra_memory::persist::Flush;
 use tierra_memory::replication::{Composition, CopyBy, Method, ReplicaSet, Waits};
 
 use super::{UPDATES_BY_THREADS, methods};
-use crate::error::{Context, LabError};
+use crate::error::LabError;
 use crate::peers::plain::PlainC;
 use crate::peers::pmdk::{Pmdk, PoolSet, Update};
 use crate::positions::{Pattern, Positions};
-use crate::replicas::{Copies, check};
+use crate::replicas::{Copies, check, update};
 use crate::row::{Row, find};
 use crate::turns::turns;
 
@@ -21,8 +21,8 @@ const CHECKED: usize = 100;
 /// Who updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
-    /// The instructions alone.
-    PlainC,
+    /// The instructions alone, on as many copies beside the first.
+    PlainC(usize),
     /// Ours, with as many replicas.
     Ours(usize, Method),
     /// The peer, likewise.
@@ -35,7 +35,8 @@ impl Who {
 
     fn name(self) -> String {
         match self {
-            Who::PlainC => PlainC::NAME.to_owned(),
+            Who::PlainC(0) => PlainC::NAME.to_owned(),
+            Who::PlainC(_) => PlainC::COPIES.to_owned(),
             Who::Ours(0, _) => Who::UNREPLICATED.to_owned(),
             Who::Ours(_, method) => method.to_string(),
             Who::Pmdk(_) => Pmdk::NAME.to_owned(),
@@ -44,15 +45,15 @@ impl Who {
 
     fn replicas(self) -> usize {
         match self {
-            Who::PlainC => 0,
-            Who::Ours(replicas, _) | Who::Pmdk(replicas) => replicas,
+            Who::PlainC(replicas) | Who::Ours(replicas, _) | Who::Pmdk(replicas) => replicas,
         }
     }
 
     /// Whose update without replicas it is held against.
     fn baseline(self) -> &'static str {
         match self {
-            Who::PlainC | Who::Ours(..) => Who::UNREPLICATED,
+            Who::PlainC(_) => PlainC::NAME,
+            Who::Ours(..) => Who::UNREPLICATED,
             Who::Pmdk(_) => Pmdk::NAME,
         }
     }
@@ -66,7 +67,7 @@ pub(super) struct Bench<'a> {
     pub(super) updates: usize,
     /// Without replicas, and with.
     sets: [ReplicaSet; 2],
-    plain: Option<(&'a PlainC, ExtentWriter)>,
+    plain: Option<(&'a PlainC, Vec<ExtentWriter>)>,
     /// Likewise, where PMDK takes part.
     pub(super) pmdk: Option<[&'a mut PoolSet; 2]>,
 }
@@ -80,7 +81,7 @@ impl<'a> Bench<'a> {
         bytes: usize,
     ) -> Result<Bench<'a>, LabError> {
         let plain = match plain {
-            Some(plain) => Some((plain, copies.scratch(bytes)?)),
+            Some(plain) => Some((plain, copies.scratches(1 + replicas, bytes)?)),
             None => None,
         };
         Ok(Bench {
@@ -164,7 +165,9 @@ impl<'a> Bench<'a> {
             ..Composition::BASIC
         });
         let mut contenders = vec![Who::Ours(0, one_fence)];
-        contenders.extend(self.plain.iter().map(|_| Who::PlainC));
+        if self.plain.is_some() {
+            contenders.extend([0, self.replicas].map(Who::PlainC));
+        }
         let methods = methods().into_iter();
         contenders.extend(methods.map(|method| Who::Ours(self.replicas, method)));
         if self.pmdk.is_some() {
@@ -184,24 +187,21 @@ impl<'a> Bench<'a> {
         let (from, taken) = positions.take(pattern, self.updates_of(who));
         let checked = &taken[..CHECKED];
         match who {
-            Who::PlainC => {
-                let (plain, array) = self.plain.as_mut().expect("it takes part");
+            Who::PlainC(replicas) => {
+                let (plain, arrays) = self.plain.as_mut().expect("it takes part");
                 let start = Instant::now();
-                plain.update(self.flush, array, taken, value);
+                match replicas {
+                    0 => plain.update(self.flush, &mut arrays[0], taken, value),
+                    _ => plain.update_copies(self.flush, arrays, taken, value),
+                }
                 Ok(start.elapsed().as_nanos() as u64)
             }
             Who::Ours(replicas, method) => {
                 let set = &mut self.sets[usize::from(replicas > 0)];
-                let bytes = value.to_ne_bytes();
-                let start = Instant::now();
-                for &position in taken {
-                    set.write(&method, u64::from(position) * 4, &bytes)
-                        .by("Tierra", "updating")?;
-                }
-                let time = start.elapsed();
+                let time_ns = update(set, &method, taken, value)?;
                 let places = checked.iter().map(|&position| position as usize * 4);
-                check(set, &who.name(), places, &bytes)?;
-                Ok(time.as_nanos() as u64)
+                check(set, &who.name(), places, &value.to_ne_bytes())?;
+                Ok(time_ns)
             }
             Who::Pmdk(replicas) => {
                 let sets = self.pmdk.as_mut().expect("it takes part");

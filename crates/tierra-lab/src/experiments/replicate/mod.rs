@@ -2,7 +2,8 @@
 //! updates of an array, by method of replication, ours and PMDK's.
 //!
 //! Everything lies on tmpfs taken for persistent memory, as in the thesis's "DRAM emulation". Beside ours
-//! stand PMDK's pool sets, where they are installed, and the bare instructions in C. Each is judged against
+//! stand PMDK's pool sets, where they are installed, and the bare instructions in C, on one copy and on as many
+//! as ours: what no method falls below that stores through the cache. Each is judged against
 //! its own update without replicas in the same minutes (a *phase* has one number of replicas). The flush
 //! instruction is swept for ours: where `clwb` keeps the line, what the thesis found for `clflushopt` need not
 //! hold.
