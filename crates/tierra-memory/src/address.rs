@@ -246,6 +246,19 @@ pub(crate) unsafe fn populate(start: *mut u8, len_bytes: usize) -> io::Result<bo
     }
 }
 
+/// Reads a byte of every page.
+///
+/// # Safety
+/// The range is mapped and readable; faults of it are caught.
+pub(crate) unsafe fn touch(start: *const u8, len_bytes: usize) {
+    let page_bytes = rustix::param::page_size();
+    let lead = start.addr() % page_bytes;
+    for at in (0..len_bytes + lead).step_by(page_bytes) {
+        // SAFETY: inside the pages of the range, which are mapped.
+        unsafe { start.sub(lead).add(at).read_volatile() };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

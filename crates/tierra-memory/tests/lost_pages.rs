@@ -55,6 +55,64 @@ fn verify(pool: &Pool, extents: &[Extent]) {
     }
 }
 
+/// Pages that cannot be had, and that nobody has touched, are had again when their space is given out.
+#[test]
+fn space_whose_pages_are_lost_is_given_out_whole() {
+    for dir in folders() {
+        let pool = create(&dir, "p");
+        let bytes = 6 * page_bytes() as usize;
+        let writer = pool.allocate(bytes as u64, 1).unwrap();
+        let place = writer.extent();
+        drop(writer);
+        for page in [1, 4] {
+            let at = place.offset + page * page_bytes();
+            Injector::new(SEED).lose_page(&pool, at..at + 1).unwrap();
+        }
+        let mut writer = pool.allocate(bytes as u64, 1).unwrap();
+        assert_eq!(writer.extent(), place);
+        writer.copy_from_slice(&payload(1, bytes));
+        let finished = writer.finish().unwrap();
+        pool.publish(&finished).unwrap();
+        assert_eq!(pool.bytes(place), payload(1, bytes));
+        assert_eq!(pool.counters().lost_pages, 2);
+        drop(pool);
+        let pool = Pool::open(&dir.path().join("p"), &PoolOptions::default()).unwrap();
+        verify(&pool, &[place]);
+        assert_eq!(pool.bytes(place), payload(1, bytes));
+    }
+}
+
+/// An extent whose header is damaged may be kept by who answers for what it holds, and gets its header again.
+#[test]
+fn an_extent_outlives_its_header() {
+    let dir = folder();
+    let pool = create(&dir, "p");
+    let kept = finish(&pool, &payload(1, 5_000));
+    let root = finish(&pool, &payload(2, 100));
+    pool.publish(&root).unwrap();
+    let (kept, root) = (kept.extent(), root.extent());
+    let label = pool.label(kept).unwrap();
+    Injector::new(SEED)
+        .flip_bits(&pool, kept.offset - 64..kept.offset, 5)
+        .unwrap();
+    drop(pool);
+    let pool = Pool::open(&dir.path().join("p"), &PoolOptions::default()).unwrap();
+    assert!(pool.has_damaged_header(kept) && !pool.has_damaged_header(root));
+    let beyond = Extent {
+        offset: 1 << 40,
+        ..kept
+    };
+    assert!(!pool.has_damaged_header(beyond));
+    pool.retain(&[kept]).unwrap_err();
+    pool.retain_headless(&[kept], &[]).unwrap_err();
+    pool.retain_headless(&[kept, beyond], &[kept, beyond])
+        .unwrap_err();
+    pool.retain_headless(&[kept], &[kept]).unwrap();
+    assert_eq!(pool.bytes(kept), payload(1, 5_000));
+    pool.restore_header(kept, &label).unwrap();
+    verify(&pool, &[kept, root]);
+}
+
 /// Loses a page that holds bytes of the range, and touches it.
 fn lose(pool: &Pool, extent: Extent, within: std::ops::Range<u64>) -> u64 {
     let damage = Injector::new(SEED).lose_page(pool, within).unwrap();

@@ -88,10 +88,21 @@ impl Pool {
     /// [`PoolError::BadExtent`], [`PoolError::Overlap`], [`PoolError::RetainTooLate`]; then nothing
     /// becomes free.
     pub fn retain(&self, live: &[Extent]) -> Result<(), PoolError> {
+        self.retain_headless(live, &[])
+    }
+
+    /// [`Pool::retain`], with extents among them whose headers are damaged ([`Pool::has_damaged_header`]): whoever names
+    /// them answers for what they hold.
+    ///
+    /// # Errors
+    /// As [`Pool::retain`].
+    pub fn retain_headless(&self, live: &[Extent], headless: &[Extent]) -> Result<(), PoolError> {
         let root = self.root().filter(|root| !live.contains(root));
         let mut runs = Vec::with_capacity(live.len() + 1);
         for &extent in live.iter().chain(&root) {
-            self.check_extent(extent)?;
+            if !headless.contains(&extent) || !self.has_damaged_header(extent) {
+                self.check_extent(extent)?;
+            }
             let span = layout::span_bytes(extent.len_bytes).expect("checked just before");
             runs.push((extent.offset - EXTENT_HEADER_BYTES, span));
         }
@@ -193,12 +204,23 @@ impl Pool {
                 self.heal(start..start + span)?;
                 self.bring_in(start, span)
             }
-            Some(source) if backing::means_full(&source) || backing::means_no_page(&source) => {
+            Some(source) if backing::means_bad_page(&source) && self.has_space(start, span) => {
+                // Touched, the pages that cannot be had are noted as lost, and then written anew.
+                // SAFETY: as above.
+                unsafe { address::touch(self.address(start), span as usize) };
+                self.heal(start..start + span)
+            }
+            Some(source) if backing::means_full(&source) || backing::means_bad_page(&source) => {
                 let used_bytes = lock(&self.space).used_bytes() - span;
                 Err(self.full(span, used_bytes, self.len_bytes()))
             }
             Some(source) => Err(self.io("bring pages in", source)),
         }
+    }
+
+    /// Whether the file system has room for what the file is to hold there.
+    fn has_space(&self, start: u64, span: u64) -> bool {
+        backing::allocate(&self.file, start, start + span).is_ok()
     }
 
     /// Gives an extent's space back; it may be reused at once. Called when neither the published root

@@ -44,8 +44,9 @@ pub(super) fn means_full(error: &io::Error) -> bool {
 
 /// Whether an error of bringing pages in means that a store would have met no page: on tmpfs, that
 /// it is full.
-pub(super) fn means_no_page(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::FAULT.raw_os_error())
+pub(super) fn means_bad_page(error: &io::Error) -> bool {
+    let bad = [Errno::FAULT, Errno::HWPOISON].map(|errno| Some(errno.raw_os_error()));
+    bad.contains(&error.raw_os_error())
 }
 
 #[cfg(test)]

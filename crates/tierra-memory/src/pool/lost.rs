@@ -200,6 +200,15 @@ impl Pool {
         Ok(())
     }
 
+    /// Gives a file that was cut short its end again, as zeros, which is told as a fault: until then every page there is
+    /// lost one by one. Does nothing to a file that is whole.
+    ///
+    /// # Errors
+    /// [`PoolError::Io`]: the file stays as it is.
+    pub fn restore_end(&self) -> Result<(), PoolError> {
+        self.heal(0..0)
+    }
+
     /// Whether the file is shorter than what is mapped.
     pub(super) fn was_cut(&self) -> Result<bool, PoolError> {
         Ok(self.find_cut(&mut self.losses())?.is_some())

@@ -210,6 +210,20 @@ impl Pool {
         self.header(extent).map(|header| header.owner)
     }
 
+    /// Whether an extent can lie there, and the line that should be its header is none of any extent: what follows may be
+    /// believed only for checksums of its own.
+    pub fn has_damaged_header(&self, extent: Extent) -> bool {
+        let Ok(start) = self.check_bounds(extent) else {
+            return false;
+        };
+        let mut line = [0; LINE_BYTES];
+        line.copy_from_slice(self.bytes(Extent {
+            offset: start,
+            len_bytes: EXTENT_HEADER_BYTES,
+        }));
+        ExtentHeader::decode(&line).is_err()
+    }
+
     /// [`Pool::check_extent`], and a sealed extent's payload against its CRC32C. Returns the owner.
     ///
     /// # Errors
