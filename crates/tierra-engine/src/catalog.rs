@@ -33,6 +33,15 @@ impl Catalog {
         self.tables.load().get(name).cloned()
     }
 
+    pub(crate) fn table_of_id(&self, id: u64) -> Option<Arc<Table>> {
+        let tables = self.tables.load();
+        tables.values().find(|table| table.id() == id).cloned()
+    }
+
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.load().values().cloned().collect()
+    }
+
     /// Called by the writer only.
     pub(crate) fn insert(&self, table: Arc<Table>) {
         let mut tables = BTreeMap::clone(&self.tables.load());

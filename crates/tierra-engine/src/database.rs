@@ -11,16 +11,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tierra_memory::simulation::Recorder;
-use tierra_memory::{Budget, Durability, MediumKind, Pool, PoolOptions, Speed, Topology};
+use tierra_memory::{
+    Budget, Counters, Durability, MediumKind, Pool, PoolOptions, Speed, Topology, Written,
+};
 
 use crate::calibration::Calibration;
 use crate::catalog::Catalog;
+use crate::copies::{self, CopyInfo};
 use crate::directory::{self, PoolPlace};
 use crate::error::{OpenError, TableError, TierError};
+use crate::faults::{Fault, FaultTotals};
 use crate::lock::DirectoryLock;
 use crate::manifest::Manifest;
 use crate::open::{self, FoundPool};
 use crate::scrub::{self, ScrubOptions, ScrubReport};
+use crate::scrubber::{SCRUB_BYTES_PER_S, ScrubProgress, Scrubber};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
@@ -39,6 +44,9 @@ pub struct DatabaseOptions {
     pub capacity_bytes: Option<u64>,
     /// Threads that loads encode with; `None`: one per CPU.
     pub threads: Option<NonZeroUsize>,
+    /// Bytes a second that the scrubber reads in the background: each copy of everything once a day, and puts right what is
+    /// damaged. `None`: [`SCRUB_BYTES_PER_S`](crate::SCRUB_BYTES_PER_S); 0: it only restores what was lost.
+    pub scrub_bytes_per_s: Option<u64>,
     /// Looks on at the pools, which are durable no more then: for simulated power cuts only. The first tier's is pool 0 of
     /// the recording, others count on in the order in which the directory names them.
     pub recorder: Option<Recorder>,
@@ -61,6 +69,27 @@ pub struct TierInfo {
     pub used_bytes: u64,
     /// Bytes of the pages that back it; `None` where they differ.
     pub page_size_bytes: Option<usize>,
+    /// What was written to the pool, and why, and found there, since the database was opened.
+    pub counters: Option<Counters>,
+    /// Bytes written to the pool for each byte of rows that the database has taken since; `None` before it has any.
+    pub write_amplification: Option<f64>,
+}
+
+impl TierInfo {
+    /// All that was written to the pool since the database was opened.
+    pub fn written(&self) -> Option<Written> {
+        let counters = self.counters?;
+        let causes = [
+            counters.extents,
+            counters.logs,
+            counters.superblock,
+            counters.repair,
+        ];
+        Some(Written {
+            bytes: causes.iter().map(|cause| cause.bytes).sum(),
+            lines: causes.iter().map(|cause| cause.lines).sum::<u64>() + counters.believed_lines,
+        })
+    }
 }
 
 /// An open database. Its tables and snapshots keep the directory locked even after it is dropped.
@@ -69,6 +98,7 @@ pub struct Database {
     storage: Arc<Storage>,
     catalog: Arc<Catalog>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    scrubber: Scrubber,
 }
 
 impl Database {
@@ -139,7 +169,10 @@ impl Database {
             .or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.unwrap_or(NonZeroUsize::MIN);
         let calibration = Arc::new(Calibration::of_database(dir));
-        let opened = open::read_tables(dir, &published, &calibration)?;
+        for missing in &tiers.missing {
+            tiers.losses.log.missing(missing.id, &missing.name);
+        }
+        let opened = open::read_tables(dir, &tiers, &published, &calibration)?;
         lock.sign().map_err(|source| OpenError::Io {
             path: dir.join(crate::lock::LOCK_FILE),
             source,
@@ -162,14 +195,18 @@ impl Database {
         for table in opened {
             logs.insert(table.entry.id, table.log);
             let (entry, storage) = (table.entry, storage.clone());
-            tables.push(Table::new(
+            let opened = Table::new(
                 entry.id,
                 entry.spec.clone(),
                 entry.homes.clone(),
                 table.version,
                 entry.next_segment_id,
                 storage,
-            ));
+            );
+            if let Some(why) = table.unavailable {
+                opened.make_unavailable(why);
+            }
+            tables.push(opened);
         }
         // Near copies come one segment at a time, between requests, so that opening stays fast.
         for table in &tables {
@@ -181,6 +218,9 @@ impl Database {
         // Copies of what was written while a tier was missing, or that were damaged.
         tables.iter().for_each(|table| table.ask_to_heal());
         let catalog = Arc::new(Catalog::new(tables));
+        storage.losses().log.know(&catalog);
+        // Of pages that were lost while it was opened.
+        storage.note_losses();
         let writer = Writer::new(storage.clone(), catalog.clone(), published, logs);
         let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
         let thread = thread.spawn(move || writer.run(&queue));
@@ -188,7 +228,13 @@ impl Database {
             path: dir.to_owned(),
             source,
         })?;
+        // What is recorded is what a power cut would leave of the database's own writes.
+        let pace = match options.recorder {
+            None => options.scrub_bytes_per_s.unwrap_or(SCRUB_BYTES_PER_S),
+            Some(_) => 0,
+        };
         Ok(Arc::new(Self {
+            scrubber: Scrubber::start(storage.clone(), catalog.clone(), pace),
             storage,
             catalog,
             writer: Mutex::new(Some(thread)),
@@ -318,16 +364,25 @@ impl Database {
             capacity_bytes: budget.limit(),
             used_bytes: budget.used(),
             page_size_bytes: None,
+            counters: None,
+            write_amplification: None,
         };
-        let tiers = self.storage.tiers();
-        let pools = tiers.open.iter().map(|Tier { name, pool, .. }| TierInfo {
-            name: name.to_string(),
-            speed: pool.speed(),
-            medium: Some(pool.medium()),
-            durability: Some(pool.durability()),
-            capacity_bytes: pool.capacity_bytes(),
-            used_bytes: pool.used_bytes(),
-            page_size_bytes: Some(pool.page_size_bytes()),
+        let (tiers, taken) = (self.storage.tiers(), self.storage.taken_bytes());
+        let pools = tiers.open.iter().map(|Tier { name, pool, .. }| {
+            let mut tier = TierInfo {
+                name: name.to_string(),
+                speed: pool.speed(),
+                medium: Some(pool.medium()),
+                durability: Some(pool.durability()),
+                capacity_bytes: pool.capacity_bytes(),
+                used_bytes: pool.used_bytes(),
+                page_size_bytes: Some(pool.page_size_bytes()),
+                counters: Some(pool.counters()),
+                write_amplification: None,
+            };
+            let written = tier.written().filter(|_| taken > 0);
+            tier.write_amplification = written.map(|all| all.bytes as f64 / taken as f64);
+            tier
         });
         std::iter::once(near).chain(pools).collect()
     }
@@ -346,12 +401,31 @@ impl Database {
         scrub::scrub(&self.storage, &self.catalog, options, progress)
     }
 
+    /// What of each table's copies is there, by the tables' names.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`], if the database is closed.
+    pub fn copies(&self) -> Result<Vec<CopyInfo>, TableError> {
+        Ok(copies::list(&self.storage, &self.catalog)?)
+    }
+
+    /// Where the scrubber in the background is.
+    pub fn scrub_progress(&self) -> ScrubProgress {
+        self.scrubber.progress()
+    }
+
     /// Bytes that [`Database::scrub`] is going to read.
     ///
     /// # Errors
     /// As [`Database::scrub`].
     pub fn scrub_bytes(&self) -> Result<u64, TableError> {
         scrub::total_bytes(&self.storage)
+    }
+
+    /// What was found wrong with stored bytes since the database was opened, the newest last, and how much in all: the list
+    /// keeps the last 1,000.
+    pub fn faults(&self) -> (Vec<Fault>, FaultTotals) {
+        self.storage.losses().log.read()
     }
 
     /// Makes all copies that tables should have and lack, as far as tiers are there, as happens in the background
@@ -393,6 +467,7 @@ impl Database {
     /// Answers what was asked so far and stops writing: appends and loads fail from now on. What
     /// was committed is durable already. Dropping the database does the same.
     pub fn close(&self) {
+        self.scrubber.close();
         // No panic can leave the option half taken.
         let writer = self
             .writer

@@ -16,6 +16,7 @@ pub use crate::spec::SpecError;
 pub use crate::tail::LogError;
 use crate::tiers::ReplicasError;
 use crate::tiers::TIERS_MOST;
+use tierra_column::bits::BLOCK_LEN;
 
 /// Any error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -152,13 +153,11 @@ pub enum DamageError {
         /// What is wrong.
         source: FormatError,
     },
-    /// All copies of an extent are in tiers that are missing.
-    #[error("extent {extent} has copies in no tier but {tiers}, which is missing: bring it back")]
+    /// An extent that no tier has a copy of.
+    #[error("extent {extent} has no copy in any tier: restore the database from a backup")]
     NoCopy {
         /// Its number.
         extent: u64,
-        /// The tiers' names.
-        tiers: String,
     },
     /// The copies of a log.
     #[error(transparent)]
@@ -195,6 +194,19 @@ pub enum DamageError {
     /// The pool does not hold what the manifest names.
     #[error(transparent)]
     Pool(#[from] PoolError),
+}
+
+/// A table that cannot be used as long as tiers are missing. All others can.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "table {table:?} has rows that lie in no other tier than {missing}: bring the file back and open the database again, \
+     restore it from a backup, or drop the table"
+)]
+pub struct UnavailableError {
+    /// The table.
+    pub table: String,
+    /// The tiers, each with what was found in its place.
+    pub missing: String,
 }
 
 /// The durable side of an operation failed; nothing of it is visible.
@@ -234,6 +246,9 @@ pub enum StorageError {
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
+    /// A tier of the table is missing.
+    #[error(transparent)]
+    Unavailable(#[from] UnavailableError),
     /// The table was dropped meanwhile.
     #[error("table {table:?} was dropped meanwhile")]
     Dropped {
@@ -437,7 +452,7 @@ impl From<LoadError> for AppendError {
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
     /// A block's bytes are not those that were written.
-    #[error("table {table:?}, column {column:?}, segment {segment}, block {block}: {source}")]
+    #[error("table {table:?}, column {column:?}, segment {segment}, block {block} (rows {} to {} of the segment): {source}", block * BLOCK_LEN, (block + 1) * BLOCK_LEN - 1)]
     Damaged {
         /// The table.
         table: String,
@@ -450,14 +465,17 @@ pub enum ScanError {
         /// What is wrong.
         source: FormatError,
     },
-    /// Memory failed, and what it held reads as zeros.
+    /// Memory fails faster than what it held can be read from other copies.
     #[error(
-        "pages of tier {tier:?} were lost: scrub the database to restore them from other copies, or open it again"
+        "pages of a tier ({tier}) are lost again and again while they are read: replace the module or file that fails, and open the database again"
     )]
     Lost {
-        /// The tier.
+        /// The tiers it may be.
         tier: String,
     },
+    /// A tier of the table is missing.
+    #[error(transparent)]
+    Unavailable(#[from] UnavailableError),
     /// A filter that the column cannot evaluate.
     #[error("table {table:?}, column {column:?}: {source}")]
     Filter {

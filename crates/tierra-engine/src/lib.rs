@@ -40,15 +40,24 @@
 //! Methods that write block until the writer has answered: call them from async code through
 //! `spawn_blocking`.
 
+/// Tests beside the code share those of `tests/`.
+#[cfg(test)]
+extern crate self as tierra_engine;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 mod calibration;
 mod catalog;
 mod cells;
 mod column_source;
+mod copies;
 mod database;
 mod dictionaries;
 mod directory;
 mod encode;
 mod error;
+mod faults;
 mod gate;
 mod index_kind;
 mod input;
@@ -57,6 +66,9 @@ mod key;
 mod loader;
 mod lock;
 mod lookup;
+mod losses;
+#[cfg(test)]
+mod losses_tests;
 mod manifest;
 mod mend;
 mod near;
@@ -64,6 +76,7 @@ mod open;
 mod rows;
 mod scan;
 mod scrub;
+mod scrubber;
 mod segment;
 mod snapshot;
 mod space;
@@ -80,12 +93,14 @@ pub use calibration::{
     CalibrateError, Calibration, CalibrationError, Effort, LookupKind, Measured, StandInError,
 };
 pub use column_source::ColumnSource;
+pub use copies::CopyInfo;
 pub use database::{Database, DatabaseOptions, TierInfo};
 pub use error::{
     AppendError, ColumnsError, DamageError, DuplicateKeyError, Error, InputError, LoadError,
     LogError, LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError,
-    TableError, TierError,
+    TableError, TierError, UnavailableError,
 };
+pub use faults::{Fault, FaultKind, FaultOutcome, FaultTotals};
 pub use index_kind::{IndexKind, ParseIndexKindError};
 pub use input::canonical_double;
 pub use loader::{LoadReport, Loader};
@@ -93,6 +108,7 @@ pub use lookup::CellCounters;
 pub use rows::Rows;
 pub use scan::{Scan, ScanCounters, ScanCursor, ScanSpec, row_id_field};
 pub use scrub::{Lost, ScrubOptions, ScrubReport};
+pub use scrubber::{SCRUB_BYTES_PER_S, ScrubProgress};
 pub use segment::{SEGMENT_ROWS, Segment};
 pub use snapshot::Snapshot;
 pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};

@@ -13,7 +13,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use tierra_column::Encoding;
 
 use crate::column_source::{Batches, Checked, ColumnSource};
-use crate::encode::{EncodedSegment, encode_segments};
+use crate::encode::{EncodedSegment, encode_segments, slice_bytes};
 use crate::error::{ColumnsError, LoadError, StorageError};
 use crate::gate::LoadPass;
 use crate::key::LoadedKeys;
@@ -45,6 +45,8 @@ pub struct Loader {
     pending: Vec<RecordBatch>,
     pending_rows: usize,
     rows: u64,
+    /// Of the rows, as arrow holds them.
+    bytes: u64,
     encoding: Option<JoinHandle<Result<Encoded, StorageError>>>,
     encoded: Vec<EncodedSegment>,
     keys: Option<LoadedKeys>,
@@ -62,6 +64,7 @@ impl Loader {
             pending: Vec::new(),
             pending_rows: 0,
             rows: 0,
+            bytes: 0,
             encoding: None,
             encoded: Vec::new(),
             pass: None,
@@ -122,6 +125,10 @@ impl Loader {
 
     fn take_rows(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
         let batch = self.table.input().accept(batch)?;
+        let columns = batch.columns().iter();
+        self.bytes += columns
+            .map(|values| slice_bytes(values) as u64)
+            .sum::<u64>();
         let mut taken = 0;
         while taken < batch.num_rows() {
             let rows = (batch.num_rows() - taken).min(SEGMENT_ROWS - self.pending_rows);
@@ -176,6 +183,9 @@ impl Loader {
         )?;
         self.encoded.extend(encoded);
         self.rows += rows;
+        let columns = 0..table.spec().columns.len();
+        let bytes = columns.map(|column| source.bytes(column, 0..rows));
+        self.bytes += bytes.sum::<u64>();
         Ok(())
     }
 
@@ -253,9 +263,9 @@ impl Loader {
             keys: self.keys.take(),
             pass: self.pass.take(),
         };
-        self.table
-            .storage()
-            .ask(|reply| Request::Load { load, reply })??;
+        let storage = self.table.storage();
+        storage.ask(|reply| Request::Load { load, reply })??;
+        storage.note_taken(self.bytes);
         Ok(report)
     }
 

@@ -65,6 +65,7 @@ impl Snapshot {
     ) -> Result<Vec<Option<RowId>>, LookupError> {
         let (table, version) = (&**self.table(), self.version());
         let name = || table.spec().name.clone();
+        table.check_available().map_err(ScanError::from)?;
         let Some(key) = table.key() else {
             return Err(LookupError::NoPrimaryKey { table: name() });
         };
@@ -99,27 +100,27 @@ impl Snapshot {
                 .collect()
         };
         let index = key.index(table, version)?;
-        let mut rows = vec![None; images.len()];
-        let mut failed: Option<ScanError> = None;
-        lookups.run(key.gate().now(), images.len(), |execution, size, part| {
-            let first = part.start;
-            in_mode!(execution, M => for_each(
-                size,
-                part,
-                |cx: Cx<M>, at| {
-                    let values = values.get(at).map_or(&[][..], Vec::as_slice);
-                    key.find(cx, table, version, index, images[at], values)
-                },
-                |at, found| match found {
-                    Ok(row) => rows[first + at] = row,
-                    Err(error) => failed = Some(error),
-                },
-            ))
+        let found = table.storage().whole(|| {
+            let mut rows = vec![None; images.len()];
+            let mut failed: Option<ScanError> = None;
+            lookups.run(key.gate().now(), images.len(), |execution, size, part| {
+                let first = part.start;
+                in_mode!(execution, M => for_each(
+                    size,
+                    part,
+                    |cx: Cx<M>, at| {
+                        let values = values.get(at).map_or(&[][..], Vec::as_slice);
+                        key.find(cx, table, version, index, images[at], values)
+                    },
+                    |at, found| match found {
+                        Ok(row) => rows[first + at] = row,
+                        Err(error) => failed = Some(error),
+                    },
+                ))
+            });
+            failed.map_or(Ok(rows), Err)
         });
-        table.storage().refuse_losses()?;
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        let mut rows = found??;
         for (row, found) in rows.iter_mut().enumerate() {
             // NULL equals nothing, whatever its slot holds.
             *found = found.filter(|_| !is_null(row));
@@ -144,7 +145,6 @@ impl Snapshot {
     ) -> Result<RecordBatch, LookupError> {
         let gathered = self.gather(rows, projection, lookups)?;
         let batch = gathered.into_batch(schema.clone());
-        self.table().storage().refuse_losses()?;
         batch.map_err(|source| {
             ScanError::Arrow {
                 table: self.table().spec().name.clone(),
@@ -162,6 +162,17 @@ impl Snapshot {
     /// # Panics
     /// If there is no such column.
     pub fn gather(
+        &self,
+        rows: &[RowId],
+        projection: &[usize],
+        lookups: &mut Lookups,
+    ) -> Result<Rows, LookupError> {
+        let storage = self.table().storage();
+        self.table().check_available().map_err(ScanError::from)?;
+        storage.whole(|| self.gather_once(rows, projection, lookups))?
+    }
+
+    fn gather_once(
         &self,
         rows: &[RowId],
         projection: &[usize],
@@ -216,7 +227,6 @@ impl Snapshot {
             };
             in_mode!(execution, M => read_cells::<M, _>(size, cells, &mut gathering))
         });
-        table.storage().refuse_losses()?;
         match gathering.failed {
             None => Ok(gathered),
             Some((position, at, source)) => {

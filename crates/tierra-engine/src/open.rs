@@ -6,17 +6,18 @@
 //! Invariant: nothing is written before everything about the tiers is believed; then only what brings all of them to
 //! the newest manifest, and copies of logs to what was read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::error::ArrowError;
 use tierra_column::Dictionary;
-use tierra_memory::{Extent, Pool, PoolError};
+use tierra_memory::{Extent, ExtentLabel, Pool, PoolError};
 
 use crate::calibration::Calibration;
-use crate::error::{DamageError, OpenError};
+use crate::error::{DamageError, OpenError, UnavailableError};
+use crate::faults::{FaultKind, HEADER};
 use crate::inverted::InvertedPart;
 use crate::key::KeyIndexCell;
 use crate::manifest::{
@@ -39,6 +40,8 @@ pub(crate) struct OpenedTable {
     pub(crate) entry: Arc<TableEntry>,
     pub(crate) version: TableVersion,
     pub(crate) log: TailLog,
+    /// Why it has no rows, if these are in tiers that are missing.
+    pub(crate) unavailable: Option<UnavailableError>,
 }
 
 /// A pool that the directory names, and what became of opening it.
@@ -242,9 +245,10 @@ fn read_extents(
     let owners = owners(&manifest);
     let mut extents = Vec::with_capacity(manifest.extents.len());
     let mut lost = false;
+    let mut headless = Vec::new();
     for (id, entry) in &manifest.extents {
         let mut copies = Vec::with_capacity(entry.copies.len());
-        let mut elsewhere = Vec::new();
+        let (mut elsewhere, mut doubtful) = (Vec::new(), None);
         for copy in &entry.copies {
             let Some(tier) = tiers.get(copy.tier) else {
                 elsewhere.push(*copy);
@@ -257,10 +261,22 @@ fn read_extents(
             match check_owner(&tier.pool, extent, owners[id]) {
                 Ok(()) => copies.push(ExtentCopy::published(tier, extent)),
                 Err(error) => {
-                    lost = true;
                     tracing::warn!(tier = &*tier.name, %error, "a copy is damaged");
+                    match doubtful.is_none() && tier.pool.has_damaged_header(extent) {
+                        true => doubtful = Some((tier, extent)),
+                        false => lost = true,
+                    }
                 }
             }
+        }
+        match doubtful {
+            // Nothing else is left: what lies there has checksums of its own.
+            Some((tier, extent)) if copies.is_empty() => {
+                headless.push((tier.id, extent));
+                copies.push(ExtentCopy::published(tier, extent));
+            }
+            Some(_) => lost = true,
+            None => {}
         }
         if copies.is_empty() {
             continue;
@@ -270,13 +286,19 @@ fn read_extents(
             // in the place of one that is going to be acknowledged: they are made anew.
             elsewhere.clear();
         }
-        extents.push(OwnedExtent::new(*id, copies, elsewhere));
+        let (losses, owner) = (&tiers.losses, owners[id]);
+        extents.push(OwnedExtent::new(losses, *id, owner, copies, elsewhere));
     }
     let held: HashMap<ExtentId, &OwnedExtent> = extents
         .iter()
         .map(|extent| (extent.id(), &**extent))
         .collect();
     for table in &mut manifest.tables {
+        let named = missing_with(table, tiers, &manifest.extents, |id| held.contains_key(&id));
+        if let Some(why) = named {
+            tracing::warn!(%why, "the database is opened without it");
+            continue;
+        }
         forget_lost_parts(&held, table);
         if let Some(id) = table.extents().find(|id| !held.contains_key(id)) {
             return Err(OpenError::Table {
@@ -303,7 +325,9 @@ fn read_extents(
                     .map(|extent| ExtentCopy::published(tier, extent)),
             );
         }
-        tier.pool.retain(&live)?;
+        let headless = headless.iter().filter(|(id, _)| *id == tier.id);
+        let headless: Vec<_> = headless.map(|(_, extent)| *extent).collect();
+        tier.pool.retain_headless(&live, &headless)?;
     }
     let root = |candidate: &Candidate| {
         let tier = tiers
@@ -391,14 +415,38 @@ fn lost_extent(entry: &ExtentEntry, tiers: &Tiers, id: ExtentId, owner: Owner) -
         let tier = tiers.get(copy.tier)?;
         check_owner(&tier.pool, extent(copy), owner).err()
     });
-    faults.next().unwrap_or_else(|| DamageError::NoCopy {
-        extent: id.0,
-        tiers: entry
-            .copies
-            .iter()
-            .map(|copy| tiers.name(copy.tier))
-            .collect::<Vec<_>>()
-            .join(", "),
+    faults
+        .next()
+        .unwrap_or(DamageError::NoCopy { extent: id.0 })
+}
+
+/// Why a table cannot be used, if some of its extents lie in missing tiers alone. Parts of indexes do not count: they can be
+/// built again.
+fn missing_with(
+    table: &TableEntry,
+    tiers: &Tiers,
+    extents: &BTreeMap<ExtentId, ExtentEntry>,
+    is_held: impl Fn(ExtentId) -> bool,
+) -> Option<UnavailableError> {
+    let is_part = |id: &ExtentId| table.parts.iter().any(|part| part.extent == *id);
+    let gone = table.extents().filter(|id| !is_held(*id) && !is_part(id));
+    let mut missing = BTreeSet::new();
+    for id in gone {
+        for copy in &extents[&id].copies {
+            // A copy that is there and damaged is no matter of a tier.
+            missing.insert(tiers.missing.iter().find(|tier| tier.id == copy.tier)?.id);
+        }
+    }
+    let named = tiers
+        .missing
+        .iter()
+        .filter(|tier| missing.contains(&tier.id));
+    let named: Vec<_> = named
+        .map(|tier| format!("{:?} ({})", tier.name, tier.why))
+        .collect();
+    (!named.is_empty()).then(|| UnavailableError {
+        table: table.spec.name.clone(),
+        missing: named.join(", "),
     })
 }
 
@@ -433,10 +481,15 @@ fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Displa
 /// All tables of the manifest. Gates of look-ups start as `calibration` says.
 pub(crate) fn read_tables(
     dir: &Path,
+    tiers: &Tiers,
     published: &Published,
     calibration: &Calibration,
 ) -> Result<Vec<OpenedTable>, OpenError> {
     let read = |entry: &Arc<TableEntry>| {
+        let is_held = |id| published.extent(id).is_some();
+        if let Some(why) = missing_with(entry, tiers, &published.manifest().extents, is_held) {
+            return Ok(without_rows(entry, why));
+        }
         read_table(published, entry, calibration).map_err(|source| OpenError::Table {
             dir: dir.to_owned(),
             table: entry.spec.name.clone(),
@@ -444,6 +497,22 @@ pub(crate) fn read_tables(
         })
     };
     published.manifest().tables.iter().map(read).collect()
+}
+
+/// A table whose rows are not there.
+fn without_rows(entry: &Arc<TableEntry>, why: UnavailableError) -> OpenedTable {
+    OpenedTable {
+        entry: entry.clone(),
+        version: TableVersion {
+            segments: Arc::new([]),
+            dictionaries: vec![None; entry.spec.columns.len()].into(),
+            indexes: Arc::new([]),
+            tail: Tail::empty(entry.tail.segment_id),
+            keys: KeyIndexCell::empty(),
+        },
+        log: TailLog::starting_at(entry.tail.first_sequence),
+        unavailable: Some(why),
+    }
 }
 
 fn read_table(
@@ -458,7 +527,11 @@ fn read_table(
             .iter()
             .map(|id| extent(published, *id).clone())
             .collect();
-        segments.push(Segment::open(segment.clone(), extents, &entry.spec)?);
+        let segment = Segment::open(segment.clone(), extents, &entry.spec)?;
+        for extent in segment.extents() {
+            restore_header(extent, || segment.is_whole_in(extent))?;
+        }
+        segments.push(segment);
     }
     let dictionaries = read_dictionaries(published, entry, calibration)?;
     // A part can be built again: without it its rows are scanned. The writer names others instead.
@@ -471,6 +544,9 @@ fn read_table(
             .ok()
     });
     let indexes: Vec<_> = parts.collect();
+    for part in &indexes {
+        restore_header(part.extent(), || part.is_whole())?;
+    }
     let (tail, log) = read_tail(published, entry)?;
     let version = TableVersion {
         segments: segments.into(),
@@ -483,7 +559,31 @@ fn read_table(
         entry: entry.clone(),
         version,
         log,
+        unavailable: None,
     })
+}
+
+/// Gives the only copy of an extent its header again, if it has none and what lies there is right.
+fn restore_header(
+    extent: &OwnedExtent,
+    is_right: impl FnOnce() -> bool,
+) -> Result<(), DamageError> {
+    let copy = extent.first();
+    if !copy.pool().has_damaged_header(copy.extent()) {
+        return Ok(());
+    }
+    let log = &extent.all_losses().log;
+    log.found(extent, copy, HEADER, FaultKind::Header);
+    if is_right() {
+        let sealed = !matches!(extent.owner(), Owner::Log(_));
+        let label = ExtentLabel {
+            owner: extent.owner().tag(),
+            payload_crc: sealed.then(|| crc32c::crc32c(copy)),
+        };
+        copy.pool().restore_header(copy.extent(), &label)?;
+        log.repaired(extent, copy, &(0..usize::MAX), "what it heads");
+    }
+    Ok(())
 }
 
 /// An extent that a table names.
@@ -517,6 +617,11 @@ fn read_dictionaries(
                     mend::range(extent, copy_of(extent, copy), range(place));
                 }
                 opened = other;
+            }
+        }
+        if opened.is_ok() {
+            for place in places() {
+                restore_header(extent(published, place.extent), || true)?;
             }
         }
         opened.map(Some)
@@ -580,6 +685,9 @@ fn read_tail(published: &Published, entry: &TableEntry) -> Result<(Tail, TailLog
     })?;
     let (end, mends) = read;
     tail::mend(&mends, |id| &**extent(published, id))?;
+    for log in &entry.tail.logs {
+        restore_header(extent(published, log.extent), || true)?;
+    }
     // A process that was killed may have left its last record in the caches. From here on it is shown,
     // and others come behind it: a power cut must not take it back.
     let last = entry.tail.logs.last();

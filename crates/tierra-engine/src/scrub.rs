@@ -6,7 +6,6 @@
 //! Invariant: a walk changes nothing but bytes that are wrong, and queries go on meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tierra_column::bits::BLOCK_LEN;
 use tierra_memory::PoolError;
@@ -17,7 +16,7 @@ use crate::error::TableError;
 use crate::manifest::TableEntry;
 use crate::mend;
 use crate::segment::Segment;
-use crate::space::{ExtentCopy, OwnedExtent};
+use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::Storage;
 use crate::writer::{Request, TableExtents};
 
@@ -72,7 +71,7 @@ pub(crate) fn total_bytes(storage: &Storage) -> Result<u64, TableError> {
 }
 
 /// Walks over everything. `progress` is told the bytes read so far. Where pages turn out to be lost, everything is walked
-/// over again, until nothing was lost meanwhile: only then are they known to be restored.
+/// over again, until nothing was lost meanwhile: only then is everything known to be there.
 pub(crate) fn scrub(
     storage: &Storage,
     catalog: &Catalog,
@@ -81,41 +80,21 @@ pub(crate) fn scrub(
 ) -> Result<ScrubReport, TableError> {
     /// A medium that loses pages faster than they are restored is given up.
     const ROUNDS_MOST: usize = 8;
-    let tiers = storage.tiers();
     let mut report = ScrubReport::default();
-    let mut had_faults = false;
+    let mend = !options.only_verify;
+    let manifests = storage.ask(|reply| Request::Manifests { mend, reply })??;
+    report.damaged_copies += manifests;
+    report.repaired_copies += if mend { manifests } else { 0 };
     for _ in 0..ROUNDS_MOST {
-        // In this order: what is lost from now on advances the epoch again.
-        let epochs: Vec<u64> = tiers
-            .open
-            .iter()
-            .map(|tier| tier.pool.fault_epoch())
-            .collect();
-        for tier in &tiers.open {
-            had_faults |= !tier.pool.take_faults().is_empty();
-        }
-        let whole_before = report.damaged_copies - report.repaired_copies;
+        storage.note_losses();
+        let seen = storage.losses().begin();
+        let lost_before = report.lost.len();
         walk(storage, catalog, options, &mut report, &mut progress)?;
-        let is_whole = report.damaged_copies - report.repaired_copies == whole_before;
-        if report.stopped || options.only_verify || !is_whole || !report.lost.is_empty() {
-            return Ok(report);
-        }
-        for (tier, epoch) in tiers.open.iter().zip(epochs) {
-            tier.restored_epoch.store(epoch, Ordering::Release);
-        }
-        if tiers.with_losses().is_none() {
+        if report.stopped || options.only_verify || storage.is_whole_since(seen) {
             break;
         }
-    }
-    if had_faults {
-        // Logs are not walked over: their rows are in near memory, too, and become segments.
-        for table in catalog
-            .names()
-            .iter()
-            .filter_map(|name| catalog.table(name))
-        {
-            table.seal()?;
-        }
+        // Told again by the next round.
+        report.lost.truncate(lost_before);
     }
     Ok(report)
 }
@@ -130,67 +109,86 @@ fn walk(
     let tables = storage.ask(|reply| Request::Extents { reply })?;
     for TableExtents { entry, extents } in &tables {
         for extent in extents {
-            let copies = extent.copies().iter();
-            let checked: Vec<_> = copies.map(|copy| (copy, check(copy, options))).collect();
-            if options.stop.is_stopped() {
-                report.stopped = true;
+            walk_extent(catalog, options, entry, extent, report);
+            if report.stopped {
                 return Ok(());
             }
-            let (right, wrong): (Vec<_>, Vec<_>) = checked
-                .into_iter()
-                .partition(|(_, checked)| checked.is_ok());
-            report.extents += 1;
-            report.bytes += extent.len_bytes() * extent.copies().len() as u64;
             progress(report.bytes);
-            if wrong.is_empty() {
-                continue;
-            }
-            for (copy, error) in &wrong {
-                let (table, tier) = (&entry.spec.name, storage.tiers());
-                if let Err(error) = error {
-                    tracing::warn!(table, tier = tier.name(copy.tier()), %error, "a copy is damaged");
-                }
-            }
-            report.damaged_copies += wrong.len() as u64;
-            let segment = segment_of(catalog, entry, extent);
-            let right = right.first().map(|(copy, _)| (*copy).clone());
-            let right = match (right, &segment) {
-                (None, Some((segment, columns))) if !options.only_verify => {
-                    put_together(entry, extent, segment, columns, report)
-                }
-                (None, Some((segment, columns))) => {
-                    let lost = lost_blocks(entry, segment, columns, extent);
-                    report.lost.extend(lost);
-                    None
-                }
-                (None, None) => {
-                    report.lost.push(Lost {
-                        table: entry.spec.name.clone(),
-                        column: None,
-                        segment: 0,
-                        rows: 0..0,
-                    });
-                    None
-                }
-                (right, _) => right,
-            };
-            let Some(right) = right.filter(|_| !options.only_verify) else {
-                continue;
-            };
-            for copy in extent
-                .copies()
-                .iter()
-                .filter(|copy| !Arc::ptr_eq(copy, &right))
-            {
-                match mend::copy(copy, &right) {
-                    Ok(0) => {}
-                    Ok(_) => report.repaired_copies += 1,
-                    Err(error) => tracing::error!(%error, "a damaged copy could not be restored"),
-                }
-            }
         }
     }
     Ok(())
+}
+
+/// Reads all copies of an extent, and puts right what another copy has.
+pub(crate) fn walk_extent(
+    catalog: &Catalog,
+    options: &ScrubOptions,
+    entry: &TableEntry,
+    extent: &OwnedExtent,
+    report: &mut ScrubReport,
+) {
+    let copies = extent.copies().iter();
+    let checked: Vec<_> = copies.map(|copy| (copy, check(copy, options))).collect();
+    if options.stop.is_stopped() {
+        report.stopped = true;
+        return;
+    }
+    // Logs are the writer's, who leaves those that lost pages.
+    let is_log = matches!(extent.owner(), Owner::Log(_));
+    if !options.only_verify && !is_log {
+        // What was lost, and is all the same what its checksum says, is written anew.
+        for (copy, _) in checked.iter().filter(|(_, checked)| checked.is_ok()) {
+            restore_lost(extent, copy);
+        }
+    }
+    let is_right = |copy: &ExtentCopy| is_log || !copy.has_losses();
+    let (right, wrong): (Vec<_>, Vec<_>) = checked
+        .into_iter()
+        .partition(|(copy, checked)| checked.is_ok() && is_right(copy));
+    report.extents += 1;
+    report.bytes += extent.len_bytes() * extent.copies().len() as u64;
+    if wrong.is_empty() {
+        return;
+    }
+    report.damaged_copies += wrong.len() as u64;
+    let right = right.first().map(|(copy, _)| (*copy).clone());
+    let right = right.or_else(|| without_whole_copy(catalog, options, entry, extent, report));
+    let Some(right) = right.filter(|_| !options.only_verify) else {
+        return;
+    };
+    let copies = extent.copies().iter();
+    for copy in copies.filter(|copy| !Arc::ptr_eq(copy, &right)) {
+        match mend::copy(extent, copy, &right) {
+            Ok(0) => {}
+            Ok(_) => report.repaired_copies += 1,
+            Err(error) => tracing::error!(%error, "a damaged copy could not be restored"),
+        }
+    }
+}
+
+/// Puts a copy together from all, and says what none has. The copy, if it is whole then.
+fn without_whole_copy(
+    catalog: &Catalog,
+    options: &ScrubOptions,
+    entry: &TableEntry,
+    extent: &OwnedExtent,
+    report: &mut ScrubReport,
+) -> Option<Arc<ExtentCopy>> {
+    let Some((segment, columns)) = segment_of(catalog, entry, extent) else {
+        report.lost.push(Lost {
+            table: entry.spec.name.clone(),
+            column: None,
+            segment: 0,
+            rows: 0..0,
+        });
+        return None;
+    };
+    if options.only_verify {
+        let lost = lost_blocks(entry, &segment, &columns, extent);
+        report.lost.extend(lost);
+        return None;
+    }
+    put_together(entry, extent, &segment, &columns, report)
 }
 
 /// A copy against its header and checksum.
@@ -244,11 +242,26 @@ fn put_together(
             }
         }
     }
-    let verified = read.pool().verify_extent(read.extent());
-    if verified.is_ok() {
+    for padding in segment.padding(columns, extent) {
+        if let Err(error) = mend::padding(extent, read, padding) {
+            tracing::error!(%error, "damaged padding could not be written anew");
+        }
+    }
+    let is_whole = read.pool().verify_extent(read.extent()).is_ok();
+    if is_whole {
+        restore_lost(extent, read);
         report.repaired_copies += 1;
     }
-    verified.is_ok().then(|| read.clone())
+    is_whole.then(|| read.clone())
+}
+
+/// Has what was lost of a copy, which has its checksum, written anew.
+fn restore_lost(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) {
+    if copy.has_losses()
+        && let Err(error) = mend::rewrite_lost(extent, copy)
+    {
+        tracing::error!(%error, "a lost page could not be written anew");
+    }
 }
 
 /// The blocks that no copy has.

@@ -13,10 +13,10 @@ use tierra_column::{Chunk, Encoding, FormatError};
 use tierra_memory::{Budget, Speed};
 
 use crate::error::{DamageError, ScanError, StorageError};
-use crate::manifest::SegmentEntry;
+use crate::manifest::{ExtentId, SegmentEntry};
 use crate::mend;
 use crate::near::{self, CopyAt, NearCopy};
-use crate::space::{ExtentCopy, OwnedExtent};
+use crate::space::{ExtentCopy, OwnedExtent, any_lost};
 use crate::spec::TableSpec;
 
 /// Rows a segment has at most.
@@ -256,10 +256,24 @@ impl Segment {
         column: usize,
         block: usize,
     ) -> Result<(), ScanError> {
-        if self.verified.contains(block, column) {
+        if self.verified.contains(block, column) && !any_lost() {
             return Ok(());
         }
         self.verify_slow(spec, column, block)
+    }
+
+    /// Has the heads of columns' chunks there, if they were lost: before minima and maxima are believed.
+    #[inline]
+    pub(crate) fn verify_heads(
+        &self,
+        spec: &TableSpec,
+        columns: &[usize],
+    ) -> Result<(), ScanError> {
+        if !any_lost() {
+            return Ok(());
+        }
+        let mut columns = columns.iter();
+        columns.try_for_each(|column| self.restore_head(spec, *column, 0))
     }
 
     /// [`Segment::verify`] of many columns' blocks of the same rows.
@@ -269,7 +283,7 @@ impl Segment {
         columns: &[usize],
         block: usize,
     ) -> Result<(), ScanError> {
-        if self.verified.contains_all(block) {
+        if self.verified.contains_all(block) && !any_lost() {
             return Ok(());
         }
         let mut columns = columns.iter();
@@ -278,6 +292,12 @@ impl Segment {
 
     #[cold]
     fn verify_slow(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
+        if any_lost() {
+            self.restore_lost(spec, column, block)?;
+        }
+        if self.verified.contains(block, column) {
+            return Ok(());
+        }
         self.verify_again(spec, column, block)?;
         self.verified.insert(block, column);
         Ok(())
@@ -303,6 +323,122 @@ impl Segment {
             }
         }
         Err(self.damaged(spec, column, block * BLOCK_LEN, source))
+    }
+
+    /// Has a block there, and the head that says where it lies, if they were lost.
+    fn restore_lost(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
+        self.restore_head(spec, column, block)?;
+        let ChunkBytes::Far(read, place) = &self.chunks.borrow_owner()[column] else {
+            return Ok(());
+        };
+        let chunk = self.chunk(column);
+        let range = chunk.block_range(block);
+        let range = place.start + range.start..place.start + range.end;
+        let extent = &self.extents[self.entry.chunks[column].extent as usize];
+        if read.is_lost(&range) && !mend::block(extent, read, place.start, chunk, block) {
+            return Err(self.lost(spec, column, block, "a block"));
+        }
+        Ok(())
+    }
+
+    /// Has the head of a chunk there, if it was lost, on behalf of a block.
+    fn restore_head(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
+        let ChunkBytes::Far(read, place) = &self.chunks.borrow_owner()[column] else {
+            return Ok(());
+        };
+        let head = place.start..place.start + self.chunk(column).head_bytes();
+        if !read.has_losses() || !read.is_lost(&head) {
+            return Ok(());
+        }
+        let extent = &self.extents[self.entry.chunks[column].extent as usize];
+        let open = |bytes| open_bytes(bytes, spec, column, &self.entry);
+        match mend::head(extent, read, place.clone(), open) {
+            true => Ok(()),
+            false => Err(self.lost(spec, column, block, "the head of a chunk")),
+        }
+    }
+
+    fn lost(&self, spec: &TableSpec, column: usize, block: usize, what: &'static str) -> ScanError {
+        let why = "its page was lost, and no other copy has it".to_owned();
+        let source = FormatError::Corrupt { what, why };
+        self.damaged(spec, column, block * BLOCK_LEN, source)
+    }
+
+    /// What lies in a range of one of its extents: which columns' chunks, and rows of which blocks.
+    pub(crate) fn rows_at(
+        &self,
+        extent: ExtentId,
+        range: &Range<usize>,
+    ) -> Option<(Vec<usize>, Range<usize>)> {
+        let number = self.entry.extents.iter().position(|id| *id == extent)?;
+        let (mut columns, mut rows) = (Vec::new(), self.rows()..0);
+        for (column, place) in self.entry.chunks.iter().enumerate() {
+            let chunk = place.offset as usize..(place.offset + place.len_bytes) as usize;
+            let is_met = chunk.start < range.end && range.start < chunk.end;
+            if place.extent as usize != number || !is_met {
+                continue;
+            }
+            columns.push(column);
+            let met = range.start.max(chunk.start) - chunk.start..range.end - chunk.start;
+            let met = self.rows_of(column, &met);
+            rows = rows.start.min(met.start)..rows.end.max(met.end);
+        }
+        (!columns.is_empty() && !rows.is_empty()).then_some((columns, rows))
+    }
+
+    /// Rows of the blocks that have a byte in a range of a chunk; all rows where the directory is concerned.
+    fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
+        let chunk = self.chunk(column);
+        let bytes = self.chunks.borrow_owner()[column].bytes();
+        // Where blocks lie is believed only of a directory that is whole.
+        let is_whole = Chunk::open(bytes, chunk.logical_type()).is_ok();
+        if range.start < chunk.head_bytes() || !is_whole {
+            return 0..self.rows();
+        }
+        let is_met = |block: &usize| {
+            let block = chunk.block_range(*block);
+            block.start < range.end && range.start < block.end
+        };
+        let mut met = (0..self.blocks()).filter(is_met);
+        let Some(first) = met.next() else { return 0..0 };
+        let last = met.next_back().unwrap_or(first);
+        first * BLOCK_LEN..last * BLOCK_LEN + self.block_rows(last)
+    }
+
+    /// Whether all that lies in one of its extents has its checksums, and padding is zero.
+    pub(crate) fn is_whole_in(&self, extent: &OwnedExtent) -> bool {
+        let number = self.entry.extents.iter().position(|id| *id == extent.id());
+        let lies_there =
+            |column: &usize| Some(self.entry.chunks[*column].extent as usize) == number;
+        let columns = Vec::from_iter((0..self.entry.chunks.len()).filter(lies_there));
+        let mut blocks =
+            (0..self.blocks()).flat_map(|block| columns.iter().map(move |column| (block, *column)));
+        let is_right =
+            |(block, column): (usize, usize)| self.chunk(column).verify_block(block).is_ok();
+        let bytes = extent.first();
+        let is_zero = |range: &Range<usize>| bytes[range.clone()].iter().all(|byte| *byte == 0);
+        blocks.all(is_right) && self.padding(&columns, extent).iter().all(is_zero)
+    }
+
+    /// What of the extent is padding: what no chunk of `columns`, which are all that lie there, reads.
+    pub(crate) fn padding(&self, columns: &[usize], extent: &OwnedExtent) -> Vec<Range<usize>> {
+        let used = columns.iter().flat_map(|column| {
+            let start = self.entry.chunks[*column].offset as usize;
+            let used = self.chunk(*column).used();
+            used.map(move |range| start + range.start..start + range.end)
+        });
+        let mut used: Vec<_> = used.collect();
+        used.sort_unstable_by_key(|range| range.start);
+        let mut at = 0;
+        let end = extent.len_bytes() as usize;
+        let mut padding = Vec::new();
+        for range in used.into_iter().chain([end..end]) {
+            if at < range.start {
+                padding.push(at..range.start);
+            }
+            at = at.max(range.end);
+        }
+        padding
     }
 
     /// Whether any copy of the chunk's extent has the block.
@@ -379,11 +515,9 @@ fn mend_heads(entry: &SegmentEntry, extents: &[Arc<OwnedExtent>], spec: &TableSp
 fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) -> bool {
     let (place, first) = (&entry.chunks[column], extent.first());
     let range = place.offset as usize..(place.offset + place.len_bytes) as usize;
-    let is_whole = open_bytes(&first[range.clone()], spec, column, entry).is_ok();
-    !is_whole
-        && mend::head(extent, first, range, |bytes| {
-            open_bytes(bytes, spec, column, entry)
-        })
+    let open = |bytes| open_bytes(bytes, spec, column, entry);
+    let is_whole = open(&first[range.clone()]).is_ok();
+    mend::head(extent, first, range, open) && !is_whole
 }
 
 fn open_chunk<'a>(

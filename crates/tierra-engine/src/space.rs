@@ -5,12 +5,13 @@
 //! published it, or if the manifest has let it go since. A process that ends takes no part in this:
 //! at the next open everything that the manifest does not name is free.
 
-use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::{Deref, Range};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tierra_memory::{Extent, Finished, Pool};
 
+use crate::losses::Losses;
 use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
 use crate::tiers::{Tier, TierId};
 
@@ -26,6 +27,17 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
+    /// The table's id.
+    pub(crate) fn table(self) -> Option<u64> {
+        match self {
+            Self::Manifest => None,
+            Self::Log(table)
+            | Self::Segment(table)
+            | Self::Dictionary(table)
+            | Self::Index(table) => Some(table),
+        }
+    }
+
     /// Kind in the top byte, table id below.
     pub(crate) fn tag(self) -> u64 {
         let (kind, table) = match self {
@@ -39,13 +51,43 @@ impl Owner {
     }
 }
 
+/// Bytes of an extent's header, which lies before its payload.
+const HEADER_BYTES: u64 = 64;
+
+/// Copies of which something is lost, in all databases of the process: nearly always none, and then no reader asks for more
+/// than this.
+static COPIES_WITH_LOSSES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether something may be lost that is read.
+#[inline]
+pub(crate) fn any_lost() -> bool {
+    // Relaxed: who began to read before a mark was made reads again ([`Losses`]).
+    COPIES_WITH_LOSSES.load(Ordering::Relaxed) != 0
+}
+
+/// What a copy has lost and not got back.
+#[derive(Debug, Default)]
+struct Lost {
+    /// Of the payload; in no order, not joined.
+    parts: Vec<Range<usize>>,
+    header: bool,
+}
+
+impl Lost {
+    fn is_none(&self) -> bool {
+        self.parts.is_empty() && !self.header
+    }
+}
+
 /// One copy of an extent, held in memory. Shared as `Arc`.
 pub(crate) struct ExtentCopy {
     tier: TierId,
+    tier_name: Arc<str>,
     pool: Arc<Pool>,
     extent: Extent,
     /// Whether the newest published manifest names it.
     published: AtomicBool,
+    lost: Mutex<Lost>,
 }
 
 impl ExtentCopy {
@@ -62,9 +104,11 @@ impl ExtentCopy {
     fn new(tier: &Tier, extent: Extent, published: bool) -> Arc<Self> {
         Arc::new(Self {
             tier: tier.id,
+            tier_name: tier.name.clone(),
             pool: tier.pool.clone(),
             extent,
             published: AtomicBool::new(published),
+            lost: Mutex::default(),
         })
     }
 
@@ -72,8 +116,82 @@ impl ExtentCopy {
         self.tier
     }
 
+    pub(crate) fn tier_name(&self) -> &Arc<str> {
+        &self.tier_name
+    }
+
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    /// Marks what a range of the pool has of it as lost; the part of the payload, if there is any.
+    pub(crate) fn note_lost(&self, offsets: &Range<u64>) -> Option<Range<usize>> {
+        let payload = self.extent.offset..self.extent.offset + self.extent.len_bytes;
+        let header = payload.start - HEADER_BYTES..payload.start;
+        let meets = |range: &Range<u64>| range.start < offsets.end && offsets.start < range.end;
+        if !meets(&header) && !meets(&payload) {
+            return None;
+        }
+        let within = |at: u64| (at.clamp(payload.start, payload.end) - payload.start) as usize;
+        let part = within(offsets.start)..within(offsets.end);
+        self.change_lost(|lost| {
+            lost.header |= meets(&header);
+            if !part.is_empty() {
+                lost.parts.push(part.clone());
+            }
+        });
+        Some(part)
+    }
+
+    /// Whether something of a range of the payload is lost.
+    pub(crate) fn is_lost(&self, range: &Range<usize>) -> bool {
+        let lost = self.lost();
+        let mut parts = lost.parts.iter();
+        parts.any(|part| part.start < range.end && range.start < part.end)
+    }
+
+    /// Whether anything is lost, the header as well.
+    pub(crate) fn has_losses(&self) -> bool {
+        !self.lost().is_none()
+    }
+
+    /// What is lost of the payload, and whether the header is.
+    pub(crate) fn losses(&self) -> (Vec<Range<usize>>, bool) {
+        let lost = self.lost();
+        (lost.parts.clone(), lost.header)
+    }
+
+    /// A range of the payload is there again, durably.
+    pub(crate) fn note_restored(&self, range: &Range<usize>) {
+        self.change_lost(|lost| {
+            let left = |part: &Range<usize>| {
+                let before = part.start..part.end.min(range.start);
+                let behind = part.start.max(range.end)..part.end;
+                [before, behind].into_iter().filter(|left| !left.is_empty())
+            };
+            lost.parts = lost.parts.iter().flat_map(left).collect();
+        });
+    }
+
+    /// Everything is there again, durably.
+    pub(crate) fn note_whole(&self) {
+        self.change_lost(|lost| *lost = Lost::default());
+    }
+
+    fn change_lost(&self, change: impl FnOnce(&mut Lost)) {
+        let mut lost = self.lost();
+        let had_losses = !lost.is_none();
+        change(&mut lost);
+        match (had_losses, !lost.is_none()) {
+            (false, true) => drop(COPIES_WITH_LOSSES.fetch_add(1, Ordering::AcqRel)),
+            (true, false) => drop(COPIES_WITH_LOSSES.fetch_sub(1, Ordering::AcqRel)),
+            _ => {}
+        }
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Lost> {
+        // Changes are single assignments.
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn extent(&self) -> Extent {
@@ -109,6 +227,7 @@ impl Deref for ExtentCopy {
 
 impl Drop for ExtentCopy {
     fn drop(&mut self) {
+        self.note_whole();
         if !*self.published.get_mut() {
             self.pool.free(self.extent);
         }
@@ -126,27 +245,54 @@ impl std::fmt::Debug for ExtentCopy {
 #[derive(Debug)]
 pub(crate) struct OwnedExtent {
     id: ExtentId,
+    owner: Owner,
     len_bytes: u64,
     /// Those whose tiers are there; at least one.
     copies: Vec<Arc<ExtentCopy>>,
     /// Those whose tiers are missing.
     elsewhere: Vec<CopyEntry>,
+    losses: Arc<Losses>,
 }
 
 impl OwnedExtent {
     /// # Panics
     /// If there is no copy.
     pub(crate) fn new(
+        losses: &Arc<Losses>,
         id: ExtentId,
+        owner: Owner,
         copies: Vec<Arc<ExtentCopy>>,
         elsewhere: Vec<CopyEntry>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let extent = Arc::new(Self {
             id,
+            owner,
             len_bytes: copies[0].extent().len_bytes,
             copies,
             elsewhere,
-        })
+            losses: losses.clone(),
+        });
+        losses.hold(&extent);
+        extent
+    }
+
+    /// The same extent with other copies.
+    pub(crate) fn with_copies(
+        &self,
+        copies: Vec<Arc<ExtentCopy>>,
+        elsewhere: Vec<CopyEntry>,
+    ) -> Arc<Self> {
+        Self::new(&self.losses, self.id, self.owner, copies, elsewhere)
+    }
+
+    /// What it holds, and for which table.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Those of its database.
+    pub(crate) fn all_losses(&self) -> &Losses {
+        &self.losses
     }
 
     pub(crate) fn id(&self) -> ExtentId {

@@ -17,10 +17,14 @@ use tierra_memory::{Budget, PoolError};
 use crate::calibration::Calibration;
 use crate::error::{ScanError, StorageError};
 use crate::lock::DirectoryLock;
+use crate::losses::{Losses, Seen};
 use crate::manifest::ExtentId;
 use crate::space::Owner;
 use crate::tiers::{CopiesWriter, TierId, Tiers};
 use crate::writer::Request;
+
+/// Times that something is read again because pages were lost meanwhile: each time finds what an earlier one had not touched.
+pub(crate) const READS_MOST: usize = 1000;
 
 /// Shared as `Arc`.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub(crate) struct Storage {
     /// The database's directory.
     pub(crate) dir: PathBuf,
     tiers: ArcSwap<Tiers>,
+    /// Those of the tiers, whichever there are.
+    losses: Arc<Losses>,
     next_extent_id: AtomicU64,
     /// Near memory for copies of chunks.
     pub(crate) budget: Budget,
@@ -37,6 +43,8 @@ pub(crate) struct Storage {
     pub(crate) calibration: Arc<Calibration>,
     requests: Sender<Request>,
     closing: AtomicBool,
+    /// Bytes of rows that were committed since the database was opened, as arrow holds them.
+    taken_bytes: AtomicU64,
     _lock: DirectoryLock,
     /// Looks on at the pools of tiers that are added, too.
     pub(crate) recorder: Option<Recorder>,
@@ -61,6 +69,7 @@ impl Storage {
     ) -> Arc<Self> {
         Arc::new(Self {
             dir,
+            losses: tiers.losses.clone(),
             tiers: ArcSwap::from_pointee(tiers),
             next_extent_id: AtomicU64::new(next_extent_id),
             budget,
@@ -68,6 +77,7 @@ impl Storage {
             calibration,
             requests,
             closing: AtomicBool::new(false),
+            taken_bytes: AtomicU64::new(0),
             _lock: lock,
             recorder,
             #[cfg(test)]
@@ -80,20 +90,68 @@ impl Storage {
         self.tiers.load_full()
     }
 
-    /// Refuses if bytes that were read may have been lost pages.
+    /// What pools have lost since they were opened.
+    pub(crate) fn losses(&self) -> &Arc<Losses> {
+        &self.losses
+    }
+
+    /// Whether nothing that was read since may have been a lost page. If not, it is noted: read again, and what is
+    /// lost is restored, or named, when it is met.
     #[inline]
-    pub(crate) fn refuse_losses(&self) -> Result<(), ScanError> {
-        match self.tiers.load().with_losses() {
-            None => Ok(()),
-            Some(tier) => Err(ScanError::Lost {
-                tier: tier.name.to_string(),
-            }),
+    pub(crate) fn is_whole_since(&self, seen: Seen) -> bool {
+        let is_whole = self.losses.is_whole_since(seen, &self.tiers.load());
+        if !is_whole {
+            self.note_losses();
+        }
+        is_whole
+    }
+
+    /// Notes what was lost, and has the writer see to what it alone can write.
+    #[cold]
+    pub(crate) fn note_losses(&self) {
+        if self.losses.note(&self.tiers()) {
+            self.send(Request::Losses);
+        }
+    }
+
+    /// What `read` returns, once nothing was lost while it read: until then it reads again.
+    ///
+    /// # Errors
+    /// [`ScanError::Lost`], if pages are lost faster than they are read.
+    pub(crate) fn whole<T>(&self, mut read: impl FnMut() -> T) -> Result<T, ScanError> {
+        for _ in 0..READS_MOST {
+            let seen = self.losses.begin();
+            let value = read();
+            if self.is_whole_since(seen) {
+                return Ok(value);
+            }
+        }
+        Err(self.lost_while_read())
+    }
+
+    /// What to say where reading again does not help.
+    pub(crate) fn lost_while_read(&self) -> ScanError {
+        let tiers = self.tiers();
+        let tiers: Vec<&str> = tiers.readable().map(|tier| &*tier.name).collect();
+        ScanError::Lost {
+            tier: tiers.join(", "),
         }
     }
 
     /// Tiers come and go: the writer says so.
     pub(crate) fn set_tiers(&self, tiers: Tiers) {
         self.tiers.store(Arc::new(tiers));
+    }
+
+    /// Rows of so many bytes were committed.
+    pub(crate) fn note_taken(&self, bytes: u64) {
+        // A statistic.
+        self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of all rows that were committed since the database was opened.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes.load(Ordering::Relaxed)
     }
 
     /// Space for a new extent, in each of `homes` that is there.
@@ -105,7 +163,7 @@ impl Storage {
     ) -> Result<CopiesWriter, PoolError> {
         // Only uniqueness counts.
         let id = ExtentId(self.next_extent_id.fetch_add(1, Ordering::Relaxed));
-        self.tiers().allocate(id, homes, len_bytes, owner.tag())
+        self.tiers().allocate(id, homes, len_bytes, owner)
     }
 
     #[cfg(test)]

@@ -6,8 +6,8 @@
 //!
 //! Invariant: the version only ever moves forward, and only the writer moves it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use arrow::array::RecordBatch;
@@ -18,7 +18,7 @@ use tierra_memory::{MemoryGate, Speed};
 use crate::calibration::LookupKind;
 use crate::dictionaries::TableDictionaries;
 use crate::encode::slice_bytes;
-use crate::error::{AppendError, InputError, StorageError, TableError};
+use crate::error::{AppendError, InputError, StorageError, TableError, UnavailableError};
 use crate::gate::Gate;
 use crate::input::Input;
 use crate::key::KeyColumns;
@@ -53,6 +53,8 @@ pub struct Table {
     cell_gates: [MemoryGate; 2],
     next_segment_id: AtomicU32,
     dropped: AtomicBool,
+    /// Why its rows are not there, if they are not.
+    unavailable: OnceLock<UnavailableError>,
     storage: Arc<Storage>,
 }
 
@@ -87,8 +89,27 @@ impl Table {
                 .map(|speed| storage.calibration.gate(LookupKind::Cell, speed)),
             next_segment_id: AtomicU32::new(next_segment_id),
             dropped: AtomicBool::new(false),
+            unavailable: OnceLock::new(),
             storage,
         })
+    }
+
+    /// Its rows are in tiers that are missing: whatever needs them is told so. Called before anybody sees the table.
+    pub(crate) fn make_unavailable(&self, why: UnavailableError) {
+        // Once: nobody makes it available again.
+        let _ = self.unavailable.set(why);
+    }
+
+    /// Whether its rows can be read and added to.
+    ///
+    /// # Errors
+    /// [`UnavailableError`]: some lie in a tier that is missing.
+    #[inline]
+    pub fn check_available(&self) -> Result<(), UnavailableError> {
+        match self.unavailable.get() {
+            None => Ok(()),
+            Some(why) => Err(why.clone()),
+        }
     }
 
     /// Unique in its database, and never reused: a table that is dropped and created again has
@@ -182,6 +203,7 @@ impl Table {
             source,
         })?;
         let logged_bytes = record.len_bytes();
+        let taken_bytes: usize = batch.columns().iter().map(slice_bytes).sum();
         let keys = self.key.as_ref().map(|key| key.batch_images(&batch));
         self.storage.ask(|reply| {
             Request::Append(Append {
@@ -192,6 +214,7 @@ impl Table {
                 reply,
             })
         })??;
+        self.storage.note_taken(taken_bytes as u64);
         Ok(logged_bytes)
     }
 
@@ -348,7 +371,7 @@ impl Table {
     /// Fails once the table was dropped.
     pub(crate) fn check_alive(&self) -> Result<(), StorageError> {
         match self.dropped.load(Ordering::Relaxed) {
-            false => Ok(()),
+            false => Ok(self.check_available()?),
             true => Err(StorageError::Dropped {
                 table: self.spec.name.clone(),
             }),

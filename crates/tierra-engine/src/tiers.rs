@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
 
+use crate::losses::Losses;
 use crate::manifest::{ExtentId, TierEntry};
-use crate::space::{ExtentCopy, OwnedExtent};
+use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::spec::TableSpec;
 
 /// Tiers that a database may have.
@@ -168,8 +169,8 @@ pub(crate) struct Tier {
     pub(crate) id: TierId,
     pub(crate) name: Arc<str>,
     pub(crate) pool: Arc<Pool>,
-    /// The pool's fault epoch up to which everything that was lost has been restored.
-    pub(crate) restored_epoch: Arc<AtomicU64>,
+    /// The pool's fault epoch up to which everything that was lost is noted ([`Losses`]).
+    pub(crate) noted_epoch: Arc<AtomicU64>,
 }
 
 impl Tier {
@@ -179,7 +180,7 @@ impl Tier {
             id,
             name: name.into(),
             pool,
-            restored_epoch: Arc::default(),
+            noted_epoch: Arc::default(),
         }
     }
 }
@@ -199,6 +200,9 @@ pub(crate) struct MissingTier {
 pub(crate) struct Tiers {
     pub(crate) open: Vec<Tier>,
     pub(crate) missing: Vec<MissingTier>,
+    /// Tiers that were open before: snapshots may still read what they have there.
+    left: Vec<Tier>,
+    pub(crate) losses: Arc<Losses>,
 }
 
 impl Tiers {
@@ -206,18 +210,32 @@ impl Tiers {
     pub(crate) fn first(pool: Arc<Pool>) -> Tiers {
         Tiers {
             open: vec![Tier::new(TierId::FIRST, FIRST_NAME, pool)],
-            missing: Vec::new(),
+            ..Tiers::default()
         }
     }
 
-    /// The tier of which pages were lost that nobody has restored yet, if there is one. Whoever has read anything asks before
-    /// it is believed: a lost page reads as zeros.
+    /// All whose bytes may be read.
+    #[inline]
+    pub(crate) fn readable(&self) -> impl Iterator<Item = &Tier> {
+        self.open.iter().chain(&self.left)
+    }
+
+    /// The tier of which pages were lost that nobody has noted yet, if there is one.
     #[inline]
     pub(crate) fn with_losses(&self) -> Option<&Tier> {
-        self.open.iter().find(|tier| {
+        self.readable().find(|tier| {
             // In this order of advancing: the pool's is never behind.
-            tier.restored_epoch.load(Ordering::Acquire) != tier.pool.fault_epoch()
+            tier.noted_epoch.load(Ordering::Acquire) != tier.pool.fault_epoch()
         })
+    }
+
+    /// Takes out an open tier, whose bytes may be read as long as somebody holds extents there.
+    pub(crate) fn leave(&mut self, id: TierId) -> Option<Tier> {
+        let at = self.open.iter().position(|tier| tier.id == id)?;
+        let tier = self.open.remove(at);
+        self.left.retain(|tier| Arc::strong_count(&tier.pool) > 1);
+        self.left.push(tier.clone());
+        Some(tier)
     }
 
     /// As a manifest names them.
@@ -300,15 +318,17 @@ impl Tiers {
         id: ExtentId,
         homes: &[TierId],
         len_bytes: u64,
-        owner: u64,
+        owner: Owner,
     ) -> Result<CopiesWriter, PoolError> {
         let writers = self.at_home(homes).into_iter().map(|tier| {
-            let writer = tier.pool.allocate(len_bytes, owner)?;
+            let writer = tier.pool.allocate(len_bytes, owner.tag())?;
             Ok((tier.clone(), writer))
         });
         let writers = writers.collect::<Result<Vec<_>, PoolError>>()?;
         Ok(CopiesWriter {
             id,
+            owner,
+            losses: self.losses.clone(),
             writers,
             copied: 0,
         })
@@ -321,6 +341,8 @@ impl Tiers {
 /// was written is in a cache.
 pub(crate) struct CopiesWriter {
     id: ExtentId,
+    owner: Owner,
+    losses: Arc<Losses>,
     /// At least one.
     writers: Vec<(Tier, ExtentWriter)>,
     copied: usize,
@@ -359,7 +381,14 @@ impl CopiesWriter {
             Ok(ExtentCopy::of(&tier, &finished))
         });
         let copies = finished.collect::<Result<Vec<_>, PoolError>>()?;
-        Ok(OwnedExtent::new(self.id, copies, Vec::new()))
+        let (id, owner) = (self.id, self.owner);
+        Ok(OwnedExtent::new(
+            &self.losses,
+            id,
+            owner,
+            copies,
+            Vec::new(),
+        ))
     }
 }
 

@@ -347,18 +347,114 @@ fn what_cannot_be_is_refused_and_nothing_changes() {
     assert_eq!(all_rows(&table), rows(0..10));
     drop((table, database));
 
-    // A table whose only tier is missing takes the others with it no further than opening.
-    place.take_away("b");
-    let error = Database::open(&place.db(), &options())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("bring it back") && error.contains("b"),
-        "{error}"
-    );
-    place.bring_back("b");
-    assert_eq!(all_rows(&place.open().table("t").unwrap()), rows(0..10));
     refuse_other_pools(&place);
+}
+
+/// A table whose only tier is missing: the others go on, it can be dropped, and it is there again with its tier.
+#[test]
+fn a_table_whose_only_tier_is_missing_waits_for_it() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let of_b = |name: &str| {
+        let table = database.create_table_in(indexed(name), Replicas::of_table(["b"]));
+        table.unwrap()
+    };
+    let (gone, dropped) = (of_b("gone"), of_b("dropped"));
+    let count = fill(&gone, 0);
+    dropped.append(&[rows(0..10)]).unwrap();
+    let table = database
+        .create_table_in(indexed("t"), Replicas::of_table(["far"]))
+        .unwrap();
+    let others = fill(&table, 0);
+    drop((gone, dropped, table, database));
+    place.take_away("b");
+    for round in 0..2 {
+        let database = place.open();
+        check(&database, others + round);
+        let gone = database.table("gone").unwrap();
+        let told = |error: String| {
+            let says = |part: &str| assert!(error.contains(part), "{error}");
+            ["gone", "\"b\"", "drop the table"]
+                .into_iter()
+                .for_each(says);
+            says(place.pool("b").to_str().unwrap());
+        };
+        told(gone.check_available().unwrap_err().to_string());
+        told(gone.append(&[rows(0..1)]).unwrap_err().to_string());
+        told(gone.seal().unwrap_err().to_string());
+        let keys: arrow::array::ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![1]));
+        let mut lookups = tierra_interleave::Lookups::new(tierra_interleave::Scheduling::Auto);
+        let found = gone.snapshot().rows_by_key(&[keys], &mut lookups);
+        told(found.unwrap_err().to_string());
+        let scan = gone.snapshot().scan(tierra_engine::ScanSpec {
+            projection: vec![],
+            filters: vec![],
+            batch_rows: 8192,
+            execution: tierra_interleave::Scheduling::Auto,
+        });
+        told(scan.cursor().next(&[], 0).unwrap_err().to_string());
+        // Much is published meanwhile, and nothing of it forgotten.
+        let table = database.table("t").unwrap();
+        table
+            .append(&[rows(others + round..others + round + 1)])
+            .unwrap();
+        table.seal().unwrap();
+        if round == 0 {
+            database.drop_table("dropped").unwrap();
+            assert!(matches!(
+                database.drop_tier("b").unwrap_err(),
+                TierError::InUse { .. }
+            ));
+        }
+        database.make_copies().unwrap();
+        let walked = database.scrub(&tierra_engine::ScrubOptions::default(), |_| {});
+        assert_eq!(walked.unwrap().damaged_copies, 0);
+    }
+    place.bring_back("b");
+    let database = place.open();
+    check(&database, others + 2);
+    assert_eq!(database.tables(), ["gone", "t"]);
+    let gone = database.table("gone").unwrap();
+    assert_eq!(all_rows(&gone), rows(0..count));
+    gone.append(&[rows(count..count + 5)]).unwrap();
+    drop((gone, database));
+    let database = place.open();
+    assert_eq!(
+        all_rows(&database.table("gone").unwrap()),
+        rows(0..count + 5)
+    );
+}
+
+/// The header of the only copy of an extent is damaged: what lies behind it has checksums of its own.
+#[test]
+fn extents_without_another_copy_outlive_their_headers() {
+    let place = Place::new();
+    let database = place.create(&[]);
+    let table = database
+        .create_table_in(indexed("t"), Replicas::default())
+        .unwrap();
+    let count = fill(&table, 0);
+    check(&database, count);
+    drop((table, database));
+    let mut bytes = fs::read(place.pool("far")).unwrap();
+    let magic = b"TIERRAEX";
+    let manifest = 1_u64 << 56;
+    let mut damaged = 0;
+    for at in (16_384..bytes.len() - 64).step_by(64) {
+        let owner = u64::from_le_bytes(bytes[at + 8..at + 16].try_into().unwrap());
+        if bytes[at..at + 8] == *magic && owner != manifest {
+            bytes[at + 20] ^= 1;
+            damaged += 1;
+        }
+    }
+    assert!(damaged >= 4, "segments, dictionaries, a log");
+    fs::write(place.pool("far"), bytes).unwrap();
+    let database = place.open();
+    check(&database, count);
+    let walked = database.scrub(&tierra_engine::ScrubOptions::default(), |_| {});
+    assert_eq!(walked.unwrap().damaged_copies, 0);
+    drop(database);
+    check(&place.open(), count);
 }
 
 fn refuse_other_pools(place: &Place) {

@@ -194,6 +194,13 @@ impl<'a> Chunk<'a> {
         self.descriptor.data_offset as usize
     }
 
+    /// The ranges of the chunk that mean something: descriptor, directory, and each block. All else is padding, and zero.
+    pub fn used(&self) -> impl Iterator<Item = Range<usize>> {
+        let head = 0..DESCRIPTOR_BYTES + self.blocks() * ENTRY_BYTES;
+        let blocks = (0..self.blocks()).map(|block| self.block_range(block));
+        std::iter::once(head).chain(blocks)
+    }
+
     /// Least and greatest code of block `block`, as the chunk's directory tells: nothing of the block is
     /// read. `None` where all rows are NULL, or the chunk holds no codes.
     ///

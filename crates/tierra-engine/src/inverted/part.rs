@@ -15,9 +15,10 @@ use tierra_memory::{Budget, MemoryGate, Speed, in_mode};
 
 use crate::calibration::{Calibration, LookupKind};
 use crate::manifest::PartEntry;
+use crate::mend;
 use crate::near::{self, CopyAt, NearCopy};
 use crate::segment::Segment;
-use crate::space::{ExtentCopy, OwnedExtent};
+use crate::space::{ExtentCopy, OwnedExtent, any_lost};
 
 /// A part as it was opened or written.
 pub(crate) struct InvertedPart {
@@ -117,6 +118,13 @@ impl InvertedPart {
         })
     }
 
+    /// Whether all its pages have their checksums.
+    pub(crate) fn is_whole(&self) -> bool {
+        let postings = self.postings();
+        let mut pages = 0..postings.pages();
+        pages.all(|page| postings.verify_page(page).is_ok())
+    }
+
     /// Whether it can be what was built of the segments that it covers: it lists each of their values,
     /// and no code that the dictionary does not have. Reads no page.
     fn compare(
@@ -160,6 +168,7 @@ impl InvertedPart {
         if self.near.is_some() {
             return Ok(None);
         }
+        self.restore_lost()?;
         let (copy, places) = near::copy_extents(budget, std::slice::from_ref(&self.read), &[wish]);
         let (Some(copy), Some(Some(place))) = (copy, places.first()) else {
             return Ok(None);
@@ -259,6 +268,7 @@ impl InvertedPart {
         lookups: &mut Lookups,
     ) -> Result<PartRows, FormatError> {
         let postings = self.postings();
+        self.restore_lost()?;
         for code in codes {
             self.verify(&postings, postings.pages_of_list(*code))?;
         }
@@ -294,6 +304,7 @@ impl InvertedPart {
         mut found: impl FnMut(Position),
     ) -> Result<(), FormatError> {
         let postings = self.postings();
+        self.restore_lost()?;
         rows.once.iter().for_each(|position| found(*position));
         let stretches: Vec<Stretch> = rows.stretches.iter().flat_map(|all| all.parts()).collect();
         for stretch in &stretches {
@@ -312,6 +323,17 @@ impl InvertedPart {
             },
         );
         Ok(())
+    }
+
+    /// Has what was lost of the copy that is read there, if anything was.
+    #[inline]
+    fn restore_lost(&self) -> Result<(), FormatError> {
+        match any_lost() && self.near.is_none() && !mend::lost_parts(&self.extent, &self.read) {
+            false => Ok(()),
+            true => Err(corrupt(
+                "pages of it were lost, and no other copy has them".to_owned(),
+            )),
+        }
     }
 
     // Relaxed: a stale zero only verifies once more, and the bytes themselves never change.

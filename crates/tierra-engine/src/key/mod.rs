@@ -143,8 +143,7 @@ impl KeyColumns {
         if let Some(index) = version.keys.0.get() {
             return Ok(index);
         }
-        let built = self.build(table, version)?;
-        table.storage().refuse_losses()?;
+        let built = table.storage().whole(|| self.build(table, version))??;
         // Two readers may build at a time; both results are the same.
         Ok(version.keys.0.get_or_init(|| built))
     }
@@ -196,6 +195,18 @@ impl KeyColumns {
         images: &[u64],
         row_id: impl Fn(usize) -> RowId,
     ) -> Result<KeyIndex, KeyError> {
+        let storage = table.storage();
+        storage.whole(|| self.extend_once(table, version, batch, images, &row_id))?
+    }
+
+    fn extend_once(
+        &self,
+        table: &Table,
+        version: &TableVersion,
+        batch: &RecordBatch,
+        images: &[u64],
+        row_id: &impl Fn(usize) -> RowId,
+    ) -> Result<KeyIndex, KeyError> {
         let index = self.index(table, version)?;
         let arrays = self.arrays(batch);
         let mut level = HashIndex::with_capacity(images.len());
@@ -229,6 +240,7 @@ impl KeyColumns {
         keys: &[Vec<ArrayRef>],
     ) -> Result<(), KeyError> {
         loaded.segments.push(segment.clone());
+        let seen = table.storage().losses().begin();
         let mut first = 0;
         for arrays in keys {
             let arrays: Vec<&ArrayRef> = arrays.iter().collect();
@@ -258,7 +270,11 @@ impl KeyColumns {
             }
             first += images.len();
         }
-        Ok(())
+        // What was compared cannot be compared again: the load fails.
+        match self.is_exact() || table.storage().is_whole_since(seen) {
+            true => Ok(()),
+            false => Err(table.storage().lost_while_read().into()),
+        }
     }
 
     /// The index of the version that has all loaded rows besides.
@@ -268,6 +284,18 @@ impl KeyColumns {
         version: &TableVersion,
         loaded: LoadedKeys,
     ) -> Result<KeyIndex, KeyError> {
+        let storage = table.storage();
+        let index = storage.whole(|| self.index_without(table, version, &loaded))??;
+        Ok(index.with_level(loaded.index))
+    }
+
+    /// The index of a version, if no loaded row has a key of it.
+    fn index_without<'v>(
+        &self,
+        table: &Table,
+        version: &'v TableVersion,
+        loaded: &LoadedKeys,
+    ) -> Result<&'v KeyIndex, KeyError> {
         let index = self.index(table, version)?;
         if !index.levels.is_empty() {
             let entries: Vec<_> = loaded.index.iter().collect();
@@ -283,7 +311,7 @@ impl KeyColumns {
                     .filter(|(_, found)| *found)
                     .map(|(entry, _)| *entry)
                 {
-                    let key = self.loaded_key(table, &loaded, RowId::from_number(row))?;
+                    let key = self.loaded_key(table, loaded, RowId::from_number(row))?;
                     for candidate in index.candidates(image) {
                         if self.is_exact() || self.is_key_of(table, version, candidate, &key)? {
                             return Err(self.duplicate_values(table, &key));
@@ -292,7 +320,7 @@ impl KeyColumns {
                 }
             }
         }
-        Ok(index.with_level(loaded.index))
+        Ok(index)
     }
 
     /// The row of the version that has this key. The key is given by its image and, where that is

@@ -14,6 +14,7 @@ use tierra_column::{CodeFilter, FormatError};
 use tierra_interleave::Lookups;
 
 use super::{MORSEL_BLOCKS, Scan};
+use crate::error::ScanError;
 use crate::inverted::{InvertedPart, PartRows};
 
 /// Rows of a morsel: a candidate's place in it has 16 bits.
@@ -59,7 +60,7 @@ impl Candidates {
         codes: &CodeFilter,
         rows_left: Option<u64>,
         lookups: &mut Lookups,
-    ) -> Option<Candidates> {
+    ) -> Result<Option<Candidates>, ScanError> {
         let usable = |part: &&InvertedPart| {
             let is_of_codes = part.entry().generation == codes.generation();
             part.column() == column && is_of_codes && !part.is_given_up()
@@ -68,10 +69,12 @@ impl Candidates {
         let parts: Vec<&InvertedPart> = parts.map(|part| &**part).filter(usable).collect();
         // NULL is in no list.
         if parts.is_empty() || codes.matches_null() {
-            return None;
+            return Ok(None);
         }
-        let found = Self::ask(scan, column, codes, &parts, rows_left, lookups);
-        found.unwrap_or_else(|Damage { part, source }| {
+        let storage = scan.snapshot.table().storage();
+        let found =
+            storage.whole(|| Self::ask(scan, column, codes, &parts, rows_left, &mut *lookups))?;
+        Ok(found.unwrap_or_else(|Damage { part, source }| {
             if part.give_up() {
                 let table = scan.snapshot.table();
                 let (name, column) = (&table.spec().name, &table.spec().columns[column].name);
@@ -85,7 +88,7 @@ impl Candidates {
                 table.ask_for_index_copies();
             }
             None
-        })
+        }))
     }
 
     fn ask<'p>(

@@ -11,6 +11,7 @@ use tierra_column::{CodeFilter, Dictionary, Filter, FilterError};
 use tierra_interleave::Lookups;
 
 use super::candidates::Candidates;
+use crate::error::ScanError;
 
 /// The codes and the candidates of one condition, as soon as somebody has needed them.
 #[derive(Debug, Default)]
@@ -41,19 +42,19 @@ impl SharedCodes {
     /// The rows that an index names, found by the first call.
     pub(super) fn candidates(
         &self,
-        find: impl FnOnce() -> Option<Candidates>,
-    ) -> Option<Arc<Candidates>> {
+        find: impl FnOnce() -> Result<Option<Candidates>, ScanError>,
+    ) -> Result<Option<Arc<Candidates>>, ScanError> {
         // As above.
         let mut candidates = self
             .candidates
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*candidates {
-            return known.clone();
+            return Ok(known.clone());
         }
-        let found = find().map(Arc::new);
+        let found = find()?.map(Arc::new);
         *candidates = Some(found.clone());
-        found
+        Ok(found)
     }
 }
 

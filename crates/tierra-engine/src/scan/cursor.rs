@@ -21,6 +21,7 @@ use super::{MORSEL_BLOCKS, Morsel, Scan, ScanCounters};
 use crate::error::ScanError;
 use crate::segment::Segment;
 use crate::spec::TableSpec;
+use crate::storage::READS_MOST;
 use crate::version::{RowId, TableVersion};
 
 /// Returns the rows of the morsels that it takes. Made by [`Scan::cursor`].
@@ -31,12 +32,24 @@ pub struct ScanCursor {
     needed: Vec<usize>,
     /// What is left of the morsel taken last.
     at: Option<Progress>,
+    /// What the batch at hand is made of: where it began, and the morsels taken since.
+    made_of: Vec<Work>,
+    /// What is to be read again before other morsels are taken, the next last.
+    again: Vec<Work>,
     batch: Batch,
     undecided: Vec<usize>,
     scratch: Scratch,
     counting: Counting,
 }
 
+/// Where rows come from.
+#[derive(Clone)]
+enum Work {
+    Morsel(Morsel),
+    Rest(Progress),
+}
+
+#[derive(Clone)]
 enum Progress {
     Blocks {
         segment: usize,
@@ -59,15 +72,14 @@ struct Batch {
 impl ScanCursor {
     pub(super) fn new(scan: Arc<Scan>) -> Self {
         let spec = scan.snapshot.table().spec();
-        let capacity = scan.spec.batch_rows + BLOCK_LEN;
-        let reader = |column: &usize| ColumnReader::new(spec.columns[*column].ty, capacity);
-        let readers = scan.spec.projection.iter().map(reader).collect();
         let mut cursor = Self {
             conditions: Conditions::new(&scan),
             needed: Vec::new(),
             at: None,
+            made_of: Vec::new(),
+            again: Vec::new(),
             batch: Batch {
-                readers,
+                readers: readers(&scan),
                 rows: 0,
                 ids: scan.row_ids.then(Vec::new),
             },
@@ -82,7 +94,9 @@ impl ScanCursor {
 
     /// Whether there are blocks left of the morsel taken last.
     fn has_block(&self) -> bool {
-        matches!(&self.at, Some(Progress::Blocks { blocks, .. }) if !blocks.is_empty())
+        let is_block =
+            |rest: &Progress| matches!(rest, Progress::Blocks { blocks, .. } if !blocks.is_empty());
+        self.at.as_ref().is_some_and(is_block) || !self.again.is_empty()
     }
 
     fn settle_needed(&mut self) {
@@ -125,10 +139,35 @@ impl ScanCursor {
         more: &[(usize, Filter)],
         more_version: u64,
     ) -> Result<Option<RecordBatch>, ScanError> {
-        let batch = self.read_batch(more, more_version);
-        // Before anything is believed, errors as well.
-        self.scan.snapshot.table().storage().refuse_losses()?;
-        batch
+        self.scan.snapshot.table().check_available()?;
+        for _ in 0..READS_MOST {
+            let storage = self.scan.snapshot.table().storage();
+            let seen = storage.losses().begin();
+            self.made_of.clear();
+            self.made_of.extend(self.at.clone().map(Work::Rest));
+            let batch = self.read_batch(more, more_version);
+            // Before anything is believed, errors as well.
+            if self.scan.snapshot.table().storage().is_whole_since(seen) {
+                if let Ok(Some(batch)) = &batch {
+                    self.counting.returned(batch.num_rows());
+                }
+                return batch;
+            }
+            self.read_again();
+        }
+        Err(self.scan.snapshot.table().storage().lost_while_read())
+    }
+
+    /// Forgets the batch at hand: its rows are read again.
+    #[cold]
+    fn read_again(&mut self) {
+        self.at = None;
+        self.again.extend(self.made_of.drain(..).rev());
+        self.conditions.unbind();
+        self.batch.rows = 0;
+        // Readers that stopped in the middle of a block hold nothing that could be finished.
+        self.batch.readers = readers(&self.scan);
+        self.batch.ids.iter_mut().for_each(Vec::clear);
     }
 
     fn read_batch(
@@ -148,9 +187,9 @@ impl ScanCursor {
         let full = scan.spec.batch_rows.max(1);
         while self.batch.rows < full {
             match self.at.take() {
-                None => match scan.take() {
+                None => match self.again.pop().or_else(|| scan.take().map(Work::Morsel)) {
                     None => break,
-                    Some(morsel) => self.begin(morsel, version),
+                    Some(work) => self.begin(work, version),
                 },
                 Some(Progress::Blocks {
                     segment,
@@ -178,7 +217,15 @@ impl ScanCursor {
         }
     }
 
-    fn begin(&mut self, morsel: Morsel, version: &TableVersion) {
+    fn begin(&mut self, work: Work, version: &TableVersion) {
+        self.made_of.push(work.clone());
+        let morsel = match work {
+            Work::Morsel(morsel) => morsel,
+            Work::Rest(rest) => {
+                self.at = Some(rest);
+                return;
+            }
+        };
         match morsel {
             // Only the number of rows is wanted, and the descriptors know it.
             Morsel::Blocks {
@@ -232,6 +279,7 @@ impl ScanCursor {
             self.counting.skipped(self.needed.len());
             return Ok(());
         }
+        segment.verify_heads(spec, &self.needed)?;
         self.conditions.bind(at, segment, version, spec)?;
         self.counting.begin_block();
         if self.select(segment, block, spec, &mut mask)? {
@@ -376,11 +424,16 @@ impl ScanCursor {
         let options =
             RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.batch.rows)));
         let batch = RecordBatch::try_new_with_options(self.scan.schema.clone(), columns, &options);
-        let batch =
-            batch.map_err(|source| arrow_error(self.scan.snapshot.table().spec(), source))?;
-        self.counting.returned(batch.num_rows());
-        Ok(batch)
+        batch.map_err(|source| arrow_error(self.scan.snapshot.table().spec(), source))
     }
+}
+
+/// Empty readers of a batch's columns.
+fn readers(scan: &Scan) -> Vec<ColumnReader> {
+    let spec = scan.snapshot.table().spec();
+    let capacity = scan.spec.batch_rows + BLOCK_LEN;
+    let reader = |column: &usize| ColumnReader::new(spec.columns[*column].ty, capacity);
+    scan.spec.projection.iter().map(reader).collect()
 }
 
 fn arrow_error(spec: &TableSpec, source: ArrowError) -> ScanError {

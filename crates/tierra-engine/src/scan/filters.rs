@@ -175,7 +175,7 @@ impl Conditions {
             let (column, lookups) = (condition.column, &mut self.index_lookups);
             let found = condition
                 .codes
-                .candidates(|| Candidates::find(scan, column, &codes, rows_left, lookups));
+                .candidates(|| Candidates::find(scan, column, &codes, rows_left, &mut *lookups))?;
             let left = found.as_ref().map(|found| found.rows_left(scan));
             rows_left = rows_left.into_iter().chain(left).min();
             condition.candidates = found;
@@ -226,6 +226,11 @@ impl Conditions {
     /// What looking codes up in indexes took.
     pub(super) fn index_report(&self) -> GroupReport {
         self.index_lookups.report()
+    }
+
+    /// Binds to the next segment whatever it is: what was read of this one may have been lost.
+    pub(super) fn unbind(&mut self) {
+        self.bound_to = None;
     }
 
     /// Notes what testing a block did.

@@ -12,6 +12,7 @@ use tierra_memory::{Pool, PoolOptions};
 use super::log::{Mend, Record, TailLog, replay};
 use super::{LogError, decode, encode};
 use crate::manifest::{ExtentId, LogEntry, TailEntry};
+use crate::space::Owner;
 use crate::tiers::{TierId, Tiers};
 
 const EPOCH: u64 = 7;
@@ -48,7 +49,7 @@ fn log_bytes() -> (Vec<u8>, Vec<usize>) {
     let dir = tempfile::tempdir().unwrap();
     let pool = Pool::create(&dir.path().join("pool"), &PoolOptions::default()).unwrap();
     let tiers = Tiers::first(pool);
-    let writer = tiers.allocate(LOG, &[TierId::FIRST], LOG_BYTES, 1);
+    let writer = tiers.allocate(LOG, &[TierId::FIRST], LOG_BYTES, Owner::Log(1));
     let extent = writer.unwrap().finish_log().unwrap();
     let mut log = TailLog::starting_at(100);
     log.continue_in(ENTRY, &extent).unwrap();

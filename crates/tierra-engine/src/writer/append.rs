@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+
+use super::losses::is_lost;
 use super::{Append, Writer};
 use crate::error::{AppendError, InputError, StorageError};
 use crate::manifest::{LogEntry, TableEntry, lineage_mark};
@@ -11,6 +14,8 @@ use crate::table::Table;
 use crate::tail::{Record, TailLog};
 use crate::version::{RowId, TableVersion};
 
+/// Times that an append is tried again with another log because pages of its log were lost.
+const APPEND_TRIES_MOST: usize = 4;
 /// A tail with more bytes logged is sealed before the next append.
 const TAIL_MOST_BYTES: u64 = 256 << 20;
 
@@ -23,32 +28,51 @@ impl Writer {
             keys,
             ..
         } = request;
-        let name = || table.spec().name.clone();
         self.entry(&table)?;
         let tail = &table.current().tail;
         let full = tail.rows() as usize + batch.num_rows() > SEGMENT_ROWS;
         if full || tail.rows() > 0 && tail.bytes() + record.len_bytes() > TAIL_MOST_BYTES {
             self.seal(&table)?;
         }
+        let mut appended = self.append_rows(&table, &batch, &mut record, keys.as_deref());
+        for _ in 0..APPEND_TRIES_MOST {
+            if !matches!(&appended, Err(AppendError::Storage(StorageError::Pool(error))) if is_lost(error))
+            {
+                break;
+            }
+            // The log's pages were lost: the rows before are in near memory, and another log begins.
+            self.storage.note_losses();
+            self.leave_log(&table)?;
+            appended = self.append_rows(&table, &batch, &mut record, keys.as_deref());
+        }
+        appended
+    }
+
+    fn append_rows(
+        &mut self,
+        table: &Arc<Table>,
+        batch: &RecordBatch,
+        record: &mut Record,
+        keys: Option<&[u64]>,
+    ) -> Result<(), AppendError> {
+        let name = || table.spec().name.clone();
         let current = table.current();
         let first = current.tail.rows();
         let row_id = |at: usize| RowId::new(current.tail.segment_id, first + at as u32);
         let keys = match (table.key(), keys) {
-            (Some(key), Some(hashes)) => {
-                Some(key.extend(&table, &current, &batch, &hashes, row_id)?)
-            }
+            (Some(key), Some(hashes)) => Some(key.extend(table, &current, batch, hashes, row_id)?),
             _ => None,
         };
         // Before anything is written: an append that cannot be shown must not be durable.
-        let tail = current.tail.push(batch, record.len_bytes());
+        let tail = current.tail.push(batch.clone(), record.len_bytes());
         let tail = tail.map_err(|source| InputError::Arrow {
             table: name(),
             source,
         })?;
-        let first_log = match self.is_begun(&table) {
-            true => Some(self.write_first(&table, &mut record)?),
+        let first_log = match self.is_begun(table) {
+            true => Some(self.write_first(table, record)?),
             false => {
-                self.write(&table, &mut record)?;
+                self.write(table, record)?;
                 None
             }
         };
@@ -60,7 +84,7 @@ impl Writer {
             keys: current.keys.next(keys),
         });
         if let Some(log) = first_log {
-            self.show(&table, log);
+            self.show(table, log);
         }
         Ok(())
     }

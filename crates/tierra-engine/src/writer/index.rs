@@ -254,14 +254,12 @@ impl Job {
                 dictionary,
                 homes,
                 step,
-            } => Made::Part(build_part(
-                storage,
-                table,
-                *column,
-                &step.segments,
-                dictionary,
-                homes,
-            )),
+            } => {
+                let segments = &step.segments;
+                let build = || build_part(storage, table, *column, segments, dictionary, homes);
+                let built = storage.whole(build);
+                Made::Part(built.unwrap_or_else(|error| Err(error.into())))
+            }
             Work::Copy { parts } => copy_near(storage, table, parts),
         }
     }
@@ -275,7 +273,12 @@ fn copy_near(storage: &Storage, table: &Table, parts: &[Arc<InvertedPart>]) -> M
             break;
         }
         let column = &spec.columns[part.column()];
-        match part.with_near_copy(&storage.budget, column.near, &storage.calibration) {
+        let copy = || part.with_near_copy(&storage.budget, column.near, &storage.calibration);
+        // Faster than it can be read: as good as damaged.
+        let Ok(near) = storage.whole(copy) else {
+            continue;
+        };
+        match near {
             Ok(None) => {}
             Ok(Some(near)) => copied.push((part.clone(), near)),
             Err(error) => {

@@ -79,11 +79,14 @@ impl Writer {
         if steps.is_empty() {
             return Ok(());
         }
-        let mut fresh = Vec::new();
-        let mut segments = Vec::with_capacity(current.segments.len());
-        for segment in current.segments.iter() {
-            segments.push(self.rewrite(table, segment, &steps, &mut fresh)?);
-        }
+        let (segments, mut fresh) = self.storage.whole(|| {
+            let mut fresh = Vec::new();
+            let rewritten = current.segments.iter();
+            let rewritten =
+                rewritten.map(|segment| self.rewrite(table, segment, &steps, &mut fresh));
+            let rewritten = rewritten.collect::<Result<Vec<_>, _>>()?;
+            Ok::<_, StorageError>((rewritten, fresh))
+        })??;
         // Parts of an index in old codes are of no use: they are built anew.
         let is_kept =
             |part: &&Arc<InvertedPart>| steps.iter().all(|step| step.column != part.column());

@@ -8,6 +8,7 @@ mod append;
 mod background;
 mod commit;
 mod index;
+mod losses;
 mod merge;
 mod near;
 mod publish;
@@ -26,6 +27,7 @@ use arrow::array::RecordBatch;
 use background::{Background, Task};
 pub(crate) use commit::Load;
 use index::Ended;
+use losses::{PUBLISH_TRIES_MOST, is_lost};
 pub(crate) use publish::Published;
 
 use crate::catalog::Catalog;
@@ -108,6 +110,11 @@ pub(crate) enum Request {
     Extents {
         reply: SyncSender<Vec<TableExtents>>,
     },
+    /// Answered with how many tiers' manifests are damaged; these are written anew, if asked for.
+    Manifests {
+        mend: bool,
+        reply: SyncSender<Result<u64, StorageError>>,
+    },
     /// Answered when a table has the copies that it should have.
     Repair {
         table: Arc<Table>,
@@ -134,6 +141,8 @@ pub(crate) enum Request {
     Wait {
         reply: SyncSender<()>,
     },
+    /// Not answered: pages were lost. What only the writer writes is written anew: logs' rows, manifests.
+    Losses,
     /// Of the writer to itself: background work is over.
     Ended(Ended),
     /// Not answered: the thread ends.
@@ -178,11 +187,18 @@ impl Writer {
         mut next: Manifest,
         fresh: Vec<Arc<OwnedExtent>>,
     ) -> Result<(), StorageError> {
-        // What is published may have been made of bytes that were lost while they were read.
-        self.storage.refuse_losses()?;
         let tiers = self.storage.tiers();
-        let Err(error) = self.published.publish(&tiers, next.clone(), fresh.clone()) else {
-            return Ok(());
+        let mut tries = 0;
+        let error = loop {
+            match self.published.publish(&tiers, next.clone(), fresh.clone()) {
+                Ok(()) => return Ok(()),
+                // Pages were lost that it was to be published from: they are written anew.
+                Err(error) if is_lost(&error) && tries < PUBLISH_TRIES_MOST => {
+                    tries += 1;
+                    losses::restore(&self.storage, &fresh);
+                }
+                Err(error) => break error,
+            }
         };
         if !self.lose_failed_tiers() {
             return Err(error.into());
@@ -253,6 +269,9 @@ impl Writer {
                 Request::Extents { reply } => {
                     let _ = reply.send(self.extents());
                 }
+                Request::Manifests { mend, reply } => {
+                    let _ = reply.send(self.check_manifests(mend));
+                }
                 Request::Repair { table, reply } => {
                     let _ = reply.send(self.heal(&table));
                 }
@@ -263,6 +282,7 @@ impl Writer {
                     self.background.push(Task::CopyIndexes(table));
                 }
                 Request::Wait { reply } => self.background.push(Task::Answer(reply)),
+                Request::Losses => self.see_to_losses(),
                 Request::Ended(ended) => self.publish_job(ended),
                 Request::Close => break,
             }

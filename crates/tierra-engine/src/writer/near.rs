@@ -20,9 +20,8 @@ pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
         .binary_search_by_key(&segment, |segment| segment.id());
     let Ok(at) = found else { return };
     let mut segments = current.segments.to_vec();
-    let copied = segments[at].with_near_copies(table.spec(), &storage.budget);
-    let copied = copied.and_then(|copied| Ok(storage.refuse_losses().map(|()| copied)?));
-    match copied {
+    let copied = storage.whole(|| segments[at].with_near_copies(table.spec(), &storage.budget));
+    match copied.unwrap_or_else(|error| Err(error.into())) {
         Ok(copied) => segments[at] = copied,
         Err(error) => {
             // The far chunks were opened before; reading them goes on.

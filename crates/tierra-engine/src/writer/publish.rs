@@ -38,6 +38,11 @@ impl Published {
         &self.manifest
     }
 
+    /// The manifest's copies, one a tier.
+    pub(crate) fn roots(&self) -> &[Arc<ExtentCopy>] {
+        &self.roots
+    }
+
     /// The entry of a table.
     pub(crate) fn table(&self, id: u64) -> Option<&Arc<TableEntry>> {
         self.manifest.tables.iter().find(|table| table.id == id)

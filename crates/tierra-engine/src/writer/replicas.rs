@@ -14,6 +14,7 @@ use super::{TableExtents, Writer};
 use crate::error::{StorageError, TableError};
 use crate::inverted::InvertedPart;
 use crate::manifest::{ExtentId, TableEntry};
+use crate::mend;
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::table::Table;
@@ -26,7 +27,6 @@ const ROUND_BYTES: u64 = 256 << 20;
 /// An extent of a table, and the tiers it should have copies in.
 struct Wish {
     extent: ExtentId,
-    owner: Owner,
     homes: Vec<TierId>,
 }
 
@@ -61,7 +61,7 @@ impl Writer {
 
     /// Makes the copies that a table's extents lack, as far as tiers are there, and drops those that they should not have.
     pub(super) fn heal(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
-        if self.is_begun(table) {
+        if self.is_begun(table) || table.check_available().is_err() {
             return Ok(());
         }
         let entry = self.entry(table)?;
@@ -156,22 +156,17 @@ impl Writer {
                 Some(copy) => copy.clone(),
                 None => {
                     copied_bytes += extent.len_bytes();
-                    self.copy_to(extent, tier, wish.owner)?
+                    self.storage.whole(|| self.copy_to(extent, tier))??
                 }
             });
         }
-        let healed = OwnedExtent::new(extent.id(), copies, elsewhere);
+        let healed = extent.with_copies(copies, elsewhere);
         Ok(Some((healed, copied_bytes)))
     }
 
     /// A new copy in a tier, made of one that is whole.
-    fn copy_to(
-        &self,
-        extent: &OwnedExtent,
-        tier: &Tier,
-        owner: Owner,
-    ) -> Result<Arc<ExtentCopy>, StorageError> {
-        let source = whole_copy(extent)?;
+    fn copy_to(&self, extent: &OwnedExtent, tier: &Tier) -> Result<Arc<ExtentCopy>, StorageError> {
+        let (source, owner) = (whole_copy(extent)?, extent.owner());
         let bytes: &[u8] = source;
         let mut writer = tier.pool.allocate(extent.len_bytes(), owner.tag())?;
         if let Owner::Log(_) = owner {
@@ -242,15 +237,17 @@ fn without_lost(extent: &OwnedExtent, is_log: bool, tiers: &Tiers) -> Option<Arc
     let lost = lost.iter().map(|copy| copy.entry()).filter(|_| !is_log);
     let elsewhere = extent.elsewhere().iter().copied().chain(lost);
     let there = there.into_iter().cloned().collect();
-    Some(OwnedExtent::new(extent.id(), there, elsewhere.collect()))
+    Some(extent.with_copies(there, elsewhere.collect()))
 }
 
 /// The first copy that is what was written; a log's records have checksums of their own, and all its copies are kept equal.
 fn whole_copy(extent: &OwnedExtent) -> Result<&Arc<ExtentCopy>, PoolError> {
-    let mut copies = extent.copies().iter().map(|copy| {
+    let verify = |copy| {
+        mend::lost_parts(extent, copy);
         let verified = copy.pool().verify_extent(copy.extent());
         verified.map(|_| copy)
-    });
+    };
+    let mut copies = extent.copies().iter().map(verify);
     let first = copies.next().expect("an extent has a copy");
     match first {
         Err(error) => copies.find_map(Result::ok).ok_or(error),
@@ -262,10 +259,9 @@ fn whole_copy(extent: &OwnedExtent) -> Result<&Arc<ExtentCopy>, PoolError> {
 fn wishes(entry: &TableEntry, homes: &Homes) -> Vec<Wish> {
     let mut wishes: Vec<Wish> = Vec::new();
     let everywhere = homes.everywhere();
-    let mut wish = |extent, owner, homes: &[TierId]| {
+    let mut wish = |extent, homes: &[TierId]| {
         wishes.push(Wish {
             extent,
-            owner,
             homes: homes.to_vec(),
         });
     };
@@ -285,20 +281,20 @@ fn wishes(entry: &TableEntry, homes: &Homes) -> Vec<Wish> {
                     }
                 }
             }
-            wish(*extent, Owner::Segment(entry.id), &union);
+            wish(*extent, &union);
         }
     }
     for dictionary in entry.dictionaries.iter().flatten() {
         for image in std::iter::once(&dictionary.main).chain(&dictionary.deltas) {
-            wish(image.extent, Owner::Dictionary(entry.id), &everywhere);
+            wish(image.extent, &everywhere);
         }
     }
     for part in &entry.parts {
         let homes = homes.of_column(part.column as usize);
-        wish(part.extent, Owner::Index(entry.id), homes);
+        wish(part.extent, homes);
     }
     for log in &entry.tail.logs {
-        wish(log.extent, Owner::Log(entry.id), &everywhere);
+        wish(log.extent, &everywhere);
     }
     wishes.sort_by_key(|wish| wish.extent);
     wishes.dedup_by_key(|wish| wish.extent);

@@ -86,7 +86,7 @@ impl Writer {
             });
         }
         let mut next = Tiers::clone(&tiers);
-        next.open.retain(|tier| tier.id != id);
+        next.leave(id);
         next.missing.retain(|tier| tier.id != id);
         if next.open.is_empty() {
             return Err(TierError::Last { name: name_of() });
@@ -99,19 +99,20 @@ impl Writer {
     /// missing until the database is opened again. Whether there was one.
     pub(super) fn lose_failed_tiers(&mut self) -> bool {
         let mut next = Tiers::clone(&self.storage.tiers());
-        let (failed, open): (Vec<_>, Vec<_>) = next
-            .open
-            .into_iter()
-            .partition(|tier| tier.pool.is_poisoned());
-        if failed.is_empty() || open.is_empty() {
+        let failed = next.open.iter().filter(|tier| tier.pool.is_poisoned());
+        let failed: Vec<_> = failed.map(|tier| tier.id).collect();
+        if failed.is_empty() || failed.len() == next.open.len() {
             return false;
         }
-        next.open = open;
-        for Tier { id, name, pool, .. } in failed {
+        for id in failed {
+            let Some(Tier { name, pool, .. }) = next.leave(id) else {
+                continue;
+            };
             tracing::error!(
                 tier = &*name,
                 "a tier failed: the database goes on without it"
             );
+            next.losses.log.missing(id, &name);
             next.missing.push(MissingTier {
                 id,
                 name,
