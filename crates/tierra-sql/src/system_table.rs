@@ -1,26 +1,33 @@
-//! Tables that describe the database: `tierra_tiers` and `tierra_replicas`, made anew for every statement that
-//! names one. A table of the same name hides them.
+//! Tables that describe the database: `tierra_tiers`, `tierra_replicas`, `tierra_faults` and `tierra_scrub`, made anew for every
+//! statement that names one. A table of the same name hides them.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::exec_err;
 use datafusion::datasource::MemTable;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use tierra_engine::{Database, TierInfo};
+use tierra_engine::{CopyInfo, Database, Fault, TierInfo};
+use tierra_memory::Counters;
 
 const TIERS: &str = "tierra_tiers";
 const REPLICAS: &str = "tierra_replicas";
+const FAULTS: &str = "tierra_faults";
+const SCRUB: &str = "tierra_scrub";
 
 /// Whether a table that describes the database has that name.
 pub(crate) fn is_name(name: &str) -> bool {
-    [TIERS, REPLICAS].contains(&name)
+    [TIERS, REPLICAS, FAULTS, SCRUB].contains(&name)
 }
 
 /// The table of that name that describes the database, if there is one.
@@ -28,6 +35,8 @@ pub(crate) fn find(database: &Database, name: &str) -> Result<Option<SystemTable
     match name {
         TIERS => tiers(database).map(Some),
         REPLICAS => replicas(database).map(Some),
+        FAULTS => faults(database).map(Some),
+        SCRUB => scrub(database).map(Some),
         _ => Ok(None),
     }
 }
@@ -96,6 +105,15 @@ fn tiers(database: &Database) -> Result<SystemTable> {
         let values = values.map(|value| value.map(|n| i64::try_from(n).unwrap_or(i64::MAX)));
         Arc::new(values.collect::<Int64Array>())
     };
+    let counter = |of: fn(&Counters) -> u64| -> ArrayRef {
+        let values = there.iter().map(|tier| tier.counters.as_ref().map(of));
+        let values = values.chain(pad.clone().map(|_| None));
+        let values = values.map(|value| value.map(|n| i64::try_from(n).unwrap_or(i64::MAX)));
+        Arc::new(values.collect::<Int64Array>())
+    };
+    let amplification = there.iter().map(|tier| tier.write_amplification);
+    let amplification = amplification.chain(pad.clone().map(|_| None));
+    let amplification: ArrayRef = Arc::new(amplification.collect::<Float64Array>());
     let names = there.iter().map(|tier| &tier.name);
     let names = names.chain(missing.iter().map(|(name, _)| name));
     let is_missing = there.iter().map(|_| false);
@@ -132,44 +150,179 @@ fn tiers(database: &Database) -> Result<SystemTable> {
         ),
         ("missing", false, Arc::new(BooleanArray::from(is_missing))),
         ("why", true, Arc::new(why.collect::<StringArray>())),
+        (
+            "written_bytes",
+            true,
+            number(|tier| Some(tier.written()?.bytes)),
+        ),
+        (
+            "written_lines",
+            true,
+            number(|tier| Some(tier.written()?.lines)),
+        ),
+        (
+            "extent_bytes",
+            true,
+            counter(|counters| counters.extents.bytes),
+        ),
+        (
+            "extent_lines",
+            true,
+            counter(|counters| counters.extents.lines),
+        ),
+        ("log_bytes", true, counter(|counters| counters.logs.bytes)),
+        ("log_lines", true, counter(|counters| counters.logs.lines)),
+        (
+            "superblock_bytes",
+            true,
+            counter(|counters| counters.superblock.bytes),
+        ),
+        (
+            "superblock_lines",
+            true,
+            counter(|counters| counters.superblock.lines),
+        ),
+        (
+            "repair_bytes",
+            true,
+            counter(|counters| counters.repair.bytes),
+        ),
+        (
+            "repair_lines",
+            true,
+            counter(|counters| counters.repair.lines),
+        ),
+        ("write_amplification", true, amplification),
+        (
+            "checked_bytes",
+            true,
+            counter(|counters| counters.checked_bytes),
+        ),
+        (
+            "failed_checks",
+            true,
+            counter(|counters| counters.failed_checks),
+        ),
+        ("lost_pages", true, counter(|counters| counters.lost_pages)),
     ])
 }
 
-/// Where tables, and columns that have tiers of their own, are to have copies.
+/// Where tables, and columns that have tiers of their own, are to have copies, and what is there.
 fn replicas(database: &Database) -> Result<SystemTable> {
-    let missing = database.missing_tiers();
-    let (mut tables, mut columns, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut tiers, mut gone) = (Vec::new(), Vec::new());
-    for table in database.tables() {
-        let Some(found) = database.table(&table) else {
-            continue;
-        };
-        let replicas = found.replicas();
-        let own = replicas.columns.into_iter();
-        let own = own.map(|(column, tiers)| (Some(column), tiers));
-        for (column, names) in std::iter::once((None, replicas.table)).chain(own) {
-            for (name, number) in names.into_iter().zip(1_i64..) {
-                gone.push(missing.iter().any(|(missing, _)| *missing == name));
-                tables.push(table.clone());
-                columns.push(column.clone());
-                numbers.push(number);
-                tiers.push(name);
-            }
-        }
-    }
+    let copies = database
+        .copies()
+        .map_err(|error| DataFusionError::External(Box::new(error)))?;
+    let text = |of: fn(&CopyInfo) -> &str| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(copies.iter().map(of)))
+    };
+    let number = |of: fn(&CopyInfo) -> u64| -> ArrayRef {
+        let values = copies.iter().map(of);
+        let values = values.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
+        Arc::new(Int64Array::from_iter_values(values))
+    };
+    let flag = |of: fn(&CopyInfo) -> bool| -> ArrayRef {
+        Arc::new(BooleanArray::from_iter(
+            copies.iter().map(|copy| Some(of(copy))),
+        ))
+    };
+    let columns = copies.iter().map(|copy| copy.column.as_deref());
     SystemTable::new([
+        ("table_name", false, text(|copy| &copy.table)),
         (
-            "table_name",
-            false,
-            Arc::new(StringArray::from_iter_values(tables)),
+            "column_name",
+            true,
+            Arc::new(columns.collect::<StringArray>()),
         ),
-        ("column_name", true, Arc::new(StringArray::from(columns))),
-        ("copy_number", false, Arc::new(Int64Array::from(numbers))),
-        (
-            "tier",
-            false,
-            Arc::new(StringArray::from_iter_values(tiers)),
-        ),
-        ("missing", false, Arc::new(BooleanArray::from(gone))),
+        ("copy_number", false, number(|copy| copy.number)),
+        ("tier", false, text(|copy| &copy.tier)),
+        ("missing", false, flag(|copy| copy.is_missing)),
+        ("extents", false, number(|copy| copy.extents)),
+        ("bytes", false, number(|copy| copy.bytes)),
+        ("complete", false, flag(|copy| copy.is_complete)),
     ])
+}
+
+/// What was found wrong with stored bytes since the database was opened, the newest last.
+fn faults(database: &Database) -> Result<SystemTable> {
+    let (faults, _) = database.faults();
+    let text = |of: fn(&Fault) -> Option<String>| -> ArrayRef {
+        Arc::new(faults.iter().map(of).collect::<StringArray>())
+    };
+    let number = |of: fn(&Fault) -> Option<u64>| -> ArrayRef {
+        let values = faults.iter().map(of);
+        let values = values.map(|value| value.map(|n| i64::try_from(n).unwrap_or(i64::MAX)));
+        Arc::new(values.collect::<Int64Array>())
+    };
+    let found = faults.iter().map(|fault| microseconds(fault.at));
+    let found = TimestampMicrosecondArray::from_iter_values(found);
+    SystemTable::new([
+        ("found_at", false, Arc::new(found)),
+        ("tier", false, text(|fault| Some(fault.tier.clone()))),
+        ("extent", true, number(|fault| fault.extent)),
+        ("table_name", true, text(|fault| fault.table.clone())),
+        ("column_name", true, text(|fault| fault.column.clone())),
+        (
+            "segment",
+            true,
+            number(|fault| fault.segment.map(u64::from)),
+        ),
+        (
+            "first_row",
+            true,
+            number(|fault| Some(fault.rows.as_ref()?.start)),
+        ),
+        (
+            "end_row",
+            true,
+            number(|fault| Some(fault.rows.as_ref()?.end)),
+        ),
+        ("kind", false, text(|fault| Some(fault.kind.to_string()))),
+        (
+            "outcome",
+            false,
+            text(|fault| Some(fault.outcome.to_string())),
+        ),
+    ])
+}
+
+/// One row: where the scrubber is, and how many faults there were in all.
+fn scrub(database: &Database) -> Result<SystemTable> {
+    let (progress, (_, totals)) = (database.scrub_progress(), database.faults());
+    let number = |value: u64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values([
+            i64::try_from(value).unwrap_or(i64::MAX)
+        ]))
+    };
+    let began = progress.round_began.map(microseconds);
+    SystemTable::new([
+        ("pace_bytes_per_s", false, number(progress.bytes_per_s)),
+        (
+            "walking",
+            false,
+            Arc::new(BooleanArray::from(vec![progress.is_walking])),
+        ),
+        (
+            "round_began",
+            true,
+            Arc::new(TimestampMicrosecondArray::from_iter([began])),
+        ),
+        ("round_bytes", false, number(progress.round_bytes)),
+        (
+            "round_total_bytes",
+            false,
+            number(progress.round_total_bytes),
+        ),
+        ("rounds", false, number(progress.rounds)),
+        ("damaged_copies", false, number(progress.damaged_copies)),
+        ("repaired_copies", false, number(progress.repaired_copies)),
+        ("faults_found", false, number(totals.found)),
+        ("faults_repaired", false, number(totals.repaired)),
+        ("faults_lost", false, number(totals.lost)),
+    ])
+}
+
+/// Since 1970, UTC.
+fn microseconds(at: SystemTime) -> i64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Constraint, Constraints, not_impl_err};
 use datafusion::datasource::sink::DataSinkExec;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::conjunction;
@@ -174,6 +174,9 @@ impl TableProvider for TierraTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        // Before its rows are counted.
+        let is_there = self.table.check_available();
+        is_there.map_err(|error| DataFusionError::External(Box::new(error)))?;
         let snapshot = self.table.snapshot();
         let settings = settings::of(state.config_options());
         let projection = projection

@@ -7,6 +7,7 @@
 //! execution = "auto"          # how look-ups wait for memory: auto, plain, interleaved
 //! emulate = "optane"          # far memory emulated over near, for the whole process
 //! pool = "/mnt/pmem/far.pool" # where the far tier of a new database lies
+//! scrub-pace = "64 MiB"       # that are checked in the background a second; 0: nothing is
 //! ```
 //!
 //! Every key is also a flag of the commands or a `SET tierra.*` of SQL; what those say comes first.
@@ -39,6 +40,7 @@ pub(crate) struct Config {
     pub(crate) execution: Option<Scheduling>,
     pub(crate) emulate: Option<FarMemory>,
     pub(crate) pool: Option<PathBuf>,
+    pub(crate) scrub_pace: Option<Size>,
 }
 
 /// A configuration file that cannot be used.
@@ -100,10 +102,11 @@ impl Config {
                 "execution" => config.execution = Some(value(written)?),
                 "emulate" => config.emulate = value::<Emulate>(written)?.0,
                 "pool" => config.pool = Some(value(written)?),
+                "scrub-pace" => config.scrub_pace = Some(value(written)?),
                 unknown => {
                     let message = format!(
                         "there is no option '{unknown}'; there are near-memory, threads, \
-                         query-memory, execution, emulate and pool"
+                         query-memory, execution, emulate, pool and scrub-pace"
                     );
                     return Err((key.span(), message));
                 }
@@ -196,7 +199,7 @@ mod tests {
     fn a_file_says_what_it_says_and_nothing_else() {
         let config = read(
             "near-memory = \"1.5G\"\nthreads = 3\nquery-memory = 1000\nexecution = \"plain\"\n\
-             emulate = \"optane\"\npool = \"far/pool\"\n",
+             emulate = \"optane\"\npool = \"far/pool\"\nscrub-pace = \"16 MiB\"\n",
         )
         .unwrap();
         assert_eq!(config.near_memory, Some(Size(3 << 29)));
@@ -204,6 +207,7 @@ mod tests {
         assert_eq!(config.query_memory, Some(Size(1000)));
         assert_eq!(config.execution, Some(Scheduling::Fixed(Execution::Plain)));
         assert_eq!(config.emulate.map(|far| far.to_string()), Some(optane()));
+        assert_eq!(config.scrub_pace, Some(Size(16 << 20)));
         let pool = config.pool.unwrap();
         assert!(pool.is_absolute() && pool.ends_with("far/pool"));
 
@@ -211,6 +215,7 @@ mod tests {
         assert!(config.emulate.is_none() && config.near_memory.is_none());
         assert!(config.threads.is_none() && config.query_memory.is_none());
         assert!(config.execution.is_none() && config.pool.is_none());
+        assert_eq!(config.scrub_pace, None);
     }
 
     #[test]

@@ -77,6 +77,12 @@ impl Options {
         self
     }
 
+    /// Bytes a second that are checked in the background, and put right where another copy has what is damaged; 0: none are.
+    pub fn scrub_bytes_per_s(mut self, bytes: u64) -> Self {
+        self.engine.scrub_bytes_per_s = Some(bytes);
+        self
+    }
+
     /// Emulates far memory over near, in the whole process.
     pub fn emulate(mut self, far: FarMemory) -> Self {
         self.emulate = Some(far);
@@ -138,6 +144,9 @@ impl Options {
             .or(config.near_memory.map(|size| size.0));
         engine.pool_path = engine.pool_path.take().or(config.pool);
         engine.threads = engine.threads.or(config.threads);
+        engine.scrub_bytes_per_s = engine
+            .scrub_bytes_per_s
+            .or(config.scrub_pace.map(|size| size.0));
         session.threads = session.threads.or(config.threads.map(NonZeroUsize::get));
         if let Some(Scheduling::Fixed(execution)) = config.execution {
             session.execution = session.execution.or(Some(execution));

@@ -29,6 +29,7 @@ fn the_tiers_of_a_database_are_listed_and_so_are_those_that_are_missing() {
     };
     heads(machine, ["random read", "durability"]);
     heads(database, ["medium", "durability"]);
+    heads(database, ["written", "amplification"]);
     assert!(machine.contains("DRAM"), "{said}");
     let row = |name: &str| {
         database

@@ -73,3 +73,81 @@ fn copies_are_there_without_their_tier_and_it_is_told_which_is_missing() {
         assert!(rows(&session, missing).await.is_empty());
     });
 }
+
+/// A table that lies in a missing tier alone: statements that need its rows are told what to do, all others work.
+#[test]
+fn a_table_in_a_missing_tier_says_so_and_can_be_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, pool) = (dir.path().join("db"), dir.path().join("b.pool"));
+    create(&db, &pool);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let open = || session(Database::open(&db, &DatabaseOptions::default()).unwrap());
+    let sql = "CREATE TABLE gone (id BIGINT PRIMARY KEY) WITH ('replicas' = 'b');
+               INSERT INTO gone VALUES (1), (2)";
+    runtime.block_on(open().execute(sql)).unwrap();
+    fs::rename(&pool, dir.path().join("away")).unwrap();
+    let session = open();
+    runtime.block_on(async {
+        for sql in [
+            "SELECT COUNT(*) FROM gone",
+            "SELECT id FROM gone WHERE id = 1",
+            "INSERT INTO gone VALUES (3)",
+            "INSERT INTO gone SELECT id FROM t",
+        ] {
+            let error = session.execute(sql).await.unwrap_err().to_string();
+            let says = |part: &str| assert!(error.contains(part), "{sql}: {error}");
+            ["gone", "b.pool", "drop the table"]
+                .into_iter()
+                .for_each(says);
+        }
+        let count = "SELECT COUNT(*) FROM t";
+        assert_eq!(rows(&session, count).await, ["| 70001 |"]);
+        let told = "SELECT tier, kind, outcome FROM tierra_faults";
+        assert_eq!(rows(&session, told).await, ["| b | missing | open |"]);
+        session.execute("DROP TABLE gone").await.unwrap();
+        let error = session.execute("SELECT * FROM gone").await.unwrap_err();
+        assert!(error.to_string().contains("not found"), "{error}");
+    });
+}
+
+/// Damage that a query finds, and what became of it.
+#[test]
+fn faults_are_told_with_their_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, pool) = (dir.path().join("db"), dir.path().join("b.pool"));
+    create(&db, &pool);
+    // A byte of the first block of each chunk, in the tier that holds the master.
+    let mut bytes = fs::read(&pool).unwrap();
+    let chunks = bytes.windows(5).enumerate();
+    let chunks = chunks.filter(|(_, window)| window[..4] == *b"TCHK" && window[4] == 1);
+    let chunks: Vec<usize> = chunks.map(|(at, _)| at).collect();
+    for at in chunks {
+        let data = u64::from_le_bytes(bytes[at + 40..at + 48].try_into().unwrap());
+        bytes[at + data as usize] ^= 1;
+    }
+    fs::write(&pool, bytes).unwrap();
+    let options = DatabaseOptions {
+        near_memory_bytes: Some(0),
+        ..DatabaseOptions::default()
+    };
+    let session = session(Database::open(&db, &options).unwrap());
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let sums = "SELECT SUM(id), MAX(name) FROM t";
+        assert_eq!(rows(&session, sums).await, ["| 2450105001 | name 6 |"]);
+        let told =
+            "SELECT tier, table_name, column_name, segment, first_row, end_row, kind, outcome
+                    FROM tierra_faults ORDER BY column_name";
+        assert_eq!(
+            rows(&session, told).await,
+            [
+                "| b | t | id | 1 | 0 | 1024 | checksum | repaired from far |",
+                "| b | t | name | 1 | 0 | 1024 | checksum | repaired from far |",
+            ]
+        );
+        let totals = "SELECT faults_found, faults_repaired, faults_lost FROM tierra_scrub";
+        assert_eq!(rows(&session, totals).await, ["| 2 | 2 | 0 |"]);
+        let wear =
+            "SELECT failed_checks, repair_bytes > 0, lost_pages FROM tierra_tiers WHERE name = 'b'";
+        assert_eq!(rows(&session, wear).await, ["| 2 | true | 0 |"]);
+    });
+}

@@ -33,6 +33,9 @@ pub(crate) struct OpenOptions {
     /// Threads that work on one query or load; all of the machine's by default
     #[arg(long, value_name = "N", help_heading = "Memory")]
     threads: Option<usize>,
+    /// Bytes that are checked in the background a second, such as 16M; 0: none are
+    #[arg(long, value_name = "SIZE", help_heading = "Memory")]
+    scrub_pace: Option<Size>,
 }
 
 impl OpenOptions {
@@ -61,6 +64,12 @@ impl OpenOptions {
         self
     }
 
+    /// The same, without anything that is checked in the background.
+    pub(crate) fn without_scrubber(mut self) -> Self {
+        self.scrub_pace = Some(Size(0));
+        self
+    }
+
     /// The near-memory budget, if one was asked for.
     pub(crate) fn near_memory(&self) -> Option<u64> {
         self.near_memory.map(|size| size.0)
@@ -79,6 +88,9 @@ impl OpenOptions {
         }
         if let Some(threads) = self.threads {
             options = options.threads(threads);
+        }
+        if let Some(pace) = self.scrub_pace {
+            options = options.scrub_bytes_per_s(pace.0);
         }
         options
     }

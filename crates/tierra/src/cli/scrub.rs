@@ -35,7 +35,9 @@ pub(crate) enum Task {
 
 /// Runs one of the commands.
 pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<(), CommandError> {
-    let database = arguments.open.open(&arguments.db)?;
+    // What is checked is checked by the command, and changed only if it is to change something.
+    let open = arguments.open.clone().without_scrubber();
+    let database = open.open(&arguments.db)?;
     let engine = database.engine();
     let failed = |error: tierra_engine::TableError| CommandError::Check(error.to_string());
     for (tier, why) in engine.missing_tiers() {

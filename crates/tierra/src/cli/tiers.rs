@@ -100,6 +100,9 @@ fn print_database(dir: &Path) -> Result<(), CommandError> {
         ("size", Side::Right),
         ("used", Side::Right),
         ("pages", Side::Right),
+        ("written", Side::Right),
+        ("lines", Side::Right),
+        ("amplification", Side::Right),
     ]);
     for tier in database.engine().tiers() {
         let medium = tier.medium.map(|medium| medium.to_string());
@@ -112,6 +115,12 @@ fn print_database(dir: &Path) -> Result<(), CommandError> {
             Bytes(tier.capacity_bytes).to_string(),
             Bytes(tier.used_bytes).to_string(),
             pages.map_or_else(String::new, |bytes| bytes.to_string()),
+            tier.written()
+                .map_or_else(String::new, |all| Bytes(all.bytes).to_string()),
+            tier.written()
+                .map_or_else(String::new, |all| all.lines.to_string()),
+            tier.write_amplification
+                .map_or_else(String::new, |times| format!("{times:.2}")),
         ]);
     }
     println!("\ntiers of the database in {}\n\n{table}", dir.display());
