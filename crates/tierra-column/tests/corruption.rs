@@ -145,16 +145,83 @@ fn a_forged_directory_never_leads_out_of_bounds() {
                     _ => bytes[at] ^ (1 << random.below(8)),
                 };
             }
-            let crc = crc32c::crc32c(&bytes[128..head as usize]);
-            bytes[120..124].copy_from_slice(&crc.to_le_bytes());
-            let crc = crc32c::crc32c(&bytes[..124]);
-            bytes[124..128].copy_from_slice(&crc.to_le_bytes());
+            seal(&mut bytes);
             let _ = round;
             for ty in [ty, LogicalType::BigInt, LogicalType::Boolean] {
                 use_chunk(&bytes, ty, encoded.dictionary.as_ref());
             }
         }
     }
+}
+
+/// A planted bug: a writer that takes the length of one encoding for another's, of a chunk or of a block, and
+/// computes every checksum of that.
+#[test]
+fn the_length_of_another_encoding_is_found() {
+    let (mut refused, mut found_later, mut longer) = (0, 0, 0);
+    for (ty, encoding, column) in cases() {
+        let encoded = encode(ty, &column, Some(encoding));
+        let dictionary = encoded.dictionary.as_ref();
+        let others = Encoding::ALL.into_iter().filter(|other| other.supports(ty));
+        for other in others.filter(|other| *other != encoding) {
+            let other = encode(ty, &column, Some(other)).bytes;
+            if other.len() != encoded.bytes.len() {
+                let mut bytes = encoded.bytes.clone();
+                bytes[48..56].copy_from_slice(&(other.len() as u64).to_le_bytes());
+                seal(&mut bytes);
+                assert!(Chunk::open(&bytes, ty).is_err(), "{ty} {encoding}");
+            }
+            for block in 0..2 {
+                let entry = 128 + 32 * block;
+                let [right, wrong] =
+                    [&encoded.bytes, &other].map(|bytes| u32_at(bytes, entry + 24));
+                if right == wrong {
+                    continue;
+                }
+                let mut bytes = encoded.bytes.clone();
+                let from = u32_at(&bytes, 40) as usize + 64 * u32_at(&bytes, entry + 20) as usize;
+                let crc = bytes
+                    .get(from..from + wrong as usize)
+                    .map_or(0, crc32c::crc32c);
+                bytes[entry + 24..entry + 28].copy_from_slice(&wrong.to_le_bytes());
+                bytes[entry + 16..entry + 20].copy_from_slice(&crc.to_le_bytes());
+                seal(&mut bytes);
+                let Ok(chunk) = Chunk::open(&bytes, ty) else {
+                    refused += 1;
+                    continue;
+                };
+                let mut reader = ColumnReader::new(ty, 100);
+                let mut scratch = Scratch::new();
+                let mut append =
+                    |block| reader.append(&chunk, block, &Mask::all(), dictionary, &mut scratch);
+                match (0..chunk.blocks()).try_for_each(&mut append) {
+                    Err(_) => found_later += 1,
+                    // Blocks of texts, and those of several widths, say themselves where what they need ends.
+                    Ok(()) => {
+                        assert!(wrong > right, "{ty} {encoding} {right} {wrong}");
+                        assert_eq!(&reader.finish(), &column, "{ty} {encoding}");
+                        longer += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(
+        refused > 50 && found_later > 0,
+        "{refused} {found_later} {longer}"
+    );
+}
+
+/// Makes the checksums of a chunk of two blocks right.
+fn seal(bytes: &mut [u8]) {
+    let crc = crc32c::crc32c(&bytes[128..128 + 2 * 32]);
+    bytes[120..124].copy_from_slice(&crc.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..124]);
+    bytes[124..128].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
 #[test]
