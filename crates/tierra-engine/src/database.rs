@@ -452,6 +452,13 @@ impl Database {
             .collect()
     }
 
+    /// The pools of the tiers that are there, the first one's first.
+    pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
+        let tiers = self.storage.tiers();
+        let pools = tiers.open.iter().map(|tier| tier.pool.clone());
+        pools.collect()
+    }
+
     /// What it was opened with: gates of its look-ups start so.
     pub fn calibration(&self) -> &Arc<Calibration> {
         &self.storage.calibration

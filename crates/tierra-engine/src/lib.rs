@@ -90,7 +90,7 @@ mod version;
 mod writer;
 
 pub use calibration::{
-    CalibrateError, Calibration, CalibrationError, Effort, LookupKind, Measured, StandInError,
+    CalibrateError, Calibration, Effort, LookupKind, Measured, StandInError, write_profile,
 };
 pub use column_source::ColumnSource;
 pub use copies::CopyInfo;

@@ -11,15 +11,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 
 use arc_swap::ArcSwap;
+use tierra_memory::replication::Method;
 use tierra_memory::simulation::Recorder;
 use tierra_memory::{Budget, PoolError};
 
-use crate::calibration::Calibration;
+use crate::calibration::{self, Calibration};
 use crate::error::{ScanError, StorageError};
 use crate::lock::DirectoryLock;
 use crate::losses::{Losses, Seen};
 use crate::manifest::ExtentId;
 use crate::space::Owner;
+use crate::tail;
 use crate::tiers::{CopiesWriter, TierId, Tiers};
 use crate::writer::Request;
 
@@ -41,6 +43,8 @@ pub(crate) struct Storage {
     pub(crate) threads: NonZeroUsize,
     /// With what gates start.
     pub(crate) calibration: Arc<Calibration>,
+    /// How logs are written.
+    pub(crate) log_method: Method,
     requests: Sender<Request>,
     closing: AtomicBool,
     /// Bytes of rows that were committed since the database was opened, as arrow holds them.
@@ -67,6 +71,7 @@ impl Storage {
         lock: DirectoryLock,
         recorder: Option<Recorder>,
     ) -> Arc<Self> {
+        let log_method = calibration::method_of(&dir).unwrap_or(tail::METHOD);
         Arc::new(Self {
             dir,
             losses: tiers.losses.clone(),
@@ -75,6 +80,7 @@ impl Storage {
             budget,
             threads,
             calibration,
+            log_method,
             requests,
             closing: AtomicBool::new(false),
             taken_bytes: AtomicU64::new(0),

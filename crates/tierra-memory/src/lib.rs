@@ -11,7 +11,7 @@
 //! * [`measure`]: what a tier's latency and bandwidth really are, and the least that given lookups can take.
 //! * [`faults`]: memory that fails, in truth or on purpose.
 //! * [`replication`]: logs in several copies, written as one.
-//! * [`machine`]: what a calibration is of.
+//! * [`machine`]: what a calibration is of, and the files that keep one.
 //! * [`simulation`]: power cuts, at every moment worth it, on what the code really did.
 //! * [`emulation`]: far memory where there is none; [`in_mode!`] runs lookups on it or natively, and a
 //!   [`MemoryGate`] knows on which of both it has learnt what.

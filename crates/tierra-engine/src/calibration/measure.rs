@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use tierra_interleave::{Execution, GroupSize, Lookups};
 use tierra_memory::emulation::{self, EmulationError, FarMemory};
+use tierra_memory::replication::ReplicationError;
 use tierra_memory::{GateStart, Speed};
 
 use super::LookupKind;
@@ -93,6 +94,9 @@ pub enum CalibrateError {
     /// The writer failed.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// Copies of a log could not be written.
+    #[error("cannot measure how logs are written: {0}")]
+    Writes(#[source] ReplicationError),
     /// There is no place for what the database does not have.
     #[error("cannot make {}, of some {mib} MiB, to calibrate with: {source}", path.display())]
     StandIn {

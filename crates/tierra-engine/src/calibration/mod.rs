@@ -11,6 +11,7 @@ mod file;
 mod measure;
 mod stand_in;
 mod subject;
+mod writes;
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,8 +20,9 @@ use std::sync::Arc;
 use tierra_column::{LogicalType, Physical};
 use tierra_memory::{GateStart, MemoryGate, Speed};
 
-pub use file::CalibrationError;
 pub use measure::{CalibrateError, Effort, Measured, StandInError};
+pub(crate) use writes::method_of;
+pub use writes::write_profile;
 
 /// What is looked up. Kinds differ in how many lines a look-up touches one after the other, and in how much
 /// it computes in between.

@@ -124,8 +124,8 @@ impl Record {
     }
 }
 
-/// How a record reaches all copies: written to each, waited for once.
-const METHOD: Method = Method::Always(Composition {
+/// How a record reaches all copies where nobody has measured: written to each, waited for once.
+pub(crate) const METHOD: Method = Method::Always(Composition {
     waits: Waits::Once,
     master: Master::Pre,
     prefetch: true,
@@ -222,13 +222,17 @@ impl TailLog {
     ///
     /// # Panics
     /// If the record does not fit.
-    pub(crate) fn append(&mut self, record: &mut Record) -> Result<(), ReplicationError> {
+    pub(crate) fn append(
+        &mut self,
+        method: &Method,
+        record: &mut Record,
+    ) -> Result<(), ReplicationError> {
         let (log, set) = self.last.as_mut().expect("the caller made room");
         record.seal(self.end.sequence, log.epoch);
         let room = (set.len_bytes() - self.end.at) as usize;
         let written = record.bytes.len().min(room);
         assert!(written as u64 >= record.len_bytes(), "the caller made room");
-        set.write(&METHOD, self.end.at, &record.bytes[..written])?;
+        set.write(method, self.end.at, &record.bytes[..written])?;
         self.end.at += record.len_bytes();
         self.end.sequence += 1;
         Ok(())

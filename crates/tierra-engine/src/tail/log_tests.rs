@@ -9,7 +9,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tierra_memory::{Pool, PoolOptions};
 
-use super::log::{Mend, Record, TailLog, replay};
+use super::log::{METHOD, Mend, Record, TailLog, replay};
 use super::{LogError, decode, encode};
 use crate::manifest::{ExtentId, LogEntry, TailEntry};
 use crate::space::Owner;
@@ -60,7 +60,7 @@ fn log_bytes() -> (Vec<u8>, Vec<usize>) {
         assert!(log.fits(&record));
         starts.push(at as usize);
         at += record.len_bytes();
-        log.append(&mut record).unwrap();
+        log.append(&METHOD, &mut record).unwrap();
     }
     starts.push(at as usize);
     (extent.first().to_vec(), starts)

@@ -93,7 +93,7 @@ impl Writer {
     fn write(&mut self, table: &Table, record: &mut Record) -> Result<(), StorageError> {
         self.make_room(table, record)?;
         let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
-        let Err(error) = log.append(record) else {
+        let Err(error) = log.append(&self.storage.log_method, record) else {
             return Ok(());
         };
         if !self.lose_failed_tiers() {
@@ -105,7 +105,7 @@ impl Writer {
         self.publish(next, Vec::new())?;
         self.leave_lost_tiers()?;
         let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
-        Ok(log.append(record)?)
+        Ok(log.append(&self.storage.log_method, record)?)
     }
 
     /// Writes the first record of a table that was begun, and then the manifest that names both.
@@ -114,7 +114,7 @@ impl Writer {
         let mut log = TailLog::starting_at(entry.tail.first_sequence);
         let (extent, added) = self.new_extent(table, &log, record)?;
         log.continue_in(added, &extent)?;
-        log.append(record)?;
+        log.append(&self.storage.log_method, record)?;
         entry.tail.logs.push(added);
         let next = self.published.with_table(entry);
         self.publish(next, vec![extent])?;

@@ -199,3 +199,36 @@ fn a_replica_set_one_of_whose_devices_refused_writes_no_more() {
         assert_ne!(set.bytes(0)[0], 3);
     }
 }
+
+/// Where the processor writes the copies, pools are not asked for each write: only after a trouble.
+#[test]
+fn a_set_that_was_well_hears_of_a_refusal_in_one_of_its_pools() {
+    let Ok(dir) = tempfile::TempDir::new_in("/dev/shm") else {
+        // No file in memory, no pool that is not asked.
+        return;
+    };
+    let copies = ["a", "b", "of nobody"].map(|name| {
+        let pool = Pool::create(&dir.path().join(name), &capacity(128 << 10)).unwrap();
+        let log = pool.allocate(5_000, 0).unwrap().finish_log().unwrap();
+        (pool, log.extent())
+    });
+    let mut set = ReplicaSet::open(&copies[..2]).unwrap();
+    let method = Method::Always(Composition::BASIC);
+    set.write(&method, 8, &[1; 8]).unwrap();
+    copies[2].0.write_no_more();
+    set.write(&method, 8, &[2; 8]).unwrap();
+    set.write_line(&method, 0, &[(8, 3)]).unwrap();
+    copies[1].0.write_no_more();
+    let refused = [
+        set.write(&method, 8, &[4; 8]),
+        set.write_line(&method, 0, &[(8, 4)]),
+    ];
+    for refused in refused {
+        let is_refused = matches!(
+            refused,
+            Err(ReplicationError::Pool(PoolError::Poisoned { .. }))
+        );
+        assert!(is_refused, "{refused:?}");
+    }
+    assert_eq!(set.bytes(0)[8], 3);
+}

@@ -1,7 +1,8 @@
 //! Measuring a profile: every composition in every situation, on logs that hold nothing else.
 //!
 //! Compositions of a situation are measured in turn, so that whatever else the machine does meets all of
-//! them alike. All are measured a little; those near the best more often, and by their medians.
+//! them alike. All are measured a little, by their medians; the best of them again and more often, and of those the
+//! best once more: what is near the best differs by less than a few samples tell.
 
 use std::time::Instant;
 
@@ -17,10 +18,8 @@ const SAMPLE_BYTES: u64 = 128 << 10;
 const WRITES_MOST: u64 = 400;
 /// The most by threads, which take tens of microseconds to wake.
 const WRITES_BY_THREADS: u64 = 16;
-/// Samples of every composition, and then of the best.
-const ROUNDS: usize = 3;
-const ROUNDS_OF_BEST: usize = 9;
-const BEST: usize = 8;
+/// How many compositions go through each stage, the best of the one before, and with how many samples each.
+const STAGES: [(usize, usize); 3] = [(usize::MAX, 3), (8, 9), (3, 31)];
 
 /// What writes: a set, and perhaps the log of its transactions.
 struct Bench<'b> {
@@ -33,6 +32,12 @@ struct Bench<'b> {
 }
 
 impl Profile {
+    /// How often [`Profile::measure`] calls `step` for so many copies, with as many logs for undoing or none.
+    pub fn steps(copies: usize, with_undo: bool) -> u64 {
+        let measured = REPLICAS.into_iter().filter(|count| *count < copies).count();
+        (measured * (1 + usize::from(with_undo)) * 2 * SIZE_CLASSES) as u64
+    }
+
     /// Measures what every composition takes on the logs `copies`, the master first, and, with logs for
     /// undoing, in transactions. They should be larger than the caches, by an order of magnitude to be like
     /// a large database; an undo log has two mebibytes or more. What they held is lost. `step` is called
@@ -94,20 +99,17 @@ impl Bench<'_> {
             .into_iter()
             .map(|composition| (composition, 0))
             .collect();
-        self.medians(situation, &mut all, ROUNDS)?;
-        all.sort_by_key(|(_, tenths_ns)| *tenths_ns);
-        let rest = all.split_off(BEST.min(all.len()));
-        self.medians(situation, &mut all, ROUNDS_OF_BEST)?;
-        // Those measured less must not pass those measured more by luck.
-        let most = all
-            .iter()
-            .map(|(_, tenths_ns)| *tenths_ns)
-            .max()
-            .unwrap_or(0);
-        let rest = rest
-            .into_iter()
-            .map(|(one, tenths_ns)| (one, tenths_ns.max(most)));
-        for (composition, tenths_ns) in all.into_iter().chain(rest) {
+        for (best, rounds) in STAGES {
+            let best = best.min(all.len());
+            self.medians(situation, &mut all[..best], rounds)?;
+            all[..best].sort_by_key(|(_, tenths_ns)| *tenths_ns);
+            // Those measured less must not pass those measured more by luck.
+            let most = all[best - 1].1;
+            for (_, tenths_ns) in &mut all[best..] {
+                *tenths_ns = most.max(*tenths_ns);
+            }
+        }
+        for (composition, tenths_ns) in all {
             profile.add(situation, composition, tenths_ns);
         }
         Ok(())
@@ -200,7 +202,8 @@ mod tests {
         };
         let mut steps = 0;
         let profile = Profile::measure(&[log(2 << 20)], &[log(2 << 20)], || steps += 1).unwrap();
-        assert_eq!(steps, 4 * SIZE_CLASSES);
+        assert_eq!(steps, 4 * SIZE_CLASSES as u64);
+        assert_eq!(steps, Profile::steps(1, true));
         let all = Composition::all().len();
         let switch = profile.switch();
         Switch::of(|situation| {

@@ -23,7 +23,7 @@ mod workers;
 use std::sync::Arc;
 
 pub use method::{Composition, CopyBy, Master, Method, Scatter, Waits, WorkerCopy};
-pub use profile::{Profile, ProfileError};
+pub use profile::Profile;
 pub use switch::{SIZE_CLASSES, Situation, Switch, class_bytes, size_class};
 pub use transaction::{ReplicatedTransaction, ReplicatedUndo};
 

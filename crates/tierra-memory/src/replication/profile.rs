@@ -1,30 +1,28 @@
 //! What every composition takes in every situation, measured on this machine and kept as a file.
 //!
 //! ```text
-//! tierra replication profile 1
-//! machine = "Some CPU, L1 Data 48K, L2 Unified 1024K, L3 Unified 32768K, 24 GiB"
 //! random 3 4 = SF+PF:1831 SF:1902 basic:6804          (tenths of nanoseconds)
 //! transaction sequential 3 1048576 = ..
-//! crc32c = 0x1a2b3c4d        (of everything before this line)
 //! ```
-//! One file is for one kind of memory: pools of the kind that it was measured on.
+//! between the lines that every [`MeasuredFile`] has. One file is for one kind of memory: pools of the kind that
+//! it was measured on.
 //!
 //! Invariant: only a whole file that this machine wrote is believed; any other changes nothing but how fast
 //! writes are.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::method::Composition;
 use super::switch::{Situation, Switch, class_bytes, size_class};
-use crate::machine;
+use crate::machine::{MeasuredFile, MeasuredFileError};
 
-const FIRST_LINE: &str = "tierra replication profile 1";
-/// A file that is longer is none.
-const LEN_MAX: u64 = 4 << 20;
+const FILE: MeasuredFile = MeasuredFile {
+    what: "replication profile",
+    version: 1,
+    len_max: 4 << 20,
+};
 /// A composition this much slower than the best, in hundredths, is as good as the best if it saves a switch
 /// between neighbours.
 const AS_GOOD_PERCENT: u64 = 101;
@@ -33,41 +31,6 @@ const AS_GOOD_PERCENT: u64 = 101;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     cells: BTreeMap<Situation, Vec<(Composition, u64)>>,
-}
-
-/// Why a profile is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum ProfileError {
-    /// The file is there and cannot be read.
-    #[error("cannot read the replication profile {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// It is cut short, damaged, or something else.
-    #[error("ignoring the replication profile {}: {why}; measure it again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// It was measured elsewhere.
-    #[error(
-        "ignoring the replication profile {}: it was measured on another machine ({theirs}), this is {ours}; \
-         measure it again",
-        path.display()
-    )]
-    Machine {
-        /// The file.
-        path: PathBuf,
-        /// Where it was measured.
-        theirs: String,
-        /// Where it would be used.
-        ours: String,
-    },
 }
 
 impl Profile {
@@ -138,29 +101,22 @@ impl Profile {
     /// Reads a profile; `None` where there is none.
     ///
     /// # Errors
-    /// [`ProfileError`] where it must not be used.
-    pub fn read(path: &Path) -> Result<Option<Profile>, ProfileError> {
-        let text = match fs::metadata(path) {
-            Ok(found) if found.len() > LEN_MAX => {
-                return Err(ProfileError::Damaged {
-                    path: path.to_owned(),
-                    why: format!("it is {} bytes long", found.len()),
-                });
+    /// [`MeasuredFileError`] where it must not be used.
+    pub fn read(path: &Path) -> Result<Option<Profile>, MeasuredFileError> {
+        let known: BTreeMap<String, Composition> = Composition::all()
+            .into_iter()
+            .map(|composition| (composition.to_string(), composition))
+            .collect();
+        let cells = FILE.read(path, |line| cell(line, &known))?;
+        Ok(cells.map(|cells| {
+            let mut profile = Profile::default();
+            for (situation, times) in cells {
+                for (composition, tenths_ns) in times {
+                    profile.add(situation, composition, tenths_ns);
+                }
             }
-            Ok(_) => fs::read(path),
-            Err(error) => Err(error),
-        };
-        match text {
-            Ok(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                parse(&text, &machine::describe(), path).map(Some)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(ProfileError::Io {
-                path: path.to_owned(),
-                source,
-            }),
-        }
+            profile
+        }))
     }
 
     /// Writes it, for whoever reads it from now on.
@@ -168,14 +124,7 @@ impl Profile {
     /// # Errors
     /// The system's; a profile that was there before stays.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let mut new = path.as_os_str().to_owned();
-        new.push(".new");
-        fs::write(&new, self.text(&machine::describe()))?;
-        fs::rename(&new, path)
-    }
-
-    fn text(&self, machine: &str) -> String {
-        let mut text = format!("{FIRST_LINE}\nmachine = {machine:?}\n");
+        let mut text = String::new();
         for (situation, cell) in &self.cells {
             let times: Vec<String> = cell
                 .iter()
@@ -184,9 +133,7 @@ impl Profile {
             let line = format!("{} = {}\n", key(situation), times.join(" "));
             text.push_str(&line);
         }
-        let crc = crc32c::crc32c(text.as_bytes());
-        writeln!(text, "crc32c = {crc:#010x}").expect("strings can be written to");
-        text
+        FILE.write(path, &text)
     }
 }
 
@@ -203,49 +150,20 @@ fn key(situation: &Situation) -> String {
     format!("{transaction}{pattern} {} {bytes}", situation.replicas)
 }
 
-fn parse(text: &str, machine: &str, path: &Path) -> Result<Profile, ProfileError> {
-    let damaged = |why: String| ProfileError::Damaged {
-        path: path.to_owned(),
-        why,
+type Cell = (Situation, Vec<(Composition, u64)>);
+
+fn cell(line: &str, known: &BTreeMap<String, Composition>) -> Result<Cell, String> {
+    let (situation, times) = line
+        .split_once(" = ")
+        .and_then(|(key, times)| Some((situation(key)?, times)))
+        .ok_or_else(|| format!("{line:?} is no measurement"))?;
+    let time = |time: &str| {
+        time.rsplit_once(':')
+            .and_then(|(name, tenths)| Some((*known.get(name)?, tenths.parse().ok()?)))
+            .ok_or_else(|| format!("{time:?} is no method's time"))
     };
-    if text.lines().next() != Some(FIRST_LINE) {
-        return Err(damaged(format!("it does not begin with {FIRST_LINE:?}")));
-    }
-    let end = text.rfind("crc32c = ");
-    let (body, last) = text.split_at(end.ok_or_else(|| damaged("it is cut short".to_owned()))?);
-    if last != format!("crc32c = {:#010x}\n", crc32c::crc32c(body.as_bytes())) {
-        return Err(damaged("its checksum does not match".to_owned()));
-    }
-    let theirs = body
-        .lines()
-        .find_map(|line| line.strip_prefix("machine = "))
-        .ok_or_else(|| damaged("it names no machine".to_owned()))?;
-    if theirs != format!("{machine:?}") {
-        return Err(ProfileError::Machine {
-            path: path.to_owned(),
-            theirs: theirs.trim_matches('"').to_owned(),
-            ours: machine.to_owned(),
-        });
-    }
-    let known: BTreeMap<String, Composition> = Composition::all()
-        .into_iter()
-        .map(|composition| (composition.to_string(), composition))
-        .collect();
-    let mut profile = Profile::default();
-    for line in body.lines().skip(2) {
-        let cell = line
-            .split_once(" = ")
-            .and_then(|(key, times)| Some((situation(key)?, times)))
-            .ok_or_else(|| damaged(format!("{line:?} is no measurement")))?;
-        for time in cell.1.split(' ') {
-            let (composition, tenths_ns) = time
-                .rsplit_once(':')
-                .and_then(|(name, tenths)| Some((*known.get(name)?, tenths.parse().ok()?)))
-                .ok_or_else(|| damaged(format!("{time:?} is no method's time")))?;
-            profile.add(cell.0, composition, tenths_ns);
-        }
-    }
-    Ok(profile)
+    let times = times.split(' ').map(time).collect::<Result<_, _>>()?;
+    Ok((situation, times))
 }
 
 fn situation(key: &str) -> Option<Situation> {
@@ -269,6 +187,13 @@ fn situation(key: &str) -> Option<Situation> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::{fmt, fs};
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber};
+
     use super::*;
     use crate::replication::Waits;
 
@@ -326,47 +251,97 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("profile");
         assert_eq!(Profile::read(&path).unwrap(), None);
+        assert_eq!(Profile::switch_of(&path), Switch::uncalibrated());
         profile().write(&path).unwrap();
         assert_eq!(Profile::read(&path).unwrap(), Some(profile()));
         assert_eq!(Profile::switch_of(&path), profile().switch());
-        fs::write(&path, "something else").unwrap();
-        assert_eq!(Profile::switch_of(&path), Switch::uncalibrated());
+        assert_ne!(profile().switch(), Switch::uncalibrated());
     }
 
     #[test]
-    fn a_file_that_was_cut_or_changed_anywhere_is_not_believed() {
-        let mut small = Profile::default();
-        small.add(random(3, 4), ONCE, 77);
-        let text = small.text("this");
-        let path = Path::new("profile");
-        assert_eq!(parse(&text, "this", path).unwrap(), small);
-        for len in 0..text.len() {
-            assert!(parse(&text[..len], "this", path).is_err(), "{len}");
+    fn what_makes_no_sense_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("profile");
+        for (line, named) in [
+            ("random 3 4 = SF:7x", "no method's time"),
+            ("random 3 4 = SF+XY:7", "no method's time"),
+            ("random 3 = SF:7", "no measurement"),
+            ("often 3 4 = SF:7", "no measurement"),
+            ("random 3 4 SF:7", "no measurement"),
+        ] {
+            FILE.write(&path, &format!("{line}\n")).unwrap();
+            let error = Profile::read(&path).unwrap_err().to_string();
+            assert!(error.contains(named) && error.contains("line 3"), "{error}");
         }
-        for at in 0..text.len() {
-            let mut bytes = text.clone().into_bytes();
-            bytes[at] ^= 1;
-            let changed = String::from_utf8(bytes).unwrap();
-            assert!(parse(&changed, "this", path).is_err(), "{changed}");
-        }
-        let error = parse(&text, "that", path).unwrap_err().to_string();
-        assert!(error.contains("another machine"), "{error}");
-        for bad in ["SF:7x", "SF+XY:7", "random 3 = SF:7", "often 3 4 = SF:7"] {
-            let body = &text[..text.find("random").unwrap()];
-            let line = if bad.contains('=') {
-                bad.to_owned()
-            } else {
-                format!("random 3 4 = {bad}")
+    }
+
+    /// A planted bug: what was measured elsewhere, or for another Tierra, would be the worst choice here.
+    #[test]
+    fn a_stale_profile_is_refused_by_name_with_one_warning() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("profile");
+        profile().write(&path).unwrap();
+        let ours = fs::read_to_string(&path).unwrap();
+        let body = &ours[..ours.find("crc32c = ").unwrap()];
+        let machine = body.lines().nth(1).unwrap();
+        for (stale, named) in [
+            (
+                body.replace(machine, "machine = \"that one\""),
+                "another machine (that one)",
+            ),
+            (body.replace("profile 1\n", "profile 0\n"), "of version 0"),
+        ] {
+            assert_ne!(stale, body);
+            let crc = crc32c::crc32c(stale.as_bytes());
+            fs::write(&path, format!("{stale}crc32c = {crc:#010x}\n")).unwrap();
+            let (switch, warnings) = heard(|| Profile::switch_of(&path));
+            assert_eq!(switch, Switch::uncalibrated());
+            let [warning] = &warnings[..] else {
+                panic!("one warning, not {warnings:?}");
             };
-            let body = format!("{body}{line}\n");
-            let text = format!("{body}crc32c = {:#010x}\n", crc32c::crc32c(body.as_bytes()));
+            let path = path.display().to_string();
             assert!(
-                matches!(
-                    parse(&text, "this", path),
-                    Err(ProfileError::Damaged { .. })
-                ),
-                "{bad}"
+                warning.contains(named) && warning.contains(&path),
+                "{warning}"
             );
         }
+        fs::write(&path, &ours).unwrap();
+        let (switch, warnings) = heard(|| Profile::switch_of(&path));
+        assert_eq!((switch, warnings.len()), (profile().switch(), 0));
+    }
+
+    /// What is warned of meanwhile, on this thread.
+    fn heard<R>(run: impl FnOnce() -> R) -> (R, Vec<String>) {
+        #[derive(Clone, Default)]
+        struct Ear(Arc<Mutex<Vec<String>>>);
+        struct Message(String);
+        impl Visit for Message {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                if field.name() == "message" {
+                    self.0 = format!("{value:?}");
+                }
+            }
+        }
+        impl Subscriber for Ear {
+            fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+                *metadata.level() == Level::WARN
+            }
+            fn new_span(&self, _: &Attributes<'_>) -> Id {
+                Id::from_u64(1)
+            }
+            fn record(&self, _: &Id, _: &Record<'_>) {}
+            fn record_follows_from(&self, _: &Id, _: &Id) {}
+            fn event(&self, event: &Event<'_>) {
+                let mut message = Message(String::new());
+                event.record(&mut message);
+                self.0.lock().unwrap().push(message.0);
+            }
+            fn enter(&self, _: &Id) {}
+            fn exit(&self, _: &Id) {}
+        }
+        let ear = Ear::default();
+        let result = tracing::subscriber::with_default(ear.clone(), run);
+        let heard = ear.0.lock().unwrap().clone();
+        (result, heard)
     }
 }

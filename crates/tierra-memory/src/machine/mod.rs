@@ -1,7 +1,12 @@
-//! What a calibration depends on: the processor, its caches, and how much memory there is.
+//! What a calibration depends on: the processor, its caches, and how much memory there is; and the files that
+//! keep what was measured on it.
+
+mod file;
 
 use std::fs;
 use std::path::Path;
+
+pub use file::{MeasuredFile, MeasuredFileError};
 
 /// This machine in a line.
 pub fn describe() -> String {
