@@ -155,7 +155,8 @@ impl Post {
     /// What a worker does all its life.
     fn attend(&self) {
         loop {
-            match self.await_other_than(FREE) {
+            // Not what it has done itself, which the caller has yet to see: it may need this core for that.
+            match self.await_state(|state| matches!(state, TOLD | LEAVE)) {
                 LEAVE => return,
                 _ => self.work(),
             }
@@ -182,13 +183,13 @@ impl Post {
         caller.unpark();
     }
 
-    /// Returns the state once it is another one.
-    fn await_other_than(&self, state: u8) -> u8 {
+    /// Returns the state once it is one of those.
+    fn await_state(&self, is_awaited: impl Fn(u8) -> bool) -> u8 {
         let mut looks = 0;
         loop {
-            let now = self.state.load(Ordering::Acquire);
-            if now != state {
-                return now;
+            let state = self.state.load(Ordering::Acquire);
+            if is_awaited(state) {
+                return state;
             }
             looks += 1;
             match looks < LOOKS {
@@ -212,7 +213,7 @@ impl Handed<'_> {
     fn await_all(&mut self) -> Result<(), PoolError> {
         let mut written = Ok(());
         for worker in std::mem::take(&mut self.workers) {
-            worker.post.await_other_than(TOLD);
+            worker.post.await_state(|state| state != TOLD);
             worker.post.state.store(FREE, Ordering::Release);
             if let Some(failure) = lock(&worker.post.failure).take() {
                 written = written.and(Err(failure));
