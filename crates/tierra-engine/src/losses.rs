@@ -12,7 +12,6 @@
 //! Invariant: what is marked was lost and has not been restored; a reader whose reading began after a loss was noted finds
 //! its marks, and one that began before reads again. So nothing that was computed from zeros is ever given out.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -96,9 +95,7 @@ impl Losses {
                 let tier = &*tier.name;
                 tracing::error!(tier, %error, "a file that was cut short stays short");
             }
-            for fault in &faults {
-                self.mark(tier, &fault.offsets);
-            }
+            self.mark(tier, &faults);
             // In this order: see `is_whole_since`.
             self.noted.fetch_add(1, Ordering::AcqRel);
             tier.noted_epoch.store(epoch, Ordering::Release);
@@ -115,12 +112,13 @@ impl Losses {
         let _ = self.scrubber.set(scrubber);
     }
 
-    /// Marks the copies that have a part of a range of a pool.
-    fn mark(&self, tier: &Tier, offsets: &Range<u64>) {
+    /// Marks the copies that have a part of what a pool has lost.
+    fn mark(&self, tier: &Tier, faults: &[tierra_memory::Fault]) {
         for extent in self.held() {
             let copies = extent.copies().iter();
             for copy in copies.filter(|copy| Arc::ptr_eq(copy.pool(), &tier.pool)) {
-                if let Some(part) = copy.note_lost(offsets) {
+                let parts = faults.iter().map(|fault| copy.note_lost(&fault.offsets));
+                for part in parts.flatten() {
                     self.log.found(&extent, copy, part, FaultKind::LostPage);
                 }
             }

@@ -1,5 +1,5 @@
-//! What is lost of what only the writer writes is written anew: the rows of logs, which are in near memory as well, and the
-//! manifests.
+//! What is lost of what only the writer writes is written anew: the rows of logs and the values of dictionaries, which are in near
+//! memory as well, and the manifests.
 //!
 //! Invariant: nothing is published that lies on a lost page; what is lost of extents that are about to be is restored first.
 
@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tierra_memory::PoolError;
 
 use super::Writer;
+use crate::dictionaries::ImageExtent;
 use crate::error::StorageError;
+use crate::manifest::TableEntry;
 use crate::mend;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::storage::Storage;
@@ -32,14 +34,34 @@ pub(super) fn restore(storage: &Storage, fresh: &[Arc<OwnedExtent>]) {
     }
 }
 
+/// Whether a copy of the extent is whole, once what was lost is restored as far as there are copies.
+fn is_there(extent: &Arc<OwnedExtent>) -> bool {
+    let restored = extent
+        .copies()
+        .iter()
+        .map(|copy| mend::lost_parts(extent, copy));
+    restored.filter(|is_there| *is_there).count() > 0
+}
+
+/// What the extent held is in another one now.
+fn note_replaced(extent: &Arc<OwnedExtent>) {
+    for copy in extent.copies().iter().filter(|copy| copy.has_losses()) {
+        copy.note_whole();
+        let log = &extent.all_losses().log;
+        log.repaired(extent, copy, &(0..usize::MAX), "near memory");
+    }
+}
+
 impl Writer {
-    /// Pages were lost: tails whose logs had some become segments, and each tier gets a manifest again.
+    /// Pages were lost: tails whose logs had some become segments, dictionaries get other images where no copy is whole, and
+    /// each tier gets a manifest again.
     pub(super) fn see_to_losses(&mut self) {
         let before = self.published.manifest().version;
         for table in self.catalog.tables() {
-            if let Err(error) = self.leave_lost_log(&table) {
+            let left = self.leave_lost_log(&table);
+            if let Err(error) = left.and_then(|()| self.replace_lost_images(&table)) {
                 let table = &table.spec().name;
-                tracing::error!(table, %error, "a log that lost pages could not be left");
+                tracing::error!(table, %error, "what was lost of it could not be written anew");
             }
         }
         if self.published.manifest().version != before {
@@ -65,7 +87,9 @@ impl Writer {
     }
 
     fn leave_lost_log(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
-        let Some(entry) = self.published.table(table.id()) else {
+        // Nothing of a table that waits for its tier is let go of.
+        let entry = self.published.table(table.id());
+        let Some(entry) = entry.filter(|_| table.check_available().is_ok()) else {
             return Ok(());
         };
         let logs = entry.tail.logs.iter();
@@ -76,25 +100,71 @@ impl Writer {
         }
     }
 
-    /// Has the rows of a tail lie in a segment instead of its log.
+    /// Has the rows of a tail lie in a segment instead of its log. A table that nobody sees yet has none.
     pub(super) fn leave_log(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
-        let logs = self
-            .published
-            .table(table.id())
-            .map(|entry| entry.tail.logs.clone());
-        let logs = logs.unwrap_or_default();
-        let held = logs
-            .iter()
-            .filter_map(|log| self.published.extent(log.extent));
+        if self.is_begun(table) {
+            return Ok(());
+        }
+        let entry = self.entry(table)?;
+        let logs = entry.tail.logs.iter();
+        let held = logs.filter_map(|log| self.published.extent(log.extent));
         let held: Vec<_> = held.cloned().collect();
-        self.seal(table)?;
-        for extent in held {
-            for copy in extent.copies().iter().filter(|copy| copy.has_losses()) {
-                copy.note_whole();
-                let log = &extent.all_losses().log;
-                log.repaired(&extent, copy, &(0..usize::MAX), "near memory");
+        match table.current().tail.rows() {
+            0 => self.leave_empty_log(table, &entry)?,
+            _ => self.seal(table)?,
+        }
+        held.iter().for_each(note_replaced);
+        Ok(())
+    }
+
+    /// Writes images of dictionaries anew where something of them is lost in all copies.
+    fn replace_lost_images(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        if table.check_available().is_err() || self.is_begun(table) {
+            return Ok(());
+        }
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let current = table.current();
+        let (mut images, mut left) = (ImageExtent::default(), Vec::new());
+        for (column, known) in entry.dictionaries.iter_mut().enumerate() {
+            let (Some(stored), Some(dictionary)) = (&*known, &current.dictionaries[column]) else {
+                continue;
+            };
+            let places = std::iter::once(&stored.main).chain(&stored.deltas);
+            let held = places.filter_map(|place| self.published.extent(place.extent));
+            let lost: Vec<_> = held.filter(|extent| !is_there(extent)).cloned().collect();
+            if !lost.is_empty() && stored.generation == dictionary.generation() {
+                *known = Some(images.add_generation(dictionary));
+                left.extend(lost);
             }
         }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let fresh = images.write(
+            &self.storage,
+            entry.id,
+            &entry.homes,
+            &mut entry.dictionaries,
+        )?;
+        let next = self.published.with_table(entry);
+        self.publish(next, fresh)?;
+        left.iter().for_each(note_replaced);
+        Ok(())
+    }
+
+    /// A log whose first record could not be written.
+    fn leave_empty_log(
+        &mut self,
+        table: &Arc<Table>,
+        entry: &TableEntry,
+    ) -> Result<(), StorageError> {
+        let log = self.logs.get(&table.id()).ok_or(StorageError::Closed)?;
+        let (mut entry, sequence) = (entry.clone(), log.next_sequence());
+        entry.tail.logs.clear();
+        entry.tail.first_sequence = sequence;
+        let next = self.published.with_table(entry);
+        self.publish(next, Vec::new())?;
+        self.restart_log(table, sequence);
         Ok(())
     }
 }
