@@ -432,7 +432,7 @@ impl Segment {
         let mut at = 0;
         let end = extent.len_bytes() as usize;
         let mut padding = Vec::new();
-        for range in used.into_iter().chain([end..end]) {
+        for range in used.into_iter().chain(std::iter::once(end..end)) {
             if at < range.start {
                 padding.push(at..range.start);
             }
