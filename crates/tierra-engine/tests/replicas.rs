@@ -490,17 +490,19 @@ fn a_manifest_is_taken_from_another_tier() {
         .unwrap();
     let count = fill(&table, 0);
     drop((table, database));
-    damage_manifests(&place.pool("far"));
-    let database = place.open();
-    assert_eq!(database.missing_tiers(), []);
-    check(&database, count);
-    drop(database);
+    // What it says, and the header before it.
+    for at in [30, -20] {
+        damage_manifests(&place.pool("far"), at);
+        let database = place.open();
+        assert_eq!(database.missing_tiers(), []);
+        check(&database, count);
+    }
     // It was given a new one.
     place.take_away("b");
     check(&place.open(), count);
 }
 
-fn damage_manifests(pool: &Path) {
+fn damage_manifests(pool: &Path, bytes_behind: isize) {
     let mut bytes = fs::read(pool).unwrap();
     let magic = b"TIERRAMF";
     let places: Vec<usize> = bytes
@@ -510,6 +512,8 @@ fn damage_manifests(pool: &Path) {
         .map(|(at, _)| at)
         .collect();
     assert!(!places.is_empty());
-    places.iter().for_each(|at| bytes[at + 30] ^= 4);
+    places
+        .iter()
+        .for_each(|at| bytes[at.strict_add_signed(bytes_behind)] ^= 4);
     fs::write(pool, bytes).unwrap();
 }

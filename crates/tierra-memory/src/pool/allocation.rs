@@ -82,7 +82,8 @@ impl Space {
 }
 
 impl Pool {
-    /// Tells what is live after an open; everything else, the published root aside, becomes free.
+    /// Tells what is live after an open; everything else, the published root aside, becomes free. A root of which
+    /// nothing can be believed, for its header is damaged, becomes free as well.
     ///
     /// # Errors
     /// [`PoolError::BadExtent`], [`PoolError::Overlap`], [`PoolError::RetainTooLate`]; then nothing
@@ -98,6 +99,7 @@ impl Pool {
     /// As [`Pool::retain`].
     pub fn retain_headless(&self, live: &[Extent], headless: &[Extent]) -> Result<(), PoolError> {
         let root = self.root().filter(|root| !live.contains(root));
+        let root = root.filter(|root| self.check_extent(*root).is_ok());
         let mut runs = Vec::with_capacity(live.len() + 1);
         for &extent in live.iter().chain(&root) {
             if !headless.contains(&extent) || !self.has_damaged_header(extent) {
