@@ -1,22 +1,25 @@
 //! Finding rows by key and putting them together again: every key and every cell a lookup of its
 //! own, run in groups so that they wait for far memory together.
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{SchemaRef, UInt64Type};
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{
-    Cell, CellAt, CellSink, Chunk, Decoder, FormatError, LogicalType, Value, read_cells,
+    Cell, CellAt, CellSink, Chunk, Decoder, Filter, FormatError, LogicalType, Value, read_cells,
 };
-use tierra_interleave::{Cx, Lookups, for_each};
+use tierra_interleave::{Cx, Lookups, Scheduling, for_each};
 use tierra_memory::{Speed, in_mode};
 
 use crate::cells::cell_of;
 use crate::error::{LookupError, ScanError};
 use crate::input::canonical;
+use crate::key::KeyColumns;
 use crate::rows::Rows;
+use crate::scan::ScanSpec;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::version::{Located, RowId};
+use crate::writer::Request;
 
 /// Where the cells of some rows lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +29,11 @@ pub struct CellCounters {
     /// Cells in far memory.
     pub far: u64,
 }
+
+/// So many keys, and no more, are looked for by scans while a table has no index of its keys.
+const SCANNED_KEYS_MOST: usize = 4;
+/// The index of fewer rows is built as soon as it is needed.
+const SCANNED_ROWS_LEAST: u64 = 1 << 20;
 
 impl Snapshot {
     /// How many cells of each tier [`Snapshot::reconstruct`] reads for these rows and columns. A cell
@@ -99,7 +107,13 @@ impl Snapshot {
                 .map(|row| key.values(&arrays, row))
                 .collect()
         };
-        let index = key.index(table, version)?;
+        let index = match key.built(version) {
+            Some(index) => index,
+            None if images.len() <= SCANNED_KEYS_MOST && self.rows() >= SCANNED_ROWS_LEAST => {
+                return self.rows_by_scan(&keys, key);
+            }
+            None => key.index(table, version)?,
+        };
         let found = table.storage().whole(|| {
             let mut rows = vec![None; images.len()];
             let mut failed: Option<ScanError> = None;
@@ -126,6 +140,37 @@ impl Snapshot {
             *found = found.filter(|_| !is_null(row));
         }
         Ok(rows)
+    }
+
+    /// [`Snapshot::rows_by_key`] while the index is not built, which takes longer than a scan for few keys: it
+    /// is built in the background meanwhile.
+    fn rows_by_scan(
+        &self,
+        keys: &[ArrayRef],
+        key: &KeyColumns,
+    ) -> Result<Vec<Option<RowId>>, LookupError> {
+        self.table().storage().send(Request::IndexKeys {
+            table: self.table().clone(),
+            version: self.shared_version().clone(),
+        });
+        let arrays: Vec<&ArrayRef> = keys.iter().collect();
+        let find = |row: usize| {
+            if arrays.iter().any(|values| values.is_null(row)) {
+                return Ok(None);
+            }
+            let values = key.values(&arrays, row).into_iter().map(Filter::eq);
+            let scan = self.scan_with_row_ids(ScanSpec {
+                projection: Vec::new(),
+                filters: key.columns().iter().copied().zip(values).collect(),
+                batch_rows: 1,
+                execution: Scheduling::Auto,
+            });
+            let found = scan.cursor().next(&[], 0)?;
+            let ids = found.as_ref().and_then(|batch| batch.columns().last());
+            let ids = ids.and_then(|ids| ids.as_primitive_opt::<UInt64Type>());
+            Ok(ids.map(|ids| RowId::from_number(ids.value(0))))
+        };
+        (0..keys[0].len()).map(find).collect()
     }
 
     /// The wanted columns of some rows, in the order of `rows`. `schema` is that of the projection. A

@@ -35,6 +35,11 @@ impl Snapshot {
         &self.version
     }
 
+    /// The same, for whoever works on it for longer.
+    pub(crate) fn shared_version(&self) -> &Arc<TableVersion> {
+        &self.version
+    }
+
     /// Rows, exactly.
     pub fn rows(&self) -> u64 {
         self.version.rows()

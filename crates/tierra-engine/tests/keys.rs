@@ -201,3 +201,59 @@ fn a_table_without_a_key_says_so() {
         .unwrap_err();
     assert!(matches!(error, LookupError::KeyShape { .. }), "{error}");
 }
+
+/// Whoever asks for a few keys of a large table that was just opened is answered by a scan; the index is built meanwhile.
+#[test]
+fn a_large_table_answers_before_its_index_is_built() {
+    const ROWS: i64 = (1 << 20) + 5_000;
+    let dir = tempfile::TempDir::new_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let dir = dir.unwrap();
+    for key in [vec![0], vec![1, 0]] {
+        let db = dir.path().join(format!("db{}", key.len()));
+        let mut spec = spec("t", key.clone());
+        spec.columns
+            .retain(|column| ["id", "city"].contains(&column.name.as_str()));
+        let columns = |ids: std::ops::Range<i64>| -> Vec<ArrayRef> {
+            // In no order.
+            let numbers: Int64Array = ids.clone().map(|id| id * 7919 % ROWS).collect();
+            let cities = ids.map(|id| format!("city {}", id % 300));
+            vec![
+                Arc::new(numbers),
+                Arc::new(StringViewArray::from_iter_values(cities)),
+            ]
+        };
+        let batch = |ids| RecordBatch::try_new(spec.schema(), columns(ids)).unwrap();
+        {
+            let database = Database::create(&db, &options()).unwrap();
+            let table = database.create_table(spec.clone()).unwrap();
+            let mut loader = table.loader();
+            loader.push(batch(0..ROWS - 10)).unwrap();
+            loader.finish().unwrap();
+            table.append(&[batch(ROWS - 10..ROWS)]).unwrap();
+        }
+        let database = Database::open(&db, &options()).unwrap();
+        let snapshot = database.table("t").unwrap().snapshot();
+        // Sealed, in the tail, and twice none.
+        let mut wanted = columns(0..4);
+        let mut last = columns(ROWS - 1..ROWS);
+        last[0] = Arc::new(Int64Array::from(vec![ROWS + 7]));
+        for (column, (wanted, absent)) in wanted.iter_mut().zip(last).enumerate() {
+            let tail = columns(ROWS - 1..ROWS).swap_remove(column);
+            let parts = [wanted.slice(2, 1), tail, absent.clone(), absent];
+            let parts: Vec<_> = parts.iter().map(AsRef::as_ref).collect();
+            *wanted = arrow::compute::concat(&parts).unwrap();
+        }
+        let keys: Vec<ArrayRef> = key.iter().map(|column| wanted[*column].clone()).collect();
+        let find = || {
+            let mut lookups = Lookups::new(Execution::Plain);
+            let found = snapshot.rows_by_key(&keys, &mut lookups).unwrap();
+            (found, lookups.report().lookups)
+        };
+        let (scanned, lookups) = find();
+        assert_eq!(lookups, 0, "there was no index to look them up in");
+        assert!(scanned[0].is_some() && scanned[1].is_some());
+        assert_eq!(scanned[2..], [None, None]);
+        database.wait_for_near_copies().unwrap();
+        assert_eq!(find(), (scanned, 4), "the index is built behind");
+    }
+}

@@ -66,9 +66,9 @@ pub(super) fn candidates(level: &HashIndex, image: u64) -> impl Iterator<Item = 
         .map(RowId::from_number)
 }
 
-/// A version's index, built by whoever needs it first.
+/// A version's index, built by whoever needs it first. Versions with the same rows share it.
 #[derive(Default)]
-pub(crate) struct KeyIndexCell(pub(super) OnceLock<KeyIndex>);
+pub(crate) struct KeyIndexCell(pub(super) Arc<OnceLock<KeyIndex>>);
 
 impl KeyIndexCell {
     /// Not built yet.
@@ -78,9 +78,9 @@ impl KeyIndexCell {
 
     /// That of the next version: `index`, or this one where no row was added or moved.
     pub(crate) fn next(&self, index: Option<KeyIndex>) -> Self {
-        match index.or_else(|| self.0.get().cloned()) {
-            Some(index) => Self(OnceLock::from(index)),
-            None => Self::empty(),
+        match index {
+            Some(index) => Self(Arc::new(OnceLock::from(index))),
+            None => Self(self.0.clone()),
         }
     }
 }

@@ -134,6 +134,11 @@ impl KeyColumns {
         images
     }
 
+    /// The index of a version, if it is built.
+    pub(crate) fn built<'v>(&self, version: &'v TableVersion) -> Option<&'v KeyIndex> {
+        version.keys.0.get()
+    }
+
     /// The index of a version, built from its rows if nobody has yet.
     pub(crate) fn index<'v>(
         &self,

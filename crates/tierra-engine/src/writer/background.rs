@@ -19,6 +19,7 @@ use super::Request;
 use super::index::{Ended, Job, Made};
 use crate::storage::Storage;
 use crate::table::Table;
+use crate::version::TableVersion;
 
 /// What is to be done in the background.
 pub(super) enum Task {
@@ -26,6 +27,8 @@ pub(super) enum Task {
     Index(Arc<Table>),
     /// Copy the parts of a table's indexes near.
     CopyIndexes(Arc<Table>),
+    /// Build the index of a version's keys.
+    Keys(Arc<Table>, Arc<TableVersion>),
     /// Tell that everything before is done.
     Answer(SyncSender<()>),
 }
@@ -33,7 +36,7 @@ pub(super) enum Task {
 impl Task {
     fn table(&self) -> Option<&Arc<Table>> {
         match self {
-            Task::Index(table) | Task::CopyIndexes(table) => Some(table),
+            Task::Index(table) | Task::CopyIndexes(table) | Task::Keys(table, _) => Some(table),
             Task::Answer(_) => None,
         }
     }

@@ -55,6 +55,8 @@ enum Work {
     },
     /// Copying parts near, as far as the budget goes.
     Copy { parts: Vec<Arc<InvertedPart>> },
+    /// Building the index of a version's keys.
+    Keys { version: Arc<TableVersion> },
 }
 
 /// A job that is over.
@@ -72,6 +74,8 @@ pub(super) enum Made {
         /// Whether a part was given up.
         damaged: bool,
     },
+    /// The version has its index of keys now, or why not.
+    Keys(Result<(), ScanError>),
     /// The thread could not be started, or ended early.
     Nothing {
         why: String,
@@ -95,6 +99,7 @@ impl Writer {
             let job = match task {
                 Task::Index(table) => self.next_part(table),
                 Task::CopyIndexes(table) => self.copies_of(table),
+                Task::Keys(table, version) => keys_of(table, version),
                 Task::Answer(_) => None,
             };
             let Some(job) = job else {
@@ -168,10 +173,18 @@ impl Writer {
                         column: table.spec().columns[*column].name.clone(),
                         source: PostingsError::Thread { why },
                     }),
-                    Made::Copies { .. } => Ok(()),
+                    Made::Copies { .. } | Made::Keys(_) => Ok(()),
                 };
                 if let Err(error) = built {
                     self.note_failure(table, *column, dictionary.generation(), error);
+                }
+            }
+            Work::Keys { .. } => {
+                self.background.pop();
+                if let Made::Keys(Err(error)) = made {
+                    // Whoever looks a key up next is told.
+                    let table = &table.spec().name;
+                    tracing::warn!(table, %error, "an index of keys could not be built");
                 }
             }
             Work::Copy { .. } => {
@@ -261,8 +274,24 @@ impl Job {
                 Made::Part(built.unwrap_or_else(|error| Err(error.into())))
             }
             Work::Copy { parts } => copy_near(storage, table, parts),
+            Work::Keys { version } => {
+                let key = table.key();
+                let built = key.map(|key| key.index(table, version).map(drop));
+                Made::Keys(built.unwrap_or(Ok(())))
+            }
         }
     }
+}
+
+/// The index of a version's keys, unless it is built.
+fn keys_of(table: &Arc<Table>, version: &Arc<TableVersion>) -> Option<Job> {
+    let is_built = table.key().is_none_or(|key| key.built(version).is_some());
+    (!is_built).then(|| Job {
+        table: table.clone(),
+        work: Work::Keys {
+            version: version.clone(),
+        },
+    })
 }
 
 /// Copies parts near. One that turns out to be damaged is given up.

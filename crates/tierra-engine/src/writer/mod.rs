@@ -41,6 +41,7 @@ use crate::storage::Storage;
 use crate::table::Table;
 use crate::tail::{Record, TailLog};
 use crate::tiers::Replicas;
+use crate::version::TableVersion;
 use unbuilt::Unbuilt;
 
 /// Rows for the tail.
@@ -127,6 +128,11 @@ pub(crate) enum Request {
     /// Not answered: indexes are a convenience. Built in the background.
     Index {
         table: Arc<Table>,
+    },
+    /// Not answered: the index of a version's keys is built in the background, while look-ups scan.
+    IndexKeys {
+        table: Arc<Table>,
+        version: Arc<TableVersion>,
     },
     /// Not answered: near copies are a convenience.
     CopyNear {
@@ -277,6 +283,9 @@ impl Writer {
                 }
                 Request::Heal { table } => self.heal_in_background(&table),
                 Request::Index { table } => self.background.push(Task::Index(table)),
+                Request::IndexKeys { table, version } => {
+                    self.background.push(Task::Keys(table, version));
+                }
                 Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
                 Request::CopyIndexesNear { table } => {
                     self.background.push(Task::CopyIndexes(table));

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -48,6 +49,48 @@ pub struct Damage {
     pub offsets: Vec<Range<u64>>,
 }
 
+/// What is damaged: a pool, or the file of one that somebody else has open.
+pub trait Target {
+    /// The file, open for reading and writing.
+    fn file(&self) -> &File;
+
+    /// Its length.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn len_bytes(&self) -> io::Result<u64>;
+}
+
+impl Target for Pool {
+    fn file(&self) -> &File {
+        self.file()
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.len_bytes())
+    }
+}
+
+impl Target for File {
+    fn file(&self) -> &File {
+        self
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+impl<T: Target> Target for Arc<T> {
+    fn file(&self) -> &File {
+        (**self).file()
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        (**self).len_bytes()
+    }
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes: u64 = self
@@ -83,7 +126,7 @@ impl Injector {
     /// in the pool.
     pub fn flip_bits(
         &mut self,
-        pool: &Pool,
+        pool: &impl Target,
         within: Range<u64>,
         count: usize,
     ) -> io::Result<Damage> {
@@ -106,7 +149,7 @@ impl Injector {
     }
 
     /// Writes garbage over a region of 4 KiB that begins at a multiple of it, or over what `within` has of it.
-    pub fn garbage(&mut self, pool: &Pool, within: Range<u64>) -> io::Result<Damage> {
+    pub fn garbage(&mut self, pool: &impl Target, within: Range<u64>) -> io::Result<Damage> {
         const REGION_BYTES: u64 = 4096;
         check(pool, &within)?;
         let at = within.start + self.random.below(within.end - within.start);
@@ -123,7 +166,7 @@ impl Injector {
     /// memory is spread over chips and modules in such pieces, 64 or 256 bytes each.
     pub fn stripes(
         &mut self,
-        pool: &Pool,
+        pool: &impl Target,
         within: Range<u64>,
         piece_bytes: u64,
         every: u64,
@@ -177,8 +220,8 @@ impl Injector {
 
     /// Cuts the file short while it is mapped. Bytes behind the new end, up to that of its page, are zero; all
     /// others raise `SIGBUS`.
-    pub fn cut(&mut self, pool: &Pool, len_bytes: u64) -> io::Result<Damage> {
-        let lost = len_bytes..pool.len_bytes();
+    pub fn cut(&mut self, pool: &impl Target, len_bytes: u64) -> io::Result<Damage> {
+        let lost = len_bytes..pool.len_bytes()?;
         check(pool, &lost)?;
         pool.file().set_len(len_bytes)?;
         Ok(Damage {
@@ -187,7 +230,7 @@ impl Injector {
         })
     }
 
-    fn overwrite(&mut self, pool: &Pool, range: &Range<u64>) -> io::Result<()> {
+    fn overwrite(&mut self, pool: &impl Target, range: &Range<u64>) -> io::Result<()> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         pool.file().read_exact_at(&mut bytes, range.start)?;
         for byte in &mut bytes {
@@ -198,8 +241,8 @@ impl Injector {
     }
 }
 
-fn check(pool: &Pool, within: &Range<u64>) -> io::Result<()> {
-    match within.start < within.end && within.end <= pool.len_bytes() {
+fn check(pool: &impl Target, within: &Range<u64>) -> io::Result<()> {
+    match within.start < within.end && within.end <= pool.len_bytes()? {
         true => Ok(()),
         false => Err(invalid("the range to damage must lie in the pool")),
     }

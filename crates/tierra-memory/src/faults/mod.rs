@@ -8,7 +8,7 @@ mod signal;
 pub(crate) mod trouble;
 mod walk;
 
-pub use inject::{Damage, Injector};
+pub use inject::{Damage, Injector, Target};
 pub use walk::{Ended, PIECE_BYTES, Piece, Position, Stop, Walk};
 
 pub(crate) use signal::{Watched, page_bytes};
