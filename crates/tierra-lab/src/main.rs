@@ -48,6 +48,17 @@ enum Command {
         #[arg(value_name = "DIR", default_value = results())]
         folder: PathBuf,
     },
+    /// What experiments start and kill: changes a database for ever.
+    #[cfg(feature = "engine")]
+    #[command(hide = true)]
+    Child {
+        /// What it does.
+        work: String,
+        /// Where.
+        dir: PathBuf,
+        /// By which seed, or how much.
+        number: u64,
+    },
 }
 
 fn results() -> &'static str {
@@ -74,6 +85,10 @@ fn main() -> ExitCode {
             .and_then(|chosen| run_all(&chosen, quick, &out, &scratch))
             .map(|()| true),
         Command::Bars { folder } => bars(&folder),
+        #[cfg(feature = "engine")]
+        Command::Child { work, dir, number } => {
+            experiments::database::child(&work, &dir, number).map(|()| true)
+        }
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

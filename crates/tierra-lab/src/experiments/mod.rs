@@ -4,8 +4,12 @@
 //! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
 
 mod crash;
+#[cfg(feature = "engine")]
+pub mod database;
 mod elision;
 mod emulation;
+#[cfg(feature = "engine")]
+mod faults;
 mod fig1;
 mod fig2;
 #[cfg(feature = "sql")]
@@ -15,6 +19,8 @@ mod fig4;
 #[cfg(feature = "sql")]
 mod fig5;
 mod floor;
+#[cfg(feature = "engine")]
+mod kill;
 mod kv;
 #[cfg(feature = "sql")]
 mod load;
@@ -23,6 +29,8 @@ mod memory;
 mod point;
 #[cfg(feature = "sql")]
 mod reconstruction;
+#[cfg(feature = "engine")]
+mod recover;
 mod replicate;
 mod replicate_chunk;
 mod replicate_switch;
@@ -101,6 +109,12 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         #[cfg(feature = "sql")]
         &fig5::Fig5,
         &crash::Crash,
+        #[cfg(feature = "engine")]
+        &kill::Kill,
+        #[cfg(feature = "engine")]
+        &faults::Faults,
+        #[cfg(feature = "engine")]
+        &recover::Recover,
         &elision::Elision,
         &residency::Residency,
         &kv::lookups::KvLookups,

@@ -1,4 +1,5 @@
-//! The histories: those of `tierra-memory`'s crash tests, one program of each kind for each seed.
+//! The histories: those of `tierra-memory`'s crash tests, one program of each kind for each seed, and that of the engine's
+//! with two tiers.
 //!
 //! A history that was killed is another one for each event that it may be killed after, and has no more than
 //! those. Recovery that panics breaks the promise like recovery that finds something wrong.
@@ -13,10 +14,16 @@ use tierra_memory::simulation::{Image, Limits, Recorder, Report};
 #[path = "../../../../tierra-memory/tests/simulated/mod.rs"]
 mod simulated;
 
+#[cfg(feature = "engine")]
+use super::super::database::simulated::{Images, Program, Scenario};
 use simulated::{Recorded, records, replicas, rounds, transactions};
 
 /// Images of one cut at most, drawn where there are more.
 pub(super) const IMAGES_PER_CUT: usize = 500;
+
+/// Of a whole database, which takes longer to open.
+#[cfg(feature = "engine")]
+const TIERS_IMAGES_PER_CUT: usize = 2;
 
 /// Steps of a history of a seed.
 const STEPS: u64 = 12;
@@ -41,6 +48,9 @@ pub(super) enum History {
     RoundsKilled,
     RecordsKilled,
     TransactionsKilled,
+    /// A database with copies in two tiers, opened with both or one of them.
+    #[cfg(feature = "engine")]
+    Tiers,
 }
 
 /// How what is stored becomes durable.
@@ -71,7 +81,7 @@ impl Medium {
 }
 
 impl History {
-    pub(super) const ALL: [History; 8] = [
+    pub(super) const ALL: &[History] = &[
         History::Rounds,
         History::Growing,
         History::Records,
@@ -80,6 +90,8 @@ impl History {
         History::RoundsKilled,
         History::RecordsKilled,
         History::TransactionsKilled,
+        #[cfg(feature = "engine")]
+        History::Tiers,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -92,6 +104,8 @@ impl History {
             History::RoundsKilled => "publications after a kill",
             History::RecordsKilled => "log records after a kill",
             History::TransactionsKilled => "transactions after a kill",
+            #[cfg(feature = "engine")]
+            History::Tiers => "a database in two tiers",
         }
     }
 
@@ -156,6 +170,18 @@ impl History {
                     transactions::go_on(pool, recorder, &states);
                 });
                 killed.explore(&limits, guarded(transactions::check(&states)))
+            }
+            #[cfg(feature = "engine")]
+            History::Tiers => {
+                let scenario = Scenario::ALL[seed as usize % Scenario::ALL.len()];
+                let recorded = Program::new(recorder()).run_in_two(seed);
+                let limits = Limits {
+                    images_per_cut: TIERS_IMAGES_PER_CUT,
+                    ..limits
+                };
+                let images = Images::new();
+                let check = |image: &Image<'_>| images.check(image, scenario, &recorded.steps);
+                images.explore_by(&recorded.trace, &limits, guarded(check))
             }
         })
     }

@@ -1,0 +1,44 @@
+//! Databases that experiments kill and damage: those of the engine's own tests, and children that change one until they
+//! are killed.
+
+#[path = "../../../../tierra-engine/tests/killed/mod.rs"]
+pub(super) mod killed;
+#[path = "../../../../tierra-engine/tests/simulated/mod.rs"]
+pub(super) mod simulated;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use self::killed::Work;
+use super::recover;
+use crate::error::{Context, LabError};
+
+/// The child's part; returns only where there is no such work.
+///
+/// # Errors
+/// [`LabError`]: no such work, or it cannot be done.
+pub fn child(work: &str, dir: &Path, number: u64) -> Result<(), LabError> {
+    if work == recover::CHILD {
+        return recover::fill_until_killed(dir, number);
+    }
+    let known = Work::named(work).ok_or("the lab's experiments name it");
+    let known = known.by("a child", format!("doing `{work}`"))?;
+    killed::change_until_killed(known, dir, number);
+    Ok(())
+}
+
+/// Starts a child.
+///
+/// # Errors
+/// Where this program cannot be started again.
+pub(super) fn start(work: &str, dir: &Path, number: u64) -> Result<Child, LabError> {
+    let this = std::env::current_exe().by("the lab", "finding itself")?;
+    let mut command = Command::new(this);
+    command
+        .args(["child", work])
+        .arg(dir)
+        .arg(number.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command.spawn().by("the lab", "starting a child")
+}
