@@ -192,7 +192,7 @@ fn code_set(
         return false;
     }
     let codes = data.unpack(kernels, &mut scratch.codes);
-    retain(mask, |row| set.contains(codes[row].wrapping_add(data.base)));
+    set.retain_members(codes, data.base, mask);
     true
 }
 
@@ -215,7 +215,12 @@ fn ordinals(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Sc
             negated,
         } => {
             if let ValueSet::Ordinals(set) = &**set {
-                retain(mask, |row| set.contains(values[row]) != *negated);
+                let mut members = *mask;
+                set.retain_members(values, 0, &mut members);
+                match negated {
+                    true => mask.and_not(&members),
+                    false => *mask = members,
+                }
             }
         }
         _ => debug_assert!(false, "decoded ordinals meet ranges and sets only"),

@@ -6,6 +6,7 @@
 //! unknown, so their filters leave `matches_null` off; nothing negates a filter afterwards.
 
 mod evaluate;
+mod ordinal_set;
 mod resolved;
 mod value_set;
 
@@ -13,8 +14,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 pub use evaluate::evaluate;
+pub use ordinal_set::OrdinalSet;
 pub(crate) use resolved::{BytesRange, Resolved};
-pub use value_set::{OrdinalSet, ValueSet};
+pub use value_set::ValueSet;
 
 use crate::value::Value;
 
