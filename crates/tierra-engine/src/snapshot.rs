@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tierra_column::{Dictionary, Encoding};
 
 use crate::inverted::InvertedPart;
-use crate::scan::{Scan, ScanSpec};
+use crate::scan::{IndexUse, Scan, ScanSpec};
 use crate::segment::Segment;
 use crate::statistics::ColumnStatistics;
 use crate::table::Table;
@@ -162,7 +162,15 @@ impl Snapshot {
     /// # Panics
     /// If `spec` names a column that does not exist.
     pub fn scan(&self, spec: ScanSpec) -> Arc<Scan> {
-        Scan::new(self.clone(), spec, false)
+        self.scan_with_indexes(spec, IndexUse::WhereCheaper)
+    }
+
+    /// The same, which asks inverted indexes as told.
+    ///
+    /// # Panics
+    /// If `spec` names a column that does not exist.
+    pub fn scan_with_indexes(&self, spec: ScanSpec, index_use: IndexUse) -> Arc<Scan> {
+        Scan::new(self.clone(), spec, false, index_use)
     }
 
     /// The same, with one column more behind those of the projection: each row's number
@@ -171,6 +179,6 @@ impl Snapshot {
     /// # Panics
     /// If `spec` names a column that does not exist.
     pub fn scan_with_row_ids(&self, spec: ScanSpec) -> Arc<Scan> {
-        Scan::new(self.clone(), spec, true)
+        Scan::new(self.clone(), spec, true, IndexUse::WhereCheaper)
     }
 }

@@ -105,6 +105,11 @@ impl CodeFilter {
         self.matches_null
     }
 
+    /// Whether the codes that pass lie in few stretches, which is tested faster than a bitmap.
+    pub fn are_stretches(&self) -> bool {
+        matches!(self.passing, Passing::Stretches(_))
+    }
+
     /// How many codes pass. Reads a bit per value of the dictionary where they are many.
     pub fn count(&self) -> u64 {
         match &self.passing {

@@ -238,6 +238,13 @@ impl InvertedPart {
         self.postings().codes()
     }
 
+    /// Rows of so many codes, if they were as frequent as all are on average.
+    pub(crate) fn average_rows(&self, codes: u64) -> u64 {
+        let postings = self.postings();
+        let rows = u128::from(codes) * u128::from(postings.entries());
+        (rows / u128::from(postings.codes().max(1))) as u64
+    }
+
     /// Whether codes have lists: most have a row, if any, that needs none.
     pub(crate) fn has_lists(&self) -> bool {
         self.postings().entries() >= 2 * self.codes()

@@ -13,7 +13,8 @@ use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{CodeFilter, FormatError};
 use tierra_interleave::Lookups;
 
-use super::{MORSEL_BLOCKS, Scan};
+use super::costs::{self, ScanCost};
+use super::{IndexUse, MORSEL_BLOCKS, Scan};
 use crate::error::ScanError;
 use crate::inverted::{InvertedPart, PartRows};
 
@@ -21,22 +22,14 @@ use crate::inverted::{InvertedPart, PartRows};
 const MORSEL_ROWS: u32 = (MORSEL_BLOCKS * BLOCK_LEN) as u32;
 const _: () = assert!(MORSEL_ROWS <= 1 << 16);
 
-/// An index is asked only if the scan would test this many rows for each look-up.
-///
-/// Measured by `examples/inverted_index.rs` with 10 and 100 M rows, 10,000 values and one thread: a
-/// look-up took 30 to 37 ns where the index lay near and 53 to 175 far, on pages of 4 KiB; testing a row
-/// against a list 0.6 to 1.5 ns. That is even at 20 to 120 rows; but all threads scan, and one asks the
-/// index.
-const ROWS_PER_LOOKUP: u64 = 256;
-/// ... and used only if it would test this many for each candidate. Of values with ten rows a candidate
-/// took 13 to 17 ns near and 17 to 38 far, its share of the look-ups included: even at 20 to 45 rows.
-const ROWS_PER_CANDIDATE: u64 = 64;
 /// So few look-ups, and candidates, cost less than any scan.
 const FEW_LOOKUPS: u64 = 4;
 const FEW_CANDIDATES: u64 = 64;
-/// At most so many, however large the table: one thread asks, and the others wait for it.
-const LOOKUPS_MAX: u64 = 1 << 18;
+/// Candidates at most, however large the table: all of them are held in memory.
 const CANDIDATES_MAX: u64 = 1 << 22;
+/// Codes are looked up whatever rows they may have where that takes this part of the scan: values are not all
+/// as frequent as their average.
+const WORTH_A_LOOK: f64 = 0.1;
 /// Blocks that are looked at to learn how many a scan would read.
 const SAMPLED_BLOCKS: usize = 256;
 
@@ -53,12 +46,12 @@ pub(super) struct Candidates {
 
 impl Candidates {
     /// Asks the index of `column` for the rows with these codes; `None` where it has none, or scanning
-    /// is cheaper. `rows_left` is what other conditions' candidates leave.
+    /// is cheaper. `most_ns` is what other conditions' candidates leave to do.
     pub(super) fn find(
         scan: &Scan,
         column: usize,
         codes: &CodeFilter,
-        rows_left: Option<u64>,
+        most_ns: Option<f64>,
         lookups: &mut Lookups,
     ) -> Result<Option<Candidates>, ScanError> {
         let usable = |part: &&InvertedPart| {
@@ -73,7 +66,7 @@ impl Candidates {
         }
         let storage = scan.snapshot.table().storage();
         let found =
-            storage.whole(|| Self::ask(scan, column, codes, &parts, rows_left, &mut *lookups))?;
+            storage.whole(|| Self::ask(scan, column, codes, &parts, most_ns, &mut *lookups))?;
         Ok(found.unwrap_or_else(|Damage { part, source }| {
             if part.give_up() {
                 let table = scan.snapshot.table();
@@ -96,31 +89,39 @@ impl Candidates {
         column: usize,
         codes: &CodeFilter,
         parts: &[&'p InvertedPart],
-        rows_left: Option<u64>,
+        most_ns: Option<f64>,
         lookups: &mut Lookups,
     ) -> Result<Option<Candidates>, Damage<'p>> {
         let covered = parts.iter().map(|part| Covered::new(scan, part));
         let covered: Vec<Covered> = covered.collect::<Result<_, _>>()?;
         // What was read before the condition became known needs no index.
-        let covered_rows: u64 = covered.iter().map(|part| part.rows).sum();
-        let rows = (covered_rows as f64 * scan.left()) as u64;
-        let rows = rows.min(rows_left.unwrap_or(u64::MAX));
-        let lookups_most = |rows: u64| {
-            let most = (rows / ROWS_PER_LOOKUP).min(LOOKUPS_MAX);
-            (most / parts.len() as u64).max(FEW_LOOKUPS)
+        let sum =
+            |of: fn(&Covered) -> u64| covered.iter().map(of).sum::<u64>() as f64 * scan.left();
+        let cost = ScanCost {
+            blocks: sum(|part| part.blocks),
+            rows: sum(|part| part.rows),
+            are_stretches: codes.are_stretches(),
+            codes: parts.iter().map(|part| part.codes()).max().unwrap_or(0),
+            most_ns: most_ns.unwrap_or(f64::INFINITY),
+            threads: scan.threads() as f64,
         };
-        let most = usize::try_from(lookups_most(rows)).unwrap_or(usize::MAX);
-        let Some(codes) = codes.codes(most) else {
+        let is_asked = scan.index_use == IndexUse::Always;
+        let most = match is_asked {
+            true => u64::MAX,
+            false => (cost.lookups_most() / parts.len() as u64).max(FEW_LOOKUPS),
+        };
+        let Some(codes) = codes.codes(usize::try_from(most).unwrap_or(usize::MAX)) else {
             return Ok(None);
         };
-        // Blocks that minima and maxima rule out cost a scan nothing. Not asked where it cannot matter.
-        let rows_met = LazyCell::new(|| {
-            let share = share_met(scan, column, &covered, &codes);
-            (rows as f64 * share) as u64
-        });
+        // Not asked where it cannot matter.
+        let share_met = LazyCell::new(|| share_met(scan, column, &covered, &codes));
         let count = codes.len() as u64;
-        if count > FEW_LOOKUPS && count > lookups_most(*rows_met) {
-            return Ok(None);
+        let lookups_ns = costs::lookups_ns(count * parts.len() as u64);
+        if !is_asked && count > FEW_LOOKUPS && lookups_ns > cost.ns(*share_met) * WORTH_A_LOOK {
+            let average = parts.iter().map(|part| part.average_rows(count)).sum();
+            if lookups_ns + costs::rows_ns(average, *share_met) > cost.ns(*share_met) {
+                return Ok(None);
+            }
         }
         let list = |part: &&'p InvertedPart| {
             let rows = part.lists(&codes, lookups);
@@ -128,9 +129,10 @@ impl Candidates {
         };
         let lists: Vec<PartRows> = parts.iter().map(list).collect::<Result<_, _>>()?;
         let count = lists.iter().map(PartRows::most).sum::<u64>();
-        if count > FEW_CANDIDATES
-            && count > (*rows_met / ROWS_PER_CANDIDATE).clamp(FEW_CANDIDATES, CANDIDATES_MAX)
-        {
+        let pays = |count| {
+            count <= CANDIDATES_MAX && costs::rows_ns(count, *share_met) < cost.ns(*share_met)
+        };
+        if !is_asked && count > FEW_CANDIDATES && !pays(count) {
             return Ok(None);
         }
         let mut found = Found::new(scan);
@@ -149,12 +151,12 @@ impl Candidates {
         Ok(Some(found))
     }
 
-    /// What a scan has left to do once these rows are known, as so many rows to test.
-    pub(super) fn rows_left(&self, scan: &Scan) -> u64 {
+    /// What a scan has left to do once these rows are known, in nanoseconds.
+    pub(super) fn left_ns(&self, scan: &Scan) -> f64 {
         let segments = scan.snapshot.segments().iter().zip(&self.covers);
         let others = segments.filter(|(_, is_covered)| !**is_covered);
-        let others: u64 = others.map(|(segment, _)| segment.rows() as u64).sum();
-        others + self.places.len() as u64 * ROWS_PER_CANDIDATE
+        let others = others.map(|(segment, _)| segment.rows()).sum();
+        costs::left_ns(self.places.len(), others)
     }
 
     /// Whether the candidates of this segment are known.
@@ -194,6 +196,7 @@ struct Damage<'p> {
 struct Covered {
     segments: Vec<Segment>,
     rows: u64,
+    blocks: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -227,8 +230,10 @@ impl Covered {
         };
         let segments = part.entry().segments.iter().map(find);
         let segments: Vec<Segment> = segments.collect::<Result<_, _>>()?;
+        let blocks = |segment: &Segment| all[segment.at].blocks() as u64;
         Ok(Self {
             rows: segments.iter().map(|segment| u64::from(segment.rows)).sum(),
+            blocks: segments.iter().map(blocks).sum(),
             segments,
         })
     }

@@ -8,10 +8,9 @@ use tierra_column::bits::Mask;
 use tierra_column::{BoundFilter, Filter};
 use tierra_interleave::{GroupReport, Lookups};
 
-use super::MORSEL_BLOCKS;
-use super::Scan;
 use super::candidates::Candidates;
 use super::codes::SharedCodes;
+use super::{IndexUse, MORSEL_BLOCKS, Scan};
 use crate::error::ScanError;
 use crate::segment::Segment;
 use crate::spec::TableSpec;
@@ -141,7 +140,7 @@ impl Conditions {
     /// Asks the indexes of conditions that are new, one after the other: first those of the fewest codes,
     /// and the others only as far as what these leave is worth it.
     pub(super) fn ask_indexes(&mut self, scan: &Scan) -> Result<(), ScanError> {
-        if self.asked == self.all.len() {
+        if self.asked == self.all.len() || scan.index_use == IndexUse::Never {
             return Ok(());
         }
         let version = scan.snapshot.version();
@@ -169,15 +168,15 @@ impl Conditions {
         }
         new.sort_by_cached_key(|(_, codes)| codes.count());
         let known = self.all.iter().filter_map(|old| old.candidates.as_ref());
-        let mut rows_left = known.map(|known| known.rows_left(scan)).min();
+        let mut most_ns = known.map(|known| known.left_ns(scan)).reduce(f64::min);
         for (index, codes) in new {
             let condition = &mut self.all[index];
             let (column, lookups) = (condition.column, &mut self.index_lookups);
             let found = condition
                 .codes
-                .candidates(|| Candidates::find(scan, column, &codes, rows_left, &mut *lookups))?;
-            let left = found.as_ref().map(|found| found.rows_left(scan));
-            rows_left = rows_left.into_iter().chain(left).min();
+                .candidates(|| Candidates::find(scan, column, &codes, most_ns, &mut *lookups))?;
+            let left = found.as_ref().map(|found| found.left_ns(scan));
+            most_ns = most_ns.into_iter().chain(left).reduce(f64::min);
             condition.candidates = found;
         }
         self.asked = self.all.len();

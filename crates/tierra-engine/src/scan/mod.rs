@@ -9,6 +9,7 @@
 
 mod candidates;
 mod codes;
+mod costs;
 mod counting;
 mod cursor;
 mod filters;
@@ -40,6 +41,18 @@ pub struct ScanSpec {
     pub batch_rows: usize,
     /// How the values of an IN-list are looked up in a column's dictionary.
     pub execution: Scheduling,
+}
+
+/// Whether a scan asks inverted indexes; what it returns does not depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexUse {
+    /// Where that is estimated to cost less than testing rows.
+    #[default]
+    WhereCheaper,
+    /// Wherever there is one, to compare.
+    Always,
+    /// Not at all, to compare.
+    Never,
 }
 
 /// What a cursor has done so far.
@@ -108,6 +121,9 @@ pub struct Scan {
     spec: ScanSpec,
     /// Whether the last column of a batch tells the rows' ids.
     row_ids: bool,
+    index_use: IndexUse,
+    /// Threads that have asked for a cursor.
+    cursors: AtomicUsize,
     /// By filter of the specification.
     codes: Vec<Arc<SharedCodes>>,
     /// Of conditions that cursors were told of later.
@@ -123,7 +139,12 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub(crate) fn new(snapshot: Snapshot, spec: ScanSpec, row_ids: bool) -> Arc<Self> {
+    pub(crate) fn new(
+        snapshot: Snapshot,
+        spec: ScanSpec,
+        row_ids: bool,
+        index_use: IndexUse,
+    ) -> Arc<Self> {
         let table = snapshot.table().schema();
         let filtered = spec.filters.iter().map(|(column, _)| *column);
         for column in spec.projection.iter().copied().chain(filtered) {
@@ -170,6 +191,8 @@ impl Scan {
             snapshot,
             spec,
             row_ids,
+            index_use,
+            cursors: AtomicUsize::new(0),
             schema,
             morsels,
             block_morsels,
@@ -191,7 +214,14 @@ impl Scan {
 
     /// A cursor for one thread.
     pub fn cursor(self: &Arc<Self>) -> ScanCursor {
+        // Relaxed, here and below: an estimate.
+        self.cursors.fetch_add(1, Ordering::Relaxed);
         ScanCursor::new(self.clone())
+    }
+
+    /// How many threads share the work, about.
+    fn threads(&self) -> u64 {
+        self.cursors.load(Ordering::Relaxed).max(1) as u64
     }
 
     /// The part of the morsels that nobody has taken, from 0 to 1.
