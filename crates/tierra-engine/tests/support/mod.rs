@@ -2,6 +2,8 @@
 //! to read them back.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod indexed;
+
 use std::sync::Arc;
 
 use arrow::array::{
