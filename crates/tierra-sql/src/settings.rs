@@ -18,6 +18,15 @@ pub(crate) const BATCH_ROWS: usize = 8192;
 /// the caches hold what is looked into, and DataFusion's joins were as fast or faster (`examples/joins.rs`).
 const JOIN_BUILD_ROWS: usize = 1 << 20;
 
+/// Keys of a build side up to which a join hands them to the scan of its other side as a list, which is looked
+/// up in the column's dictionary and index. Beyond, the scan tries the join's table on every value that the
+/// column has, where these are few, and else has only the least and greatest key. A key costs about 0.4 µs,
+/// as DataFusion makes an expression of it: of 10,000 lists were slower than trying the values of a column of
+/// a million, by up to 10 ms (`examples/join_lists.rs`).
+const JOIN_LIST_KEYS: usize = 1_000;
+/// Their bytes, which also bounds how often they may come.
+const JOIN_LIST_BYTES: usize = 1 << 15;
+
 /// The settings of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct TierraSettings {
@@ -201,11 +210,9 @@ pub(crate) fn initial(settings: TierraSettings) -> Result<ConfigOptions> {
     options.execution.collect_statistics = true;
     options.execution.parquet.pushdown_filters = true;
     options.sql_parser.map_string_types_to_utf8view = true;
-    // A join hands its build side to the scan as a reference to its hash table, never as a list of
-    // literals: the scan evaluates either form once per distinct value, and the reference costs nothing.
-    options.optimizer.hash_join_inlist_pushdown_max_size = 0;
+    options.optimizer.hash_join_inlist_pushdown_max_size = JOIN_LIST_BYTES;
     options
         .optimizer
-        .hash_join_inlist_pushdown_max_distinct_values = 0;
+        .hash_join_inlist_pushdown_max_distinct_values = JOIN_LIST_KEYS;
     Ok(options)
 }

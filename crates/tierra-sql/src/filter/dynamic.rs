@@ -16,7 +16,7 @@ use datafusion::physical_expr_common::physical_expr::{
 use tierra_column::{Filter, FilterKind, Value};
 use tierra_engine::Snapshot;
 
-use super::{ColumnFilters, on_column, single_column};
+use super::{ColumnFilters, build_side, on_column, single_column};
 use crate::table::column_domain;
 
 /// The dynamic filters of one scan.
@@ -75,6 +75,10 @@ impl DynamicFilters {
         for expression in &self.expressions {
             let expression = snapshot_physical_expr(Arc::clone(expression))?;
             for conjunct in split_conjunction(&expression) {
+                if let Some((column, filter)) = build_side::of_lists(conjunct, schema) {
+                    add(&mut filters, column, filter);
+                    continue;
+                }
                 let Some(column) = single_column(conjunct) else {
                     continue;
                 };

@@ -10,7 +10,9 @@
 //!                                            once per       a set of the values
 //!                                            distinct value that pass              (domain.rs)
 //! ```
+//! Filters that only save work may pass more: lists of keys from joins (build_side.rs).
 
+mod build_side;
 mod domain;
 mod doubles;
 mod dynamic;

@@ -108,12 +108,13 @@ fn is_total_function(call: &ScalarFunction) -> bool {
 
 /// Casts that no value of the source type can fail.
 fn is_widening(cast: &Cast, schema: &DFSchema) -> bool {
+    let from = cast.expr.get_type(schema);
+    from.is_ok_and(|from| widens(&from, cast.field.data_type()))
+}
+
+fn widens(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
-    let Ok(from) = cast.expr.get_type(schema) else {
-        return false;
-    };
-    let to = cast.field.data_type();
-    match (&from, to) {
+    match (from, to) {
         (from, to) if from == to => true,
         (_, Utf8 | LargeUtf8 | Utf8View) => true,
         (Int32, Int64 | Float64) | (Int64, Float64) | (Date32, Timestamp(_, None)) => {
@@ -127,6 +128,18 @@ fn is_widening(cast: &Cast, schema: &DFSchema) -> bool {
         (Decimal128(_, _), Float64) => true,
         _ => false,
     }
+}
+
+/// Whether a cast makes different values of different values, and none of them fails.
+pub(super) fn keeps_apart(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Decimal128, Float64, Int64};
+    let rounds = matches!((from, to), (Int64 | Decimal128(_, _), Float64));
+    widens(from, to) && !rounds && is_text(from) == is_text(to)
+}
+
+fn is_text(ty: &DataType) -> bool {
+    use DataType::{LargeUtf8, Utf8, Utf8View};
+    matches!(ty, Utf8 | LargeUtf8 | Utf8View)
 }
 
 /// The table's schema with unqualified names, as predicates of a scan refer to it.

@@ -15,11 +15,11 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{PhysicalExpr, is_volatile};
-use tierra_column::{Dictionary, Filter, FilterKind, LogicalType, Value, ValueSet};
+use tierra_column::{Dictionary, Filter, FilterKind, LogicalType, Value};
 use tierra_engine::canonical_double;
 
 use super::{domain, ranges};
-use crate::list::{InSet, ListSet};
+use crate::list::{InSet, List, ListSet};
 
 /// What is known about the values of a column before a scan.
 pub(crate) struct ColumnDomain {
@@ -227,20 +227,31 @@ fn comparison(
 }
 
 fn in_list(list: &InListExpr, ty: LogicalType) -> Option<Filter> {
-    let mut values = Vec::with_capacity(list.len());
-    let mut has_null = false;
-    for item in list.list() {
-        match literal(item, ty)? {
-            Some(value) => values.push(value),
-            None => has_null = true,
-        }
+    let list_set = List::typed(literals(list.list())?);
+    if !list_set.is_comparable(&ty.arrow()) {
+        return None;
     }
-    let set = Arc::new(ValueSet::new(values).ok()?);
-    Some(match (list.negated(), set.is_empty()) {
-        (false, _) => Filter::in_set(set),
-        (true, true) if !has_null => Filter::everything(),
-        (true, _) => Filter::not_in_set(set, has_null),
+    let set = list_set.set(&ty.arrow()).ok()?;
+    Some(match (list.negated(), set.values.is_empty()) {
+        (false, _) => Filter::in_set(set.values),
+        // True of whatever is not NULL.
+        (true, true) if !set.has_null => Filter::is_not_null(),
+        (true, _) => Filter::not_in_set(set.values, set.has_null),
     })
+}
+
+/// What literals of one type say, as an array; `None` where there are none, or others.
+pub(super) fn literals<'a>(
+    literals: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>,
+) -> Option<ArrayRef> {
+    let mut is_complete = true;
+    let values = literals.into_iter().map_while(|item| {
+        let literal = item.downcast_ref::<Literal>();
+        is_complete &= literal.is_some();
+        Some(literal?.value().clone())
+    });
+    let values = ScalarValue::iter_to_array(values).ok()?;
+    is_complete.then_some(values)
 }
 
 /// `LIKE 'abc%'`: from 'abc' to the first string that begins otherwise.

@@ -7,20 +7,16 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Field, Float64Type, Int32Type, Int64Type, Schema,
-    TimestampMicrosecondType,
-};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{internal_err, plan_err};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr::expressions::{Column, InListExpr};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
-use tierra_column::{LogicalType, Physical, ValueSet, ordinal};
 
-use super::{Items, List, stored_doubles};
+use super::{Items, List, ListSet, stored_doubles};
 
 /// The function `x -> x = ANY(list)`.
 #[derive(Debug)]
@@ -32,16 +28,6 @@ pub(crate) struct InSet {
     set: OnceLock<(DataType, ListSet)>,
     /// The list as an expression on column 0, once it was evaluated.
     evaluated: OnceLock<(DataType, Evaluated)>,
-}
-
-/// A list as a set of values.
-#[derive(Debug, Clone)]
-pub(crate) struct ListSet {
-    /// Those that a value of the column can equal.
-    pub(crate) values: Arc<ValueSet>,
-    /// Whether the list has no item at all.
-    pub(crate) is_empty: bool,
-    pub(crate) has_null: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -69,12 +55,7 @@ impl InSet {
         {
             return Ok(set.clone());
         }
-        let Items { values, has_null } = self.list.items(ty)?;
-        let set = ListSet {
-            values: Arc::new(value_set(&values)?),
-            is_empty: self.list.len() == 0,
-            has_null,
-        };
+        let set = self.list.set(ty)?;
         // Another thread may have been first, with the same set.
         let _ = self.set.set((ty.clone(), set.clone()));
         Ok(set)
@@ -136,41 +117,6 @@ impl InSet {
 
 fn schema_of(ty: &DataType) -> Schema {
     Schema::new(vec![Field::new("value", ty.clone(), true)])
-}
-
-/// The set of values without NULL. Nearly all lists are of types that need not be boxed one by one.
-fn value_set(values: &ArrayRef) -> Result<ValueSet> {
-    let ty = LogicalType::of_arrow(values.data_type());
-    let ordinals = match values.data_type() {
-        DataType::Int32 => ordinals(values.as_primitive::<Int32Type>().values(), ordinal::of_i32),
-        DataType::Date32 => ordinals(
-            values.as_primitive::<Date32Type>().values(),
-            ordinal::of_i32,
-        ),
-        DataType::Int64 => ordinals(values.as_primitive::<Int64Type>().values(), ordinal::of_i64),
-        DataType::Timestamp(_, _) if ty.is_some() => {
-            let values = values.as_primitive::<TimestampMicrosecondType>();
-            ordinals(values.values(), ordinal::of_i64)
-        }
-        DataType::Float64 => ordinals(
-            values.as_primitive::<Float64Type>().values(),
-            ordinal::of_f64,
-        ),
-        DataType::Decimal128(_, _) if ty.is_some_and(|ty| ty.physical() == Physical::Ordinal) => {
-            let values = values.as_primitive::<Decimal128Type>();
-            ordinals(values.values(), |value| ordinal::of_i64(value as i64))
-        }
-        _ => {
-            let set = ValueSet::of_array(values.as_ref());
-            let (set, _) = set.map_err(|error| DataFusionError::External(Box::new(error)))?;
-            return Ok(set);
-        }
-    };
-    Ok(ValueSet::ordinals(ordinals))
-}
-
-fn ordinals<T: Copy>(values: &[T], ordinal: impl Fn(T) -> u64) -> Vec<u64> {
-    values.iter().map(|value| ordinal(*value)).collect()
 }
 
 impl ScalarUDFImpl for InSet {

@@ -15,6 +15,7 @@
 mod any;
 mod bind;
 mod in_set;
+mod set;
 mod written;
 
 use std::sync::Arc;
@@ -31,7 +32,8 @@ use datafusion::execution::SessionStateBuilder;
 use tierra_engine::canonical_double;
 
 pub(crate) use bind::{ListParameter, assigned, unfolded};
-pub(crate) use in_set::{InSet, ListSet};
+pub(crate) use in_set::InSet;
+pub(crate) use set::ListSet;
 pub(crate) use written::{
     array_items, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
 };

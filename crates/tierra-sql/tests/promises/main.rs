@@ -4,6 +4,7 @@ mod arrays;
 mod benchmarks;
 mod differential;
 mod executor;
+mod join_lists;
 mod joins;
 mod keys;
 mod late;
