@@ -19,7 +19,7 @@ const WRITES_MOST: u64 = 400;
 /// The most by threads, which take tens of microseconds to wake.
 const WRITES_BY_THREADS: u64 = 16;
 /// How many compositions go through each stage, the best of the one before, and with how many samples each.
-const STAGES: [(usize, usize); 3] = [(usize::MAX, 3), (8, 9), (3, 31)];
+const STAGES: [(usize, usize); 3] = [(usize::MAX, 5), (10, 11), (4, 41)];
 
 /// What writes: a set, and perhaps the log of its transactions.
 struct Bench<'b> {
