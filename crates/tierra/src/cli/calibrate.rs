@@ -1,11 +1,13 @@
-//! `tierra calibrate`: what look-ups gain from taking turns on this machine, measured and remembered.
+//! `tierra calibrate`: what look-ups gain from taking turns on this machine, and how its logs are written best,
+//! measured and remembered.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tierra_engine::{Calibration, Effort, Measured};
+use tierra_engine::{Calibration, Effort, Measured, write_profile};
 use tierra_interleave::Execution;
 use tierra_memory::emulation::{self, FarMemory};
+use tierra_memory::replication::{Profile, SIZE_CLASSES, Situation, class_bytes};
 
 use super::open::OpenOptions;
 use super::text_table::{Side, TextTable};
@@ -57,7 +59,69 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
         source,
     })?;
     println!("\nnanoseconds a look-up; written to {}", path.display());
+    calibrate_writes(database.engine(), db, effort)
+}
+
+/// The part about logs.
+fn calibrate_writes(
+    database: &tierra_engine::Database,
+    db: &Path,
+    effort: Effort,
+) -> Result<(), CommandError> {
+    let far = database.tiers().into_iter();
+    let copies = far.filter(|tier| tier.medium.is_some()).count();
+    let bar = progress::steps_bar("writes", Profile::steps(copies, false));
+    let profile = database.calibrate_writes(effort, || bar.inc(1));
+    bar.finish_and_clear();
+    let Some(profile) = profile.map_err(Box::new)? else {
+        println!(
+            "logs are in a file on a device: a write waits for the kernel, however it is made"
+        );
+        return Ok(());
+    };
+    print!("\n{}", table_of_writes(&profile, copies));
+    let path = write_profile(&profile, db);
+    let path = path.map_err(|source| CommandError::File {
+        action: "write the replication profile into",
+        path: db.to_owned(),
+        source,
+    })?;
+    println!(
+        "\nnanoseconds a write to a log, one behind the other, by the best method; written to {}",
+        path.display()
+    );
     Ok(())
+}
+
+/// For each length the best method and what it takes, by number of copies.
+fn table_of_writes(profile: &Profile, copies: usize) -> TextTable {
+    let heads: Vec<_> = (1..=copies)
+        .map(|copies| match copies {
+            1 => "one copy".to_owned(),
+            _ => format!("{copies} copies"),
+        })
+        .collect();
+    let columns = [("bytes", Side::Right)].into_iter();
+    let mut table =
+        TextTable::new(columns.chain(heads.iter().map(|head| (head.as_str(), Side::Left))));
+    for size_class in 0..SIZE_CLASSES {
+        let best = |replicas| {
+            let situation = Situation {
+                is_transactional: false,
+                is_sequential: true,
+                replicas,
+                size_class,
+            };
+            let best = profile.measured(situation).first();
+            best.map_or(String::new(), |(method, tenths_ns)| {
+                format!("{:.1} {method}", *tenths_ns as f64 / 10.0)
+            })
+        };
+        let mut row = vec![class_bytes(size_class).to_string()];
+        row.extend((0..copies).map(best));
+        table.push(row);
+    }
+    table
 }
 
 fn table<'m>(measured: impl Iterator<Item = &'m Measured>) -> TextTable {
