@@ -107,6 +107,7 @@ fn print_database(dir: &Path) -> Result<(), CommandError> {
     for tier in database.engine().tiers() {
         let medium = tier.medium.map(|medium| medium.to_string());
         let pages = tier.page_size_bytes.map(|bytes| Bytes(bytes as u64));
+        let written = tier.written();
         table.push(vec![
             tier.name,
             tier.speed.to_string(),
@@ -115,10 +116,8 @@ fn print_database(dir: &Path) -> Result<(), CommandError> {
             Bytes(tier.capacity_bytes).to_string(),
             Bytes(tier.used_bytes).to_string(),
             pages.map_or_else(String::new, |bytes| bytes.to_string()),
-            tier.written()
-                .map_or_else(String::new, |all| Bytes(all.bytes).to_string()),
-            tier.written()
-                .map_or_else(String::new, |all| all.lines.to_string()),
+            written.map_or_else(String::new, |all| Bytes(all.bytes).to_string()),
+            written.map_or_else(String::new, |all| all.lines.to_string()),
             tier.write_amplification
                 .map_or_else(String::new, |times| format!("{times:.2}")),
         ]);
