@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let right = sum(&table)?;
     println!(
         "{millions} M rows of {COLUMNS} columns, seed {SEED}, two copies of {} MiB each in {}",
-        database.scrub_bytes()? / 2 >> 20,
+        (database.scrub_bytes()? / 2) >> 20,
         dir.path().display()
     );
     let mut times: [Vec<f64>; PACES.len()] = Default::default();
