@@ -75,7 +75,7 @@ pub(super) enum Made {
         damaged: bool,
     },
     /// The version has its index of keys now, or why not.
-    Keys(Result<(), ScanError>),
+    Keys(Result<(), StorageError>),
     /// The thread could not be started, or ended early.
     Nothing {
         why: String,
@@ -277,7 +277,7 @@ impl Job {
             Work::Keys { version } => {
                 let key = table.key();
                 let built = key.map(|key| key.index(table, version).map(drop));
-                Made::Keys(built.unwrap_or(Ok(())))
+                Made::Keys(built.unwrap_or(Ok(())).map_err(StorageError::from))
             }
         }
     }
