@@ -318,7 +318,11 @@ impl Segment {
         // What was copied near was right, and nobody writes there.
         if let ChunkBytes::Far(read, range) = &self.chunks.borrow_owner()[column] {
             let extent = &self.extents[self.entry.chunks[column].extent as usize];
-            if mend::block(extent, read, range.start, chunk, block) {
+            // Where a block lies, and its checksum, are believed only of a head that is whole.
+            let open = |bytes| open_bytes(bytes, spec, column, &self.entry);
+            if mend::head(extent, read, range.clone(), open)
+                && mend::block(extent, read, range.start, chunk, block)
+            {
                 return Ok(());
             }
         }

@@ -80,13 +80,18 @@ impl Place {
 
     /// Where block 0 of the largest chunk of this type lies, whose code is in `docs/file-format.md`.
     fn first_block(&self, tier: &str, type_code: u8) -> u64 {
+        self.first_chunk(tier, type_code).end
+    }
+
+    /// Where the head of that chunk lies.
+    fn first_chunk(&self, tier: &str, type_code: u8) -> Range<u64> {
         let bytes = fs::read(self.pool(tier)).unwrap();
         let starts = bytes.windows(5).enumerate();
         let starts = starts.filter(|(_, window)| window[..4] == *b"TCHK" && window[4] == 1);
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         let of_type = starts.filter(|(at, _)| bytes[at + 5] == type_code);
         let (at, _) = of_type.max_by_key(|(at, _)| u64_at(at + 48)).unwrap();
-        at as u64 + u64_at(at + 40)
+        at as u64..at as u64 + u64_at(at + 40)
     }
 }
 
@@ -180,6 +185,29 @@ fn a_block_is_put_right_when_it_is_read() {
     );
     let found = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
     assert_eq!(found.damaged_copies, 0);
+}
+
+/// Damaged since the chunk was opened: what its directory says of blocks.
+#[test]
+fn a_directory_is_put_right_when_a_block_is_read() {
+    let place = Place::new();
+    let database = place.open(0);
+    let heads = [place.first_chunk("far", 4), place.first_chunk("far", 8)];
+    let before = fs::read(place.pool("far")).unwrap();
+    // A checksum; where a block lies, and how long it is.
+    let entries = |head: &Range<u64>| head.start + 128;
+    place.change(
+        "far",
+        &[
+            entries(&heads[0]) + 16..entries(&heads[0]) + 20,
+            entries(&heads[1]) + 20..entries(&heads[1]) + 28,
+        ],
+    );
+    check(&database);
+    assert!(
+        fs::read(place.pool("far")).unwrap() == before,
+        "the bytes are back"
+    );
 }
 
 #[test]

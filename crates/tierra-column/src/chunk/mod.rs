@@ -162,13 +162,13 @@ impl<'a> Chunk<'a> {
         self.entry(block).len_bytes as usize
     }
 
-    /// The block as it is stored, where it lies: what a scan is about to read in order.
+    /// The block as it is stored, where it lies: what a scan is about to read in order. Nothing where the directory, damaged
+    /// since the chunk was opened, names a place outside the chunk.
     ///
     /// # Panics
     /// If there is no such block.
     pub fn stored_block(&self, block: usize) -> &'a [u8] {
-        let entry = self.entry(block);
-        &self.block_and_beyond(&entry)[..entry.len_bytes as usize]
+        self.bytes.get(self.block_range(block)).unwrap_or_default()
     }
 
     /// Where [`Chunk::stored_block`] lies in the chunk: in every copy of it the same.
@@ -176,9 +176,10 @@ impl<'a> Chunk<'a> {
     /// # Panics
     /// If there is no such block.
     pub fn block_range(&self, block: usize) -> Range<usize> {
-        let stored = self.stored_block(block);
-        let start = stored.as_ptr().addr() - self.bytes.as_ptr().addr();
-        start..start + stored.len()
+        let entry = self.entry(block);
+        let start =
+            self.descriptor.data_offset as usize + entry.offset_lines as usize * layout::LINE_BYTES;
+        start..start + entry.len_bytes as usize
     }
 
     /// Whether these are the bytes of the block, by its checksum: those of another copy may be.
@@ -212,16 +213,22 @@ impl<'a> Chunk<'a> {
             .then_some((entry.min, entry.max))
     }
 
-    /// Checks the block's checksum.
+    /// Checks the block's checksum, and believes nothing of the directory meanwhile, which may have been damaged since the
+    /// chunk was opened.
     ///
     /// # Errors
-    /// [`FormatError::BlockChecksum`] where it does not match.
+    /// [`FormatError::BlockChecksum`] where it does not match, [`FormatError::Corrupt`] where the directory names a place
+    /// outside the chunk.
     ///
     /// # Panics
     /// If there is no such block.
     pub fn verify_block(&self, block: usize) -> Result<(), FormatError> {
         let entry = self.entry(block);
-        let computed = crc32c::crc32c(self.stored_block(block));
+        let Some(stored) = self.bytes.get(self.block_range(block)) else {
+            let why = format!("block {block} would end behind the chunk");
+            return Err(FormatError::corrupt("a chunk's directory", why));
+        };
+        let computed = crc32c::crc32c(stored);
         if computed == entry.crc {
             return Ok(());
         }

@@ -22,8 +22,6 @@ use crate::view::{Unit, View};
 
 /// Faults of each class in a full run.
 const SEEDS: u64 = 100;
-/// Whether a query that meets a lost page has to be answered at once; else it may be refused until a walk has been over it.
-const STRICT: bool = false;
 
 /// The experiment.
 pub(super) struct Faults;
@@ -63,9 +61,7 @@ impl Experiment for Faults {
         bar.finish_and_clear();
         Ok(Measured {
             tier: Tier::Real,
-            parameters: Row::new()
-                .count("faults_of_a_class", seeds)
-                .flag("strict", STRICT),
+            parameters: Row::new().count("faults_of_a_class", seeds),
             rows,
         })
     }
@@ -85,7 +81,7 @@ impl Experiment for Faults {
                 Some(Cell::Samples(samples)) => Some(samples.len() as f64),
                 _ => None,
             });
-        let mut bars = vec![
+        vec![
             Bar::at_most(
                 "faults: wrong answers, damage before the first reading",
                 0.0,
@@ -102,15 +98,8 @@ impl Experiment for Faults {
                 SEEDS as f64,
                 least.reduce(f64::min),
             ),
-        ];
-        if STRICT {
-            bars.push(Bar::at_most(
-                "faults: queries refused",
-                0.0,
-                total("refused_count"),
-            ));
-        }
-        bars
+            Bar::at_most("faults: queries refused", 0.0, total("refused_count")),
+        ]
     }
 
     fn views(&self) -> &'static [View] {
