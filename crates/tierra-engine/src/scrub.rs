@@ -158,9 +158,10 @@ pub(crate) fn walk_extent(
     };
     let copies = extent.copies().iter();
     for copy in copies.filter(|copy| !Arc::ptr_eq(copy, &right)) {
+        // Readers and the scrubber in the background may have been faster.
+        let was_wrong = wrong.iter().any(|(wrong, _)| Arc::ptr_eq(wrong, copy));
         match mend::copy(extent, copy, &right) {
-            Ok(0) => {}
-            Ok(_) => report.repaired_copies += 1,
+            Ok(_) => report.repaired_copies += u64::from(was_wrong),
             Err(error) => tracing::error!(%error, "a damaged copy could not be restored"),
         }
     }
