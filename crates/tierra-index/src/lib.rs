@@ -5,6 +5,7 @@
 //! | | finds | lines touched | changes |
 //! |---|---|---|---|
 //! | [`HashIndex`] | the rows of a 64-bit key | one, rarely two | grows with each insert, in bounded steps |
+//! | [`RecordTable`] | the record of a key of bytes | one group of two, and the record | grows and shrinks, in bounded steps |
 //! | [`JoinTable`] | the rows of a 64-bit key | one, and the first of several rows | built once, by many threads |
 //! | [`SearchTree`] | the rank of a key in a sorted slice | log17(len), twice for `u64` | built once over a slice |
 //! | [`PrefixTree`] | the rank of a string among sorted ones | a tree's, and the string's | built once over the strings |
@@ -61,6 +62,7 @@ mod hash;
 mod join;
 mod lines;
 mod prefix;
+mod records;
 mod sorted;
 mod tree;
 
@@ -68,5 +70,6 @@ pub use btree::{PersistentTree, Range, TreeError};
 pub use hash::{Candidates, HashIndex};
 pub use join::{JoinMatch, JoinRows, JoinTable};
 pub use prefix::{FETCHED_BYTES, PrefixTree, SortedStrings};
+pub use records::{Carried, RecordTable, Records, Resolved, Slot};
 pub use sorted::lower_bound;
 pub use tree::{Key, SearchTree, Searcher};

@@ -1,0 +1,347 @@
+//! A hash table from keys to records that lie elsewhere, for a store whose requests arrive in batches.
+//!
+//! ```text
+//!  hash:  │ top bits ──────────┐     ...  │ tag │  ...  ┌─ low bits │
+//!                              ▼                        ▼
+//!  directory: │ 0 │ 0 │ 1 │ 2 │ ─▶ segment 1: │ group │ group │ ... │   group: two lines,
+//!                                 segment 2: │ group │ group │ ... │   fourteen entries
+//! ```
+//!
+//! A table knows of a record its 40-bit number and 24 bits of its key's hash. What lies under the number, near
+//! or far, is the [`Records`]' business. So a probe reads one group, and the record that it has found;
+//! moving a record to other memory changes eight bytes here.
+//!
+//! A segment that is full splits in two (extendible hashing), which moves at most 6,144 entries, sequentially,
+//! and reads the keys of the few that are displaced only: growth stops nobody. Two half empty neighbours
+//! become one again. A table of less than a segment doubles.
+//!
+//! # Carried entries
+//! [`find`](RecordTable::find) returns where it has found its key as a [`Carried`], made of numbers, not of
+//! references: requests that have arrived together are looked up together, before the first is executed.
+//! Executing one may change what another has found, so each group has a version, and
+//! [`resolve`](RecordTable::resolve) says whether a carried entry still holds.
+//!
+//! Invariants:
+//! - Place `p` of the directory (`2^depth` places) names the segment of every hash whose top `depth` bits are
+//!   `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive places. All segments have
+//!   [`SEGMENT_GROUPS`] groups, or there is only one.
+//! - An entry lies in its home group, chosen by the low bits of its hash, or in the first later one (wrapping
+//!   around) that had a vacant slot when it came; the groups on its way count it as having passed.
+//! - Of every segment at most [`LOAD`] slots a group are occupied on average, so every search ends.
+
+mod arch;
+mod group;
+mod scan;
+mod segments;
+#[cfg(test)]
+mod tests;
+
+use tierra_interleave::{Cx, Mode};
+
+use group::{Entry, HASH_BITS, NOTE_BITS, RECORD_BITS, SLOTS, VERSIONS, tag_of};
+pub use scan::Slot;
+use segments::{SEGMENT_GROUPS, Segments};
+
+/// Entries a group holds on average when its segment is full.
+const LOAD: usize = 12;
+
+/// The slot of a [`Carried`] whose key was not there.
+const ABSENT: u8 = SLOTS as u8;
+
+/// Whoever holds the records that a [`RecordTable`] names.
+pub trait Records {
+    /// The first bytes of a record, as many as [`has_key`](Self::has_key) mostly needs: they are fetched
+    /// before it is asked. Not empty.
+    fn head(&self, record: u64) -> &[u8];
+
+    /// Whether `key` is the record's.
+    fn has_key(&self, record: u64, key: &[u8]) -> bool;
+
+    /// The hash of the record's key, the same as was given when it was inserted.
+    fn hash(&self, record: u64) -> u64;
+}
+
+/// A map from keys to records, which are numbers below 2^40. See the [module](self).
+pub struct RecordTable {
+    /// Segment numbers by the top bits of a hash.
+    directory: Vec<u32>,
+    depth: u32,
+    segments: Segments,
+    len: usize,
+    /// Counts changes; grows by [`VERSIONS`] when entries move. What a carried entry is compared with.
+    changes: u32,
+}
+
+/// Where a key was found, or found absent: holds until the table changes there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    hash: u64,
+    segment: u32,
+    changes: u32,
+    version: u16,
+    group: u16,
+    slot: u8,
+}
+
+impl Carried {
+    /// The hash that was looked for.
+    #[inline(always)]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+/// What a [`Carried`] says of its key now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// The key's record.
+    Record(u64),
+    /// There is no such key.
+    Absent,
+    /// The table has changed there: look again.
+    Changed,
+}
+
+impl RecordTable {
+    /// The greatest number of a record.
+    pub const RECORD_MAX: u64 = (1 << RECORD_BITS) - 1;
+    /// The greatest note.
+    pub const NOTE_MAX: u8 = (1 << NOTE_BITS) - 1;
+
+    /// An empty table of one group.
+    pub fn new() -> RecordTable {
+        RecordTable {
+            directory: vec![0],
+            depth: 0,
+            segments: Segments::new(),
+            len: 0,
+            changes: 0,
+        }
+    }
+
+    /// The number of entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no entry.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The memory that the table takes, records not included.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.segments.bytes() + self.directory.capacity() * size_of::<u32>()
+    }
+
+    /// Looks a key up: one group, rarely two, and the heads of records that may have it, rarely another's.
+    pub async fn find<M: Mode, R: Records>(
+        &self,
+        cx: Cx<M>,
+        hash: u64,
+        key: &[u8],
+        records: &R,
+    ) -> Carried {
+        let segment = self.segment_number(hash);
+        let groups = self.segments.groups(segment);
+        let home = home_of(hash, groups.len());
+        let mut at = home;
+        loop {
+            let group = cx.load(&groups[at]).await;
+            for slot in group.candidates(hash) {
+                let record = group.entry(slot).record();
+                cx.load_bytes(records.head(record)).await;
+                if records.has_key(record, key) {
+                    return self.carried(hash, segment, at, slot as u8);
+                }
+            }
+            if !group.is_passed() {
+                // An insertion of this very key would change its home.
+                return self.carried(hash, segment, home, ABSENT);
+            }
+            at = after(at, groups.len());
+        }
+    }
+
+    #[inline(always)]
+    fn carried(&self, hash: u64, segment: usize, group: usize, slot: u8) -> Carried {
+        Carried {
+            hash,
+            segment: segment as u32,
+            changes: self.changes,
+            version: self.segments.groups(segment)[group].version(),
+            group: group as u16,
+            slot,
+        }
+    }
+
+    /// Whether a carried entry still holds, and what it says.
+    #[inline(always)]
+    pub fn resolve(&self, carried: &Carried) -> Resolved {
+        // Fewer changes than there are versions since: an equal version is the same one.
+        if self.changes.wrapping_sub(carried.changes) >= VERSIONS {
+            return Resolved::Changed;
+        }
+        let group = &self.segments.groups(carried.segment as usize)[usize::from(carried.group)];
+        if group.version() != carried.version {
+            Resolved::Changed
+        } else if carried.slot == ABSENT {
+            Resolved::Absent
+        } else {
+            Resolved::Record(group.entry(usize::from(carried.slot)).record())
+        }
+    }
+
+    /// The note of an entry that holds.
+    ///
+    /// # Panics
+    /// If the entry is that of an absent key, or (in part) if it has [`Changed`](Resolved::Changed).
+    #[inline(always)]
+    pub fn note(&self, carried: &Carried) -> u8 {
+        let group = &self.segments.groups(carried.segment as usize)[usize::from(carried.group)];
+        group.entry(usize::from(carried.slot)).note()
+    }
+
+    /// Notes something with an entry that holds, at most [`NOTE_MAX`](Self::NOTE_MAX). Changes no version.
+    ///
+    /// # Panics
+    /// As [`note`](Self::note).
+    #[inline(always)]
+    pub fn set_note(&mut self, carried: &Carried, note: u8) {
+        let group =
+            &mut self.segments.groups_mut(carried.segment as usize)[usize::from(carried.group)];
+        group.set_note(usize::from(carried.slot), note);
+    }
+
+    /// Adds a record whose key is not there.
+    ///
+    /// # Panics
+    /// If `record` or `note` has too many bits.
+    pub fn insert<R: Records>(&mut self, hash: u64, record: u64, note: u8, records: &R) {
+        assert!(record <= Self::RECORD_MAX && note <= Self::NOTE_MAX);
+        let mut segment = self.segment_number(hash);
+        while self.segments.is_full(segment) {
+            self.grow(segment, records);
+            segment = self.segment_number(hash);
+        }
+        let home = home_of(hash, self.segments.groups(segment).len());
+        self.segments
+            .put(segment, home, tag_of(hash), Entry::new(hash, record, note));
+        self.changes = self.changes.wrapping_add(1);
+        self.len += 1;
+    }
+
+    /// Names another record for the key of an entry that holds. The note stays.
+    ///
+    /// # Panics
+    /// As [`note`](Self::note), and if `record` has too many bits.
+    pub fn replace(&mut self, carried: &Carried, record: u64) {
+        assert!(record <= Self::RECORD_MAX);
+        let group =
+            &mut self.segments.groups_mut(carried.segment as usize)[usize::from(carried.group)];
+        group.set_record(usize::from(carried.slot), record);
+        self.changes = self.changes.wrapping_add(1);
+    }
+
+    /// Removes an entry that holds.
+    ///
+    /// # Panics
+    /// As [`note`](Self::note).
+    pub fn remove<R: Records>(&mut self, carried: &Carried, records: &R) {
+        let (segment, at) = (carried.segment as usize, usize::from(carried.group));
+        let groups = self.segments.groups_mut(segment);
+        groups[at].vacate(usize::from(carried.slot));
+        let mut passed = home_of(carried.hash, groups.len());
+        while passed != at {
+            groups[passed].unpass();
+            passed = after(passed, groups.len());
+        }
+        self.changes = self.changes.wrapping_add(1);
+        self.len -= 1;
+        self.segments.forget(segment);
+        if self.segments.is_sparse(segment) {
+            self.shrink(segment, records);
+        }
+    }
+
+    #[inline(always)]
+    fn segment_number(&self, hash: u64) -> usize {
+        // With depth 0 the shift would be by 64: two shifts make it 0.
+        self.directory[(hash >> 1 >> (u64::BITS - 1 - self.depth)) as usize] as usize
+    }
+
+    /// Makes room in a segment, by moving its entries and nobody else's.
+    #[cold]
+    fn grow<R: Records>(&mut self, number: usize, records: &R) {
+        self.changes = self.changes.wrapping_add(VERSIONS);
+        if self.segments.groups(number).len() < SEGMENT_GROUPS {
+            return self.segments.double(records);
+        }
+        let new = self.segments.split(number, records) as u32;
+        let depth = self.segments.depth(number);
+        if depth > self.depth {
+            let doubled = |&segment: &u32| [segment; 2];
+            self.directory = self.directory.iter().flat_map(doubled).collect();
+            self.depth += 1;
+        }
+        // The places of a segment are consecutive; the upper half of them is the new one's.
+        let first = self.first_place(number);
+        let places = 1 << (self.depth - depth);
+        self.directory[first + places..first + 2 * places].fill(new);
+    }
+
+    /// Gives memory back after removals, if a segment and its neighbour, or half of the only one, suffice.
+    #[cold]
+    fn shrink<R: Records>(&mut self, number: usize, records: &R) {
+        let depth = self.segments.depth(number);
+        if depth == 0 {
+            self.changes = self.changes.wrapping_add(VERSIONS);
+            self.segments.halve(number, records);
+            self.directory = vec![0];
+            return;
+        }
+        let places = 1 << (self.depth - depth);
+        let first = self.first_place(number);
+        let neighbour = self.directory[first ^ places] as usize;
+        if self.segments.depth(neighbour) == depth && self.segments.fit_together(number, neighbour)
+        {
+            self.changes = self.changes.wrapping_add(VERSIONS);
+            self.segments.merge(number, neighbour, records);
+            let first = first & !places;
+            self.directory[first..first + 2 * places].fill(number as u32);
+            if self.segments.depth(number) == 0 {
+                self.directory = vec![number as u32];
+                self.depth = 0;
+            }
+        }
+    }
+
+    fn first_place(&self, number: usize) -> usize {
+        let named = |&segment: &u32| segment as usize == number;
+        let place = self.directory.iter().position(named);
+        place.expect("the directory names every segment")
+    }
+}
+
+impl Default for RecordTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The home of a hash among `groups` groups, a power of two.
+#[inline(always)]
+fn home_of(hash: u64, groups: usize) -> usize {
+    hash as usize & (groups - 1)
+}
+
+/// The group at which a search goes on.
+#[inline(always)]
+fn after(group: usize, groups: usize) -> usize {
+    (group + 1) & (groups - 1)
+}
+
+// The tag, the bits that choose a group, and those kept in an entry are different ones.
+const _: () = assert!(SEGMENT_GROUPS <= 1 << 16 && HASH_BITS <= 24);

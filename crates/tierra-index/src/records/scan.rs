@@ -1,0 +1,147 @@
+//! Going through a table that changes meanwhile.
+//!
+//! Two ways. A **cursor** ([`RecordTable::scan`]) is a number that a client keeps as long as it likes: every
+//! entry that is there from the first step to the last is told at least once, whatever grows or shrinks in
+//! between. It is a point among all hashes, ordered by their low bits reversed, then by their top bits: groups
+//! that double divide the low bits, segments that split the top ones, so that what lay before the point
+//! still does. (Reversing the bits is Redis's idea.) A **round** ([`RecordTable::visit`]) reads groups in the
+//! order of memory, for work in the background that may miss what moves.
+
+use super::group::Group;
+use super::segments::SEGMENT_GROUPS;
+use super::{RecordTable, Records, after, home_of};
+
+const GROUP_BITS: u32 = SEGMENT_GROUPS.trailing_zeros();
+/// Places of the directory as a cursor counts them, more than there ever are.
+const PLACE_BITS: u32 = 32;
+
+/// An entry met by [`RecordTable::visit`].
+pub struct Slot<'a> {
+    group: &'a mut Group,
+    slot: usize,
+    changes: &'a mut u32,
+}
+
+impl Slot<'_> {
+    /// The record.
+    #[inline(always)]
+    pub fn record(&self) -> u64 {
+        self.group.entry(self.slot).record()
+    }
+
+    /// What is noted with it.
+    #[inline(always)]
+    pub fn note(&self) -> u8 {
+        self.group.entry(self.slot).note()
+    }
+
+    /// Notes something else, at most [`RecordTable::NOTE_MAX`].
+    #[inline(always)]
+    pub fn set_note(&mut self, note: u8) {
+        self.group.set_note(self.slot, note);
+    }
+
+    /// Names another record for the same key.
+    pub fn set_record(&mut self, record: u64) {
+        assert!(record <= RecordTable::RECORD_MAX);
+        self.group.set_record(self.slot, record);
+        *self.changes = self.changes.wrapping_add(1);
+    }
+}
+
+impl RecordTable {
+    /// Tells the records of at least one home, and returns the cursor to go on with: 0 once all are told,
+    /// as 0 begins. A cursor that was never returned by this is as good as any.
+    pub fn scan<R: Records>(&self, cursor: u64, records: &R, mut tell: impl FnMut(u64)) -> u64 {
+        let reversed = (cursor >> PLACE_BITS) as u32 & ((1 << GROUP_BITS) - 1);
+        let place = cursor & ((1 << PLACE_BITS) - 1);
+        let number =
+            self.directory[(place >> 1 >> (PLACE_BITS - 1 - self.depth)) as usize] as usize;
+        let groups = self.segments.groups(number);
+        let bits = groups.len().trailing_zeros();
+        // A small table has fewer groups: those whose reversed numbers begin as the cursor does.
+        let group_step = 1u32 << (GROUP_BITS - bits);
+        let reversed = reversed & !(group_step - 1);
+        let home = (reversed.reverse_bits() >> 1 >> (u32::BITS - 1 - GROUP_BITS)) as usize;
+        let mut at = home;
+        loop {
+            let group = &groups[at];
+            for slot in group.occupied() {
+                let entry = group.entry(slot);
+                let is_home = if entry.is_displaced() {
+                    at != home && home_of(records.hash(entry.record()), groups.len()) == home
+                } else {
+                    at == home
+                };
+                if is_home {
+                    tell(entry.record());
+                }
+            }
+            if !group.is_passed() {
+                break;
+            }
+            at = after(at, groups.len());
+        }
+        // The next segment, and after the last one the next group of the first.
+        let place_step = 1u64 << (PLACE_BITS - self.segments.depth(number));
+        let next = (place & !(place_step - 1)) + place_step;
+        if next < 1 << PLACE_BITS {
+            return u64::from(reversed) << PLACE_BITS | next;
+        }
+        let next = reversed + group_step;
+        if next < 1 << GROUP_BITS {
+            u64::from(next) << PLACE_BITS
+        } else {
+            0
+        }
+    }
+
+    /// Visits the entries of `groups` groups from a point on, and returns the point after them, 0 once the
+    /// round is over, as 0 begins one.
+    pub fn visit(&mut self, point: usize, groups: usize, mut visit: impl FnMut(Slot<'_>)) -> usize {
+        let (mut number, mut first) = (point / SEGMENT_GROUPS, point % SEGMENT_GROUPS);
+        let mut left = groups;
+        while number < self.segments.numbers() {
+            if self.segments.is_used(number) {
+                let changes = &mut self.changes;
+                let all = self.segments.groups_mut(number);
+                let end = all.len().min(first.saturating_add(left));
+                for group in all.get_mut(first..end).unwrap_or_default() {
+                    for slot in group.occupied() {
+                        visit(Slot {
+                            group,
+                            slot,
+                            changes,
+                        });
+                    }
+                }
+                left -= end.saturating_sub(first);
+                if end < all.len() {
+                    return number * SEGMENT_GROUPS + end;
+                }
+            }
+            (number, first) = (number + 1, 0);
+            if left == 0 && number < self.segments.numbers() {
+                return number * SEGMENT_GROUPS;
+            }
+        }
+        0
+    }
+
+    /// Some record, about as likely as any other: `random` decides. `None` if there is none.
+    pub fn some(&self, mut random: impl FnMut() -> u64) -> Option<u64> {
+        if self.is_empty() {
+            return None;
+        }
+        loop {
+            let number = self.segment_number(random());
+            let groups = self.segments.groups(number);
+            let group = &groups[random() as usize % groups.len()];
+            // A slot, not an entry, so that full groups are met more often.
+            let slot = random() as usize % super::SLOTS;
+            if !group.is_vacant(slot) {
+                return Some(group.entry(slot).record());
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The groups of a table: where they lie, and how they grow, split, merge and shrink.
+//!
+//! Segments come thirty-two to a large page, so that a probe rarely misses the TLB; the only segment of a
+//! small table lies by itself. Entries move by the bits that the table keeps of their hashes: a record's key
+//! is read only where these do not say where its entry belongs.
+//!
+//! Invariant: a segment's length is the number of its occupied slots.
+
+use tierra_memory::LARGE_PAGE_BYTES;
+
+use super::group::{Entry, Group, HASH_BITS, SLOTS};
+use super::{LOAD, Records, after, home_of};
+use crate::lines::Lines;
+
+/// Groups of a segment that splits instead of doubling.
+pub(super) const SEGMENT_GROUPS: usize = 512;
+const BLOCK_SEGMENTS: usize = LARGE_PAGE_BYTES / (SEGMENT_GROUPS * size_of::<Group>());
+/// A segment emptier than one part in this many looks for a neighbour to share with.
+const SPARSE: usize = 4;
+
+pub(super) struct Segments {
+    /// The only segment, while it has fewer groups than [`SEGMENT_GROUPS`]; then `blocks` is empty.
+    small: Lines<Group>,
+    /// The others; a block none of whose segments is used is given back.
+    blocks: Vec<Option<Lines<Group>>>,
+    about: Vec<About>,
+    unused: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct About {
+    len: u32,
+    /// How many of a hash's top bits all entries share.
+    depth: u32,
+}
+
+/// An entry on its way to another group.
+#[derive(Clone, Copy)]
+struct Moved {
+    home: usize,
+    tag: u8,
+    entry: Entry,
+}
+
+impl Segments {
+    /// One segment of one group.
+    pub(super) fn new() -> Segments {
+        Segments {
+            small: Lines::zeroed(1),
+            blocks: Vec::new(),
+            about: vec![About { len: 0, depth: 0 }],
+            unused: Vec::new(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let blocks = self.blocks.iter().flatten();
+        let groups: usize = self.small.len() + blocks.map(|block| block.len()).sum::<usize>();
+        groups * size_of::<Group>()
+            + self.blocks.capacity() * size_of::<Option<Lines<Group>>>()
+            + self.about.capacity() * size_of::<About>()
+            + self.unused.capacity() * size_of::<u32>()
+    }
+
+    /// Numbers below this may name segments.
+    pub(super) fn numbers(&self) -> usize {
+        self.about.len()
+    }
+
+    #[inline(always)]
+    pub(super) fn groups(&self, number: usize) -> &[Group] {
+        match self.blocks.get(number / BLOCK_SEGMENTS) {
+            Some(Some(block)) => {
+                &block[number % BLOCK_SEGMENTS * SEGMENT_GROUPS..][..SEGMENT_GROUPS]
+            }
+            _ => &self.small,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn groups_mut(&mut self, number: usize) -> &mut [Group] {
+        match self.blocks.get_mut(number / BLOCK_SEGMENTS) {
+            Some(Some(block)) => {
+                &mut block[number % BLOCK_SEGMENTS * SEGMENT_GROUPS..][..SEGMENT_GROUPS]
+            }
+            _ => &mut self.small,
+        }
+    }
+
+    /// Whether the directory names the segment.
+    pub(super) fn is_used(&self, number: usize) -> bool {
+        self.about[number].len > 0 && !self.groups(number).is_empty()
+    }
+
+    pub(super) fn depth(&self, number: usize) -> u32 {
+        self.about[number].depth
+    }
+
+    pub(super) fn is_full(&self, number: usize) -> bool {
+        self.about[number].len as usize >= self.groups(number).len() * LOAD
+    }
+
+    pub(super) fn is_sparse(&self, number: usize) -> bool {
+        let groups = self.groups(number).len();
+        groups > 1 && (self.about[number].len as usize) < groups * LOAD / SPARSE
+    }
+
+    /// Whether two segments fill less than half of one.
+    pub(super) fn fit_together(&self, one: usize, other: usize) -> bool {
+        let len = self.about[one].len + self.about[other].len;
+        (len as usize) < SEGMENT_GROUPS * LOAD / 2
+    }
+
+    /// Puts an entry into the first group from its home that has a vacant slot.
+    pub(super) fn put(&mut self, number: usize, home: usize, tag: u8, entry: Entry) {
+        let groups = self.groups_mut(number);
+        let mut at = home;
+        while !groups[at].take(tag, entry, at != home) {
+            at = after(at, groups.len());
+        }
+        self.about[number].len += 1;
+    }
+
+    /// An entry of the segment has been removed.
+    pub(super) fn forget(&mut self, number: usize) {
+        self.about[number].len -= 1;
+    }
+
+    /// Moves every entry of the only segment into twice the groups.
+    pub(super) fn double<R: Records>(&mut self, records: &R) {
+        let groups = 2 * self.groups(0).len();
+        let moved = self.take_all(0, |_, entry| home_of(records.hash(entry.record()), groups));
+        self.resize(0, groups);
+        self.put_all(0, moved);
+    }
+
+    /// Moves every entry of the only segment into half the groups; it is number 0 afterwards.
+    pub(super) fn halve<R: Records>(&mut self, number: usize, records: &R) {
+        let groups = self.groups(number).len() / 2;
+        let moved = self.take_all(number, |at, entry| {
+            let hash = || records.hash(entry.record());
+            home_of(
+                if entry.is_displaced() {
+                    hash()
+                } else {
+                    at as u64
+                },
+                groups,
+            )
+        });
+        self.resize(number, groups);
+        self.put_all(0, moved);
+    }
+
+    /// Gives the entries with the next bit set to a new segment, which is returned.
+    pub(super) fn split<R: Records>(&mut self, number: usize, records: &R) -> usize {
+        let depth = self.about[number].depth + 1;
+        let new = self.unused_number();
+        self.about[number].depth = depth;
+        self.about[new].depth = depth;
+        let moved = self.take_all(number, |at, entry| home_again(at, entry, records));
+        let (ones, zeros): (Vec<Moved>, _) = moved.into_iter().partition(|moved| {
+            let known = depth <= HASH_BITS;
+            let hash = || records.hash(moved.entry.record());
+            let hash = if known {
+                moved.entry.hash_top()
+            } else {
+                hash()
+            };
+            hash >> (u64::BITS - depth) & 1 == 1
+        });
+        self.put_all(number, zeros);
+        self.put_all(new, ones);
+        new
+    }
+
+    /// Moves the entries of `other` to `number`, which share all but their last bit.
+    pub(super) fn merge<R: Records>(&mut self, number: usize, other: usize, records: &R) {
+        let mut moved = self.take_all(other, |at, entry| home_again(at, entry, records));
+        moved.extend(self.take_all(number, |at, entry| home_again(at, entry, records)));
+        self.about[number].depth -= 1;
+        self.put_all(number, moved);
+        self.unused.push(other as u32);
+        let block = other / BLOCK_SEGMENTS;
+        let in_block = |&&unused: &&u32| unused as usize / BLOCK_SEGMENTS == block;
+        if self.unused.iter().filter(in_block).count() == BLOCK_SEGMENTS {
+            self.blocks[block] = None;
+        }
+    }
+
+    /// Empties a segment; `home` is asked for every entry's new home.
+    fn take_all(&mut self, number: usize, home: impl Fn(usize, Entry) -> usize) -> Vec<Moved> {
+        let mut moved = Vec::with_capacity(self.about[number].len as usize);
+        for (at, group) in self.groups_mut(number).iter_mut().enumerate() {
+            for slot in group.occupied() {
+                let (tag, entry) = (group.tag(slot), group.entry(slot));
+                let home = home(at, entry);
+                moved.push(Moved { home, tag, entry });
+            }
+            *group = <Group as crate::lines::Node>::ZERO;
+        }
+        self.about[number].len = 0;
+        moved
+    }
+
+    fn put_all(&mut self, number: usize, moved: Vec<Moved>) {
+        for Moved { home, tag, entry } in moved {
+            self.put(number, home, tag, entry);
+        }
+    }
+
+    /// Gives the only segment, which is empty, as many groups, and the number 0.
+    fn resize(&mut self, number: usize, groups: usize) {
+        debug_assert_eq!(self.about[number].len, 0);
+        let depth = self.about[number].depth;
+        debug_assert_eq!(depth, 0);
+        self.about = vec![About { len: 0, depth }];
+        self.unused.clear();
+        self.blocks.clear();
+        if groups < SEGMENT_GROUPS {
+            self.small = Lines::zeroed(groups);
+        } else {
+            self.small = Lines::zeroed(0);
+            self.about.clear();
+            self.unused_number();
+        }
+    }
+
+    /// A segment that nothing names, empty, of depth 0.
+    fn unused_number(&mut self) -> usize {
+        if self.unused.is_empty() {
+            let first = self.about.len() as u32;
+            let block = Some(Lines::zeroed(BLOCK_SEGMENTS * SEGMENT_GROUPS));
+            self.blocks.push(block);
+            let end = first + BLOCK_SEGMENTS as u32;
+            self.about.resize(end as usize, About { len: 0, depth: 0 });
+            self.unused.extend((first..end).rev());
+        }
+        let number = self.unused.pop().expect("there are some now") as usize;
+        // All of its block may have been given back.
+        let block = &mut self.blocks[number / BLOCK_SEGMENTS];
+        block.get_or_insert_with(|| Lines::zeroed(BLOCK_SEGMENTS * SEGMENT_GROUPS));
+        self.about[number] = About { len: 0, depth: 0 };
+        number
+    }
+}
+
+/// The home of an entry in a segment of as many groups: where it lies, or where it would if there were room.
+fn home_again<R: Records>(at: usize, entry: Entry, records: &R) -> usize {
+    if entry.is_displaced() {
+        home_of(records.hash(entry.record()), SEGMENT_GROUPS)
+    } else {
+        at
+    }
+}
+
+// A group's worth of entries never meets more groups than there are.
+const _: () = assert!(LOAD < SLOTS);

@@ -1,0 +1,277 @@
+//! The table against the standard one, and the promises of cursors and carried entries.
+
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+use tierra_interleave::{Interleaved, Plain, run_plain};
+
+use super::*;
+
+/// Records whose number is their place in a list of keys, hashed as badly as the test likes.
+struct Keys {
+    keys: Vec<[u8; 8]>,
+    hash: fn(u64) -> u64,
+}
+
+impl Keys {
+    fn new(count: u64, hash: fn(u64) -> u64) -> Keys {
+        let keys = (0..count).map(u64::to_le_bytes).collect();
+        Keys { keys, hash }
+    }
+
+    fn find(&self, table: &RecordTable, number: u64) -> Carried {
+        let key = self.keys[number as usize];
+        run_plain(|cx: Cx<Plain>| table.find(cx, (self.hash)(number), &key, self))
+    }
+
+    fn get(&self, table: &RecordTable, number: u64) -> Option<u64> {
+        match table.resolve(&self.find(table, number)) {
+            Resolved::Record(record) => Some(record),
+            Resolved::Absent => None,
+            Resolved::Changed => panic!("nothing has changed"),
+        }
+    }
+}
+
+impl Records for Keys {
+    fn head(&self, record: u64) -> &[u8] {
+        &self.keys[record as usize]
+    }
+
+    fn has_key(&self, record: u64, key: &[u8]) -> bool {
+        self.keys[record as usize] == key
+    }
+
+    fn hash(&self, record: u64) -> u64 {
+        (self.hash)(record)
+    }
+}
+
+fn mixed(number: u64) -> u64 {
+    let mixed = (number ^ 0x9E37_79B9).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    (mixed ^ mixed >> 32).wrapping_mul(0xC4CE_B9FE_1A85_EC53)
+}
+
+/// Many keys share a home and a tag, so groups overflow far; top bits differ, so segments can split.
+fn crowded(number: u64) -> u64 {
+    mixed(number) << 40 | (mixed(number) >> 40) & 0xF8
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u64),
+    Remove(u64),
+    Note(u64, u8),
+    Grow(u64),
+    Clear(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0u64..2000).prop_map(Step::Insert),
+        3 => (0u64..2000).prop_map(Step::Remove),
+        1 => (0u64..2000, 0u8..128).prop_map(|(number, note)| Step::Note(number, note)),
+        1 => (0u64..20_000).prop_map(Step::Grow),
+        1 => (0u64..20_000).prop_map(Step::Clear),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+fn insert(table: &mut RecordTable, keys: &Keys, oracle: &mut HashMap<u64, u8>, number: u64) {
+    if oracle.insert(number, 0).is_none() {
+        table.insert((keys.hash)(number), number, 0, keys);
+    } else {
+        let carried = keys.find(table, number);
+        table.set_note(&carried, 0);
+    }
+}
+
+fn remove(table: &mut RecordTable, keys: &Keys, oracle: &mut HashMap<u64, u8>, number: u64) {
+    if oracle.remove(&number).is_some() {
+        let carried = keys.find(table, number);
+        table.remove(&carried, keys);
+        assert_eq!(table.resolve(&carried), Resolved::Changed);
+    }
+}
+
+fn check(hash: fn(u64) -> u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let keys = Keys::new(20_000, hash);
+    let (mut table, mut oracle) = (RecordTable::new(), HashMap::new());
+    for step in steps {
+        match step {
+            Step::Insert(number) => insert(&mut table, &keys, &mut oracle, number),
+            Step::Remove(number) => remove(&mut table, &keys, &mut oracle, number),
+            Step::Grow(end) => {
+                (0..end).for_each(|number| insert(&mut table, &keys, &mut oracle, number));
+            }
+            Step::Clear(end) => {
+                (0..end).for_each(|number| remove(&mut table, &keys, &mut oracle, number));
+            }
+            Step::Note(number, note) => {
+                if let Some(noted) = oracle.get_mut(&number) {
+                    *noted = note;
+                    table.set_note(&keys.find(&table, number), note);
+                }
+            }
+        }
+        prop_assert_eq!(table.len(), oracle.len());
+    }
+    for number in 0..20_000 {
+        let expected = oracle.get(&number).map(|_| number);
+        prop_assert_eq!(keys.get(&table, number), expected);
+        if let Some(&note) = oracle.get(&number) {
+            prop_assert_eq!(table.note(&keys.find(&table, number)), note);
+        }
+    }
+    let mut scanned = HashSet::new();
+    let mut cursor = 0;
+    loop {
+        let told = &mut scanned;
+        cursor = table.scan(cursor, &keys, |record| {
+            assert!(told.insert(record), "told once")
+        });
+        if cursor == 0 {
+            break;
+        }
+    }
+    prop_assert_eq!(scanned.len(), oracle.len());
+    let (mut visited, mut point) = (0, 0);
+    loop {
+        point = table.visit(point, 7, |slot| {
+            visited += usize::from(oracle.contains_key(&slot.record()))
+        });
+        if point == 0 {
+            break;
+        }
+    }
+    prop_assert_eq!(visited, oracle.len());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn it_holds_what_a_map_holds(steps in steps()) {
+        check(mixed, steps)?;
+    }
+
+    #[test]
+    fn crowded_groups_lose_nothing(steps in steps()) {
+        check(crowded, steps)?;
+    }
+
+    #[test]
+    fn a_scan_tells_whatever_stays(mut before in 0u64..20_000, changes in prop::collection::vec((0usize..3000, 0u64..20_000), 1..8)) {
+        let keys = Keys::new(20_000, mixed);
+        let (mut table, mut oracle) = (RecordTable::new(), HashMap::new());
+        (0..before).for_each(|number| insert(&mut table, &keys, &mut oracle, number));
+        let (mut stays, mut told) = (before, HashSet::new());
+        let (mut cursor, mut step, mut changes) = (0, 0, changes.into_iter().peekable());
+        loop {
+            cursor = table.scan(cursor, &keys, |record| { told.insert(record); });
+            step += 1;
+            if cursor == 0 {
+                break;
+            }
+            while let Some((_, len)) = changes.next_if(|&(at, _)| at % 300 <= step) {
+                for number in before..len {
+                    insert(&mut table, &keys, &mut oracle, number);
+                }
+                for number in (len..before).rev() {
+                    remove(&mut table, &keys, &mut oracle, number);
+                }
+                before = len;
+                stays = stays.min(len);
+            }
+        }
+        prop_assert!((0..stays).all(|number| told.contains(&number)));
+    }
+}
+
+#[test]
+fn a_carried_entry_holds_until_its_key_changes() {
+    let keys = Keys::new(2000, mixed);
+    let mut table = RecordTable::new();
+    (0..1000).for_each(|number| table.insert(mixed(number), number, 0, &keys));
+    let (present, absent) = (keys.find(&table, 7), keys.find(&table, 1500));
+    assert_eq!(table.resolve(&present), Resolved::Record(7));
+    assert_eq!(table.resolve(&absent), Resolved::Absent);
+
+    table.set_note(&present, 5);
+    assert_eq!(
+        table.resolve(&present),
+        Resolved::Record(7),
+        "notes change nothing"
+    );
+    table.insert(mixed(1500), 1500, 0, &keys);
+    assert_eq!(table.resolve(&absent), Resolved::Changed);
+    let present = keys.find(&table, 7);
+    table.replace(&present, 1999);
+    assert_eq!(table.resolve(&present), Resolved::Changed);
+}
+
+#[test]
+fn no_carried_entry_outlives_growth() {
+    let keys = Keys::new(20_000, mixed);
+    let mut table = RecordTable::new();
+    table.insert(mixed(0), 0, 0, &keys);
+    for number in 1..20_000 {
+        let carried = keys.find(&table, 0);
+        table.insert(mixed(number), number, 0, &keys);
+        match table.resolve(&carried) {
+            Resolved::Record(record) => assert_eq!(record, 0),
+            Resolved::Changed => {}
+            Resolved::Absent => panic!("key 0 is there"),
+        }
+        assert_eq!(keys.get(&table, 0), Some(0));
+    }
+}
+
+#[test]
+fn memory_is_given_back() {
+    let keys = Keys::new(300_000, mixed);
+    let mut table = RecordTable::new();
+    (0..300_000).for_each(|number| table.insert(mixed(number), number, 0, &keys));
+    let full = table.bytes();
+    assert!(full < 300_000 * 16, "{full} bytes");
+    for number in 0..300_000 {
+        let carried = keys.find(&table, number);
+        table.remove(&carried, &keys);
+    }
+    assert!(
+        table.is_empty() && table.bytes() < 4096,
+        "{} bytes",
+        table.bytes()
+    );
+}
+
+#[test]
+fn a_group_of_lookups_finds_what_one_finds() {
+    let keys = Keys::new(4000, mixed);
+    let mut table = RecordTable::new();
+    (0..2000).for_each(|number| table.insert(mixed(number), number, 0, &keys));
+    let mut found = vec![None; 4000];
+    let lookup = |cx: Cx<Interleaved>, number: usize| {
+        let (table, keys) = (&table, &keys);
+        async move {
+            let carried = table
+                .find(cx, mixed(number as u64), &keys.keys[number], keys)
+                .await;
+            table.resolve(&carried)
+        }
+    };
+    let mut resolved = vec![Resolved::Changed; 4000];
+    tierra_interleave::map_into(
+        tierra_interleave::GroupSize::DEFAULT,
+        0..4000,
+        lookup,
+        &mut resolved,
+    );
+    for (number, resolved) in resolved.into_iter().enumerate() {
+        found[number] = match resolved {
+            Resolved::Record(record) => Some(record as usize),
+            _ => None,
+        };
+        assert_eq!(found[number], (number < 2000).then_some(number));
+    }
+}
