@@ -13,7 +13,9 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+};
 
 use crate::LARGE_PAGE_BYTES;
 use crate::topology::NodeId;
@@ -243,6 +245,28 @@ pub(crate) unsafe fn populate(start: *mut u8, len_bytes: usize) -> io::Result<bo
     match result {
         Err(rustix::io::Errno::INVAL) => Ok(false),
         result => Ok(result.map(|()| true)?),
+    }
+}
+
+/// Makes reserved addresses readable and writable memory, zero at first.
+///
+/// # Safety
+/// `[start, start + len_bytes)` must be reserved, whole pages, and owned by the caller.
+pub(crate) unsafe fn open(start: *mut u8, len_bytes: usize) -> io::Result<()> {
+    let access = MprotectFlags::READ | MprotectFlags::WRITE;
+    // SAFETY: the caller owns the pages, which nobody could use so far. A failure leaves them as they were.
+    Ok(unsafe { mprotect(start.cast(), len_bytes, access) }?)
+}
+
+/// Gives anonymous pages back to the system; they read as zeros from now on.
+///
+/// # Safety
+/// `[start, start + len_bytes)` must be anonymous memory, whole pages, owned by the caller, who needs nothing
+/// of what is there.
+pub(crate) unsafe fn empty(start: *mut u8, len_bytes: usize) {
+    // SAFETY: as the caller promises.
+    if let Err(error) = unsafe { madvise(start.cast(), len_bytes, Advice::LinuxDontNeed) } {
+        tracing::debug!(%error, "pages could not be given back");
     }
 }
 

@@ -5,6 +5,7 @@
 //!   CPUs (a CXL expander, persistent memory in system-RAM mode) is volatile far memory.
 //! * [`pool`]: one durable file, mapped where pointers never move, filled with self-describing
 //!   extents and published by one 8-byte store.
+//! * [`slab`]: volatile memory for records that are many, small, and move between tiers.
 //! * [`persist`]: flush, fence and bulk copies, the steps of which durability is made.
 //! * [`budget`]: how much near memory may still be taken.
 //! * [`Size`]: a number of bytes as people write it.
@@ -55,6 +56,7 @@ pub mod region;
 pub mod replication;
 pub mod simulation;
 mod size;
+pub mod slab;
 mod smaps;
 pub mod topology;
 

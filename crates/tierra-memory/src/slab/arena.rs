@@ -1,0 +1,289 @@
+//! The objects of one tier: spans of equal slots, cut from pages.
+//!
+//! What is free is known near, as bits: neither allocating nor freeing touches the object, which may lie in
+//! memory that is slow to write.
+//!
+//! Invariants: `page_spans` names, for every page of a span, the span; a span of a class is in `partial`
+//! exactly if it has a free slot; a span without objects is given back, but for one of its class.
+
+use super::classes::{
+    CLASSES, PAGE_BYTES, SMALL_BYTES_MAX, SPAN_OBJECTS_MAX, class_bytes, class_of, span_objects,
+    span_pages,
+};
+use super::runs::FreeRuns;
+use crate::LARGE_PAGE_BYTES;
+
+const BLOCK_PAGES: u32 = (LARGE_PAGE_BYTES / PAGE_BYTES) as u32;
+const WORDS: usize = SPAN_OBJECTS_MAX / u64::BITS as usize;
+const NO_SPAN: u32 = u32::MAX;
+/// The class of a span that is one large object.
+const LARGE: u8 = u8::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    free: [u64; WORDS],
+    first_page: u32,
+    pages: u32,
+    /// Where it stands among its class's spans with room.
+    partial_at: u32,
+    free_slots: u16,
+    class: u8,
+}
+
+/// What an arena holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TierUse {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of the objects, each rounded up to its size class.
+    pub object_bytes: u64,
+    /// Bytes of the pages that hold them.
+    pub held_bytes: u64,
+    /// Bytes that may be held.
+    pub limit_bytes: u64,
+}
+
+/// Pages that the arena is done with, for the owner of the mapping to give back.
+pub(super) type FreedPages = Option<(u32, u32)>;
+
+#[derive(Debug)]
+pub(super) struct Arena {
+    spans: Vec<Span>,
+    unused_spans: Vec<u32>,
+    page_spans: Vec<u32>,
+    partial: [Vec<u32>; CLASSES],
+    free: FreeRuns,
+    pages_max: u32,
+    used: TierUse,
+}
+
+impl Arena {
+    /// An arena of no pages yet, `pages_max` at most.
+    pub(super) fn new(pages_max: u32, limit_bytes: u64) -> Arena {
+        Arena {
+            spans: Vec::new(),
+            unused_spans: Vec::new(),
+            page_spans: Vec::new(),
+            partial: [const { Vec::new() }; CLASSES],
+            free: FreeRuns::default(),
+            pages_max,
+            used: TierUse {
+                limit_bytes,
+                ..TierUse::default()
+            },
+        }
+    }
+
+    pub(super) fn used(&self) -> TierUse {
+        self.used
+    }
+
+    pub(super) fn set_limit(&mut self, limit_bytes: u64) {
+        self.used.limit_bytes = limit_bytes;
+    }
+
+    /// Bytes that an object of `bytes` takes.
+    pub(super) fn rounded(bytes: usize) -> usize {
+        if bytes <= SMALL_BYTES_MAX {
+            class_bytes(class_of(bytes.max(1)))
+        } else {
+            bytes.next_multiple_of(PAGE_BYTES)
+        }
+    }
+
+    /// Finds room for an object; returns its first byte, counted from the arena's. `more` is asked to map
+    /// pages: how many there are to be, all told.
+    pub(super) fn allocate(
+        &mut self,
+        bytes: usize,
+        more: impl FnMut(u32) -> bool,
+    ) -> Option<usize> {
+        if bytes > SMALL_BYTES_MAX {
+            let pages = u32::try_from(bytes.div_ceil(PAGE_BYTES)).ok()?;
+            let span = self.span(LARGE, pages, 0, more)?;
+            self.used.objects += 1;
+            self.used.object_bytes += u64::from(pages) * PAGE_BYTES as u64;
+            return Some(self.spans[span as usize].first_page as usize * PAGE_BYTES);
+        }
+        let class = class_of(bytes.max(1));
+        let number = match self.partial[class].last() {
+            Some(&number) => number,
+            None => {
+                let number = self.span(
+                    class as u8,
+                    span_pages(class) as u32,
+                    span_objects(class),
+                    more,
+                )?;
+                self.push_partial(number);
+                number
+            }
+        };
+        let span = &mut self.spans[number as usize];
+        let words = span.free.iter_mut().enumerate();
+        let (at, word) = words
+            .rev()
+            .find(|(_, word)| **word != 0)
+            .expect("a partial span has a free slot");
+        let bit = word.trailing_zeros();
+        *word &= *word - 1;
+        span.free_slots -= 1;
+        let slot = at * u64::BITS as usize + bit as usize;
+        let place = span.first_page as usize * PAGE_BYTES + slot * class_bytes(class);
+        if span.free_slots == 0 {
+            self.partial[class].pop();
+        }
+        self.used.objects += 1;
+        self.used.object_bytes += class_bytes(class) as u64;
+        Some(place)
+    }
+
+    /// Frees the object that begins at `place`.
+    ///
+    /// # Panics
+    /// If none does.
+    pub(super) fn free(&mut self, place: usize) -> FreedPages {
+        let number = self.span_at(place);
+        let span = &mut self.spans[number as usize];
+        let within = place - span.first_page as usize * PAGE_BYTES;
+        self.used.objects -= 1;
+        if span.class == LARGE {
+            assert_eq!(within, 0, "an object begins here");
+            self.used.object_bytes -= u64::from(span.pages) * PAGE_BYTES as u64;
+            return self.give_back(number);
+        }
+        let class = usize::from(span.class);
+        let bytes = class_bytes(class);
+        let (slot, rest) = (within / bytes, within % bytes);
+        let bit = 1 << (slot % u64::BITS as usize);
+        let word = &mut span.free[slot / u64::BITS as usize];
+        assert!(rest == 0 && *word & bit == 0, "an object begins here");
+        *word |= bit;
+        span.free_slots += 1;
+        self.used.object_bytes -= bytes as u64;
+        let (free, all) = (usize::from(span.free_slots), span_objects(class));
+        if free == 1 {
+            self.push_partial(number);
+        }
+        if free == all && self.partial[class].len() > 1 {
+            self.remove_partial(number);
+            return self.give_back(number);
+        }
+        None
+    }
+
+    /// Bytes of the object at `place`, which may not be its first byte.
+    #[inline]
+    pub(super) fn capacity(&self, place: usize) -> usize {
+        let span = &self.spans[self.span_at(place) as usize];
+        if span.class == LARGE {
+            span.pages as usize * PAGE_BYTES
+        } else {
+            class_bytes(usize::from(span.class))
+        }
+    }
+
+    /// Whether the object shares its span with less than a quarter of what fits: moving it, and the others,
+    /// would give pages back.
+    pub(super) fn is_lonely(&self, place: usize) -> bool {
+        let span = &self.spans[self.span_at(place) as usize];
+        span.class != LARGE && {
+            let class = usize::from(span.class);
+            let all = span_objects(class);
+            self.partial[class].len() > 1 && usize::from(span.free_slots) > all - all / 4
+        }
+    }
+
+    fn span_at(&self, place: usize) -> u32 {
+        let number = self.page_spans.get(place / PAGE_BYTES).copied();
+        let number = number.unwrap_or(NO_SPAN);
+        assert_ne!(number, NO_SPAN, "there is an object");
+        number
+    }
+
+    fn span(
+        &mut self,
+        class: u8,
+        pages: u32,
+        slots: usize,
+        mut more: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let held_bytes = self.used.held_bytes + u64::from(pages) * PAGE_BYTES as u64;
+        if held_bytes > self.used.limit_bytes {
+            return None;
+        }
+        let first_page = match self.free.take(pages) {
+            Some(page) => page,
+            None => {
+                let mapped = self.page_spans.len() as u32;
+                let end = mapped.checked_add(pages.next_multiple_of(BLOCK_PAGES))?;
+                if end > self.pages_max || !more(end) {
+                    return None;
+                }
+                self.page_spans.resize(end as usize, NO_SPAN);
+                self.free.give(mapped, end - mapped);
+                self.free.take(pages).expect("as many have just come")
+            }
+        };
+        self.used.held_bytes = held_bytes;
+        let mut free = [0; WORDS];
+        for slot in 0..slots {
+            free[slot / u64::BITS as usize] |= 1 << (slot % u64::BITS as usize);
+        }
+        let span = Span {
+            free,
+            first_page,
+            pages,
+            partial_at: 0,
+            free_slots: slots as u16,
+            class,
+        };
+        let number = match self.unused_spans.pop() {
+            Some(number) => {
+                self.spans[number as usize] = span;
+                number
+            }
+            None => {
+                self.spans.push(span);
+                self.spans.len() as u32 - 1
+            }
+        };
+        self.page_spans[first_page as usize..][..pages as usize].fill(number);
+        Some(number)
+    }
+
+    fn push_partial(&mut self, number: u32) {
+        let span = &mut self.spans[number as usize];
+        let partial = &mut self.partial[usize::from(span.class)];
+        span.partial_at = partial.len() as u32;
+        partial.push(number);
+    }
+
+    fn remove_partial(&mut self, number: u32) {
+        let Span {
+            class, partial_at, ..
+        } = self.spans[number as usize];
+        let partial = &mut self.partial[usize::from(class)];
+        partial.swap_remove(partial_at as usize);
+        if let Some(&moved) = partial.get(partial_at as usize) {
+            self.spans[moved as usize].partial_at = partial_at;
+        }
+    }
+
+    fn give_back(&mut self, number: u32) -> FreedPages {
+        let Span {
+            first_page, pages, ..
+        } = self.spans[number as usize];
+        self.page_spans[first_page as usize..][..pages as usize].fill(NO_SPAN);
+        self.unused_spans.push(number);
+        self.used.held_bytes -= u64::from(pages) * PAGE_BYTES as u64;
+        let (start, length) = self.free.give(first_page, pages);
+        // Whole large pages around what has come free, and only those, are worth a call.
+        let first = start
+            .next_multiple_of(BLOCK_PAGES)
+            .max(first_page / BLOCK_PAGES * BLOCK_PAGES);
+        let end = ((start + length) / BLOCK_PAGES * BLOCK_PAGES)
+            .min((first_page + pages).next_multiple_of(BLOCK_PAGES));
+        (first < end).then(|| (first, end - first))
+    }
+}
