@@ -5,6 +5,7 @@
 //!   CPUs (a CXL expander, persistent memory in system-RAM mode) is volatile far memory.
 //! * [`pool`]: one durable file, mapped where pointers never move, filled with self-describing
 //!   extents and published by one 8-byte store.
+//! * [`placement`]: what is hot enough for near memory.
 //! * [`slab`]: volatile memory for records that are many, small, and move between tiers.
 //! * [`persist`]: flush, fence and bulk copies, the steps of which durability is made.
 //! * [`budget`]: how much near memory may still be taken.
@@ -51,6 +52,7 @@ mod gate;
 pub mod machine;
 pub mod measure;
 pub mod persist;
+pub mod placement;
 pub mod pool;
 pub mod region;
 pub mod replication;

@@ -174,21 +174,22 @@ impl Group {
         self.state = self.state.wrapping_add(ONE_VERSION);
     }
 
-    /// Takes an entry in; `false`, and the entry counted as passing, if there is no vacant slot.
+    /// Takes an entry in, and says where; `None`, and the entry counted as passing, if there is no vacant
+    /// slot.
     #[inline]
-    pub(super) fn take(&mut self, tag: u8, entry: Entry, displaced: bool) -> bool {
+    pub(super) fn take(&mut self, tag: u8, entry: Entry, displaced: bool) -> Option<usize> {
         self.change();
         let vacant = equal_bytes(self.head(), VACANT) & SLOT_MASK;
         if vacant == 0 {
             if self.state & PASSED_MAX < PASSED_MAX {
                 self.state += 1;
             }
-            return false;
+            return None;
         }
         let slot = vacant.trailing_zeros() as usize;
         self.tags[slot] = tag;
         self.entries[slot] = entry.displaced(displaced);
-        true
+        Some(slot)
     }
 
     /// An entry that had passed this group is gone.

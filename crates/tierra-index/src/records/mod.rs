@@ -136,6 +136,16 @@ impl RecordTable {
         size_of::<Self>() + self.segments.bytes() + self.directory.capacity() * size_of::<u32>()
     }
 
+    /// Every record, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        self.segments.entries().map(Entry::record)
+    }
+
+    /// Groups that [`visit`](Self::visit) goes through in a round, at most.
+    pub fn groups(&self) -> usize {
+        self.segments.numbers() * self.segments.groups(0).len()
+    }
+
     /// Looks a key up: one group, rarely two, and the heads of records that may have it, rarely another's.
     pub async fn find<M: Mode, R: Records>(
         &self,
@@ -160,6 +170,31 @@ impl RecordTable {
             if !group.is_passed() {
                 // An insertion of this very key would change its home.
                 return self.carried(hash, segment, home, ABSENT);
+            }
+            at = after(at, groups.len());
+        }
+    }
+
+    /// The entry of a record with this hash that is `wanted`, whatever its key.
+    pub fn find_hash<R: Records>(
+        &self,
+        hash: u64,
+        records: &R,
+        mut wanted: impl FnMut(u64) -> bool,
+    ) -> Option<(Carried, u64)> {
+        let segment = self.segment_number(hash);
+        let groups = self.segments.groups(segment);
+        let mut at = home_of(hash, groups.len());
+        loop {
+            let group = &groups[at];
+            for slot in group.candidates(hash) {
+                let record = group.entry(slot).record();
+                if records.hash(record) == hash && wanted(record) {
+                    return Some((self.carried(hash, segment, at, slot as u8), record));
+                }
+            }
+            if !group.is_passed() {
+                return None;
             }
             at = after(at, groups.len());
         }
@@ -215,11 +250,11 @@ impl RecordTable {
         group.set_note(usize::from(carried.slot), note);
     }
 
-    /// Adds a record whose key is not there.
+    /// Adds a record whose key is not there, and returns its entry.
     ///
     /// # Panics
     /// If `record` or `note` has too many bits.
-    pub fn insert<R: Records>(&mut self, hash: u64, record: u64, note: u8, records: &R) {
+    pub fn insert<R: Records>(&mut self, hash: u64, record: u64, note: u8, records: &R) -> Carried {
         assert!(record <= Self::RECORD_MAX && note <= Self::NOTE_MAX);
         let mut segment = self.segment_number(hash);
         while self.segments.is_full(segment) {
@@ -227,22 +262,25 @@ impl RecordTable {
             segment = self.segment_number(hash);
         }
         let home = home_of(hash, self.segments.groups(segment).len());
-        self.segments
-            .put(segment, home, tag_of(hash), Entry::new(hash, record, note));
+        let entry = Entry::new(hash, record, note);
+        let (group, slot) = self.segments.put(segment, home, tag_of(hash), entry);
         self.changes = self.changes.wrapping_add(1);
         self.len += 1;
+        self.carried(hash, segment, group, slot as u8)
     }
 
-    /// Names another record for the key of an entry that holds. The note stays.
+    /// Names another record for the key of an entry that holds, and still does afterwards. The note stays.
     ///
     /// # Panics
     /// As [`note`](Self::note), and if `record` has too many bits.
-    pub fn replace(&mut self, carried: &Carried, record: u64) {
+    pub fn replace(&mut self, carried: &mut Carried, record: u64) {
         assert!(record <= Self::RECORD_MAX);
         let group =
             &mut self.segments.groups_mut(carried.segment as usize)[usize::from(carried.group)];
         group.set_record(usize::from(carried.slot), record);
+        carried.version = group.version();
         self.changes = self.changes.wrapping_add(1);
+        carried.changes = self.changes;
     }
 
     /// Removes an entry that holds.

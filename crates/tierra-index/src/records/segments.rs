@@ -87,9 +87,15 @@ impl Segments {
         }
     }
 
-    /// Whether the directory names the segment.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
+        let used = (0..self.numbers()).filter(|&number| self.is_used(number));
+        let groups = used.flat_map(|number| self.groups(number));
+        groups.flat_map(|group| group.occupied().map(|slot| group.entry(slot)))
+    }
+
+    /// Whether the segment holds anything.
     pub(super) fn is_used(&self, number: usize) -> bool {
-        self.about[number].len > 0 && !self.groups(number).is_empty()
+        self.about[number].len > 0
     }
 
     pub(super) fn depth(&self, number: usize) -> u32 {
@@ -111,14 +117,24 @@ impl Segments {
         (len as usize) < SEGMENT_GROUPS * LOAD / 2
     }
 
-    /// Puts an entry into the first group from its home that has a vacant slot.
-    pub(super) fn put(&mut self, number: usize, home: usize, tag: u8, entry: Entry) {
+    /// Puts an entry into the first group from its home that has a vacant slot; says which group and slot.
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        number: usize,
+        home: usize,
+        tag: u8,
+        entry: Entry,
+    ) -> (usize, usize) {
+        self.about[number].len += 1;
         let groups = self.groups_mut(number);
         let mut at = home;
-        while !groups[at].take(tag, entry, at != home) {
+        loop {
+            if let Some(slot) = groups[at].take(tag, entry, at != home) {
+                return (at, slot);
+            }
             at = after(at, groups.len());
         }
-        self.about[number].len += 1;
     }
 
     /// An entry of the segment has been removed.

@@ -145,6 +145,13 @@ fn check(hash: fn(u64) -> u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
         }
     }
     prop_assert_eq!(visited, oracle.len());
+    prop_assert_eq!(
+        table
+            .iter()
+            .filter(|record| oracle.contains_key(record))
+            .count(),
+        oracle.len()
+    );
     Ok(())
 }
 
@@ -192,7 +199,9 @@ proptest! {
 fn a_carried_entry_holds_until_its_key_changes() {
     let keys = Keys::new(2000, mixed);
     let mut table = RecordTable::new();
-    (0..1000).for_each(|number| table.insert(mixed(number), number, 0, &keys));
+    for number in 0..1000 {
+        table.insert(mixed(number), number, 0, &keys);
+    }
     let (present, absent) = (keys.find(&table, 7), keys.find(&table, 1500));
     assert_eq!(table.resolve(&present), Resolved::Record(7));
     assert_eq!(table.resolve(&absent), Resolved::Absent);
@@ -206,8 +215,10 @@ fn a_carried_entry_holds_until_its_key_changes() {
     table.insert(mixed(1500), 1500, 0, &keys);
     assert_eq!(table.resolve(&absent), Resolved::Changed);
     let present = keys.find(&table, 7);
-    table.replace(&present, 1999);
+    let mut replaced = present;
+    table.replace(&mut replaced, 1999);
     assert_eq!(table.resolve(&present), Resolved::Changed);
+    assert_eq!(table.resolve(&replaced), Resolved::Record(1999));
 }
 
 #[test]
@@ -231,7 +242,9 @@ fn no_carried_entry_outlives_growth() {
 fn memory_is_given_back() {
     let keys = Keys::new(300_000, mixed);
     let mut table = RecordTable::new();
-    (0..300_000).for_each(|number| table.insert(mixed(number), number, 0, &keys));
+    for number in 0..300_000 {
+        table.insert(mixed(number), number, 0, &keys);
+    }
     let full = table.bytes();
     assert!(full < 300_000 * 16, "{full} bytes");
     for number in 0..300_000 {
@@ -249,7 +262,9 @@ fn memory_is_given_back() {
 fn a_group_of_lookups_finds_what_one_finds() {
     let keys = Keys::new(4000, mixed);
     let mut table = RecordTable::new();
-    (0..2000).for_each(|number| table.insert(mixed(number), number, 0, &keys));
+    for number in 0..2000 {
+        table.insert(mixed(number), number, 0, &keys);
+    }
     let mut found = vec![None; 4000];
     let lookup = |cx: Cx<Interleaved>, number: usize| {
         let (table, keys) = (&table, &keys);

@@ -183,15 +183,29 @@ impl Arena {
         }
     }
 
-    /// Whether the object shares its span with less than a quarter of what fits: moving it, and the others,
-    /// would give pages back.
-    pub(super) fn is_lonely(&self, place: usize) -> bool {
-        let span = &self.spans[self.span_at(place) as usize];
-        span.class != LARGE && {
-            let class = usize::from(span.class);
-            let all = span_objects(class);
-            self.partial[class].len() > 1 && usize::from(span.free_slots) > all - all / 4
+    /// Whether the object shares its span with less than a quarter of what fits, so that moving it, and the
+    /// others, would give pages back; then the span is the last that objects are allocated from.
+    pub(super) fn set_aside(&mut self, place: usize) -> bool {
+        let number = self.span_at(place);
+        let Span {
+            class,
+            free_slots,
+            partial_at,
+            ..
+        } = self.spans[number as usize];
+        if class == LARGE {
+            return false;
         }
+        let all = span_objects(usize::from(class));
+        let partial = &mut self.partial[usize::from(class)];
+        if partial.len() < 2 || usize::from(free_slots) <= all - all / 4 {
+            return false;
+        }
+        let other = partial[0];
+        partial.swap(0, partial_at as usize);
+        self.spans[other as usize].partial_at = partial_at;
+        self.spans[number as usize].partial_at = 0;
+        true
     }
 
     fn span_at(&self, place: usize) -> u32 {

@@ -39,7 +39,7 @@ pub(super) const fn class_bytes(class: usize) -> usize {
         return (class + 1) * UNIT_BYTES;
     }
     let (doubling, step) = ((class - STEPS) / STEPS, (class - STEPS) % STEPS);
-    (STEPS + step + 1) * UNIT_BYTES << doubling
+    ((STEPS + step + 1) * UNIT_BYTES) << doubling
 }
 
 /// Pages of a span of a class.

@@ -166,9 +166,8 @@ impl RecordMemory {
             let end = pages as usize * PAGE_BYTES;
             // SAFETY: the arena asks for no more pages than its part of the range has, which is ours, and of
             // which nothing beyond `mapped_bytes` was ever handed out.
-            if let Err(error) =
-                unsafe { address::open(start.add(*mapped_bytes), end - *mapped_bytes) }
-            {
+            let opened = unsafe { address::open(start.add(*mapped_bytes), end - *mapped_bytes) };
+            if let Err(error) = opened {
                 tracing::warn!(%error, "no more memory for records");
                 return false;
             }
@@ -223,12 +222,14 @@ impl RecordMemory {
             .capacity(place.at() - self.first(speed))
     }
 
-    /// Whether moving the object within its tier would help to give memory back.
-    pub fn is_lonely(&self, place: Place) -> bool {
+    /// Whether moving the object within its tier would help to give memory back; if so, others are allocated
+    /// where more is in use.
+    pub fn set_aside(&mut self, place: Place) -> bool {
         let speed = self.speed(place);
+        let first = self.first(speed);
         self.tiers[speed as usize]
             .arena
-            .is_lonely(place.at() - self.first(speed))
+            .set_aside(place.at() - first)
     }
 
     /// The first `len` bytes of an object.

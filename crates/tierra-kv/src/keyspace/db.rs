@@ -1,0 +1,498 @@
+//! The keys of the databases: found, made, removed, expired, gone through.
+
+use tierra_index::{Carried, RecordTable, Records, Resolved};
+use tierra_interleave::{Cx, Execution, GroupSize, for_each};
+use tierra_memory::{MemoryGate, Speed, in_mode};
+
+use super::expiry::ExpiryQueue;
+use super::hash::scan_table;
+use super::heap::Heap;
+use super::key::{Found, Key};
+use super::large::{Large, Larges};
+use super::migration::Migration;
+use super::record::Form;
+use super::window::{Fetching, Windows, fetch};
+use super::{DATABASES, MemoryFull};
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes.
+    String,
+    /// Fields with values.
+    Hash,
+    /// Members with scores.
+    SortedSet,
+}
+
+/// What becomes of the time at which a key expires when its value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// It never expires.
+    Clear,
+    /// It stays what it was.
+    Keep,
+    /// It expires at this time, in milliseconds since 1970.
+    At(u64),
+}
+
+/// A live entry, valid until something changes in its database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub(super) carried: Carried,
+    pub(super) record: u64,
+}
+
+/// The keys of one database.
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) records: RecordTable,
+    expiries: ExpiryQueue,
+    /// Keys that expire.
+    pub(super) expiring: usize,
+}
+
+/// A database, of those that share one memory: the one that was selected.
+pub struct Db {
+    pub(super) heap: Heap,
+    pub(super) tables: [Table; DATABASES],
+    pub(super) larges: Larges,
+    selected: usize,
+    /// Raised where everything that was found before is void.
+    epoch: u32,
+    pub(super) now_ms: u64,
+    pub(super) migration: Migration,
+    pub(super) gate: MemoryGate,
+    pub(super) windows: Windows,
+    pub(super) has_window: bool,
+    /// Where packed values are made anew; kept for its memory.
+    pub(super) scratch: Vec<u8>,
+}
+
+impl Db {
+    pub(super) fn new(heap: Heap) -> Db {
+        Db {
+            heap,
+            tables: std::array::from_fn(|_| Table::default()),
+            larges: Larges::default(),
+            selected: 0,
+            epoch: 0,
+            now_ms: 0,
+            migration: Migration::new(),
+            gate: MemoryGate::default(),
+            windows: Windows::default(),
+            has_window: true,
+            scratch: Vec::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn select(&mut self, id: usize) {
+        assert!(id < DATABASES, "SELECT refuses others");
+        self.selected = id;
+    }
+
+    pub(super) fn forget_found(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    #[inline(always)]
+    pub(super) fn table(&self) -> &Table {
+        &self.tables[self.selected]
+    }
+
+    #[inline(always)]
+    fn table_mut(&mut self) -> &mut Table {
+        &mut self.tables[self.selected]
+    }
+
+    #[inline(always)]
+    pub(super) fn found(&self, carried: Carried) -> Found {
+        Found::new(carried, self.selected, self.epoch)
+    }
+
+    pub(super) fn table_bytes(&self) -> u64 {
+        let table = |table: &Table| table.records.bytes() + table.expiries.bytes();
+        (self.tables.iter().map(table).sum::<usize>() + self.larges.bytes()) as u64
+    }
+
+    pub(super) fn used_bytes(&self) -> u64 {
+        let memory = &self.heap.memory;
+        let [near, far] = [Speed::Near, Speed::Far].map(|speed| memory.used(speed));
+        near.held_bytes + far.held_bytes + self.table_bytes()
+    }
+
+    /// How many keys there are, expired ones that nobody has met since among them.
+    pub fn len(&self) -> usize {
+        self.table().records.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.table().records.is_empty()
+    }
+
+    /// How many keys will expire.
+    pub fn expiring(&self) -> usize {
+        self.table().expiring
+    }
+
+    /// Where a key is, by what is known of it or by looking it up.
+    #[inline]
+    fn locate(&self, key: &Key<'_>) -> (Carried, Resolved) {
+        let table = &self.table().records;
+        let found = key.found.get();
+        if let Some(carried) = found.of(self.selected, self.epoch) {
+            let resolved = table.resolve(&carried);
+            if resolved != Resolved::Changed {
+                return (carried, resolved);
+            }
+        }
+        let hash = found.hash().unwrap_or_else(|| self.heap.hash_of(key.bytes));
+        let carried = self.look_up(hash, key.bytes);
+        key.found.set(self.found(carried));
+        (carried, table.resolve(&carried))
+    }
+
+    fn look_up(&self, hash: u64, key: &[u8]) -> Carried {
+        look_up_one(&self.table().records, &self.heap, hash, key)
+    }
+
+    /// The live entry of a key, not counted as a use. An expired one is removed when it is met.
+    #[inline]
+    pub(super) fn peek(&mut self, key: &Key<'_>) -> Option<Entry> {
+        let (carried, resolved) = self.locate(key);
+        let Resolved::Record(record) = resolved else {
+            return None;
+        };
+        let entry = Entry { carried, record };
+        if self.heap.header(record).expires && self.is_due(record) {
+            self.remove_entry(entry);
+            return None;
+        }
+        Some(entry)
+    }
+
+    fn is_due(&self, record: u64) -> bool {
+        self.heap.expiry(record).is_some_and(|at| at <= self.now_ms)
+    }
+
+    /// The live entry of a key. An expired one is removed when it is met.
+    #[inline]
+    pub fn find(&mut self, key: &Key<'_>) -> Option<Entry> {
+        let mut entry = self.peek(key)?;
+        self.use_entry(key, &mut entry, 1);
+        Some(entry)
+    }
+
+    /// Counts uses of an entry, which may be moved for it.
+    #[inline]
+    pub(super) fn use_entry(&mut self, key: &Key<'_>, entry: &mut Entry, uses: u32) {
+        let table = &mut self.tables[self.selected].records;
+        if self.migration.note_use(table, &mut self.heap, entry, uses) {
+            key.found.set(self.found(entry.carried));
+        }
+    }
+
+    /// The type of a value.
+    #[inline]
+    pub fn kind(&self, entry: Entry) -> Kind {
+        self.kind_of(entry.record)
+    }
+
+    fn kind_of(&self, record: u64) -> Kind {
+        match self.heap.header(record).form {
+            Form::Bytes => Kind::String,
+            Form::PackedHash => Kind::Hash,
+            Form::PackedSet => Kind::SortedSet,
+            Form::Large => match self.larges.get(self.heap.large_number(record)) {
+                Large::Hash(_) => Kind::Hash,
+                Large::Set(..) => Kind::SortedSet,
+            },
+        }
+    }
+
+    pub(super) fn large(&self, entry: Entry) -> &Large {
+        self.larges.get(self.heap.large_number(entry.record))
+    }
+
+    /// The key of an entry.
+    pub fn key_of(&self, entry: Entry) -> &[u8] {
+        self.heap.key(entry.record)
+    }
+
+    /// Removes a key. False where there is none.
+    pub fn remove(&mut self, key: &Key<'_>) -> bool {
+        let entry = self.peek(key);
+        entry.inspect(|&entry| self.remove_entry(entry)).is_some()
+    }
+
+    pub(super) fn remove_entry(&mut self, entry: Entry) {
+        let table = &mut self.tables[self.selected];
+        table.records.remove(&entry.carried, &self.heap);
+        table.expiring -= usize::from(self.heap.header(entry.record).expires);
+        self.free(entry.record);
+    }
+
+    /// Frees a record that no table names any more, and what it names.
+    pub(super) fn free(&mut self, record: u64) {
+        if self.heap.header(record).form == Form::Large {
+            for part in self
+                .larges
+                .take(self.heap.large_number(record))
+                .table()
+                .iter()
+            {
+                self.heap.free(part);
+            }
+        }
+        self.heap.free(record);
+    }
+
+    /// Adds a record whose key is not there.
+    pub(super) fn put(&mut self, key: &Key<'_>, record: u64) -> Entry {
+        let hash = key
+            .found
+            .get()
+            .hash()
+            .unwrap_or_else(|| self.heap.hash_of(key.bytes));
+        let note = self.migration.birth_note();
+        let expiry = self.heap.expiry(record);
+        let table = &mut self.tables[self.selected];
+        let carried = table.records.insert(hash, record, note, &self.heap);
+        if let Some(at_ms) = expiry {
+            table.expiring += 1;
+            table.expiries.push(at_ms, hash);
+        }
+        key.found.set(self.found(carried));
+        Entry { carried, record }
+    }
+
+    /// Names another record for an entry, whose own is freed by the caller or was moved.
+    pub(super) fn replace(&mut self, key: &Key<'_>, entry: &mut Entry, record: u64) {
+        if record != entry.record {
+            self.table_mut().records.replace(&mut entry.carried, record);
+            entry.record = record;
+            key.found.set(self.found(entry.carried));
+        }
+    }
+
+    /// When an entry expires, in milliseconds since 1970.
+    pub fn expiry(&self, entry: Entry) -> Option<u64> {
+        self.heap.expiry(entry.record)
+    }
+
+    /// Says when a key expires, or that it does not. False where there is no such key.
+    ///
+    /// # Errors
+    /// Where there is no memory to note it; nothing has changed then.
+    pub fn set_expiry(&mut self, key: &Key<'_>, at_ms: Option<u64>) -> Result<bool, MemoryFull> {
+        let Some(mut entry) = self.peek(key) else {
+            return Ok(false);
+        };
+        let before = self.heap.header(entry.record).expires;
+        let record = self.heap.set_expiry(entry.record, at_ms)?;
+        self.replace(key, &mut entry, record);
+        self.note_expiry(&entry, before, at_ms);
+        Ok(true)
+    }
+
+    /// An entry that did or did not expire `before` now does so at another time, or does not.
+    pub(super) fn note_expiry(&mut self, entry: &Entry, before: bool, at_ms: Option<u64>) {
+        let table = self.table_mut();
+        table.expiring += usize::from(at_ms.is_some());
+        table.expiring -= usize::from(before);
+        if let Some(at_ms) = at_ms {
+            table.expiries.push(at_ms, entry.carried.hash());
+            self.tidy_expiries();
+        }
+    }
+
+    /// Drops stale entries of the queue once they are most of it.
+    fn tidy_expiries(&mut self) {
+        const FEW: usize = 1024;
+        let Table {
+            records,
+            expiries,
+            expiring,
+        } = &mut self.tables[self.selected];
+        if expiries.len() <= 2 * *expiring + FEW {
+            return;
+        }
+        let heap = &self.heap;
+        expiries.retain(|at_ms, hash| {
+            let current = |record: u64| heap.expiry(record) == Some(at_ms);
+            records.find_hash(hash, heap, current).is_some()
+        });
+    }
+
+    /// Looks at up to `limit` keys whose time may have come and removes those whose has; how many that were.
+    pub fn expire_some(&mut self, limit: usize) -> usize {
+        let mut removed = 0;
+        for _ in 0..limit {
+            let now_ms = self.now_ms;
+            let Some(hash) = self.table_mut().expiries.pop_due(now_ms) else {
+                break;
+            };
+            let table = &self.table().records;
+            // Two keys of one hash may each be due; the other's entry follows.
+            if let Some((carried, record)) =
+                table.find_hash(hash, &self.heap, |record| self.is_due(record))
+            {
+                self.remove_entry(Entry { carried, record });
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    /// Gives a value another key, whose own is replaced. False where there is nothing to rename.
+    ///
+    /// # Errors
+    /// Where there is no memory for the new key.
+    pub fn rename(&mut self, from: &Key<'_>, to: &Key<'_>) -> Result<bool, MemoryFull> {
+        let Some(entry) = self.peek(from) else {
+            return Ok(false);
+        };
+        if from.bytes == to.bytes {
+            return Ok(true);
+        }
+        let record = self.heap.duplicate(entry.record, to.bytes)?;
+        // A large value goes along, so only its old record is freed.
+        let table = &mut self.tables[self.selected];
+        table.records.remove(&entry.carried, &self.heap);
+        table.expiring -= usize::from(self.heap.header(entry.record).expires);
+        self.heap.free(entry.record);
+        self.remove(to);
+        self.put(to, record);
+        Ok(true)
+    }
+
+    /// A record with the value of another, and all that it names.
+    pub(super) fn duplicate(&mut self, entry: Entry, key: &[u8]) -> Result<u64, MemoryFull> {
+        let copy = self.heap.duplicate(entry.record, key)?;
+        if self.heap.header(copy).form == Form::Large {
+            match self.duplicate_large(entry) {
+                Ok(number) => self
+                    .heap
+                    .value_mut(copy)
+                    .copy_from_slice(&number.to_le_bytes()),
+                Err(full) => {
+                    self.heap.free(copy);
+                    return Err(full);
+                }
+            }
+        }
+        Ok(copy)
+    }
+
+    fn duplicate_large(&mut self, entry: Entry) -> Result<u32, MemoryFull> {
+        let (parts, is_set): (Vec<u64>, bool) = match self.large(entry) {
+            Large::Hash(table) => (table.iter().collect(), false),
+            Large::Set(_, order) => (
+                order
+                    .range(0..order.len())
+                    .map(|(_, record)| record)
+                    .collect(),
+                true,
+            ),
+        };
+        let mut table = RecordTable::new();
+        let mut ranked = Vec::new();
+        for part in parts {
+            let key = self.heap.key(part).to_vec();
+            let Ok(copy) = self.heap.duplicate(part, &key) else {
+                table.iter().for_each(|record| self.heap.free(record));
+                return Err(MemoryFull);
+            };
+            table.insert(self.heap.hash(copy), copy, 0, &self.heap);
+            if is_set {
+                ranked.push((super::zset::score_of(self.heap.value(copy)), copy));
+            }
+        }
+        Ok(self.larges.add(if is_set {
+            Large::Set(table, super::order::Order::new(ranked.into_iter()))
+        } else {
+            Large::Hash(table)
+        }))
+    }
+
+    /// Tells about `count` keys, from a cursor on, and where to go on: 0 once all were told. A key that
+    /// is there all the time is told at least once.
+    pub fn scan(&mut self, cursor: u64, count: usize, mut each: impl FnMut(&[u8], Kind)) -> u64 {
+        scan_table(&self.table().records, &self.heap, cursor, count, |record| {
+            if !self.is_due(record) {
+                each(self.heap.key(record), self.kind_of(record));
+            }
+        })
+    }
+
+    /// Some key, chosen by a random number.
+    pub fn random(&mut self, random: u64) -> Option<Entry> {
+        let mut next = random_numbers(random);
+        loop {
+            let table = &self.table().records;
+            let record = table.some(&mut next)?;
+            let key = self.heap.key(record).to_vec();
+            // An expired one is removed on the way.
+            if let Some(entry) = self.peek(&Key::new(&key)) {
+                return Some(entry);
+            }
+        }
+    }
+
+    /// Removes all keys.
+    pub fn clear(&mut self) {
+        let table = std::mem::take(self.table_mut());
+        for record in table.records.iter() {
+            self.free(record);
+        }
+        self.forget_found();
+    }
+
+    /// Bytes taken by a key and its value.
+    pub fn memory_usage(&self, entry: Entry) -> usize {
+        let own = size_of::<u64>() + self.heap.capacity(entry.record);
+        if self.heap.header(entry.record).form != Form::Large {
+            return own;
+        }
+        let large = self.large(entry);
+        let parts = large.table().iter().map(|part| self.heap.capacity(part));
+        own + large.bytes() + parts.sum::<usize>()
+    }
+
+    /// How often an entry is used, as OBJECT FREQ tells it: a logarithm, 0 to 127.
+    pub fn heat(&self, entry: Entry) -> u64 {
+        u64::from(self.table().records.note(&entry.carried))
+    }
+
+    /// The tier that an entry's record lies in.
+    pub fn tier(&self, entry: Entry) -> Speed {
+        self.heap.speed(entry.record)
+    }
+}
+
+/// Where a key of a table is, found by itself.
+#[inline]
+pub(super) fn look_up_one(table: &RecordTable, heap: &Heap, hash: u64, key: &[u8]) -> Carried {
+    let fetching = Fetching::at_most(usize::MAX);
+    let mut found = None;
+    in_mode!(Execution::Plain, M => for_each(
+        GroupSize::DEFAULT,
+        [()],
+        |cx: Cx<M>, ()| fetch(cx, table, heap, hash, key, &fetching),
+        |_, carried| found = Some(carried),
+    ));
+    found.expect("one look-up, one answer")
+}
+
+/// An endless sequence of numbers from one (splitmix64).
+pub(super) fn random_numbers(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    }
+}

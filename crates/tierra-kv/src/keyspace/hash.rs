@@ -1,0 +1,402 @@
+//! Hashes: packed into one record while they are small, a table of a record a field when they are not.
+
+use std::iter::FusedIterator;
+
+use tierra_index::{Carried, RecordTable, Resolved};
+
+use super::db::{look_up_one, random_numbers};
+use super::heap::Heap;
+use super::large::Large;
+use super::packed::{self, COUNT_BYTES, PairPlace, Pairs};
+use super::record::Form;
+use super::{Db, Entry, Key, MemoryFull};
+
+/// A packed value longer than this is not packed: each change may move all of it.
+pub(super) const PACKED_BYTES_MAX: usize = 16 << 10;
+
+/// The fields of a hash and their values.
+pub struct HashIter<'a>(Fields<'a>);
+
+enum Fields<'a> {
+    Packed(Pairs<'a>),
+    Large(&'a Heap, Box<dyn Iterator<Item = u64> + 'a>),
+}
+
+impl<'a> Iterator for HashIter<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Fields::Packed(pairs) => pairs.next(),
+            Fields::Large(heap, records) => {
+                let record = records.next()?;
+                Some((heap.key(record), heap.value(record)))
+            }
+        }
+    }
+}
+
+impl FusedIterator for HashIter<'_> {}
+
+/// The entry of a key in a table, found by itself.
+pub(super) fn look_up(table: &RecordTable, heap: &Heap, key: &[u8]) -> Option<(Carried, u64)> {
+    let hash = heap.hash_of(key);
+    let carried = look_up_one(table, heap, hash, key);
+    match table.resolve(&carried) {
+        Resolved::Record(record) => Some((carried, record)),
+        _ => None,
+    }
+}
+
+impl Db {
+    /// Whether a hash or sorted set is one packed record.
+    pub fn is_packed(&self, entry: Entry) -> bool {
+        matches!(
+            self.heap.header(entry.record).form,
+            Form::PackedHash | Form::PackedSet
+        )
+    }
+
+    fn field_table(&self, entry: Entry) -> &RecordTable {
+        match self.large(entry) {
+            Large::Hash(table) => table,
+            Large::Set(..) => unreachable!("the caller has asked for the kind"),
+        }
+    }
+
+    fn field_table_mut(&mut self, record: u64) -> (&mut RecordTable, &mut Heap) {
+        match self.larges.get_mut(self.heap.large_number(record)) {
+            Large::Hash(table) => (table, &mut self.heap),
+            Large::Set(..) => unreachable!("the caller has asked for the kind"),
+        }
+    }
+
+    /// How many fields a hash has.
+    pub fn hash_len(&self, entry: Entry) -> usize {
+        if self.is_packed(entry) {
+            packed::count(self.heap.value(entry.record))
+        } else {
+            self.field_table(entry).len()
+        }
+    }
+
+    /// The value of a field.
+    pub fn hash_get(&self, entry: Entry, field: &[u8]) -> Option<&[u8]> {
+        if self.is_packed(entry) {
+            let value = self.heap.value(entry.record);
+            return Pairs::new(value)
+                .find(field)
+                .map(|place| &value[place.value_at..place.end]);
+        }
+        let (_, record) = look_up(self.field_table(entry), &self.heap, field)?;
+        Some(self.heap.value(record))
+    }
+
+    /// All fields and their values.
+    pub fn hash_iter(&self, entry: Entry) -> HashIter<'_> {
+        HashIter(if self.is_packed(entry) {
+            Fields::Packed(Pairs::new(self.heap.value(entry.record)))
+        } else {
+            Fields::Large(&self.heap, Box::new(self.field_table(entry).iter()))
+        })
+    }
+
+    fn field_may_be_packed(&self, field: &[u8], value: &[u8]) -> bool {
+        field.len().max(value.len()) <= self.heap.chooser.settings.hash_packed_value_max
+    }
+
+    /// Sets fields of a hash, which is made where there is none; how many of them are new.
+    ///
+    /// # Errors
+    /// Where there is no memory for them; the hash is what it was, or has some of them if it is large.
+    pub fn hash_set<'f>(
+        &mut self,
+        key: &Key<'_>,
+        pairs: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+    ) -> Result<usize, MemoryFull> {
+        let mut entry = self.peek(key);
+        if let Some(entry) = &mut entry {
+            self.use_entry(key, entry, super::WRITE_USES);
+            if !self.is_packed(*entry) {
+                return self.large_hash_set(entry.record, pairs);
+            }
+            if let Some(written) = self.overwrite_in_place(*entry, pairs.clone()) {
+                return Ok(written);
+            }
+        }
+        // All fields anew, old and new, beside the record; whatever fails before the end has changed nothing.
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        match entry {
+            Some(entry) => scratch.extend_from_slice(self.heap.value(entry.record)),
+            None => scratch.extend_from_slice(&[0; COUNT_BYTES]),
+        }
+        let mut count = packed::count(&scratch);
+        let (before, mut fits) = (count, true);
+        for (field, value) in pairs.clone() {
+            match Pairs::new(&scratch).find(field) {
+                Some(place) => put_value(&mut scratch, place, field, value),
+                None => {
+                    packed::push_pair(&mut scratch, field, value);
+                    count += 1;
+                }
+            }
+            fits = self.field_may_be_packed(field, value)
+                && count <= self.heap.chooser.settings.hash_packed_entries_max
+                && scratch.len() <= PACKED_BYTES_MAX;
+            if !fits {
+                break;
+            }
+        }
+        let result = if fits {
+            packed::set_count(&mut scratch, count);
+            let written = self.write_packed(key, entry, Form::PackedHash, &scratch);
+            written.map(|_| count - before)
+        } else {
+            self.unpack_hash(key, entry)
+                .and_then(|record| self.large_hash_set(record, pairs))
+        };
+        self.scratch = scratch;
+        result
+    }
+
+    /// Where all fields are there with values as long, which is the common update, nothing has to move.
+    fn overwrite_in_place<'f>(
+        &mut self,
+        entry: Entry,
+        pairs: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+    ) -> Option<usize> {
+        let packed = self.heap.value(entry.record);
+        let place = |field: &[u8], value: &[u8]| {
+            let place = Pairs::new(packed).find(field)?;
+            (place.end - place.value_at == value.len()).then_some(place)
+        };
+        let fits = |(field, value): (&[u8], &[u8])| place(field, value).is_some();
+        if !pairs.clone().all(fits) {
+            return None;
+        }
+        let value_at = self.heap.header(entry.record).value_at();
+        for (field, value) in pairs {
+            let packed = self.heap.value_mut(entry.record);
+            let place = Pairs::new(packed).find(field)?;
+            packed[place.value_at..place.end].copy_from_slice(value);
+            self.heap
+                .wrote(entry.record, value_at + place.value_at, value.len());
+        }
+        Some(0)
+    }
+
+    /// Makes `packed` the value of a key.
+    pub(super) fn write_packed(
+        &mut self,
+        key: &Key<'_>,
+        entry: Option<Entry>,
+        form: Form,
+        packed: &[u8],
+    ) -> Result<(), MemoryFull> {
+        let record = match entry {
+            Some(mut entry) => {
+                let record = self.heap.resize(entry.record, packed.len())?;
+                self.replace(key, &mut entry, record);
+                record
+            }
+            None => {
+                let record = self.heap.create(form, key.bytes, packed.len(), None)?;
+                self.put(key, record);
+                record
+            }
+        };
+        self.heap.value_mut(record).copy_from_slice(packed);
+        self.heap.wrote(record, 0, self.heap.header(record).bytes());
+        Ok(())
+    }
+
+    /// Makes a hash a large one, with the fields it has; the record that names it.
+    fn unpack_hash(&mut self, key: &Key<'_>, entry: Option<Entry>) -> Result<u64, MemoryFull> {
+        let packed = entry
+            .map(|entry| self.heap.value(entry.record).to_vec())
+            .unwrap_or_default();
+        let mut table = RecordTable::new();
+        for (field, value) in Pairs::new(&packed) {
+            let Ok(record) = self.heap.create_field(field, value) else {
+                table.iter().for_each(|record| self.heap.free(record));
+                return Err(MemoryFull);
+            };
+            table.insert(self.heap.hash_of(field), record, 0, &self.heap);
+        }
+        self.write_large(key, entry, Large::Hash(table))
+    }
+
+    /// Makes a large value that of a key; the record that names it.
+    pub(super) fn write_large(
+        &mut self,
+        key: &Key<'_>,
+        entry: Option<Entry>,
+        large: Large,
+    ) -> Result<u64, MemoryFull> {
+        let expiry = entry.and_then(|entry| self.heap.expiry(entry.record));
+        let Ok(record) = self
+            .heap
+            .create(Form::Large, key.bytes, size_of::<u32>(), expiry)
+        else {
+            large
+                .table()
+                .iter()
+                .for_each(|record| self.heap.free(record));
+            return Err(MemoryFull);
+        };
+        let number = self.larges.add(large);
+        self.heap
+            .value_mut(record)
+            .copy_from_slice(&number.to_le_bytes());
+        match entry {
+            Some(mut entry) => {
+                let old = entry.record;
+                self.replace(key, &mut entry, record);
+                self.heap.free(old);
+            }
+            None => _ = self.put(key, record),
+        }
+        Ok(record)
+    }
+
+    fn large_hash_set<'f>(
+        &mut self,
+        record: u64,
+        pairs: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Result<usize, MemoryFull> {
+        let (table, heap) = self.field_table_mut(record);
+        let mut new = 0;
+        for (field, value) in pairs {
+            match look_up(table, heap, field) {
+                Some((mut carried, record)) => {
+                    let resized = heap.resize(record, value.len())?;
+                    if resized != record {
+                        table.replace(&mut carried, resized);
+                    }
+                    heap.value_mut(resized).copy_from_slice(value);
+                    heap.wrote(resized, 0, heap.header(resized).bytes());
+                }
+                None => {
+                    let record = heap.create_field(field, value)?;
+                    table.insert(heap.hash_of(field), record, 0, heap);
+                    new += 1;
+                }
+            }
+        }
+        Ok(new)
+    }
+
+    /// Removes a field, and the hash with its last one. False where there is no such field.
+    pub fn hash_remove(&mut self, key: &Key<'_>, field: &[u8]) -> bool {
+        let Some(mut entry) = self.peek(key) else {
+            return false;
+        };
+        let (removed, left) = if self.is_packed(entry) {
+            let value = self.heap.value(entry.record);
+            let Some(place) = Pairs::new(value).find(field) else {
+                return false;
+            };
+            let (len, count) = (value.len(), packed::count(value) - 1);
+            if count > 0 {
+                let packed = self.heap.value_mut(entry.record);
+                packed.copy_within(place.end.., place.start);
+                packed::set_count(packed, count);
+                self.shrink(key, &mut entry, len - (place.end - place.start));
+            }
+            (true, count)
+        } else {
+            let (table, heap) = self.field_table_mut(entry.record);
+            let found = look_up(table, heap, field);
+            if let Some((carried, record)) = found {
+                table.remove(&carried, heap);
+                heap.free(record);
+            }
+            (found.is_some(), table.len())
+        };
+        if left == 0 {
+            self.remove_entry(entry);
+        }
+        removed
+    }
+
+    /// Shortens a packed value whose kept bytes are at the beginning. Where there is no memory to move it, it
+    /// stays where it is, which has room.
+    pub(super) fn shrink(&mut self, key: &Key<'_>, entry: &mut Entry, len: usize) {
+        let record = self.heap.shrink(entry.record, len);
+        self.replace(key, entry, record);
+        self.heap.wrote(record, 0, self.heap.header(record).bytes());
+    }
+
+    /// Some field and its value, chosen by a random number.
+    pub fn hash_random(&self, entry: Entry, random: u64) -> (&[u8], &[u8]) {
+        if self.is_packed(entry) {
+            let value = self.heap.value(entry.record);
+            let at = random as usize % packed::count(value);
+            return Pairs::new(value)
+                .nth(at)
+                .expect("as many pairs as are counted");
+        }
+        let record = self.field_table(entry).some(random_numbers(random));
+        let record = record.expect("a hash has fields");
+        (self.heap.key(record), self.heap.value(record))
+    }
+
+    /// As [`Db::scan`], over fields and values.
+    pub fn hash_scan(
+        &self,
+        entry: Entry,
+        cursor: u64,
+        count: usize,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> u64 {
+        if self.is_packed(entry) {
+            self.hash_iter(entry)
+                .for_each(|(field, value)| each(field, value));
+            return 0;
+        }
+        scan_table(
+            self.field_table(entry),
+            &self.heap,
+            cursor,
+            count,
+            |record| {
+                each(self.heap.key(record), self.heap.value(record));
+            },
+        )
+    }
+}
+
+/// Tells about `count` records of a table from a cursor on.
+pub(super) fn scan_table(
+    table: &RecordTable,
+    heap: &Heap,
+    mut cursor: u64,
+    count: usize,
+    mut each: impl FnMut(u64),
+) -> u64 {
+    let (mut told, mut homes) = (0, 0);
+    loop {
+        cursor = table.scan(cursor, heap, |record| {
+            told += 1;
+            each(record);
+        });
+        homes += 1;
+        // Of a table that has become nearly empty many homes would have to be passed.
+        if cursor == 0 || told >= count || homes >= count.saturating_mul(10) {
+            return cursor;
+        }
+    }
+}
+
+/// Gives a field of a packed hash another value, in its place.
+fn put_value(packed: &mut Vec<u8>, place: PairPlace, field: &[u8], value: &[u8]) {
+    if place.end - place.value_at == value.len() {
+        packed[place.value_at..place.end].copy_from_slice(value);
+        return;
+    }
+    let mut pair = Vec::with_capacity(10 + field.len() + value.len());
+    packed::push_pair(&mut pair, field, value);
+    packed.splice(place.start..place.end, pair);
+}

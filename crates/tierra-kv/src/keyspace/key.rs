@@ -1,0 +1,68 @@
+//! A key together with what is already known about where it is.
+
+use std::cell::Cell;
+
+use tierra_index::Carried;
+
+/// Where a key was found, or found missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found(Option<In>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct In {
+    carried: Carried,
+    epoch: u32,
+    database: u8,
+}
+
+impl Found {
+    /// Nothing is known yet.
+    pub const UNKNOWN: Found = Found(None);
+
+    #[inline(always)]
+    pub(super) fn new(carried: Carried, database: usize, epoch: u32) -> Found {
+        let database = database as u8;
+        Found(Some(In {
+            carried,
+            epoch,
+            database,
+        }))
+    }
+
+    /// What was found in a database, unless all of it has changed since.
+    #[inline(always)]
+    pub(super) fn of(self, database: usize, epoch: u32) -> Option<Carried> {
+        let found = self.0?;
+        (usize::from(found.database) == database && found.epoch == epoch).then_some(found.carried)
+    }
+
+    /// The key's hash, which is the same everywhere.
+    #[inline(always)]
+    pub(super) fn hash(self) -> Option<u64> {
+        self.0.map(|found| found.carried.hash())
+    }
+}
+
+/// A key, and where it was found last. Operations that look for it note what they find.
+#[derive(Clone, Debug)]
+pub struct Key<'a> {
+    /// The key itself.
+    pub bytes: &'a [u8],
+    /// Where it was found last.
+    pub found: Cell<Found>,
+}
+
+impl<'a> Key<'a> {
+    /// A key of which nothing is known.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self::carried(bytes, Found::UNKNOWN)
+    }
+
+    /// A key that was looked up before. What changed since is noticed.
+    #[inline]
+    pub fn carried(bytes: &'a [u8], found: Found) -> Self {
+        let found = Cell::new(found);
+        Key { bytes, found }
+    }
+}

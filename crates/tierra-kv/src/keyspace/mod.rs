@@ -1,0 +1,223 @@
+//! What is stored: sixteen databases of keys with strings, hashes and sorted sets, in two tiers of memory.
+//!
+//! ```text
+//!  Db ─┬─ 16 x Table: RecordTable (key → record), expiries
+//!      ├─ Heap: every record, near or far, made where the policy says
+//!      ├─ Larges: the tables of large hashes and sorted sets
+//!      └─ Migration: what is hot comes near, what is cold goes far
+//! ```
+//!
+//! Everything here belongs to one thread. A key is hashed once: [`Key`] carries where it was found, and
+//! whoever finds it and then writes to it goes there directly. Keys of requests that have arrived together are
+//! found together ([`Db::find_many`]), as one group of look-ups that hide each other's misses, near and
+//! far. Time is told once a tick ([`Keyspace::set_now`]), and an entry whose time has come is gone for everyone from
+//! then on.
+//!
+//! By-score and by-lex ranges of sorted sets are ranges of ranks: [`Db::zset_below_score`] and
+//! [`Db::zset_below_member`] say where they begin and end.
+
+mod db;
+mod expiry;
+mod hash;
+mod heap;
+mod key;
+mod large;
+mod migration;
+mod order;
+mod packed;
+mod policy;
+mod record;
+mod string;
+#[cfg(test)]
+mod tests;
+mod window;
+mod zset;
+
+use tierra_memory::slab::{RecordMemory, RecordMemoryOptions, TierUse};
+use tierra_memory::topology::NodeId;
+use tierra_memory::{RegionError, Speed};
+
+pub use db::{Db, Entry, Expiry, Kind};
+pub use hash::HashIter;
+pub use key::{Found, Key};
+pub use migration::Migrations;
+pub use policy::{Policy, Settings};
+pub use record::KEY_BYTES_MAX;
+pub use window::Windows;
+pub use zset::ZsetRange;
+
+use heap::Heap;
+use policy::Chooser;
+
+/// The number of a database.
+pub type DbId = u8;
+
+/// How many databases there are, as in Redis by default.
+pub const DATABASES: usize = 16;
+
+/// How many keys one group of look-ups takes at most.
+pub const WINDOW_KEYS: usize = 128;
+
+/// What a write counts as in uses: far memory is slower to write than to read.
+const WRITE_USES: u32 = 2;
+
+/// There is no memory left for a record in either tier. What was asked for has not been done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("neither tier has memory left for the record")]
+pub struct MemoryFull;
+
+/// How a keyspace begins.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where records go. All of it can be changed later.
+    pub settings: Settings,
+    /// The NUMA node whose memory is far: an expander, persistent memory as system RAM, another socket. None:
+    /// near memory under another name, which [`tierra_memory::emulation`] makes slow.
+    pub far_node: Option<NodeId>,
+    /// Bytes of far memory that records may hold; 0 for as much as there is.
+    pub far_bytes: u64,
+}
+
+/// What INFO tells of memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Records in near memory.
+    pub near: TierUse,
+    /// Records in far memory.
+    pub far: TierUse,
+    /// Bytes of tables, orders and queues, all near.
+    pub table_bytes: u64,
+    /// Look-ups in groups.
+    pub windows: Windows,
+    /// Records moved between tiers.
+    pub migrations: Migrations,
+}
+
+/// All databases of one shard.
+pub struct Keyspace {
+    db: Db,
+}
+
+impl Keyspace {
+    /// Sixteen empty databases.
+    ///
+    /// # Errors
+    /// Where not even addresses can be had, or for a node that there is not.
+    pub fn new(options: &Options) -> Result<Keyspace, RegionError> {
+        let memory = RecordMemory::new(&RecordMemoryOptions {
+            near_bytes: options.settings.near_bytes,
+            far_bytes: if options.far_bytes == 0 {
+                u64::MAX
+            } else {
+                options.far_bytes
+            },
+            far_node: options.far_node,
+        })?;
+        let heap = Heap::new(memory, Chooser::new(options.settings.clone()));
+        Ok(Keyspace { db: Db::new(heap) })
+    }
+
+    /// A database.
+    ///
+    /// # Panics
+    /// Where there is none of that number; SELECT refuses those.
+    #[inline]
+    pub fn db(&mut self, id: DbId) -> &mut Db {
+        self.db.select(usize::from(id));
+        &mut self.db
+    }
+
+    /// How many keys a database has, expired ones that nobody has met since among them.
+    pub fn len_of(&self, id: DbId) -> usize {
+        self.db.tables[usize::from(id)].records.len()
+    }
+
+    /// How many keys of a database will expire.
+    pub fn expiring_of(&self, id: DbId) -> usize {
+        self.db.tables[usize::from(id)].expiring
+    }
+
+    /// Exchanges the contents of two databases.
+    pub fn swap(&mut self, a: DbId, b: DbId) {
+        self.db.tables.swap(usize::from(a), usize::from(b));
+        self.db.forget_found();
+    }
+
+    /// Copies a value and its expiry to another key, which the caller has removed. False where there is
+    /// nothing to copy.
+    ///
+    /// # Errors
+    /// Where there is no memory for the copy.
+    pub fn copy(
+        &mut self,
+        from: (DbId, &Key<'_>),
+        to: (DbId, &Key<'_>),
+    ) -> Result<bool, MemoryFull> {
+        let Some(entry) = self.db(from.0).find(from.1) else {
+            return Ok(false);
+        };
+        let copy = self.db.duplicate(entry, to.1.bytes)?;
+        self.db(to.0).put(to.1, copy);
+        Ok(true)
+    }
+
+    /// Says what time it is, in milliseconds since 1970.
+    pub fn set_now(&mut self, now_ms: u64) {
+        self.db.now_ms = now_ms;
+    }
+
+    /// The time last told.
+    pub fn now(&self) -> u64 {
+        self.db.now_ms
+    }
+
+    /// Bytes of memory taken by keys, values and tables.
+    pub fn used_bytes(&self) -> u64 {
+        self.db.used_bytes()
+    }
+
+    /// Does a bounded share of what has to be done in the background, about a millisecond at most: to be called
+    /// a few times a second, and when there is nothing else to do.
+    pub fn tick(&mut self) {
+        self.db.tick();
+    }
+
+    /// Where the memory is.
+    pub fn report(&self) -> Report {
+        Report {
+            near: self.db.heap.memory.used(Speed::Near),
+            far: self.db.heap.memory.used(Speed::Far),
+            table_bytes: self.db.table_bytes(),
+            windows: self.db.windows,
+            migrations: self.db.migration.done,
+        }
+    }
+
+    /// The names of the settings that say where records go.
+    pub fn settings() -> &'static [&'static str] {
+        &policy::NAMES
+    }
+
+    /// The value of such a setting.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.db.heap.chooser.settings.get(name)
+    }
+
+    /// Changes such a setting.
+    ///
+    /// # Errors
+    /// What is wrong with the value.
+    pub fn set_setting(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let heap = &mut self.db.heap;
+        heap.chooser.settings.set(name, value)?;
+        heap.chooser.restart();
+        let near_bytes = heap.chooser.settings.near_bytes;
+        heap.memory.set_limit(Speed::Near, near_bytes);
+        Ok(())
+    }
+
+    /// Whether requests are looked up in groups; on unless a measurement wants to know what it is worth.
+    pub fn set_window(&mut self, on: bool) {
+        self.db.has_window = on;
+    }
+}

@@ -1,0 +1,112 @@
+//! The window: between a request's arrival and its execution its key is looked up, together with all others
+//! that have arrived.
+//!
+//! A look-up reads the group of its key, the head of the record that it finds, and then the record: everything that
+//! the command will need is in the cache when it runs, and where it is goes along as a [`Found`]. Look-ups of a
+//! window take turns at each of these, so their misses overlap, whichever tier they go to.
+//!
+//! Records beyond [`WINDOW_BYTES`] in one window are found but not fetched: they would evict each other before
+//! they are used.
+
+use std::cell::Cell;
+
+use tierra_index::{Carried, RecordTable, Resolved};
+use tierra_interleave::{Cx, Execution, Lookups, Mode, Scheduling, for_each};
+use tierra_memory::in_mode;
+
+use super::heap::Heap;
+use super::{Db, Found, WINDOW_KEYS};
+
+/// Bytes of records that one window fetches: a quarter of a common second-level cache.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// What windows have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Windows {
+    /// Windows of more than one key.
+    pub windows: u64,
+    /// Keys looked up in them.
+    pub keys: u64,
+    /// Records fetched ahead from near memory.
+    pub fetched_near: u64,
+    /// Records fetched ahead from far memory.
+    pub fetched_far: u64,
+}
+
+/// What a window may still fetch, and has fetched.
+pub(super) struct Fetching {
+    left_bytes: Cell<usize>,
+    /// Records, by `Speed`.
+    fetched: [Cell<u64>; 2],
+}
+
+impl Fetching {
+    pub(super) fn at_most(bytes: usize) -> Fetching {
+        Fetching {
+            left_bytes: Cell::new(bytes),
+            fetched: Default::default(),
+        }
+    }
+}
+
+/// Looks a key up and fetches the record that it finds.
+#[inline(always)]
+pub(super) async fn fetch<M: Mode>(
+    cx: Cx<M>,
+    table: &RecordTable,
+    heap: &Heap,
+    hash: u64,
+    key: &[u8],
+    fetching: &Fetching,
+) -> Carried {
+    let carried = table.find(cx, hash, key, heap).await;
+    if let Resolved::Record(record) = table.resolve(&carried) {
+        let bytes = heap.fetched(record);
+        if let Some(left) = fetching.left_bytes.get().checked_sub(bytes.len()) {
+            fetching.left_bytes.set(left);
+            fetching.fetched[heap.speed(record) as usize].update(|fetched| fetched + 1);
+            cx.load_bytes(bytes).await;
+        }
+    }
+    carried
+}
+
+impl Db {
+    /// Looks up at most [`WINDOW_KEYS`](super::WINDOW_KEYS) keys as one group, fetches their records, and pushes
+    /// what it found of each.
+    pub fn find_many(&mut self, keys: &[&[u8]], found: &mut Vec<Found>) {
+        assert!(
+            keys.len() <= WINDOW_KEYS,
+            "a window takes {WINDOW_KEYS} keys"
+        );
+        self.step();
+        let first = found.len();
+        found.resize(first + keys.len(), Found::UNKNOWN);
+        if keys.len() < 2 || !self.has_window {
+            return;
+        }
+        let mut hashes = [0; WINDOW_KEYS];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.heap.hash_of(key);
+        }
+        let (table, heap) = (&self.table().records, &self.heap);
+        let fetching = Fetching::at_most(WINDOW_BYTES);
+        let found = &mut found[first..];
+        let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
+        lookups.run(self.gate.now(), keys.len(), |execution, size, part| {
+            let found = &mut found[part.start..];
+            let inputs = part.map(|at| (hashes[at], keys[at]));
+            in_mode!(execution, M => for_each(
+                size,
+                inputs,
+                |cx: Cx<M>, (hash, key)| fetch(cx, table, heap, hash, key, &fetching),
+                |at, carried| found[at] = self.found(carried),
+            ))
+        });
+        self.windows.windows += 1;
+        self.windows.keys += keys.len() as u64;
+        let [near, far] = fetching.fetched.map(Cell::into_inner);
+        self.windows.fetched_near += near;
+        self.windows.fetched_far += far;
+    }
+}

@@ -1,0 +1,329 @@
+//! Sorted sets: packed into one record while they are small, records and an [`Order`] of them when they are not.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use tierra_index::RecordTable;
+
+use super::hash::{PACKED_BYTES_MAX, look_up, scan_table};
+use super::heap::Heap;
+use super::large::Large;
+use super::order::{Order, Ranked, RankedRange};
+use super::packed::{self, COUNT_BYTES, Member, order};
+use super::record::Form;
+use super::{Db, Entry, Key, MemoryFull};
+
+/// Members and scores, in order. Made by [`Db::zset_range`].
+pub struct ZsetRange<'a>(Members<'a>);
+
+enum Members<'a> {
+    Packed(std::vec::IntoIter<(&'a [u8], f64)>),
+    Large(&'a Heap, RankedRange<'a>),
+}
+
+impl<'a> Iterator for ZsetRange<'a> {
+    type Item = (&'a [u8], f64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Members::Packed(members) => members.next(),
+            Members::Large(heap, range) => range
+                .next()
+                .map(|(score, record)| (heap.key(record), score)),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.0 {
+            Members::Packed(members) => members.size_hint(),
+            Members::Large(_, range) => range.size_hint(),
+        }
+    }
+}
+
+impl DoubleEndedIterator for ZsetRange<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Members::Packed(members) => members.next_back(),
+            Members::Large(heap, range) => range
+                .next_back()
+                .map(|(score, record)| (heap.key(record), score)),
+        }
+    }
+}
+
+impl ExactSizeIterator for ZsetRange<'_> {}
+
+/// The score that is the value of a member's record.
+pub(super) fn score_of(value: &[u8]) -> f64 {
+    f64::from_le_bytes(value.try_into().expect("a score"))
+}
+
+/// How an entry of an order compares with a member.
+fn compare<'a>(heap: &'a Heap, score: f64, member: &'a [u8]) -> impl Fn(Ranked) -> Ordering + 'a {
+    move |(other, record)| match other.partial_cmp(&score) {
+        // Members are read only where scores are equal.
+        Some(Ordering::Equal) | None => heap.key(record).cmp(member),
+        Some(unequal) => unequal,
+    }
+}
+
+impl Db {
+    fn members(&self, entry: Entry) -> impl Iterator<Item = Member<'_>> + Clone {
+        packed::members(self.heap.value(entry.record))
+    }
+
+    fn set_parts(&self, entry: Entry) -> (&RecordTable, &Order) {
+        match self.large(entry) {
+            Large::Set(table, order) => (table, order),
+            Large::Hash(_) => unreachable!("the caller has asked for the kind"),
+        }
+    }
+
+    fn set_parts_mut(&mut self, record: u64) -> (&mut RecordTable, &mut Order, &mut Heap) {
+        match self.larges.get_mut(self.heap.large_number(record)) {
+            Large::Set(table, order) => (table, order, &mut self.heap),
+            Large::Hash(_) => unreachable!("the caller has asked for the kind"),
+        }
+    }
+
+    /// How many members a sorted set has.
+    pub fn zset_len(&self, entry: Entry) -> usize {
+        if self.is_packed(entry) {
+            packed::count(self.heap.value(entry.record))
+        } else {
+            self.set_parts(entry).0.len()
+        }
+    }
+
+    /// The score of a member.
+    pub fn zset_score(&self, entry: Entry, member: &[u8]) -> Option<f64> {
+        if self.is_packed(entry) {
+            return self
+                .members(entry)
+                .find(|found| found.member == member)
+                .map(|found| found.score);
+        }
+        let (_, record) = look_up(self.set_parts(entry).0, &self.heap, member)?;
+        Some(score_of(self.heap.value(record)))
+    }
+
+    /// How many members come before this one.
+    pub fn zset_rank(&self, entry: Entry, member: &[u8]) -> Option<usize> {
+        if self.is_packed(entry) {
+            return self.members(entry).position(|found| found.member == member);
+        }
+        let score = self.zset_score(entry, member)?;
+        let compare = compare(&self.heap, score, member);
+        Some(
+            self.set_parts(entry)
+                .1
+                .count(|other| compare(other) == Ordering::Less),
+        )
+    }
+
+    /// Gives a member a score; it and the set are made where they are missing.
+    ///
+    /// # Errors
+    /// Where there is no memory for it; the set is what it was.
+    pub fn zset_set(&mut self, key: &Key<'_>, member: &[u8], score: f64) -> Result<(), MemoryFull> {
+        debug_assert!(!score.is_nan());
+        let mut entry = self.peek(key);
+        if let Some(entry) = &mut entry {
+            self.use_entry(key, entry, super::WRITE_USES);
+            if !self.is_packed(*entry) {
+                return self.large_set(entry.record, member, score);
+            }
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        scratch.extend_from_slice(&[0; COUNT_BYTES]);
+        let (mut count, mut placed) = (0, false);
+        let old = entry
+            .map(|entry| self.heap.value(entry.record))
+            .unwrap_or(&[0; COUNT_BYTES]);
+        for found in packed::members(old) {
+            if found.member == member {
+                continue;
+            }
+            if !placed && order((found.score, found.member), (score, member)) == Ordering::Greater {
+                packed::push_member(&mut scratch, score, member);
+                (count, placed) = (count + 1, true);
+            }
+            packed::push_member(&mut scratch, found.score, found.member);
+            count += 1;
+        }
+        if !placed {
+            packed::push_member(&mut scratch, score, member);
+            count += 1;
+        }
+        let settings = &self.heap.chooser.settings;
+        let fits = member.len() <= settings.set_packed_value_max
+            && count <= settings.set_packed_entries_max
+            && scratch.len() <= PACKED_BYTES_MAX;
+        let result = if fits {
+            packed::set_count(&mut scratch, count);
+            self.write_packed(key, entry, Form::PackedSet, &scratch)
+        } else {
+            self.unpack_set(key, entry)
+                .and_then(|record| self.large_set(record, member, score))
+        };
+        self.scratch = scratch;
+        result
+    }
+
+    fn unpack_set(&mut self, key: &Key<'_>, entry: Option<Entry>) -> Result<u64, MemoryFull> {
+        let packed = entry.map(|entry| self.heap.value(entry.record).to_vec());
+        let packed = packed.unwrap_or_else(|| vec![0; COUNT_BYTES]);
+        let (mut table, mut ranked) = (RecordTable::new(), Vec::new());
+        for found in packed::members(&packed) {
+            let Ok(record) = self
+                .heap
+                .create_field(found.member, &found.score.to_le_bytes())
+            else {
+                table.iter().for_each(|record| self.heap.free(record));
+                return Err(MemoryFull);
+            };
+            table.insert(self.heap.hash_of(found.member), record, 0, &self.heap);
+            ranked.push((found.score, record));
+        }
+        self.write_large(
+            key,
+            entry,
+            Large::Set(table, Order::new(ranked.into_iter())),
+        )
+    }
+
+    fn large_set(&mut self, record: u64, member: &[u8], score: f64) -> Result<(), MemoryFull> {
+        let (table, order, heap) = self.set_parts_mut(record);
+        match look_up(table, heap, member) {
+            Some((_, record)) => {
+                let before = score_of(heap.value(record));
+                if before == score {
+                    return Ok(());
+                }
+                let removed = order.remove(compare(heap, before, member));
+                debug_assert!(removed, "a member has its place");
+                heap.value_mut(record).copy_from_slice(&score.to_le_bytes());
+                heap.wrote(record, heap.header(record).value_at(), size_of::<f64>());
+                order.insert((score, record), compare(heap, score, member));
+            }
+            None => {
+                let record = heap.create_field(member, &score.to_le_bytes())?;
+                table.insert(heap.hash_of(member), record, 0, heap);
+                order.insert((score, record), compare(heap, score, member));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a member, and the set with its last one. False where there is no such member.
+    pub fn zset_remove(&mut self, key: &Key<'_>, member: &[u8]) -> bool {
+        let Some(entry) = self.peek(key) else {
+            return false;
+        };
+        let Some(rank) = self.zset_rank(entry, member) else {
+            return false;
+        };
+        self.zset_remove_ranks(key, rank..rank + 1);
+        true
+    }
+
+    /// Removes the members of these ranks, and the set with its last one.
+    pub fn zset_remove_ranks(&mut self, key: &Key<'_>, ranks: Range<usize>) {
+        let Some(mut entry) = self.peek(key) else {
+            return;
+        };
+        let len = self.zset_len(entry);
+        let ranks = ranks.start.min(len)..ranks.end.min(len);
+        if ranks.is_empty() {
+            return;
+        }
+        if ranks.len() == len {
+            return self.remove_entry(entry);
+        }
+        if self.is_packed(entry) {
+            let bytes = self.heap.value(entry.record).len();
+            let mut members = self.members(entry).skip(ranks.start).take(ranks.len());
+            let first = members.next().expect("there are members of these ranks");
+            let end = members.last().map_or(first.end, |last| last.end);
+            let start = first.start;
+            let packed = self.heap.value_mut(entry.record);
+            packed.copy_within(end.., start);
+            packed::set_count(packed, len - ranks.len());
+            return self.shrink(key, &mut entry, bytes - (end - start));
+        }
+        let (table, order, heap) = self.set_parts_mut(entry.record);
+        let removed: Vec<Ranked> = order.range(ranks).collect();
+        for (score, record) in removed {
+            let member = heap.key(record);
+            order.remove(compare(heap, score, member));
+            let (carried, _) = look_up(table, heap, member).expect("a member has its record");
+            table.remove(&carried, heap);
+            heap.free(record);
+        }
+    }
+
+    /// How many members have a score below this one (or this one, if inclusive).
+    pub fn zset_below_score(&self, entry: Entry, score: f64, inclusive: bool) -> usize {
+        let below = |other: f64| other < score || inclusive && other == score;
+        if self.is_packed(entry) {
+            return self
+                .members(entry)
+                .take_while(|found| below(found.score))
+                .count();
+        }
+        self.set_parts(entry).1.count(|(other, _)| below(other))
+    }
+
+    /// How many members come before these bytes (or are these bytes, if inclusive) where all scores are equal.
+    pub fn zset_below_member(&self, entry: Entry, member: &[u8], inclusive: bool) -> usize {
+        let below = |other: &[u8]| other < member || inclusive && other == member;
+        if self.is_packed(entry) {
+            return self
+                .members(entry)
+                .take_while(|found| below(found.member))
+                .count();
+        }
+        self.set_parts(entry)
+            .1
+            .count(|(_, record)| below(self.heap.key(record)))
+    }
+
+    /// The members of these ranks in order, from either end.
+    pub fn zset_range(&self, entry: Entry, ranks: Range<usize>) -> ZsetRange<'_> {
+        let len = self.zset_len(entry);
+        let ranks = ranks.start.min(len)..ranks.end.min(len);
+        ZsetRange(if self.is_packed(entry) {
+            let members = self.members(entry).skip(ranks.start).take(ranks.len());
+            let members: Vec<_> = members.map(|found| (found.member, found.score)).collect();
+            Members::Packed(members.into_iter())
+        } else {
+            Members::Large(&self.heap, self.set_parts(entry).1.range(ranks))
+        })
+    }
+
+    /// As [`Db::scan`], over members and scores.
+    pub fn zset_scan(
+        &self,
+        entry: Entry,
+        cursor: u64,
+        count: usize,
+        mut each: impl FnMut(&[u8], f64),
+    ) -> u64 {
+        if self.is_packed(entry) {
+            self.members(entry)
+                .for_each(|found| each(found.member, found.score));
+            return 0;
+        }
+        scan_table(
+            self.set_parts(entry).0,
+            &self.heap,
+            cursor,
+            count,
+            |record| {
+                each(self.heap.key(record), score_of(self.heap.value(record)));
+            },
+        )
+    }
+}

@@ -1,0 +1,3 @@
+//! Records: a server that speaks Redis's protocol and looks keys up in groups.
+
+pub mod keyspace;
