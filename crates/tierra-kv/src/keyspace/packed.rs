@@ -24,11 +24,6 @@ pub(super) fn set_count(packed: &mut [u8], count: usize) {
     packed[..COUNT_BYTES].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Bytes of a length.
-fn length_bytes(length: usize) -> usize {
-    if length <= SHORT_MAX { 1 } else { 5 }
-}
-
 fn push_length(packed: &mut Vec<u8>, length: usize) {
     if length <= SHORT_MAX {
         packed.push(length as u8);
@@ -150,11 +145,6 @@ pub(super) fn members(packed: &[u8]) -> impl Iterator<Item = Member<'_>> + Clone
     })
 }
 
-/// Bytes of a member in a packed sorted set.
-pub(super) fn member_bytes(member: &[u8]) -> usize {
-    SCORE_BYTES + length_bytes(member.len()) + member.len()
-}
-
 /// Adds a member at the end; its count is the caller's.
 pub(super) fn push_member(packed: &mut Vec<u8>, score: f64, member: &[u8]) {
     packed.extend_from_slice(&score.to_le_bytes());
@@ -198,9 +188,7 @@ mod tests {
         let mut packed = vec![0; COUNT_BYTES];
         let all: [(f64, &[u8]); 3] = [(-1.5, b"x"), (0.0, b""), (f64::INFINITY, &[9; 200])];
         for (score, member) in all {
-            let before = packed.len();
             push_member(&mut packed, score, member);
-            assert_eq!(packed.len() - before, member_bytes(member));
         }
         let found: Vec<_> = members(&packed)
             .map(|found| (found.score, found.member))
