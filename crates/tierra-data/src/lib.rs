@@ -5,8 +5,9 @@
 //! | [`ssb`] | Star Schema Benchmark: 5 tables, 13 queries and their answers computed by plain loops |
 //! | [`tpch`] | TPC-H: 8 tables (rows by the crate `tpchgen`), 22 queries |
 //! | [`wide`] | a table of R rows and C integer columns in which a column never repeats a value |
+//! | [`ycsb`] | requests to a store of records: YCSB's workloads A to F, and I and R of the placement study |
 //!
-//! The invariant of all three: a row is a pure function of the data set, the scale and the row's
+//! The invariant of the tables: a row is a pure function of the data set, the scale and the row's
 //! number. Nothing depends on the clock, on threads or on the order of generation, so parts can be
 //! made independently ([`Part`]) and a reader of the data can recompute what it should have read.
 //!
@@ -32,6 +33,7 @@ mod source;
 pub mod ssb;
 pub mod tpch;
 pub mod wide;
+pub mod ycsb;
 
 pub use part::Part;
 pub use scale::{Scale, ScaleError};
