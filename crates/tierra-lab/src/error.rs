@@ -62,6 +62,14 @@ pub enum LabError {
         /// What it says.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// What was read is not what was written.
+    #[error("{who} gives a wrong answer: {what}")]
+    WrongAnswer {
+        /// Which contender.
+        who: String,
+        /// About what.
+        what: String,
+    },
     /// Two contenders give different answers: no time of theirs means anything.
     #[error("{what}: {left} and {right} give different answers: {detail}")]
     AnswersDiffer {

@@ -130,6 +130,7 @@ impl Workload {
     pub fn requests(self, records: u64, seed: u64) -> Requests {
         assert!(records > 0, "there is a record to ask for");
         Requests {
+            shift: 0,
             workload: self,
             records,
             chooser: Chooser::new(self.distribution, records),
@@ -141,6 +142,7 @@ impl Workload {
 /// An endless sequence of requests.
 #[derive(Clone, Debug)]
 pub struct Requests {
+    shift: u64,
     workload: Workload,
     records: u64,
     chooser: Chooser,
@@ -158,7 +160,8 @@ impl Requests {
                 record: self.records - 1,
             };
         }
-        let record = self.chooser.draw(self.records, &mut self.random);
+        let drawn = self.chooser.draw(self.records, &mut self.random);
+        let record = (drawn + self.shift) % self.records;
         let mut field = || self.random.below(FIELDS as u64) as usize;
         match kind {
             0 => Operation::Read { record },
@@ -175,6 +178,12 @@ impl Requests {
                 field: field(),
             },
         }
+    }
+
+    /// The same requests for records as many numbers further, around the end: another hot set.
+    #[must_use]
+    pub fn shifted_by(self, shift: u64) -> Requests {
+        Requests { shift, ..self }
     }
 
     /// How many records there are now.

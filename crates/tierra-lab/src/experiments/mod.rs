@@ -29,6 +29,7 @@ mod memory;
 mod point;
 #[cfg(feature = "sql")]
 mod reconstruction;
+mod records;
 #[cfg(feature = "engine")]
 mod recover;
 mod replicate;
@@ -122,6 +123,9 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &replicate_chunk::ReplicateChunk,
         &replicate_switch::ReplicateSwitch,
         &updates::Updates,
+        &records::KvWindow,
+        &records::YcsbDynamic,
+        &records::KvShift,
     ]
 }
 

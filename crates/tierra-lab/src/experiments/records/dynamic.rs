@@ -1,0 +1,257 @@
+//! Dynamic placement against the static policies, at the same near budget, and against near memory for everything.
+//!
+//! Every policy's store serves the same workloads in turns. With records of one size the static policies that a budget
+//! allows are: near while there is room (what `only-dram` and `threshold` do at a budget), a ratio of records
+//! near, and all far.
+
+use tierra_data::ycsb::{Distribution, Workload};
+use tierra_kv::keyspace::{Policy, Settings};
+use tierra_memory::emulation::{self, FarMemory};
+
+use super::{Store, WHO};
+use crate::bar::Bar;
+use crate::error::{Context, LabError};
+use crate::experiments::{Experiment, Measured};
+use crate::lab::{Lab, SEED};
+use crate::progress;
+use crate::results::Tier;
+use crate::row::{Row, distinct, find};
+use crate::turns::turns;
+use crate::view::{Unit, View};
+
+const BUDGETS_PERCENT: [u64; 5] = [10, 25, 50, 75, 100];
+/// Bytes of a record: its header, its name, its fields, rounded.
+const RECORD_BYTES: u64 = 1152;
+const ALL_NEAR: &str = "all near";
+const DYNAMIC: &str = "dynamic";
+const STATIC: [&str; 3] = ["near while there is room", "ratio", "all far"];
+
+/// E's index is a cost of its own, and I leaves a larger store behind: they come last.
+const WORKLOADS: [(&str, Workload); 10] = [
+    ("R", Workload::R),
+    ("C", Workload::C.over(Distribution::Zipfian)),
+    ("B", Workload::B.over(Distribution::Zipfian)),
+    ("A", Workload::A.over(Distribution::Zipfian)),
+    ("F", Workload::F.over(Distribution::Zipfian)),
+    ("C scrambled", Workload::C),
+    ("A scrambled", Workload::A),
+    ("D", Workload::D),
+    ("E", Workload::E.over(Distribution::Zipfian)),
+    ("I", Workload::I),
+];
+
+/// The experiment.
+pub(in crate::experiments) struct YcsbDynamic;
+
+impl Experiment for YcsbDynamic {
+    fn name(&self) -> &'static str {
+        "ycsb-dynamic"
+    }
+
+    fn about(&self) -> &'static str {
+        "does placement by heat beat static placement at the same near budget, and how near is it to all near?"
+    }
+
+    fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
+        let records = lab.size(4_000, 1_000_000);
+        let operations = lab.size(2_000, 200_000);
+        let settling = lab.size(8_000, 1_000_000);
+        let rounds = lab.size(2, 5);
+        let budgets = if lab.is_quick() {
+            &BUDGETS_PERCENT[1..2]
+        } else {
+            &BUDGETS_PERCENT[..]
+        };
+        let mut rows = Vec::new();
+        let bar = progress::bar("workloads", budgets.len() * WORKLOADS.len());
+        for &percent in budgets {
+            let names: Vec<&str> = [ALL_NEAR, DYNAMIC].into_iter().chain(STATIC).collect();
+            let budget = records * RECORD_BYTES * percent / 100;
+            let mut stores = names
+                .iter()
+                .map(|name| Store::load(settings(name, budget, percent), records))
+                .collect::<Result<Vec<_>, _>>()?;
+            emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
+            for (workload_name, workload) in WORKLOADS {
+                let mut samples = vec![Vec::with_capacity(rounds); stores.len()];
+                let mut requests: Vec<_> = Vec::new();
+                for store in &mut stores {
+                    if workload_name == "E" {
+                        emulation::set(None).by(WHO, "ending emulation")?;
+                        store.index(store.records)?;
+                        emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
+                    }
+                    let mut asked = workload.requests(store.records, SEED);
+                    let settling = if workload_name == "E" {
+                        settling / 20
+                    } else {
+                        settling
+                    };
+                    store.serve(&mut asked, settling)?;
+                    requests.push(asked);
+                }
+                let operations = if workload_name == "E" {
+                    operations / 20
+                } else {
+                    operations
+                };
+                for turn in turns(stores.len(), rounds) {
+                    let store = &mut stores[turn.contender];
+                    store.tick();
+                    let time_ns = store.serve(&mut requests[turn.contender], operations)?;
+                    if !turn.is_warm_up() {
+                        samples[turn.contender].push(time_ns);
+                    }
+                }
+                for (((name, samples), store), asked) in
+                    names.iter().zip(samples).zip(&mut stores).zip(&requests)
+                {
+                    store.records = asked.records();
+                    if workload_name == "E" {
+                        store.drop_index();
+                    }
+                    let report = store.report();
+                    let row = Row::new()
+                        .text("policy", *name)
+                        .text("workload", workload_name)
+                        .text("near", format!("{percent} %"))
+                        .text(near_key(percent), workload_name)
+                        .count("operations", operations as u64)
+                        .count("near_bytes", report.near.held_bytes)
+                        .count("far_bytes", report.far.held_bytes)
+                        .count("moved_near", report.migrations.to_near)
+                        .count("moved_far", report.migrations.to_far)
+                        .count("refused", report.migrations.refused)
+                        .samples("time", "ns", samples);
+                    rows.push(row);
+                }
+                bar.inc(1);
+            }
+            emulation::set(None).by(WHO, "ending emulation")?;
+        }
+        bar.finish_and_clear();
+        Ok(Measured {
+            tier: Tier::Emulated,
+            parameters: Row::new()
+                .count("records", records)
+                .count("settling_operations", settling as u64)
+                .count("rounds", rounds as u64),
+            rows,
+        })
+    }
+
+    fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        let time = |near: &str, workload: &str, policy: &str| {
+            find(
+                rows,
+                &[("near", near), ("workload", workload), ("policy", policy)],
+            )?
+            .value("time_ns")
+        };
+        let best_static = |near: &str, workload: &str| {
+            STATIC
+                .iter()
+                .filter_map(|policy| time(near, workload, policy))
+                .reduce(f64::min)
+        };
+        let over_static = |near: &str, workload: &str| {
+            Some(best_static(near, workload)? / time(near, workload, DYNAMIC)?)
+        };
+        let over_near = |workload: &str| {
+            Some(time("25 %", workload, ALL_NEAR)? / time("25 %", workload, DYNAMIC)?)
+        };
+        let nears = distinct(rows, "near");
+        let every = nears
+            .iter()
+            .flat_map(|near| WORKLOADS.iter().map(move |(workload, _)| (near, workload)));
+        vec![
+            Bar::at_least(
+                "25 % near, zipfian A, B, C, D, F: least throughput over all near",
+                0.9,
+                least(["A", "B", "C", "D", "F"].into_iter().map(over_near)),
+            ),
+            Bar::at_least(
+                "every workload and budget: least throughput over the best static policy",
+                0.97,
+                least(every.map(|(near, workload)| over_static(near, workload))),
+            ),
+            Bar::at_least(
+                "25 % near, A, B, C, F: least throughput over the best static policy",
+                1.3,
+                least(
+                    &mut ["A", "B", "C", "F"]
+                        .into_iter()
+                        .map(|workload| over_static("25 %", workload)),
+                ),
+            ),
+        ]
+    }
+
+    fn views(&self) -> &'static [View] {
+        &VIEWS
+    }
+}
+
+/// The least, if there are any and all are known.
+fn least(mut of: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let least = of.try_fold(f64::INFINITY, |least, each| Some(least.min(each?)));
+    least.filter(|least| least.is_finite())
+}
+
+fn settings(name: &str, budget: u64, percent: u64) -> Settings {
+    let settings = Settings {
+        near_bytes: budget,
+        ..Settings::default()
+    };
+    match name {
+        ALL_NEAR => Settings {
+            policy: Policy::OnlyDram,
+            near_bytes: u64::MAX,
+            ..settings
+        },
+        DYNAMIC => settings,
+        "ratio" => Settings {
+            policy: Policy::Ratio,
+            ratio: (percent as u32, 100 - percent as u32),
+            ..settings
+        },
+        "all far" => Settings {
+            policy: Policy::OnlyPmem,
+            ..settings
+        },
+        _ => Settings {
+            policy: Policy::OnlyDram,
+            ..settings
+        },
+    }
+}
+
+const fn near_key(percent: u64) -> &'static str {
+    match percent {
+        10 => "10 % near",
+        25 => "25 % near",
+        50 => "50 % near",
+        75 => "75 % near",
+        _ => "100 % near",
+    }
+}
+
+const fn view(title: &'static str, category: &'static str) -> View {
+    View {
+        title,
+        category,
+        series: "policy",
+        value: "time_ns",
+        per: Some("operations"),
+        unit: Unit::Nanoseconds,
+        mean: true,
+    }
+}
+
+const VIEWS: [View; 5] = [
+    view("time per request, 10 % of the records near", "10 % near"),
+    view("25 % near", "25 % near"),
+    view("50 % near", "50 % near"),
+    view("75 % near", "75 % near"),
+    view("100 % near", "100 % near"),
+];
