@@ -18,7 +18,8 @@ const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 pub enum Distribution {
     /// Every record as often.
     Uniform,
-    /// Record 0 most often, the next ones ever less.
+    /// Some record most often, others ever less: ranks are dealt to the records that there are at the
+    /// beginning, so that what is hot is not what is old.
     Zipfian,
     /// The latest record most often, those before it ever less.
     Latest,
@@ -118,11 +119,22 @@ pub fn fnv(number: u64) -> u64 {
     hash.cast_signed().unsigned_abs()
 }
 
+/// The greatest common divisor.
+fn divisor(one: u64, other: u64) -> u64 {
+    if other == 0 {
+        one
+    } else {
+        divisor(other, one % other)
+    }
+}
+
 /// Draws records.
 #[derive(Clone, Debug)]
 pub(super) struct Chooser {
     distribution: Distribution,
     zipf: Zipf,
+    /// How far apart records of neighbouring ranks are.
+    step: u64,
 }
 
 impl Chooser {
@@ -132,14 +144,27 @@ impl Chooser {
             Distribution::Zipfian | Distribution::Latest => Zipf::new(records),
             Distribution::Scrambled => Zipf::scrambled(),
         };
-        Chooser { distribution, zipf }
+        let golden = (records as f64 * 0.618_033_988_749_894_9) as u64;
+        let coprime = |&step: &u64| divisor(step, records) == 1;
+        let step = (golden.max(1)..)
+            .find(coprime)
+            .expect("one more than a multiple is coprime");
+        Chooser {
+            distribution,
+            zipf,
+            step,
+        }
     }
 
     /// A record below `records`, which never become fewer.
     pub(super) fn draw(&mut self, records: u64, random: &mut Random) -> u64 {
         match self.distribution {
             Distribution::Uniform => random.below(records),
-            Distribution::Zipfian => self.zipf.draw(random),
+            // A step that shares no divisor with the number of records reaches each of them once.
+            Distribution::Zipfian => {
+                (u128::from(self.zipf.draw(random)) * u128::from(self.step)
+                    % u128::from(self.zipf.items)) as u64
+            }
             Distribution::Latest => {
                 self.zipf.grow(records);
                 records - 1 - self.zipf.draw(random)

@@ -15,12 +15,15 @@ use super::large::Larges;
 use super::policy::Policy;
 use super::{DATABASES, Db};
 
-/// Uses for each group that a round visits: a round takes about twice as many uses as there are records.
-const USES_PER_GROUP: u64 = 16;
-/// Groups that a step between two windows visits at most.
+/// Uses for each group that a round visits: a round takes about as many uses as there are records.
+const USES_PER_GROUP: u64 = 8;
+/// Rounds after which what was counted is halved.
+const ROUNDS_TO_AGE: u32 = 2;
+/// Groups that a step between two windows visits.
 const STEP_GROUPS: u64 = 8;
-/// Groups that a tick visits at most: about a millisecond.
+/// Groups that a tick visits at most, and bytes that it moves: about a millisecond.
 const TICK_GROUPS: u64 = 2048;
+const STEP_BYTES_MAX: u64 = 1 << 20;
 /// Larger records are left where they are: moving one would hold up a request.
 const MOVED_BYTES_MAX: usize = 64 << 10;
 /// Bytes moved for a hundred that requests touch.
@@ -28,9 +31,9 @@ const SHARE_PERCENT: u64 = 50;
 /// The part of the near budget that is kept free for new records and those that become hot.
 const FREE_PART: u64 = 64;
 /// One record in as many is counted in the histogram.
-const SAMPLED: u32 = 8;
+const SAMPLED: u64 = 8;
 /// How far from its ratio memory may be, in parts of all.
-const RATIO_TOLERANCE: u64 = 400;
+const RATIO_TOLERANCE: u64 = 200;
 
 /// Records moved since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +59,13 @@ pub(super) struct Migration {
     /// What the round visits: a database or, from [`DATABASES`] on, a large hash; and the point in it.
     visiting: usize,
     point: usize,
+    rounds: u32,
+    /// Entries met.
+    met: u64,
+    /// Something hot has found no room since the last record went far.
+    is_refusing: bool,
+    /// A move has found no room: only the next tick tries again.
+    is_stuck: bool,
     pub(super) done: Migrations,
 }
 
@@ -68,6 +78,10 @@ impl Migration {
             uses: 0,
             visiting: 0,
             point: 0,
+            rounds: 0,
+            met: 0,
+            is_refusing: false,
+            is_stuck: false,
             done: Migrations::default(),
         }
     }
@@ -79,6 +93,12 @@ impl Migration {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         (self.random >> 32) as u32
+    }
+
+    /// Whether uses call for a step.
+    #[inline(always)]
+    fn is_due(&self) -> bool {
+        self.uses >= STEP_GROUPS * USES_PER_GROUP
     }
 
     /// What a new record's entry notes: it stays where it was born for a round.
@@ -96,10 +116,10 @@ impl Migration {
         entry: &mut Entry,
         uses: u32,
     ) -> bool {
+        self.uses += 1;
         if heap.chooser.settings.policy != Policy::Dynamic {
             return false;
         }
-        self.uses += 1;
         let before = Heat::from_bits(table.note(&entry.carried));
         let heat = (0..uses).fold(before, |heat, _| heat.used(self.random()));
         if heat != before {
@@ -124,12 +144,13 @@ impl Migration {
         entry: &mut Entry,
         bytes: usize,
     ) -> bool {
-        let near = self
-            .pace
-            .allows()
-            .then(|| heap.migrate(entry.record, Speed::Near))
-            .flatten();
-        let Some(record) = near else {
+        if !self.pace.allows() {
+            self.done.refused += 1;
+            return false;
+        }
+        let Some(record) = heap.migrate(entry.record, Speed::Near) else {
+            // Who is met next makes room.
+            self.is_refusing = true;
             self.done.refused += 1;
             return false;
         };
@@ -141,43 +162,56 @@ impl Migration {
         true
     }
 
-    /// Visits as many groups as uses call for, `groups_max` at most.
+    /// Visits groups, a few at a time, as long as there is something to do: those that uses call for and, if the
+    /// clock asks (`ticks`), those that a ratio or sparse pages do. Whether there is more of the latter.
     pub(super) fn step(
         &mut self,
         tables: &mut [Table; DATABASES],
         larges: &mut Larges,
         heap: &mut Heap,
-        groups_max: u64,
-    ) {
-        let wanted = Wanted::now(heap);
-        let due = if wanted.anyway {
-            groups_max
-        } else {
-            (self.uses / USES_PER_GROUP).min(groups_max)
-        };
-        self.uses -= (due * USES_PER_GROUP).min(self.uses);
-        let mut left = due as usize;
-        while left > 0 {
-            let table = match tables.get_mut(self.visiting) {
-                Some(table) => Some(&mut table.records),
-                None => larges.hash_table(self.visiting - DATABASES),
-            };
-            if let Some(table) = table.filter(|table| !table.is_empty()) {
-                let groups = left.min(STEP_GROUPS as usize);
-                let point = self.point;
-                let visit = |slot: Slot<'_>| self.meet(slot, heap, &wanted);
-                self.point = table.visit(point, groups, visit);
-                left -= groups;
-            } else {
-                self.point = 0;
+        ticks: bool,
+    ) -> bool {
+        let moved_before = self.done.bytes;
+        let mut groups = if ticks { TICK_GROUPS } else { STEP_GROUPS };
+        self.is_stuck &= !ticks;
+        loop {
+            let wanted = Wanted::now(heap, self);
+            if !self.is_due() && !(wanted.anyway && !self.is_stuck) {
+                return false;
             }
-            if self.point == 0 {
-                self.visiting += 1;
-                if self.visiting >= DATABASES + larges.numbers() {
-                    self.visiting = 0;
-                    self.end_round(heap);
-                    return;
-                }
+            if groups == 0 || self.done.bytes - moved_before > STEP_BYTES_MAX {
+                return wanted.anyway;
+            }
+            self.uses = self.uses.saturating_sub(STEP_GROUPS * USES_PER_GROUP);
+            self.visit(tables, larges, heap, &wanted);
+            groups = groups.saturating_sub(STEP_GROUPS);
+        }
+    }
+
+    /// Visits the next groups of the round.
+    fn visit(
+        &mut self,
+        tables: &mut [Table; DATABASES],
+        larges: &mut Larges,
+        heap: &mut Heap,
+        wanted: &Wanted,
+    ) {
+        let table = match tables.get_mut(self.visiting) {
+            Some(table) => Some(&mut table.records),
+            None => larges.hash_table(self.visiting - DATABASES),
+        };
+        let point = self.point;
+        self.point = match table.filter(|table| !table.is_empty()) {
+            Some(table) => table.visit(point, STEP_GROUPS as usize, |slot| {
+                self.meet(slot, heap, wanted)
+            }),
+            None => 0,
+        };
+        if self.point == 0 {
+            self.visiting += 1;
+            if self.visiting >= DATABASES + larges.numbers() {
+                self.visiting = 0;
+                self.end_round(heap);
             }
         }
     }
@@ -185,36 +219,36 @@ impl Migration {
     fn end_round(&mut self, heap: &Heap) {
         let [near, far] = [Speed::Near, Speed::Far].map(|speed| heap.memory.used(speed));
         let budget = near.limit_bytes - near.limit_bytes / FREE_PART;
-        // Pages hold a little more than objects.
-        let all = near.held_bytes + far.held_bytes;
-        self.border.end_round(budget, all);
+        self.border
+            .end_round(budget, near.object_bytes + far.object_bytes);
+        self.rounds = self.rounds.wrapping_add(1);
     }
 
     fn meet(&mut self, mut slot: Slot<'_>, heap: &mut Heap, wanted: &Wanted) {
         let record = slot.record();
-        let heat = Heat::from_bits(slot.note());
         let speed = heap.speed(record);
         let mut to = None;
         if wanted.by_heat {
-            if heat != Heat::COLD {
+            let heat = Heat::from_bits(slot.note());
+            if wanted.ages && heat != Heat::COLD {
                 slot.set_note(heat.aged().bits());
             }
-            if self.random() < u32::MAX / SAMPLED {
+            self.met += 1;
+            if self.met.is_multiple_of(SAMPLED) {
                 self.border.meet(heat, heap.capacity(record) as u64);
             }
             let repelled =
-                self.border.repels(heat) || wanted.pressed && !self.border.attracts(heat);
-            if speed == Speed::Near && wanted.room && repelled && self.pace.allows() {
+                self.border.repels(heat) || self.is_refusing && heat == self.border.heat();
+            if speed == Speed::Near
+                && repelled
+                && (wanted.room || self.is_refusing)
+                && self.pace.allows()
+            {
                 to = Some(Speed::Far);
+                self.is_refusing = false;
             }
-        } else if let Some(from) = wanted.from
-            && from == speed
-            && heap
-                .chooser
-                .excess(&heap.memory)
-                .is_some_and(|(tier, bytes)| tier == from && bytes > wanted.tolerance)
-        {
-            to = Some(if from == Speed::Near {
+        } else if wanted.from == Some(speed) && !self.is_stuck {
+            to = Some(if speed == Speed::Near {
                 Speed::Far
             } else {
                 Speed::Near
@@ -223,19 +257,22 @@ impl Migration {
         if to.is_none() && wanted.sparse[speed as usize] && heap.set_aside(record) {
             to = Some(speed);
         }
-        if let Some(to) = to
-            && heap.capacity(record) <= MOVED_BYTES_MAX
-            && let Some(moved) = heap.migrate(record, to)
-        {
-            slot.set_record(moved);
-            let bytes = heap.capacity(moved) as u64;
-            self.pace.spend(bytes);
-            self.done.bytes += bytes;
-            match (speed == to, to) {
-                (true, _) => self.done.compacted += 1,
-                (_, Speed::Near) => self.done.to_near += 1,
-                (_, Speed::Far) => self.done.to_far += 1,
-            }
+        let Some(to) = to else { return };
+        let bytes = heap.capacity(record);
+        if bytes > MOVED_BYTES_MAX {
+            return;
+        }
+        let Some(moved) = heap.migrate(record, to) else {
+            self.is_stuck = true;
+            return;
+        };
+        slot.set_record(moved);
+        self.pace.spend(bytes as u64);
+        self.done.bytes += bytes as u64;
+        match (speed == to, to) {
+            (true, _) => self.done.compacted += 1,
+            (_, Speed::Near) => self.done.to_near += 1,
+            (_, Speed::Far) => self.done.to_far += 1,
         }
     }
 }
@@ -244,13 +281,12 @@ impl Migration {
 struct Wanted {
     /// Heat decides.
     by_heat: bool,
-    /// Near memory lacks the room that is kept free,
+    /// Heats are halved in this round.
+    ages: bool,
+    /// Near memory lacks the room that is kept free.
     room: bool,
-    /// or has hardly any.
-    pressed: bool,
-    /// The tier that holds more than a ratio gives it, and how much more it may.
+    /// The tier that holds more than a ratio gives it.
     from: Option<Speed>,
-    tolerance: u64,
     /// Tiers half of whose pages are empty.
     sparse: [bool; 2],
     /// There is something to do, whether there were uses or not.
@@ -258,26 +294,26 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn now(heap: &Heap) -> Wanted {
+    fn now(heap: &Heap, migration: &Migration) -> Wanted {
+        /// Less is not worth gathering.
+        const FEW_BYTES: u64 = 4 << 20;
         let used = [Speed::Near, Speed::Far].map(|speed| heap.memory.used(speed));
-        let near = used[0];
-        let free = near.limit_bytes.saturating_sub(near.held_bytes);
+        let [near, far] = used;
         let policy = heap.chooser.settings.policy;
-        let tolerance = (used[0].object_bytes + used[1].object_bytes) / RATIO_TOLERANCE;
+        let tolerance = (near.object_bytes + far.object_bytes) / RATIO_TOLERANCE;
         let excess = (policy == Policy::Ratio)
             .then(|| heap.chooser.excess(&heap.memory))
             .flatten();
         let from = excess
             .filter(|&(_, bytes)| bytes > tolerance)
             .map(|(tier, _)| tier);
-        const FEW_BYTES: u64 = 4 << 20;
         let sparse = used.map(|tier| tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES);
         Wanted {
             by_heat: policy == Policy::Dynamic,
-            room: free < near.limit_bytes / FREE_PART,
-            pressed: free < near.limit_bytes / FREE_PART / 2,
+            ages: migration.rounds % ROUNDS_TO_AGE == ROUNDS_TO_AGE - 1,
+            // Free slots count as free, though other sizes may have no use for them.
+            room: near.limit_bytes.saturating_sub(near.object_bytes) < near.limit_bytes / FREE_PART,
             from,
-            tolerance,
             sparse,
             anyway: from.is_some() || sparse.contains(&true),
         }
@@ -288,22 +324,16 @@ impl Db {
     /// A little of what has to be done in the background.
     #[inline]
     pub(super) fn step(&mut self) {
-        self.migration.step(
-            &mut self.tables,
-            &mut self.larges,
-            &mut self.heap,
-            STEP_GROUPS,
-        );
+        if self.migration.is_due() {
+            self.migration
+                .step(&mut self.tables, &mut self.larges, &mut self.heap, false);
+        }
     }
 
-    /// More of it, and what the clock asks for.
-    pub(super) fn tick(&mut self) {
+    /// More of it, and what the clock asks for. Whether there is more to do.
+    pub(super) fn tick(&mut self) -> bool {
         self.heap.chooser.check(self.now_ms, &self.heap.memory);
-        self.migration.step(
-            &mut self.tables,
-            &mut self.larges,
-            &mut self.heap,
-            TICK_GROUPS,
-        );
+        self.migration
+            .step(&mut self.tables, &mut self.larges, &mut self.heap, true)
     }
 }

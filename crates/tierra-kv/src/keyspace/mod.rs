@@ -177,9 +177,9 @@ impl Keyspace {
     }
 
     /// Does a bounded share of what has to be done in the background, about a millisecond at most: to be called
-    /// a few times a second, and when there is nothing else to do.
-    pub fn tick(&mut self) {
-        self.db.tick();
+    /// ten times a second, and again at once, when there is nothing else to do, as long as it returns `true`.
+    pub fn tick(&mut self) -> bool {
+        self.db.tick()
     }
 
     /// Where the memory is.

@@ -291,7 +291,7 @@ impl Pair {
                 prop_assert_eq!(found.len(), keys.len());
                 self.carried.extend(keys.into_iter().zip(found));
             }
-            Step::Tick => self.ours.tick(),
+            Step::Tick => _ = self.ours.tick(),
             Step::Clear => {
                 self.ours.db(0).clear();
                 self.theirs.clear();
@@ -567,8 +567,9 @@ fn memory_comes_back_when_most_keys_are_gone() {
     for _ in 0..100 {
         keyspace.tick();
     }
+    // A twentieth, what is not worth gathering, and a large page of the table.
     assert!(
-        keyspace.used_bytes() < full / 3,
+        keyspace.used_bytes() < full / 20 * 2 + (7 << 20),
         "{} of {full}",
         keyspace.used_bytes()
     );

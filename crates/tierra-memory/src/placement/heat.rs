@@ -61,6 +61,9 @@ impl Heat {
     /// Not used for long.
     pub const COLD: Heat = Heat(0);
 
+    /// Used as much as can be told.
+    pub const HOTTEST: Heat = Heat(HEATS as u8 - 1);
+
     /// The heat that [`bits`](Self::bits) returned; higher bits are ignored.
     #[inline(always)]
     pub const fn from_bits(bits: u8) -> Heat {

@@ -57,11 +57,27 @@ impl Histogram {
     }
 }
 
+/// Times the uses of the border that something has to have before it is brought near.
+const WORTH: f64 = 2.0;
+
 /// A round's border, and the histogram of the round that is on its way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Border {
     counted: Histogram,
     heat: Heat,
+    /// The coldest that is worth bringing near.
+    attracted: Heat,
+}
+
+impl Default for Border {
+    /// Nothing is known: whatever is used twice is worth bringing near, as long as there is room.
+    fn default() -> Self {
+        Border {
+            counted: Histogram::default(),
+            heat: Heat::COLD,
+            attracted: Heat::from_bits(2),
+        }
+    }
 }
 
 impl Border {
@@ -79,6 +95,9 @@ impl Border {
             self.counted.border(near_bytes, bytes)
         };
         self.counted = Histogram::default();
+        let worth = |heat: &Heat| heat.uses() >= WORTH * self.heat.uses() + WORTH;
+        let heats = (0..HEATS as u8).map(Heat::from_bits);
+        self.attracted = heats.into_iter().find(worth).unwrap_or(Heat::HOTTEST);
     }
 
     /// The coldest that still belongs near.
@@ -87,11 +106,12 @@ impl Border {
         self.heat
     }
 
-    /// Whether something far that has just been used is worth bringing near. As hot as the border is not
-    /// enough: what it would displace is as hot.
+    /// Whether something far that has just been used is worth bringing near. A little hotter than the border
+    /// is not enough: what it would displace is nearly as hot, and where all are used as often, luck would
+    /// keep them moving.
     #[inline(always)]
     pub fn attracts(&self, heat: Heat) -> bool {
-        heat > self.heat
+        heat >= self.attracted
     }
 
     /// Whether something near should go far when room is needed.
@@ -175,7 +195,7 @@ mod tests {
             heat(1),
             "two of five fit, and all that are cold do not"
         );
-        assert!(border.attracts(heat(5)) && border.repels(heat(0)));
+        assert!(border.attracts(heat(9)) && !border.attracts(heat(1)) && border.repels(heat(0)));
         border.meet(heat(5), 100);
         border.end_round(600, 500);
         assert_eq!(border.heat(), Heat::COLD);

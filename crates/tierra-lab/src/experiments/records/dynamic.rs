@@ -20,8 +20,6 @@ use crate::turns::turns;
 use crate::view::{Unit, View};
 
 const BUDGETS_PERCENT: [u64; 5] = [10, 25, 50, 75, 100];
-/// Bytes of a record: its header, its name, its fields, rounded.
-const RECORD_BYTES: u64 = 1152;
 const ALL_NEAR: &str = "all near";
 const DYNAMIC: &str = "dynamic";
 const STATIC: [&str; 3] = ["near while there is room", "ratio", "all far"];
@@ -55,7 +53,7 @@ impl Experiment for YcsbDynamic {
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let records = lab.size(4_000, 1_000_000);
         let operations = lab.size(2_000, 200_000);
-        let settling = lab.size(8_000, 1_000_000);
+        let settling = lab.size(8_000, 2_000_000);
         let rounds = lab.size(2, 5);
         let budgets = if lab.is_quick() {
             &BUDGETS_PERCENT[1..2]
@@ -66,11 +64,12 @@ impl Experiment for YcsbDynamic {
         let bar = progress::bar("workloads", budgets.len() * WORKLOADS.len());
         for &percent in budgets {
             let names: Vec<&str> = [ALL_NEAR, DYNAMIC].into_iter().chain(STATIC).collect();
-            let budget = records * RECORD_BYTES * percent / 100;
-            let mut stores = names
-                .iter()
-                .map(|name| Store::load(settings(name, budget, percent), records))
-                .collect::<Result<Vec<_>, _>>()?;
+            let all_near = Store::load(settings(ALL_NEAR, 0, percent), records)?;
+            let budget = all_near.report().near.held_bytes * percent / 100;
+            let mut stores = vec![all_near];
+            for name in &names[1..] {
+                stores.push(Store::load(settings(name, budget, percent), records)?);
+            }
             emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
             for (workload_name, workload) in WORKLOADS {
                 let mut samples = vec![Vec::with_capacity(rounds); stores.len()];

@@ -19,7 +19,8 @@ use crate::results::Tier;
 use crate::row::Row;
 use crate::view::{Unit, View};
 
-const RECORD_BYTES: u64 = 1152;
+/// Bytes that a record takes.
+const RECORD_BYTES: u64 = 1088;
 /// Requests of a slice.
 const SLICE: usize = 50_000;
 const SHARE: f64 = 0.9;
