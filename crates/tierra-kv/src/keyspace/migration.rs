@@ -7,7 +7,7 @@
 
 use tierra_index::{RecordTable, Slot};
 use tierra_memory::Speed;
-use tierra_memory::placement::{Border, Heat, Pace};
+use tierra_memory::placement::{Border, Heat, Pace, Round};
 
 use super::db::{Entry, Table};
 use super::heap::Heap;
@@ -60,6 +60,7 @@ pub(super) struct Migration {
     visiting: usize,
     point: usize,
     rounds: u32,
+    round: Round,
     /// Entries met.
     met: u64,
     /// Something hot has found no room since the last record went far.
@@ -79,6 +80,7 @@ impl Migration {
             visiting: 0,
             point: 0,
             rounds: 0,
+            round: Round::default(),
             met: 0,
             is_refusing: false,
             is_stuck: false,
@@ -104,7 +106,11 @@ impl Migration {
     /// What a new record's entry notes: it stays where it was born for a round.
     #[inline]
     pub(super) fn birth_note(&self) -> u8 {
-        self.border.heat().bits()
+        self.border
+            .floor()
+            .bits()
+            .saturating_add(1)
+            .min(Heat::HOTTEST.bits())
     }
 
     /// An entry was used. Whether its record has moved near for it: then the entry names the new one.
@@ -127,6 +133,8 @@ impl Migration {
         }
         let bytes = heap.header(entry.record).bytes();
         self.pace.earn(bytes as u64);
+        self.round.uses += 1;
+        self.round.near_uses += u64::from(heap.speed(entry.record) == Speed::Near);
         if heap.speed(entry.record) == Speed::Near
             || !self.border.attracts(heat)
             || bytes > MOVED_BYTES_MAX
@@ -159,6 +167,7 @@ impl Migration {
         self.pace.spend(bytes as u64);
         self.done.to_near += 1;
         self.done.bytes += bytes as u64;
+        self.round.moved += 1;
         true
     }
 
@@ -211,16 +220,13 @@ impl Migration {
             self.visiting += 1;
             if self.visiting >= DATABASES + larges.numbers() {
                 self.visiting = 0;
-                self.end_round(heap);
+                self.end_round();
             }
         }
     }
 
-    fn end_round(&mut self, heap: &Heap) {
-        let [near, far] = [Speed::Near, Speed::Far].map(|speed| heap.memory.used(speed));
-        let budget = near.limit_bytes - near.limit_bytes / FREE_PART;
-        self.border
-            .end_round(budget, near.object_bytes + far.object_bytes);
+    fn end_round(&mut self) {
+        self.border.end_round(std::mem::take(&mut self.round));
         self.rounds = self.rounds.wrapping_add(1);
     }
 
@@ -233,19 +239,16 @@ impl Migration {
             if wanted.ages && heat != Heat::COLD {
                 slot.set_note(heat.aged().bits());
             }
-            self.met += 1;
-            if self.met.is_multiple_of(SAMPLED) {
-                self.border.meet(heat, heap.capacity(record) as u64);
-            }
-            let repelled =
-                self.border.repels(heat) || self.is_refusing && heat == self.border.heat();
-            if speed == Speed::Near
-                && repelled
-                && (wanted.room || self.is_refusing)
-                && self.pace.allows()
-            {
-                to = Some(Speed::Far);
-                self.is_refusing = false;
+            if speed == Speed::Near {
+                self.met += 1;
+                if self.met.is_multiple_of(SAMPLED) {
+                    self.border.meet(heat, heap.capacity(record) as u64);
+                }
+                let has_to_go = self.border.repels(heat) && (wanted.room || self.is_refusing);
+                if has_to_go && self.pace.allows() {
+                    to = Some(Speed::Far);
+                    self.is_refusing = false;
+                }
             }
         } else if wanted.from == Some(speed) && !self.is_stuck {
             to = Some(if speed == Speed::Near {

@@ -94,12 +94,6 @@ impl Heat {
     pub fn uses(self) -> f64 {
         USES[usize::from(self.0)]
     }
-
-    /// The next higher one.
-    #[must_use]
-    pub(super) fn hotter(self) -> Heat {
-        Heat((self.0 + 1).min(HEATS as u8 - 1))
-    }
 }
 
 #[cfg(test)]

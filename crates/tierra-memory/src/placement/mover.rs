@@ -1,10 +1,16 @@
-//! What belongs near: the hottest, as far as the near budget goes.
+//! What is worth moving near, and what has to go for it.
 //!
-//! Whoever holds the objects goes around them all the time ("a round"), a few for every use there was. Each
-//! object met grows older and is counted in a [`Histogram`] of bytes by heat; a round's histogram says which heat
-//! still fits the budget, the *border*, for the next one. In between, what is used and hotter than the border
-//! is worth bringing near, at the moment it is read (its lines are in the cache then, so half of the move is
-//! paid), and what is met colder than the border goes far as room is needed.
+//! Whoever holds the objects goes around them all the time ("a round"), a few for every use there was, and says
+//! how hot those near are. A round's histogram gives the *floor*: the heat below which the coldest quarter of near
+//! memory lies. In the next round what is used and hot enough is brought near, at the moment it is read (its lines
+//! are in the cache then, so half of the move is paid), and what is met no hotter than the floor goes far as
+//! room is needed.
+//!
+//! Hot enough is what has *worth* times the uses of the floor. Worth is found out: moving costs about as much as a few
+//! uses of far memory, and saves one for every use that comes after it. If a round's moves have made the share of
+//! uses that find their object near grow as much as they cost, worth falls, else it rises; if the share
+//! drops, the hot set has moved, and worth starts anew. Where everything is used as often, luck alone makes some
+//! hotter than others: moves bring nothing, worth rises, and they end.
 //!
 //! This is the dynamic placement that Antão et al. propose (`docs/papers.md`), with WarpX-PM's four spaces as
 //! they turn out for records: *metadata* is the table and whatever is near without counting; *temporary* is
@@ -19,7 +25,7 @@ use super::heat::{HEATS, Heat};
 
 /// Bytes of objects by heat.
 #[derive(Clone, Debug)]
-pub struct Histogram {
+struct Histogram {
     bytes: [u64; HEATS],
 }
 
@@ -30,85 +36,103 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts an object.
-    #[inline]
-    pub fn add(&mut self, heat: Heat, bytes: u64) {
-        self.bytes[usize::from(heat.bits())] += bytes;
-    }
-
-    /// Bytes counted.
-    pub fn total(&self) -> u64 {
-        self.bytes.iter().sum()
-    }
-
-    /// The lowest heat of which everything, and everything hotter, is at most the share `part / whole` of
-    /// all bytes. A share, because only a sample may have been counted.
-    pub fn border(&self, part: u64, whole: u64) -> Heat {
-        let total = u128::from(self.total());
-        let fits = |bytes: u64| u128::from(bytes) * u128::from(whole) <= total * u128::from(part);
-        let mut above = 0;
-        for heat in (0..HEATS).rev() {
-            above += self.bytes[heat];
-            if !fits(above) {
-                return Heat::from_bits(heat as u8).hotter();
+    /// The highest heat up to which there is at most `1 / part` of all bytes, or the lowest that there is.
+    fn coldest(&self, part: u64) -> Heat {
+        let total: u64 = self.bytes.iter().sum();
+        let mut below = 0;
+        let mut coldest = None;
+        for (heat, &bytes) in self.bytes.iter().enumerate() {
+            below += bytes;
+            if bytes > 0 && (coldest.is_none() || below <= total / part) {
+                coldest = Some(Heat::from_bits(heat as u8));
             }
         }
-        Heat::COLD
+        coldest.unwrap_or(Heat::COLD)
     }
 }
 
-/// Times the uses of the border that something has to have before it is brought near.
-const WORTH: f64 = 2.0;
+/// What happened in a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Uses of objects.
+    pub uses: u64,
+    /// Those that found their object near.
+    pub near_uses: u64,
+    /// Objects brought near.
+    pub moved: u64,
+}
 
-/// A round's border, and the histogram of the round that is on its way.
+/// The part of near memory that may be exchanged in a round.
+const EXCHANGED_PART: u64 = 4;
+/// What a move costs, in uses of far memory: something is copied near, and something else far for it.
+const MOVE_USES: f64 = 4.0;
+/// Rounds that what was moved is taken to stay useful.
+const USEFUL_ROUNDS: f64 = 8.0;
+/// A share that has dropped as much means another hot set.
+const DROPPED: f64 = 0.02;
+const WORTH_MAX: f64 = 64.0;
+
+/// What a round has found: how cold has to go, how hot may come.
 #[derive(Clone, Debug)]
 pub struct Border {
     counted: Histogram,
-    heat: Heat,
-    /// The coldest that is worth bringing near.
+    floor: Heat,
     attracted: Heat,
+    worth: f64,
+    share: f64,
 }
 
 impl Default for Border {
-    /// Nothing is known: whatever is used twice is worth bringing near, as long as there is room.
+    /// Nothing is known: whatever is used twice is worth bringing near.
     fn default() -> Self {
-        Border {
+        let mut border = Border {
             counted: Histogram::default(),
-            heat: Heat::COLD,
-            attracted: Heat::from_bits(2),
-        }
+            floor: Heat::COLD,
+            attracted: Heat::COLD,
+            worth: 1.0,
+            share: 0.0,
+        };
+        border.end_round(Round::default());
+        border
     }
 }
 
 impl Border {
-    /// An object has been met, of as many bytes.
+    /// An object that is near has been met, of as many bytes. A sample will do.
     #[inline]
     pub fn meet(&mut self, heat: Heat, bytes: u64) {
-        self.counted.add(heat, bytes);
+        self.counted.bytes[usize::from(heat.bits())] += bytes;
     }
 
-    /// A round is over; `near_bytes` of all `bytes` may be near.
-    pub fn end_round(&mut self, near_bytes: u64, bytes: u64) {
-        self.heat = if near_bytes >= bytes {
-            Heat::COLD
-        } else {
-            self.counted.border(near_bytes, bytes)
-        };
+    /// A round is over.
+    pub fn end_round(&mut self, round: Round) {
+        if round.uses > 0 {
+            let share = round.near_uses as f64 / round.uses as f64;
+            let gained = (share - self.share) * round.uses as f64 * USEFUL_ROUNDS;
+            self.worth = if share < self.share - DROPPED {
+                1.0
+            } else if gained >= MOVE_USES * round.moved as f64 {
+                (self.worth / 1.5).max(1.0)
+            } else {
+                (self.worth * 1.5).min(WORTH_MAX)
+            };
+            self.share = share;
+        }
+        self.floor = self.counted.coldest(EXCHANGED_PART);
         self.counted = Histogram::default();
-        let worth = |heat: &Heat| heat.uses() >= WORTH * self.heat.uses() + WORTH;
-        let heats = (0..HEATS as u8).map(Heat::from_bits);
-        self.attracted = heats.into_iter().find(worth).unwrap_or(Heat::HOTTEST);
+        let least = self.worth * (self.floor.uses() + 1.0);
+        let mut heats = (0..HEATS as u8).map(Heat::from_bits);
+        let attracted = heats.find(|heat| heat.uses() >= least);
+        self.attracted = attracted.unwrap_or(Heat::HOTTEST);
     }
 
-    /// The coldest that still belongs near.
+    /// The heat of the coldest quarter of near memory.
     #[inline(always)]
-    pub fn heat(&self) -> Heat {
-        self.heat
+    pub fn floor(&self) -> Heat {
+        self.floor
     }
 
-    /// Whether something far that has just been used is worth bringing near. A little hotter than the border
-    /// is not enough: what it would displace is nearly as hot, and where all are used as often, luck would
-    /// keep them moving.
+    /// Whether something far that has just been used is worth bringing near.
     #[inline(always)]
     pub fn attracts(&self, heat: Heat) -> bool {
         heat >= self.attracted
@@ -117,7 +141,7 @@ impl Border {
     /// Whether something near should go far when room is needed.
     #[inline(always)]
     pub fn repels(&self, heat: Heat) -> bool {
-        heat < self.heat
+        heat <= self.floor
     }
 }
 
@@ -169,36 +193,40 @@ mod tests {
     }
 
     #[test]
-    fn the_border_fits_the_budget() {
+    fn the_floor_is_that_of_the_coldest_quarter() {
         let mut histogram = Histogram::default();
-        for bits in 0..100 {
-            histogram.add(heat(bits), 10);
+        assert_eq!(histogram.coldest(4), Heat::COLD);
+        for bits in 20..120 {
+            histogram.bytes[bits] = 10;
         }
-        assert_eq!(histogram.border(1000, 1000), Heat::COLD);
-        assert_eq!(histogram.border(250, 1000), heat(75));
-        assert_eq!(histogram.border(255, 1000), heat(75));
-        assert_eq!(histogram.border(0, 1000), heat(100));
-        // A sample of a tenth says the same.
-        assert_eq!(histogram.border(2500, 10_000), heat(75));
+        assert_eq!(histogram.coldest(4), heat(44));
+        // One heat may have more than that.
+        histogram.bytes[20] = 10_000;
+        assert_eq!(histogram.coldest(4), heat(20));
     }
 
     #[test]
-    fn what_is_as_hot_as_the_border_stays_where_it_is() {
+    fn moves_that_bring_nothing_end() {
         let mut border = Border::default();
-        assert!(!border.attracts(Heat::COLD) && !border.repels(Heat::COLD));
-        for bits in [0, 0, 0, 5, 9] {
-            border.meet(heat(bits), 100);
+        assert!(border.attracts(heat(2)) && border.repels(heat(0)));
+        for _ in 0..20 {
+            border.meet(heat(8), 100);
+            border.end_round(Round {
+                uses: 1000,
+                near_uses: 250,
+                moved: 100,
+            });
         }
-        border.end_round(200, 500);
-        assert_eq!(
-            border.heat(),
-            heat(1),
-            "two of five fit, and all that are cold do not"
-        );
-        assert!(border.attracts(heat(9)) && !border.attracts(heat(1)) && border.repels(heat(0)));
-        border.meet(heat(5), 100);
-        border.end_round(600, 500);
-        assert_eq!(border.heat(), Heat::COLD);
+        assert!(border.repels(heat(8)) && !border.repels(heat(9)));
+        assert!(!border.attracts(heat(40)), "worth has risen");
+        // Moves that bring something, and a share that drops, change that.
+        border.meet(heat(8), 100);
+        border.end_round(Round {
+            uses: 1000,
+            near_uses: 100,
+            moved: 0,
+        });
+        assert!(border.attracts(heat(20)) && !border.attracts(heat(8)));
     }
 
     #[test]
