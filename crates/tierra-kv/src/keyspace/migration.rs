@@ -315,7 +315,8 @@ impl Wanted {
             by_heat: policy == Policy::Dynamic,
             ages: migration.rounds % ROUNDS_TO_AGE == ROUNDS_TO_AGE - 1,
             // Free slots count as free, though other sizes may have no use for them.
-            room: near.limit_bytes.saturating_sub(near.object_bytes) < near.limit_bytes / FREE_PART,
+            room: near.vacant_bytes + near.limit_bytes.saturating_sub(near.held_bytes)
+                < near.limit_bytes / FREE_PART,
             from,
             sparse,
             anyway: from.is_some() || sparse.contains(&true),

@@ -37,6 +37,8 @@ pub struct TierUse {
     pub objects: u64,
     /// Bytes of the objects, each rounded up to its size class.
     pub object_bytes: u64,
+    /// Bytes of free slots beside them, for objects of the same size classes.
+    pub vacant_bytes: u64,
     /// Bytes of the pages that hold them.
     pub held_bytes: u64,
     /// Bytes that may be held.
@@ -135,6 +137,7 @@ impl Arena {
         }
         self.used.objects += 1;
         self.used.object_bytes += class_bytes(class) as u64;
+        self.used.vacant_bytes -= class_bytes(class) as u64;
         Some(place)
     }
 
@@ -161,12 +164,14 @@ impl Arena {
         *word |= bit;
         span.free_slots += 1;
         self.used.object_bytes -= bytes as u64;
+        self.used.vacant_bytes += bytes as u64;
         let (free, all) = (usize::from(span.free_slots), span_objects(class));
         if free == 1 {
             self.push_partial(number);
         }
         if free == all && self.partial[class].len() > 1 {
             self.remove_partial(number);
+            self.used.vacant_bytes -= (all * bytes) as u64;
             return self.give_back(number);
         }
         None
@@ -240,6 +245,9 @@ impl Arena {
             }
         };
         self.used.held_bytes = held_bytes;
+        if class != LARGE {
+            self.used.vacant_bytes += (slots * class_bytes(usize::from(class))) as u64;
+        }
         let mut free = [0; WORDS];
         for slot in 0..slots {
             free[slot / u64::BITS as usize] |= 1 << (slot % u64::BITS as usize);

@@ -365,7 +365,8 @@ mod tests {
             for speed in [Speed::Near, Speed::Far] {
                 let tier = memory.used(speed);
                 prop_assert_eq!(tier.object_bytes, used[speed as usize]);
-                prop_assert!(tier.held_bytes >= tier.object_bytes);
+                prop_assert!(tier.held_bytes >= tier.object_bytes + tier.vacant_bytes);
+                prop_assert!(tier.vacant_bytes <= 8 << 20, "a span of each class, and what was freed");
             }
             for (place, ..) in objects {
                 memory.free(place);
@@ -374,6 +375,7 @@ mod tests {
                 // A span of each class may stay.
                 let held = memory.used(speed).held_bytes;
                 prop_assert!(memory.used(speed).objects == 0 && held < 6 << 20, "{}", held);
+                prop_assert!(memory.used(speed).vacant_bytes <= held);
             }
         }
     }
