@@ -35,7 +35,7 @@ const SAMPLED: u64 = 8;
 /// How far from its ratio memory may be, in parts of all.
 const RATIO_TOLERANCE: u64 = 200;
 
-/// Records moved since the start.
+/// Uses of records since the start, and how records were moved for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Migrations {
     /// Near, because they were used.
@@ -46,6 +46,10 @@ pub struct Migrations {
     pub bytes: u64,
     /// Within their tier, so that pages could be given back.
     pub compacted: u64,
+    /// Uses of records that were near.
+    pub uses_near: u64,
+    /// Uses of records that were far.
+    pub uses_far: u64,
     /// Hot records that stayed far, because near memory was full or enough had moved.
     pub refused: u64,
 }
@@ -60,7 +64,8 @@ pub(super) struct Migration {
     visiting: usize,
     point: usize,
     rounds: u32,
-    round: Round,
+    /// What had been done when the round began.
+    at_round: Migrations,
     /// Entries met.
     met: u64,
     /// Something hot has found no room since the last record went far.
@@ -80,7 +85,7 @@ impl Migration {
             visiting: 0,
             point: 0,
             rounds: 0,
-            round: Round::default(),
+            at_round: Migrations::default(),
             met: 0,
             is_refusing: false,
             is_stuck: false,
@@ -123,6 +128,11 @@ impl Migration {
         uses: u32,
     ) -> bool {
         self.uses += 1;
+        let speed = heap.speed(entry.record);
+        match speed {
+            Speed::Near => self.done.uses_near += 1,
+            Speed::Far => self.done.uses_far += 1,
+        }
         if heap.chooser.settings.policy != Policy::Dynamic {
             return false;
         }
@@ -133,12 +143,7 @@ impl Migration {
         }
         let bytes = heap.header(entry.record).bytes();
         self.pace.earn(bytes as u64);
-        self.round.uses += 1;
-        self.round.near_uses += u64::from(heap.speed(entry.record) == Speed::Near);
-        if heap.speed(entry.record) == Speed::Near
-            || !self.border.attracts(heat)
-            || bytes > MOVED_BYTES_MAX
-        {
+        if speed == Speed::Near || !self.border.attracts(heat) || bytes > MOVED_BYTES_MAX {
             return false;
         }
         self.attract(table, heap, entry, bytes)
@@ -167,7 +172,6 @@ impl Migration {
         self.pace.spend(bytes as u64);
         self.done.to_near += 1;
         self.done.bytes += bytes as u64;
-        self.round.moved += 1;
         true
     }
 
@@ -226,7 +230,14 @@ impl Migration {
     }
 
     fn end_round(&mut self) {
-        self.border.end_round(std::mem::take(&mut self.round));
+        let (now, before) = (self.done, self.at_round);
+        let near_uses = now.uses_near - before.uses_near;
+        self.border.end_round(Round {
+            uses: near_uses + now.uses_far - before.uses_far,
+            near_uses,
+            moved: now.to_near - before.to_near,
+        });
+        self.at_round = now;
         self.rounds = self.rounds.wrapping_add(1);
     }
 

@@ -87,6 +87,8 @@ impl Experiment for YcsbDynamic {
                         settling
                     };
                     store.serve(&mut asked, settling)?;
+                    let done = store.report().migrations;
+                    store.uses_before = (done.uses_near, done.uses_far);
                     requests.push(asked);
                 }
                 let operations = if workload_name == "E" {
@@ -110,6 +112,7 @@ impl Experiment for YcsbDynamic {
                         store.drop_index();
                     }
                     let report = store.report();
+                    let uses = store.uses_before;
                     let row = Row::new()
                         .text("policy", *name)
                         .text("workload", workload_name)
@@ -118,6 +121,8 @@ impl Experiment for YcsbDynamic {
                         .count("operations", operations as u64)
                         .count("near_bytes", report.near.held_bytes)
                         .count("far_bytes", report.far.held_bytes)
+                        .count("uses_near", report.migrations.uses_near - uses.0)
+                        .count("uses_far", report.migrations.uses_far - uses.1)
                         .count("moved_near", report.migrations.to_near)
                         .count("moved_far", report.migrations.to_far)
                         .count("refused", report.migrations.refused)

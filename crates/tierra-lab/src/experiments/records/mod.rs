@@ -33,6 +33,8 @@ const INDEX: &[u8] = b"_indices";
 struct Store {
     keyspace: Keyspace,
     records: u64,
+    /// Uses of near and of far records when measuring began.
+    uses_before: (u64, u64),
     version: u64,
     names: Vec<String>,
     scanned: Vec<String>,
@@ -53,6 +55,7 @@ impl Store {
         let mut store = Store {
             keyspace: Keyspace::new(&options).by(WHO, "reserving memory")?,
             records,
+            uses_before: (0, 0),
             version: 0,
             names: vec![String::new(); WINDOW],
             scanned: Vec::new(),
