@@ -11,7 +11,7 @@ use super::key::{Found, Key};
 use super::large::{Large, Larges};
 use super::migration::Migration;
 use super::record::Form;
-use super::window::{Fetching, Windows, fetch};
+use super::window::{Fetching, Windows};
 use super::{DATABASES, MemoryFull};
 
 /// The type of a value.
@@ -475,12 +475,12 @@ impl Db {
 /// Where a key of a table is, found by itself.
 #[inline]
 pub(super) fn look_up_one(table: &RecordTable, heap: &Heap, hash: u64, key: &[u8]) -> Carried {
-    let fetching = Fetching::at_most(usize::MAX);
+    let fetching = Fetching::at_most(usize::MAX, heap);
     let mut found = None;
     in_mode!(Execution::Plain, M => for_each(
         GroupSize::DEFAULT,
         [()],
-        |cx: Cx<M>, ()| fetch(cx, table, heap, hash, key, &fetching),
+        |cx: Cx<M>, ()| table.find(cx, hash, key, &fetching),
         |_, carried| found = Some(carried),
     ));
     found.expect("one look-up, one answer")

@@ -274,11 +274,12 @@ impl Heap {
         }
     }
 
-    /// The beginning of a record, as much of it as is fetched ahead.
+    /// The beginning of a record's room, as much of it as is fetched ahead. The record itself is not read.
     #[inline(always)]
     pub(super) fn fetched(&self, record: u64) -> &[u8] {
-        let bytes = self.bytes(record);
-        &bytes[..bytes.len().min(FETCHED_BYTES_MAX)]
+        let place = Place::from_number(record);
+        let bytes = self.memory.capacity(place).min(FETCHED_BYTES_MAX);
+        self.memory.bytes(place, bytes)
     }
 }
 

@@ -1,8 +1,7 @@
 //! The window: between a request's arrival and its execution its key is looked up, together with all others
 //! that have arrived.
 //!
-//! A look-up reads the group of its key, the head of the record that it finds, and then the record: everything that
-//! the command will need is in the cache when it runs, and where it is goes along as a [`Found`]. Look-ups of a
+//! A look-up reads the group of its key and the record that it finds there: everything that the command will need is in the cache when it runs, and where it is goes along as a [`Found`]. Look-ups of a
 //! window take turns at each of these, so their misses overlap, whichever tier they go to.
 //!
 //! Records beyond [`WINDOW_BYTES`] in one window are found but not fetched: they would evict each other before
@@ -10,8 +9,8 @@
 
 use std::cell::Cell;
 
-use tierra_index::{Carried, RecordTable, Resolved};
-use tierra_interleave::{Cx, Execution, Lookups, Mode, Scheduling, for_each};
+use tierra_index::Records;
+use tierra_interleave::{Cx, Execution, Lookups, Scheduling, for_each};
 use tierra_memory::in_mode;
 
 use super::heap::Heap;
@@ -33,42 +32,48 @@ pub struct Windows {
     pub fetched_far: u64,
 }
 
-/// What a window may still fetch, and has fetched.
-pub(super) struct Fetching {
+/// The records of a heap, fetched whole as soon as an entry names one: a record's size class is known near, so
+/// there is no need to wait for its header first.
+pub(super) struct Fetching<'a> {
+    heap: &'a Heap,
     left_bytes: Cell<usize>,
     /// Records, by `Speed`.
     fetched: [Cell<u64>; 2],
 }
 
-impl Fetching {
-    pub(super) fn at_most(bytes: usize) -> Fetching {
+impl<'a> Fetching<'a> {
+    /// Fetches at most as many bytes of records.
+    pub(super) fn at_most(bytes: usize, heap: &'a Heap) -> Fetching<'a> {
         Fetching {
+            heap,
             left_bytes: Cell::new(bytes),
             fetched: Default::default(),
         }
     }
 }
 
-/// Looks a key up and fetches the record that it finds.
-#[inline(always)]
-pub(super) async fn fetch<M: Mode>(
-    cx: Cx<M>,
-    table: &RecordTable,
-    heap: &Heap,
-    hash: u64,
-    key: &[u8],
-    fetching: &Fetching,
-) -> Carried {
-    let carried = table.find(cx, hash, key, heap).await;
-    if let Resolved::Record(record) = table.resolve(&carried) {
-        let bytes = heap.fetched(record);
-        if let Some(left) = fetching.left_bytes.get().checked_sub(bytes.len()) {
-            fetching.left_bytes.set(left);
-            fetching.fetched[heap.speed(record) as usize].update(|fetched| fetched + 1);
-            cx.load_bytes(bytes).await;
+impl Records for Fetching<'_> {
+    #[inline(always)]
+    fn head(&self, record: u64) -> &[u8] {
+        let bytes = self.heap.fetched(record);
+        match self.left_bytes.get().checked_sub(bytes.len()) {
+            Some(left) => {
+                self.left_bytes.set(left);
+                self.fetched[self.heap.speed(record) as usize].update(|fetched| fetched + 1);
+                bytes
+            }
+            None => self.heap.head(record),
         }
     }
-    carried
+
+    #[inline(always)]
+    fn has_key(&self, record: u64, key: &[u8]) -> bool {
+        self.heap.has_key(record, key)
+    }
+
+    fn hash(&self, record: u64) -> u64 {
+        self.heap.hash(record)
+    }
 }
 
 impl Db {
@@ -89,8 +94,8 @@ impl Db {
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.heap.hash_of(key);
         }
-        let (table, heap) = (&self.table().records, &self.heap);
-        let fetching = Fetching::at_most(WINDOW_BYTES);
+        let table = &self.table().records;
+        let fetching = Fetching::at_most(WINDOW_BYTES, &self.heap);
         let found = &mut found[first..];
         let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
         lookups.run(self.gate.now(), keys.len(), |execution, size, part| {
@@ -99,7 +104,7 @@ impl Db {
             in_mode!(execution, M => for_each(
                 size,
                 inputs,
-                |cx: Cx<M>, (hash, key)| fetch(cx, table, heap, hash, key, &fetching),
+                |cx: Cx<M>, (hash, key)| table.find(cx, hash, key, &fetching),
                 |at, carried| found[at] = self.found(carried),
             ))
         });
