@@ -246,7 +246,7 @@ impl Random {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.bits()) * u128::from(bound) >> u64::BITS) as u64
+        ((u128::from(self.bits()) * u128::from(bound)) >> u64::BITS) as u64
     }
 
     /// Between 0 and 1.
