@@ -17,7 +17,9 @@ use arrow::array::{ArrayRef, AsArray, Decimal128Array, RecordBatch, StringViewAr
 use arrow::datatypes::{Decimal128Type, Int32Type};
 use tierra_column::{Encoding, LogicalType};
 use tierra_data::{Part, wide::Wide};
-use tierra_engine::{ColumnSpec, Database, DatabaseOptions, RowId, Snapshot, Table, TableSpec};
+use tierra_engine::{
+    ColumnSpec, Database, DatabaseOptions, Projection, RowId, Snapshot, Table, TableSpec,
+};
 use tierra_interleave::{Execution, Lookups, Scheduling};
 use tierra_memory::emulation;
 use tierra_memory::measure::{Trace, record};
@@ -121,10 +123,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let snapshot = table.snapshot();
     let mut bench = Bench {
         snapshot: &snapshot,
-        table: &table,
         wide,
         shape,
-        projection: (0..columns as usize).collect(),
+        projection: table.projection(&Vec::from_iter(0..columns as usize)),
         random: 42,
     };
     for together in TOGETHER {
@@ -166,10 +167,9 @@ fn load(database: &Arc<Database>, shape: Shape, wide: Wide) -> Result<Arc<Table>
 
 struct Bench<'a> {
     snapshot: &'a Snapshot,
-    table: &'a Table,
     wide: Wide,
     shape: Shape,
-    projection: Vec<usize>,
+    projection: Projection,
     random: u64,
 }
 
@@ -203,7 +203,7 @@ impl Bench<'_> {
             Scheduling::Fixed(Execution::Interleaved),
             Scheduling::Auto,
         ];
-        let rounds = (CELLS / (together * self.projection.len())).max(21);
+        let rounds = (CELLS / (together * self.projection.columns().len())).max(21);
         let mut traces = Vec::new();
         for _ in 0..rounds {
             let numbers = self.fresh(together);
@@ -211,7 +211,7 @@ impl Bench<'_> {
             let lookups = &mut Lookups::new(Execution::Interleaved);
             let (gathered, trace) =
                 record(|| self.snapshot.gather(&rows, &self.projection, lookups));
-            let batch = gathered?.into_batch(self.table.schema())?;
+            let batch = gathered?.into_batch()?;
             for (row, number) in numbers.iter().enumerate() {
                 self.shape.check(&batch, self.wide, row, *number);
             }
@@ -224,24 +224,22 @@ impl Bench<'_> {
             for (way, took) in WAYS.iter().zip(&mut took) {
                 let numbers = self.fresh(together);
                 let rows = self.find(&numbers)?;
-                let schema = self.table.schema();
                 let lookups = &mut Lookups::new(*way);
                 let started = Instant::now();
                 let gathered = self.snapshot.gather(&rows, &self.projection, lookups)?;
                 took[0].push(started.elapsed());
                 let started = Instant::now();
-                let batch = gathered.into_batch(schema)?;
+                let batch = gathered.into_batch()?;
                 took[1].push(started.elapsed());
                 self.shape.check(&batch, self.wide, 0, numbers[0]);
 
                 let numbers = self.fresh(together);
                 let rows = self.find(&numbers)?;
-                let schema = self.table.schema();
                 let lookups = &mut Lookups::new(*way);
                 let started = Instant::now();
                 let batch = self
                     .snapshot
-                    .reconstruct(&rows, &self.projection, &schema, lookups)?;
+                    .reconstruct(&rows, &self.projection, lookups)?;
                 took[2].push(started.elapsed());
                 self.shape.check(&batch, self.wide, 0, numbers[0]);
             }

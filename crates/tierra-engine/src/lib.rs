@@ -105,7 +105,7 @@ pub use index_kind::{IndexKind, ParseIndexKindError};
 pub use input::canonical_double;
 pub use loader::{LoadReport, Loader};
 pub use lookup::CellCounters;
-pub use rows::Rows;
+pub use rows::{Projection, Rows};
 pub use scan::{IndexUse, Scan, ScanCounters, ScanCursor, ScanSpec, row_id_field};
 pub use scrub::{Lost, ScrubOptions, ScrubReport};
 pub use scrubber::{SCRUB_BYTES_PER_S, ScrubProgress};

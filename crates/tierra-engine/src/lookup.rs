@@ -2,7 +2,7 @@
 //! own, run in groups so that they wait for far memory together.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{SchemaRef, UInt64Type};
+use arrow::datatypes::UInt64Type;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{
     Cell, CellAt, CellSink, Chunk, Decoder, Filter, FormatError, LogicalType, Value, read_cells,
@@ -14,7 +14,7 @@ use crate::cells::cell_of;
 use crate::error::{LookupError, ScanError};
 use crate::input::canonical;
 use crate::key::KeyColumns;
-use crate::rows::Rows;
+use crate::rows::{Filling, Projection, Rows};
 use crate::scan::ScanSpec;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
@@ -173,24 +173,22 @@ impl Snapshot {
         (0..keys[0].len()).map(find).collect()
     }
 
-    /// The wanted columns of some rows, in the order of `rows`. `schema` is that of the projection. A
-    /// sealed cell is one look-up, counted in `lookups`.
+    /// The wanted columns of some rows, in the order of `rows`. A sealed cell is one look-up, counted in
+    /// `lookups`.
     ///
     /// # Errors
     /// [`LookupError`]: a row that this snapshot does not have, damaged bytes.
     ///
     /// # Panics
-    /// If there is no such column.
+    /// If the projection is of a table with more columns.
     pub fn reconstruct(
         &self,
         rows: &[RowId],
-        projection: &[usize],
-        schema: &SchemaRef,
+        projection: &Projection,
         lookups: &mut Lookups,
     ) -> Result<RecordBatch, LookupError> {
         let gathered = self.gather(rows, projection, lookups)?;
-        let batch = gathered.into_batch(schema.clone());
-        batch.map_err(|source| {
+        gathered.into_batch().map_err(|source| {
             ScanError::Arrow {
                 table: self.table().spec().name.clone(),
                 source,
@@ -205,11 +203,11 @@ impl Snapshot {
     /// As [`Snapshot::reconstruct`].
     ///
     /// # Panics
-    /// If there is no such column.
+    /// As [`Snapshot::reconstruct`].
     pub fn gather(
         &self,
         rows: &[RowId],
-        projection: &[usize],
+        projection: &Projection,
         lookups: &mut Lookups,
     ) -> Result<Rows, LookupError> {
         let storage = self.table().storage();
@@ -220,13 +218,14 @@ impl Snapshot {
     fn gather_once(
         &self,
         rows: &[RowId],
-        projection: &[usize],
+        projection: &Projection,
         lookups: &mut Lookups,
     ) -> Result<Rows, LookupError> {
         let (table, version) = (self.table(), self.version());
         let (spec, types) = (table.spec(), table.types());
-        let types = projection.iter().map(|column| types[*column]);
-        let mut gathered = Rows::new(types.clone(), rows.len());
+        let mut gathered = Rows::new(projection, rows.len());
+        let projection = projection.columns();
+        let mut filling = gathered.filling();
         let mut sealed = Vec::with_capacity(rows.len());
         for (at, row) in rows.iter().enumerate() {
             let unknown = || LookupError::UnknownRow {
@@ -235,9 +234,9 @@ impl Snapshot {
             };
             match version.locate(*row).ok_or_else(unknown)? {
                 Located::Tail(batch, row) => {
-                    for (position, (column, ty)) in projection.iter().zip(types.clone()).enumerate()
-                    {
-                        gathered.put(position, at, cell_of(ty, batch.column(*column), row));
+                    for (position, column) in projection.iter().enumerate() {
+                        let cell = cell_of(types[*column], batch.column(*column), row);
+                        filling.put(position, at, cell);
                     }
                 }
                 Located::Sealed(segment, row) => {
@@ -256,7 +255,7 @@ impl Snapshot {
             return Ok(gathered);
         };
         let mut gathering = Gathering {
-            rows: &mut gathered,
+            rows: filling,
             failed: None,
         };
         // The first cell stands for all: a gate decides how fast, never what.
@@ -288,7 +287,7 @@ impl Snapshot {
 
 /// Puts cells into their places.
 struct Gathering<'r> {
-    rows: &'r mut Rows,
+    rows: Filling<'r>,
     /// Which column of which of the wanted rows could not be read, and why.
     failed: Option<(usize, usize, Box<FormatError>)>,
 }
@@ -333,10 +332,10 @@ impl<'v> Iterator for ByColumn<'v> {
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let column = self.projection[self.position];
+        let column = *self.projection.get(self.position)?;
         let SealedRow {
             chunks, row, at, ..
-        } = &self.rows[self.row];
+        } = self.rows.get(self.row)?;
         let place = (self.position as u32, *at as u32);
         self.row += 1;
         if self.row == self.rows.len() {

@@ -85,11 +85,12 @@ fn check_index(table: &Arc<Table>, upto: i64) {
 
 fn check_lookups(table: &Arc<Table>, ids: &[i64]) -> Result<(), LookupError> {
     let (snapshot, columns) = (table.snapshot(), Vec::from_iter(0..COLUMNS));
+    let projection = table.projection(&columns);
     let keys: ArrayRef = Arc::new(Int64Array::from(ids.to_vec()));
     let mut lookups = Lookups::new(Scheduling::Auto);
     let found = snapshot.rows_by_key(&[keys], &mut lookups)?;
     let found: Vec<_> = found.into_iter().map(Option::unwrap).collect();
-    let read = snapshot.reconstruct(&found, &columns, &table.schema(), &mut lookups)?;
+    let read = snapshot.reconstruct(&found, &projection, &mut lookups)?;
     assert_eq!(read, crate::support::rows_of(ids));
     Ok(())
 }

@@ -26,13 +26,9 @@ fn timed<T>(setting: &str, work: impl FnOnce() -> T) -> (T, Duration) {
 fn reconstructed(table: &Arc<Table>, row: RowId, execution: Execution) -> RecordBatch {
     let columns: Vec<usize> = (0..10).collect();
     let snapshot = table.snapshot();
+    let lookups = &mut Lookups::new(execution);
     snapshot
-        .reconstruct(
-            &[row],
-            &columns,
-            &table.schema(),
-            &mut Lookups::new(execution),
-        )
+        .reconstruct(&[row], &table.projection(&columns), lookups)
         .unwrap()
 }
 

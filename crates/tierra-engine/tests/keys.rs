@@ -26,16 +26,11 @@ fn found(table: &Arc<Table>, keys: &[ArrayRef]) -> Vec<Option<RowId>> {
 }
 
 fn reconstructed(table: &Arc<Table>, rows: &[RowId]) -> RecordBatch {
-    let projection: Vec<usize> = (0..10).collect();
+    let projection = table.projection(&Vec::from_iter(0..10));
     let one = |execution| {
         table
             .snapshot()
-            .reconstruct(
-                rows,
-                &projection,
-                &table.schema(),
-                &mut Lookups::new(execution),
-            )
+            .reconstruct(rows, &projection, &mut Lookups::new(execution))
             .unwrap()
     };
     assert_eq!(one(Execution::Plain), one(Execution::Interleaved));

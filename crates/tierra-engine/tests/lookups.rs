@@ -10,8 +10,11 @@ use arrow::array::{
     RecordBatch, StringViewArray, TimestampMicrosecondArray, UInt32Array,
 };
 use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{Field, Schema};
 use tierra_column::{Encoding, Filter, LogicalType, Value, ValueSet, ordinal};
-use tierra_engine::{ColumnSpec, Database, ScanCounters, ScanSpec, Snapshot, TableSpec};
+use tierra_engine::{
+    ColumnSpec, Database, Projection, ScanCounters, ScanSpec, Snapshot, TableSpec,
+};
 use tierra_interleave::{Execution, Lookups, Scheduling};
 
 const SEGMENTS: i32 = 3;
@@ -61,6 +64,32 @@ fn table(dir: &std::path::Path) -> (Arc<Database>, Snapshot) {
     assert_eq!(table.snapshot().segments().len(), SEGMENTS as usize);
     let snapshot = table.snapshot();
     (database, snapshot)
+}
+
+#[test]
+fn a_projection_takes_any_names_and_no_other_types() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_database, snapshot) = table(dir.path());
+    let field = |name, ty: LogicalType| Field::new(name, ty.arrow(), true);
+    let (number, text) = (
+        field("n", LogicalType::Integer),
+        field("t", LogicalType::Varchar),
+    );
+    let project = |columns: &[usize], fields: Vec<Field>| {
+        let schema = Arc::new(Schema::new(fields));
+        Projection::new(snapshot.table(), columns.to_vec(), schema)
+    };
+    let renamed = project(&[2, 1], vec![text.clone(), number.clone()]).unwrap();
+    assert_eq!(renamed.columns(), [2, 1]);
+    assert_eq!(renamed.schema().field(0).name(), "t");
+    for (columns, fields, why) in [
+        (&[1][..], vec![text.clone()], "t of table t is INTEGER"),
+        (&[1], vec![number.clone(), text], "2 fields for 1 columns"),
+        (&[3], vec![number], "table t has 3 columns"),
+    ] {
+        let error = project(columns, fields).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
 }
 
 /// Every third number, of which every second is in the table.
@@ -151,7 +180,7 @@ fn keys_and_cells_run_on_the_executor() {
     let (_database, snapshot) = table(dir.path());
     let ids: Vec<i32> = (0..SEGMENTS * SEGMENT_ROWS).step_by(1_001).collect();
     let keys: ArrayRef = Arc::new(Int32Array::from(ids.clone()));
-    let schema = snapshot.table().schema();
+    let projection = snapshot.table().projection(&[0, 1, 2]);
     let mut answers = Vec::new();
     for scheduling in [
         Scheduling::Auto,
@@ -165,7 +194,7 @@ fn keys_and_cells_run_on_the_executor() {
         let found = lookups.report();
         assert_eq!(found.lookups, ids.len() as u64);
         let rows: Vec<_> = rows.into_iter().map(Option::unwrap).collect();
-        let batch = snapshot.reconstruct(&rows, &[0, 1, 2], &schema, &mut lookups);
+        let batch = snapshot.reconstruct(&rows, &projection, &mut lookups);
         let report = lookups.report();
         assert_eq!(report.lookups, 4 * ids.len() as u64);
         match scheduling {
@@ -317,6 +346,7 @@ fn rows_of_segments_and_tail_come_in_the_order_they_were_asked_for() {
             let expected = take_record_batch(&everything, &indices).unwrap();
             for projection in [(0..COLUMNS).collect(), vec![69, 3, 3, 12], vec![]] {
                 let expected = expected.project(&projection).unwrap();
+                let projected = Projection::new(&table, projection, expected.schema()).unwrap();
                 for scheduling in [
                     Scheduling::Auto,
                     Execution::Plain.into(),
@@ -324,7 +354,7 @@ fn rows_of_segments_and_tail_come_in_the_order_they_were_asked_for() {
                 ] {
                     let mut lookups = Lookups::new(scheduling);
                     let found = snapshot
-                        .reconstruct(&rows, &projection, &expected.schema(), &mut lookups)
+                        .reconstruct(&rows, &projected, &mut lookups)
                         .unwrap();
                     assert_eq!(found, expected, "{scheduling}, reopened: {is_reopened}");
                 }

@@ -225,9 +225,8 @@ fn a_row_is_found_again_by_the_id_that_the_scan_tells() {
                 .copied()
                 .map(RowId::from_number)
                 .collect();
-            let columns: Vec<usize> = (0..10).collect();
-            let lookups = &mut Lookups::default();
-            let found = snapshot.reconstruct(&ids, &columns, &expected.schema(), lookups);
+            let projection = snapshot.table().projection(&Vec::from_iter(0..10));
+            let found = snapshot.reconstruct(&ids, &projection, &mut Lookups::default());
             assert_eq!(found.unwrap(), expected);
             seen += ids.len();
         }

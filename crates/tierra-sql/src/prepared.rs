@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow::compute::{filter, is_not_null};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema};
 use arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, SelectItem, SetExpr, TableFactor, UnaryOperator,
 };
 use tierra_column::{LogicalType, Value};
-use tierra_engine::{Database, Table};
+use tierra_engine::{Database, Projection, Table};
 use tierra_interleave::{Lookups, Scheduling};
 
 use crate::error::{PreparedError, SqlError};
@@ -29,8 +29,7 @@ use crate::{types, values};
 pub(crate) struct PointPlan {
     name: String,
     table: Arc<Table>,
-    projection: Vec<usize>,
-    schema: SchemaRef,
+    projection: Projection,
     key_types: Vec<LogicalType>,
     condition: Condition,
     parameters: usize,
@@ -113,7 +112,8 @@ impl PointPlan {
         }
         let table = database.table(&single_name(table_name)?)?;
         let schema = table.schema();
-        let (projection, fields) = columns(&select.projection, &schema)?;
+        let (columns, fields) = columns(&select.projection, &schema)?;
+        let projection = Projection::new(&table, columns, Arc::new(Schema::new(fields)));
         let key = table.spec().primary_key.clone();
         let key_types: Vec<LogicalType> = key
             .iter()
@@ -123,8 +123,7 @@ impl PointPlan {
         let parameters = condition.parameters()?;
         Some(Self {
             name: name.to_string(),
-            schema: Arc::new(Schema::new(fields)),
-            projection,
+            projection: projection.ok()?,
             key_types,
             condition,
             parameters,
@@ -199,7 +198,7 @@ impl PointPlan {
         let lookups = &mut Lookups::new(execution);
         let rows = find_rows(&snapshot, keys, lookups).map_err(SqlError::engine)?;
         snapshot
-            .reconstruct(&rows, &self.projection, &self.schema, lookups)
+            .reconstruct(&rows, &self.projection, lookups)
             .map_err(SqlError::engine)
     }
 

@@ -135,12 +135,12 @@ fn keys(tables: &[Snapshot], effort: Effort) -> Result<Option<Subject>, Calibrat
         let table = name.clone();
         LookupError::from(ScanError::Arrow { table, source })
     };
-    let schema = Arc::new(table.table().schema().project(&key).map_err(arrow)?);
+    let projection = table.table().projection(&key);
     let (mut random, mut batches) = (Random::default(), Vec::new());
     for _ in 0..effort.batches() {
         let rows = some_rows(&table, effort.lookups, &mut random);
-        let rows = table.gather(&rows, &key, &mut Lookups::default())?;
-        let rows = rows.into_batch(schema.clone()).map_err(arrow)?;
+        let rows = table.gather(&rows, &projection, &mut Lookups::default())?;
+        let rows = rows.into_batch().map_err(arrow)?;
         batches.push(rows.columns().to_vec());
     }
     Ok(Some(Subject {
@@ -180,6 +180,7 @@ fn cells(tables: &[Snapshot], speed: Speed, effort: Effort) -> Option<Subject> {
         .max_by_key(bytes)
         .filter(|most| bytes(most) >= effort.least_bytes.max(1))?;
     columns.truncate(COLUMNS_MOST);
+    let projection = table.table().projection(&columns);
     let rows = effort.lookups.div_ceil(columns.len());
     let mut random = Random::default();
     let rows: Vec<_> = (0..effort.batches())
@@ -188,7 +189,7 @@ fn cells(tables: &[Snapshot], speed: Speed, effort: Effort) -> Option<Subject> {
     Some(Subject {
         place: table.table().spec().name.clone(),
         look_up: Box::new(move |batch, lookups| {
-            table.gather(&rows[batch], &columns, lookups)?;
+            table.gather(&rows[batch], &projection, lookups)?;
             Ok((rows[batch].len() * columns.len()) as u64)
         }),
     })

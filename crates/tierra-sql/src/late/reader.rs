@@ -16,7 +16,7 @@ use datafusion::physical_expr::conjunction;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use tierra_engine::{LookupError, RowId, Snapshot};
+use tierra_engine::{LookupError, Projection, RowId, Snapshot};
 use tierra_interleave::{GroupReport, Lookups, Scheduling};
 
 /// Cells that one group reads: at some tens of nanoseconds each, about a millisecond.
@@ -37,12 +37,6 @@ impl RowSource {
     }
 }
 
-/// Some columns of a table.
-struct Columns {
-    places: Vec<usize>,
-    schema: SchemaRef,
-}
-
 /// Where a column of the result comes from.
 enum Origin {
     Tested(usize),
@@ -54,8 +48,8 @@ pub(crate) struct RowReader {
     source: RowSource,
     /// All of which a row has to meet, on `tested`.
     predicate: Option<Arc<dyn PhysicalExpr>>,
-    tested: Columns,
-    late: Columns,
+    tested: Projection,
+    late: Projection,
     output: Vec<Origin>,
     schema: SchemaRef,
 }
@@ -72,25 +66,24 @@ impl RowReader {
         let columns = |mut places: Vec<usize>| {
             places.sort_unstable();
             places.dedup();
-            let schema = Arc::new(table.project(&places)?);
-            Ok::<_, DataFusionError>(Columns { places, schema })
+            source.snapshot.table().projection(&places)
         };
         let refers = predicates.iter().flat_map(collect_columns);
-        let tested = columns(refers.map(|column| column.index()).collect())?;
-        let is_late = |place: &usize| tested.places.binary_search(place).is_err();
-        let late = columns(projection.iter().copied().filter(is_late).collect())?;
+        let tested = columns(refers.map(|column| column.index()).collect());
+        let is_late = |place: &usize| tested.columns().binary_search(place).is_err();
+        let late = columns(projection.iter().copied().filter(is_late).collect());
         let output = projection
             .iter()
-            .map(|place| match tested.places.binary_search(place) {
+            .map(|place| match tested.columns().binary_search(place) {
                 Ok(at) => Origin::Tested(at),
-                Err(_) => Origin::Late(late.places.partition_point(|other| other < place)),
+                Err(_) => Origin::Late(late.columns().partition_point(|other| other < place)),
             })
             .collect();
         let predicate = match predicates {
             [] => None,
             all => Some(reassign_expr_columns(
                 conjunction(all.to_vec()),
-                &tested.schema,
+                tested.schema(),
             )?),
         };
         Ok(Self {
@@ -118,7 +111,7 @@ impl RowReader {
 
     /// As many rows as one group should read.
     pub(crate) fn group_rows(&self) -> usize {
-        let columns = self.tested.places.len() + self.late.places.len();
+        let columns = self.tested.columns().len() + self.late.columns().len();
         (GROUP_CELLS / columns.max(1)).clamp(1, GROUP_ROWS)
     }
 
@@ -220,13 +213,12 @@ impl LookupWork {
         &mut self,
         snapshot: &Snapshot,
         rows: &[RowId],
-        columns: &Columns,
+        columns: &Projection,
     ) -> Result<RecordBatch> {
-        let cells = snapshot.cells_by_tier(rows, &columns.places);
+        let cells = snapshot.cells_by_tier(rows, columns.columns());
         add(&self.cells_near, cells.near);
         add(&self.cells_far, cells.far);
-        let (places, schema) = (&columns.places, &columns.schema);
-        let batch = snapshot.reconstruct(rows, places, schema, &mut self.lookups);
+        let batch = snapshot.reconstruct(rows, columns, &mut self.lookups);
         self.count();
         batch.map_err(external)
     }

@@ -80,7 +80,8 @@ impl Oracle {
         let mut lookups = Lookups::new(Scheduling::Auto);
         let found = snapshot.rows_by_key(&[keys], &mut lookups)?;
         let found: Vec<RowId> = found.into_iter().flatten().collect();
-        let read = snapshot.reconstruct(&found, &[0, 1], &self.all.schema(), &mut lookups)?;
+        let read =
+            snapshot.reconstruct(&found, &snapshot.table().projection(&[0, 1]), &mut lookups)?;
         let places: UInt64Array = ids.iter().map(|id| *id as u64).collect();
         let expected = take_record_batch(&self.all, &places).map_err(arrow_trouble)?;
         match read == expected {

@@ -277,14 +277,13 @@ impl Bench {
         execution: Execution,
     ) -> Result<(u64, Vec<RecordBatch>), LabError> {
         let snapshot = self.snapshot()?;
-        let schema = snapshot.table().schema();
+        let projection = snapshot.table().projection(&self.projection);
         let mut batches = Vec::with_capacity(keys.ids.len());
         let start = Instant::now();
         for row in &keys.ids {
             let batch = snapshot.reconstruct(
                 std::slice::from_ref(row),
-                &self.projection,
-                &schema,
+                &projection,
                 &mut Lookups::new(execution),
             );
             batches.push(batch.by(Tierra::ENGINE, "reconstructing")?);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, AsArray, Int32Array, RecordBatch};
 use arrow::datatypes::Int32Type;
 use tempfile::TempDir;
-use tierra_engine::{RowId, Snapshot};
+use tierra_engine::{Projection, RowId, Snapshot};
 use tierra_interleave::{Lookups, MAX_LANES, Scheduling};
 use tierra_memory::measure::{Trace, record};
 use tierra_sql::{Outcome, Session};
@@ -36,7 +36,7 @@ pub(in crate::experiments) struct Bench {
     name: String,
     tierra: Tierra,
     sessions: [(Scheduling, Session); 3],
-    projection: Vec<usize>,
+    projection: Projection,
     load_ns: u64,
     /// The database lies here, and goes with it.
     _folder: TempDir,
@@ -82,12 +82,14 @@ impl Bench {
             let prepared = lab.runtime().block_on(session.execute(&prepare));
             prepared.by(Tierra::ENGINE, "preparing")?;
         }
+        let every: Vec<usize> = (0..shape.columns() as usize).collect();
+        let projection = table.projection(&every);
         Ok(Bench {
             shape,
             name: name.to_owned(),
             tierra,
             sessions,
-            projection: (0..shape.columns() as usize).collect(),
+            projection,
             load_ns,
             _folder: folder,
         })
@@ -156,7 +158,7 @@ impl Bench {
     /// What was loaded, and where its cells are.
     fn describe(&self, random: &mut Random) -> Result<Row, LabError> {
         let (snapshot, wanted) = (self.snapshot()?, self.draw(random)?);
-        let cells = snapshot.cells_by_tier(&wanted.ids, &self.projection);
+        let cells = snapshot.cells_by_tier(&wanted.ids, self.projection.columns());
         let (read, trace) = record(|| self.gather(&wanted, INTERLEAVED));
         read?;
         let per_row = |count: usize| count as f64 / wanted.rows.len() as f64;
@@ -224,12 +226,11 @@ impl Bench {
     /// How long the rows take to be put together as batches.
     fn reconstruct(&self, wanted: &Wanted, scheduling: Scheduling) -> Result<u64, LabError> {
         let snapshot = self.snapshot()?;
-        let schema = snapshot.table().schema();
         let mut time_ns = 0;
         for (&row, id) in wanted.rows.iter().zip(&wanted.ids) {
             let lookups = &mut Lookups::new(scheduling);
             let start = Instant::now();
-            let batch = snapshot.reconstruct(from_ref(id), &self.projection, &schema, lookups);
+            let batch = snapshot.reconstruct(from_ref(id), &self.projection, lookups);
             time_ns += elapsed_ns(start);
             self.check(&[batch.by(Tierra::ENGINE, "reconstructing")?], row)?;
         }
@@ -239,7 +240,6 @@ impl Bench {
     /// How long their values take to be gathered, before they become arrays.
     fn gather(&self, wanted: &Wanted, scheduling: Scheduling) -> Result<u64, LabError> {
         let snapshot = self.snapshot()?;
-        let schema = snapshot.table().schema();
         let mut time_ns = 0;
         for (&row, id) in wanted.rows.iter().zip(&wanted.ids) {
             let lookups = &mut Lookups::new(scheduling);
@@ -247,7 +247,7 @@ impl Bench {
             let gathered = snapshot.gather(from_ref(id), &self.projection, lookups);
             time_ns += elapsed_ns(start);
             let gathered = gathered.by(Tierra::ENGINE, "gathering")?;
-            let batch = gathered.into_batch(schema.clone());
+            let batch = gathered.into_batch();
             self.check(&[batch.by(Tierra::ENGINE, "making arrays")?], row)?;
         }
         Ok(time_ns)

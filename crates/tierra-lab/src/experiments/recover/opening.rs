@@ -118,14 +118,7 @@ fn by_key(snapshot: &Snapshot, id: i64) -> Result<i64, LabError> {
     let found = snapshot.rows_by_key(&[keys], &mut lookups);
     let found = found.by(WHO, "looking a key up")?;
     let rows: Vec<RowId> = found.into_iter().flatten().collect();
-    let schema = Arc::new(
-        snapshot
-            .table()
-            .schema()
-            .project(&[1])
-            .by(WHO, "projecting")?,
-    );
-    let row = snapshot.reconstruct(&rows, &[1], &schema, &mut lookups);
+    let row = snapshot.reconstruct(&rows, &snapshot.table().projection(&[1]), &mut lookups);
     let row = row.by(WHO, "reading a row")?;
     first_number(row.column(0))
 }
