@@ -72,8 +72,8 @@ mod source;
 mod value;
 
 pub use chunk::{
-    BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Descriptor, Scratch,
-    Touched, Verdict, read_cells,
+    BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Scratch, Touched,
+    Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
 pub use encoding::{Encoding, ParseEncodingError};

@@ -25,9 +25,12 @@ fn step(value: &Value, steps: u64) -> Value {
 
 /// Everything a query may do with a chunk. Answers do not matter here.
 fn use_chunk(bytes: &[u8], ty: LogicalType, dictionary: Option<&Dictionary>) {
-    let Ok(chunk) = Chunk::open(bytes, ty) else {
-        return;
-    };
+    if let Ok(chunk) = Chunk::open(bytes, ty) {
+        query(&chunk, ty, dictionary);
+    }
+}
+
+fn query(chunk: &Chunk<'_>, ty: LogicalType, dictionary: Option<&Dictionary>) {
     let value = match ty {
         LogicalType::Varchar => Value::Bytes((*b"Customer#000000005").into()),
         LogicalType::Decimal {
@@ -56,8 +59,8 @@ fn use_chunk(bytes: &[u8], ty: LogicalType, dictionary: Option<&Dictionary>) {
     let mut reader = ColumnReader::new(ty, 10);
     for block in 0..chunk.blocks() {
         let _ = chunk.verify_block(block);
-        let _ = reader.append(&chunk, block, &Mask::first(700), dictionary, &mut scratch);
-        let _ = reader.append(&chunk, block, &Mask::all(), dictionary, &mut scratch);
+        let _ = reader.append(chunk, block, &Mask::first(700), dictionary, &mut scratch);
+        let _ = reader.append(chunk, block, &Mask::all(), dictionary, &mut scratch);
     }
     let decoder = dictionary.map(Dictionary::decoder);
     for row in (0..chunk.rows()).step_by(97) {
@@ -69,7 +72,7 @@ fn use_chunk(bytes: &[u8], ty: LogicalType, dictionary: Option<&Dictionary>) {
     let cells = (0..chunk.rows()).step_by(31).map(|row| {
         let decoder = decoder.as_ref();
         let cell = CellAt {
-            chunk: &chunk,
+            chunk,
             row,
             decoder,
         };
@@ -279,6 +282,50 @@ fn a_damaged_dictionary_image_is_an_error() {
         for len in 0..image.len() {
             assert!(open(&image[..len]).is_err(), "{ty} cut at {len}");
         }
+    }
+}
+
+/// Far bytes may be anything behind a head that was kept near: a head that is damaged there misleads nobody, and damaged
+/// blocks are told by their checksums.
+#[test]
+fn whatever_lies_behind_a_kept_head_no_query_panics() {
+    let mut random = Random(0x5eed);
+    for (ty, encoding, column) in cases() {
+        let encoded = encode(ty, &column, Some(encoding));
+        let dictionary = encoded.dictionary.as_ref();
+        let right = Chunk::open(&encoded.bytes, ty).unwrap();
+        let head = encoded.bytes[..right.head_bytes()].to_vec();
+        assert_eq!(head.len(), Chunk::head_bytes_of(right.rows()));
+        let mut bytes = encoded.bytes.clone();
+        bytes[..head.len()].fill(0xff);
+        let chunk = Chunk::with_head(&head, &bytes, ty).unwrap();
+        assert!((0..chunk.blocks()).all(|block| chunk.verify_block(block).is_ok()));
+        let rows = Mask::first(chunk.block_rows(0));
+        let values = |chunk: &Chunk<'_>| {
+            let mut reader = ColumnReader::new(ty, 0);
+            let scratch = &mut Scratch::new();
+            reader.append(chunk, 0, &rows, dictionary, scratch).unwrap();
+            reader.finish()
+        };
+        assert_eq!(&values(&chunk), &values(&right), "{ty} {encoding}");
+        for _ in 0..20 {
+            let mut bytes: Vec<u8> = bytes.iter().map(|_| random.below(256) as u8).collect();
+            query(
+                &Chunk::with_head(&head, &bytes, ty).unwrap(),
+                ty,
+                dictionary,
+            );
+            bytes.fill(random.below(256) as u8);
+            query(
+                &Chunk::with_head(&head, &bytes, ty).unwrap(),
+                ty,
+                dictionary,
+            );
+        }
+        let short = Chunk::with_head(&head[..head.len() - 64], &encoded.bytes, ty);
+        assert!(short.is_err(), "{ty} {encoding}");
+        let short = Chunk::with_head(&head, &encoded.bytes[..encoded.bytes.len() - 1], ty);
+        assert!(short.is_err(), "{ty} {encoding}");
     }
 }
 

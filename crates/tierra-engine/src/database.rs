@@ -63,9 +63,9 @@ pub struct TierInfo {
     pub medium: Option<MediumKind>,
     /// What its content survives; `None`: nothing.
     pub durability: Option<Durability>,
-    /// The most bytes it may take.
+    /// The most bytes it may take; of near memory, by copies of chunks, and with what the chunks' heads take now.
     pub capacity_bytes: u64,
-    /// Bytes taken.
+    /// Bytes taken; of near memory, by copies of chunks and by heads.
     pub used_bytes: u64,
     /// Bytes of the pages that back it; `None` where they differ.
     pub page_size_bytes: Option<usize>,
@@ -356,13 +356,21 @@ impl Database {
     /// The memory it uses, near first.
     pub fn tiers(&self) -> Vec<TierInfo> {
         let budget = &self.storage.budget;
+        let tables = self.catalog.tables();
+        let heads_of = |table: &Arc<Table>| {
+            let segments = &table.current().segments;
+            let heads = segments.iter().map(|segment| segment.heads().len_bytes());
+            heads.sum::<u64>()
+        };
+        // Nothing limits them.
+        let heads_bytes: u64 = tables.iter().map(heads_of).sum();
         let near = TierInfo {
             name: NEAR_NAME.to_owned(),
             speed: Speed::Near,
             medium: None,
             durability: None,
-            capacity_bytes: budget.limit(),
-            used_bytes: budget.used(),
+            capacity_bytes: budget.limit() + heads_bytes,
+            used_bytes: budget.used() + heads_bytes,
             page_size_bytes: None,
             counters: None,
             write_amplification: None,

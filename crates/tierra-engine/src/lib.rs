@@ -59,6 +59,7 @@ mod encode;
 mod error;
 mod faults;
 mod gate;
+mod heads;
 mod index_kind;
 mod input;
 mod inverted;

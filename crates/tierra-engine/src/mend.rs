@@ -53,6 +53,22 @@ pub(crate) fn stored(
     stored_in(extent, extent.first(), range, FaultKind::Checksum, is_right)
 }
 
+/// Puts bytes of the first copy right, from `at` on, from near memory, which has them.
+pub(crate) fn near(extent: &OwnedExtent, at: usize, right: &[u8]) {
+    let _alone = alone();
+    let (read, range) = (extent.first(), at..at + right.len());
+    let was_lost = read.is_lost(&range);
+    if read[range.clone()] == *right && !was_lost {
+        return;
+    }
+    if !was_lost {
+        let log = &extent.all_losses().log;
+        log.found(extent, read, range.clone(), FaultKind::Checksum);
+    }
+    // An error is told there, and the copy stays damaged.
+    let _ = write(extent, read, right, range, "near memory");
+}
+
 /// Puts a range of a copy right from any that has it. Whether it is right then.
 fn stored_in(
     extent: &OwnedExtent,

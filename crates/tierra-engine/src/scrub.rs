@@ -236,7 +236,7 @@ fn put_together(
 ) -> Option<Arc<ExtentCopy>> {
     let read = extent.first();
     for column in columns {
-        segment.mend_head(&entry.spec, *column, extent);
+        segment.mend_head(*column, extent);
         for block in 0..segment.blocks() {
             if !segment.mend_stored(*column, block, extent) {
                 report.lost.push(lost(entry, segment, *column, block));

@@ -13,7 +13,8 @@ use tierra_column::{Chunk, Encoding, FormatError};
 use tierra_memory::{Budget, Speed};
 
 use crate::error::{DamageError, ScanError, StorageError};
-use crate::manifest::{ExtentId, SegmentEntry};
+use crate::heads::Heads;
+use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
 use crate::mend;
 use crate::near::{self, CopyAt, NearCopy};
 use crate::space::{ExtentCopy, OwnedExtent, any_lost};
@@ -44,12 +45,18 @@ impl ChunkBytes {
     }
 }
 
+/// What the chunks of a segment are made of, by column.
+struct ChunkParts {
+    bytes: Vec<ChunkBytes>,
+    heads: Arc<Heads>,
+}
+
 /// The open chunks of a segment, by column.
 struct OpenChunks<'a>(Vec<Chunk<'a>>);
 
 self_cell!(
     struct ChunkCell {
-        owner: Vec<ChunkBytes>,
+        owner: ChunkParts,
         #[covariant]
         dependent: OpenChunks,
     }
@@ -75,7 +82,7 @@ impl Segment {
         let open = || {
             let verified = VerifiedBlocks::new(&entry, false);
             let (entry, extents) = (entry.clone(), extents.clone());
-            Self::with_verified(entry, extents, spec, &Budget::new(0), verified)
+            Self::with_verified(entry, extents, spec, &Budget::new(0), verified, None)
         };
         open().or_else(|error| match mend_heads(&entry, &extents, spec) {
             true => open(),
@@ -91,8 +98,10 @@ impl Segment {
     ) -> Result<Arc<Self>, StorageError> {
         self.verify_all(spec)?;
         let (entry, extents) = (self.entry.clone(), self.extents.clone());
-        let verified = self.verified.clone();
-        Ok(Self::with_verified(entry, extents, spec, budget, verified)?)
+        let (verified, heads) = (self.verified.clone(), Some(self.heads().clone()));
+        Ok(Self::with_verified(
+            entry, extents, spec, budget, verified, heads,
+        )?)
     }
 
     /// The same for chunks written a moment ago, which need no checksum.
@@ -102,7 +111,7 @@ impl Segment {
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let verified = VerifiedBlocks::new(&entry, true);
-        Self::with_verified(entry, extents, spec, &Budget::new(0), verified)
+        Self::with_verified(entry, extents, spec, &Budget::new(0), verified, None)
     }
 
     /// The same rows with the chunks of `columns` written anew, none of them near yet.
@@ -117,7 +126,15 @@ impl Segment {
         for column in columns {
             (0..self.blocks()).for_each(|block| verified.insert(block, *column));
         }
-        Self::with_verified(entry, extents, spec, &Budget::new(0), verified)
+        let heads = (0..entry.chunks.len()).map(|column| match columns.contains(&column) {
+            true => {
+                let place = &entry.chunks[column];
+                &extents[place.extent as usize].first()[range_of(place)]
+            }
+            false => self.heads().of(column),
+        });
+        let heads = Some(Arc::new(Heads::read(self.rows(), heads)));
+        Self::with_verified(entry, extents, spec, &Budget::new(0), verified, heads)
     }
 
     /// The same rows from other copies of the extents; near copies stay.
@@ -127,7 +144,7 @@ impl Segment {
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let places = self.entry.chunks.iter();
-        let bytes = self.chunks.borrow_owner().iter().zip(places);
+        let bytes = self.chunks.borrow_owner().bytes.iter().zip(places);
         let bytes = bytes.map(|(bytes, place)| match bytes {
             ChunkBytes::Near(copy, range) => ChunkBytes::Near(copy.clone(), range.clone()),
             ChunkBytes::Far(_, range) => {
@@ -135,16 +152,22 @@ impl Segment {
                 ChunkBytes::Far(extent.first().clone(), range.clone())
             }
         });
+        let parts = ChunkParts {
+            bytes: bytes.collect(),
+            heads: self.heads().clone(),
+        };
         let (entry, verified) = (self.entry.clone(), self.verified.clone());
-        Self::of_bytes(entry, bytes.collect(), extents, spec, verified)
+        Self::of_parts(entry, parts, extents, spec, verified)
     }
 
+    /// `heads` where they are known.
     fn with_verified(
         entry: Arc<SegmentEntry>,
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
         budget: &Budget,
         verified: VerifiedBlocks,
+        heads: Option<Arc<Heads>>,
     ) -> Result<Arc<Self>, DamageError> {
         let mut wishes = vec![None; extents.len()];
         for (place, column) in entry.chunks.iter().zip(&spec.columns) {
@@ -157,9 +180,7 @@ impl Segment {
             .collect();
         let (copy, copied_at) = near::copy_extents(budget, &read, &wishes);
         let bytes = entry.chunks.iter().map(|place| {
-            let extent = place.extent as usize;
-            let start = place.offset as usize;
-            let range = start..start + place.len_bytes as usize;
+            let (extent, range) = (place.extent as usize, range_of(place));
             match (&copy, copied_at[extent]) {
                 (Some(copy), Some(CopyAt(at))) => {
                     ChunkBytes::Near(copy.clone(), at + range.start..at + range.end)
@@ -168,20 +189,28 @@ impl Segment {
             }
         });
         let bytes: Vec<ChunkBytes> = bytes.collect();
-        Self::of_bytes(entry, bytes, extents, spec, verified)
+        let heads = heads.unwrap_or_else(|| {
+            let rows = entry.rows as usize;
+            Arc::new(Heads::read(rows, bytes.iter().map(ChunkBytes::bytes)))
+        });
+        let parts = ChunkParts { bytes, heads };
+        Self::of_parts(entry, parts, extents, spec, verified)
     }
 
-    fn of_bytes(
+    fn of_parts(
         entry: Arc<SegmentEntry>,
-        bytes: Vec<ChunkBytes>,
+        parts: ChunkParts,
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
         verified: VerifiedBlocks,
     ) -> Result<Arc<Self>, DamageError> {
-        let speeds = bytes.iter().map(ChunkBytes::speed).collect();
-        let chunks = ChunkCell::try_new(bytes, |bytes| {
+        let speeds = parts.bytes.iter().map(ChunkBytes::speed).collect();
+        let chunks = ChunkCell::try_new(parts, |ChunkParts { bytes, heads }| {
             let columns = bytes.iter().enumerate();
-            let opened = columns.map(|(column, bytes)| open_chunk(bytes, spec, column, &entry));
+            let opened = columns.map(|(column, bytes)| {
+                let (head, bytes) = (heads.of(column), bytes.bytes());
+                open_bytes(head, bytes, spec, column, &entry)
+            });
             opened.collect::<Result<_, _>>().map(OpenChunks)
         });
         Ok(Arc::new(Self {
@@ -240,6 +269,22 @@ impl Segment {
         &self.chunks.borrow_dependent().0
     }
 
+    /// What it keeps in near memory beside copies of its chunks.
+    pub(crate) fn heads(&self) -> &Arc<Heads> {
+        &self.chunks.borrow_owner().heads
+    }
+
+    /// The far copy of an extent that a column is read from, and where its chunk lies there; `None` where the chunk is read near.
+    fn far(&self, column: usize) -> Option<(&Arc<OwnedExtent>, &Arc<ExtentCopy>, &Range<usize>)> {
+        match &self.chunks.borrow_owner().bytes[column] {
+            ChunkBytes::Near(..) => None,
+            ChunkBytes::Far(read, place) => {
+                let extent = self.entry.chunks[column].extent as usize;
+                Some((&self.extents[extent], read, place))
+            }
+        }
+    }
+
     pub(crate) fn entry(&self) -> &Arc<SegmentEntry> {
         &self.entry
     }
@@ -260,20 +305,6 @@ impl Segment {
             return Ok(());
         }
         self.verify_slow(spec, column, block)
-    }
-
-    /// Has the heads of columns' chunks there, if they were lost: before minima and maxima are believed.
-    #[inline]
-    pub(crate) fn verify_heads(
-        &self,
-        spec: &TableSpec,
-        columns: &[usize],
-    ) -> Result<(), ScanError> {
-        if !any_lost() {
-            return Ok(());
-        }
-        let mut columns = columns.iter();
-        columns.try_for_each(|column| self.restore_head(spec, *column, 0))
     }
 
     /// [`Segment::verify`] of many columns' blocks of the same rows.
@@ -316,56 +347,29 @@ impl Segment {
             return Ok(());
         };
         // What was copied near was right, and nobody writes there.
-        if let ChunkBytes::Far(read, range) = &self.chunks.borrow_owner()[column] {
-            let extent = &self.extents[self.entry.chunks[column].extent as usize];
-            // Where a block lies, and its checksum, are believed only of a head that is whole.
-            let open = |bytes| open_bytes(bytes, spec, column, &self.entry);
-            if mend::head(extent, read, range.clone(), open)
-                && mend::block(extent, read, range.start, chunk, block)
-            {
-                return Ok(());
-            }
+        if let Some((extent, read, place)) = self.far(column)
+            && mend::block(extent, read, place.start, chunk, block)
+        {
+            return Ok(());
         }
         Err(self.damaged(spec, column, block * BLOCK_LEN, source))
     }
 
-    /// Has a block there, and the head that says where it lies, if they were lost.
+    /// Has a block there, if it was lost.
     fn restore_lost(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        self.restore_head(spec, column, block)?;
-        let ChunkBytes::Far(read, place) = &self.chunks.borrow_owner()[column] else {
+        let Some((extent, read, place)) = self.far(column) else {
             return Ok(());
         };
         let chunk = self.chunk(column);
         let range = chunk.block_range(block);
         let range = place.start + range.start..place.start + range.end;
-        let extent = &self.extents[self.entry.chunks[column].extent as usize];
         if read.is_lost(&range) && !mend::block(extent, read, place.start, chunk, block) {
-            return Err(self.lost(spec, column, block, "a block"));
+            let why = "its page was lost, and no other copy has it".to_owned();
+            let what = "a block";
+            let source = FormatError::Corrupt { what, why };
+            return Err(self.damaged(spec, column, block * BLOCK_LEN, source));
         }
         Ok(())
-    }
-
-    /// Has the head of a chunk there, if it was lost, on behalf of a block.
-    fn restore_head(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        let ChunkBytes::Far(read, place) = &self.chunks.borrow_owner()[column] else {
-            return Ok(());
-        };
-        let head = place.start..place.start + self.chunk(column).head_bytes();
-        if !read.has_losses() || !read.is_lost(&head) {
-            return Ok(());
-        }
-        let extent = &self.extents[self.entry.chunks[column].extent as usize];
-        let open = |bytes| open_bytes(bytes, spec, column, &self.entry);
-        match mend::head(extent, read, place.clone(), open) {
-            true => Ok(()),
-            false => Err(self.lost(spec, column, block, "the head of a chunk")),
-        }
-    }
-
-    fn lost(&self, spec: &TableSpec, column: usize, block: usize, what: &'static str) -> ScanError {
-        let why = "its page was lost, and no other copy has it".to_owned();
-        let source = FormatError::Corrupt { what, why };
-        self.damaged(spec, column, block * BLOCK_LEN, source)
     }
 
     /// What lies in a range of one of its extents: which columns' chunks, and rows of which blocks.
@@ -377,7 +381,7 @@ impl Segment {
         let number = self.entry.extents.iter().position(|id| *id == extent)?;
         let (mut columns, mut rows) = (Vec::new(), self.rows()..0);
         for (column, place) in self.entry.chunks.iter().enumerate() {
-            let chunk = place.offset as usize..(place.offset + place.len_bytes) as usize;
+            let chunk = range_of(place);
             let is_met = chunk.start < range.end && range.start < chunk.end;
             if place.extent as usize != number || !is_met {
                 continue;
@@ -390,13 +394,10 @@ impl Segment {
         (!columns.is_empty() && !rows.is_empty()).then_some((columns, rows))
     }
 
-    /// Rows of the blocks that have a byte in a range of a chunk; all rows where the directory is concerned.
+    /// Rows of the blocks that have a byte in a range of a chunk; all rows where the head is concerned.
     fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
         let chunk = self.chunk(column);
-        let bytes = self.chunks.borrow_owner()[column].bytes();
-        // Where blocks lie is believed only of a directory that is whole.
-        let is_whole = Chunk::open(bytes, chunk.logical_type()).is_ok();
-        if range.start < chunk.head_bytes() || !is_whole {
+        if range.start < chunk.head_bytes() {
             return 0..self.rows();
         }
         let is_met = |block: &usize| {
@@ -460,9 +461,10 @@ impl Segment {
         })
     }
 
-    /// Puts the head of a chunk right in the extent's first copy, from whichever copy has it.
-    pub(crate) fn mend_head(&self, spec: &TableSpec, column: usize, extent: &OwnedExtent) {
-        mend_head(&self.entry, column, extent, spec);
+    /// Puts the head of a chunk right in the extent's first copy, from the one in near memory.
+    pub(crate) fn mend_head(&self, column: usize, extent: &OwnedExtent) {
+        let start = self.entry.chunks[column].offset as usize;
+        mend::near(extent, start, self.heads().of(column));
     }
 
     /// Where the block lies in the extent of its chunk.
@@ -517,23 +519,19 @@ fn mend_heads(entry: &SegmentEntry, extents: &[Arc<OwnedExtent>], spec: &TableSp
 }
 
 fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) -> bool {
-    let (place, first) = (&entry.chunks[column], extent.first());
-    let range = place.offset as usize..(place.offset + place.len_bytes) as usize;
-    let open = |bytes| open_bytes(bytes, spec, column, entry);
+    let (range, first) = (range_of(&entry.chunks[column]), extent.first());
+    let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
     let is_whole = open(&first[range.clone()]).is_ok();
     mend::head(extent, first, range, open) && !is_whole
 }
 
-fn open_chunk<'a>(
-    bytes: &'a ChunkBytes,
-    spec: &TableSpec,
-    column: usize,
-    entry: &SegmentEntry,
-) -> Result<Chunk<'a>, DamageError> {
-    open_bytes(bytes.bytes(), spec, column, entry)
+/// Where a chunk lies in its extent.
+fn range_of(place: &ChunkPlace) -> Range<usize> {
+    place.offset as usize..(place.offset + place.len_bytes) as usize
 }
 
 fn open_bytes<'a>(
+    head: &'a [u8],
     bytes: &'a [u8],
     spec: &TableSpec,
     column: usize,
@@ -544,7 +542,7 @@ fn open_bytes<'a>(
         segment: entry.id,
         source,
     };
-    let chunk = Chunk::open(bytes, spec.columns[column].ty).map_err(damaged)?;
+    let chunk = Chunk::with_head(head, bytes, spec.columns[column].ty).map_err(damaged)?;
     if chunk.rows() != entry.rows as usize {
         return Err(damaged(FormatError::Corrupt {
             what: "the chunk",

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use support::{all_rows, options, rows, spec};
 use tempfile::TempDir;
-use tierra_column::Encoding;
+use tierra_column::{Encoding, Value, ordinal};
 use tierra_engine::{
     Database, DatabaseOptions, IndexKind, Lost, Replicas, ScanError, ScanSpec, ScrubOptions,
 };
@@ -187,27 +187,40 @@ fn a_block_is_put_right_when_it_is_read() {
     assert_eq!(found.damaged_copies, 0);
 }
 
-/// Damaged since the chunk was opened: what its directory says of blocks.
+/// Damaged in all copies since the chunks were opened: what their directories say of blocks. Queries go by what is near, and a
+/// walk writes it down again.
 #[test]
-fn a_directory_is_put_right_when_a_block_is_read() {
+fn damaged_directories_mislead_nobody_and_are_written_anew() {
     let place = Place::new();
     let database = place.open(0);
-    let heads = [place.first_chunk("far", 4), place.first_chunk("far", 8)];
-    let before = fs::read(place.pool("far")).unwrap();
-    // A checksum; where a block lies, and how long it is.
-    let entries = |head: &Range<u64>| head.start + 128;
-    place.change(
-        "far",
-        &[
-            entries(&heads[0]) + 16..entries(&heads[0]) + 20,
-            entries(&heads[1]) + 20..entries(&heads[1]) + 28,
-        ],
-    );
+    let tiers = ["far", "b"];
+    let before = tiers.map(|tier| fs::read(place.pool(tier)).unwrap());
+    for tier in tiers {
+        let bytes = fs::read(place.pool(tier)).unwrap();
+        let chunks = bytes.windows(5).enumerate();
+        let chunks = chunks.filter(|(_, window)| window[..4] == *b"TCHK" && window[4] == 1);
+        // Of three blocks: least and greatest values, a checksum, where it lies and how long it is.
+        let entries = chunks.flat_map(|(at, _)| (0..3).map(move |block| at + 128 + 32 * block));
+        let ranges: Vec<_> = entries.map(|at| at as u64..at as u64 + 28).collect();
+        assert!(ranges.len() >= 30, "{ranges:?}");
+        place.change(tier, &ranges);
+    }
     check(&database);
-    assert!(
-        fs::read(place.pool("far")).unwrap() == before,
-        "the bytes are back"
-    );
+    let table = database.table("t").unwrap();
+    for id in [0, 1, 1023, 1024, 2047, 66_000] {
+        let filter = tierra_column::Filter::eq(Value::Ordinal(ordinal::of_i64(id)));
+        let (found, _) = support::scan(&table.snapshot(), &[0], &[(0, filter)]);
+        assert_eq!(found.num_rows(), 1, "{id}");
+    }
+    let found = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+    assert_eq!(found.lost, []);
+    assert!(found.damaged_copies > 0 && found.damaged_copies == found.repaired_copies);
+    for (tier, before) in tiers.iter().zip(before) {
+        assert!(
+            fs::read(place.pool(tier)).unwrap() == before,
+            "{tier} is back"
+        );
+    }
 }
 
 #[test]

@@ -57,10 +57,9 @@ pub(crate) const DATA_BYTES_MAX: u64 = u32::MAX as u64 * LINE_BYTES as u64;
 const MAGIC: [u8; 4] = *b"TCHK";
 const VERSION: u8 = 1;
 
-/// What a chunk says about itself, checked. A few words: copy it and keep it to reopen the same
-/// immutable bytes without checking again ([`Chunk::reopen`](crate::Chunk::reopen)).
+/// What a chunk says about itself, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Descriptor {
+pub(crate) struct Descriptor {
     pub(crate) ty: LogicalType,
     pub(crate) encoding: Encoding,
     pub(crate) width: u8,
@@ -102,6 +101,11 @@ pub(crate) fn read_u64(bytes: &[u8], at: usize) -> u64 {
 /// `len_bytes` rounded up to whole lines.
 pub(crate) fn lines(len_bytes: usize) -> usize {
     len_bytes.div_ceil(LINE_BYTES) * LINE_BYTES
+}
+
+/// Bytes before the first block of a chunk of so many rows.
+pub(crate) fn head_bytes(rows: usize) -> usize {
+    lines(DESCRIPTOR_BYTES + rows.div_ceil(BLOCK_LEN) * ENTRY_BYTES)
 }
 
 impl Entry {
@@ -240,15 +244,16 @@ impl Descriptor {
         out[124..128].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads and checks the descriptor and the directory of the chunk at the start of `bytes`.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Descriptor, FormatError> {
-        let truncated = |needed: u64| FormatError::Truncated {
+    /// Reads and checks the descriptor and the directory at the start of `bytes`, of a chunk that has `found_bytes` at most.
+    pub(crate) fn read(bytes: &[u8], found_bytes: u64) -> Result<Descriptor, FormatError> {
+        let truncated = |needed: u64, found: u64| FormatError::Truncated {
             what: "a chunk",
             needed,
-            found: bytes.len() as u64,
+            found,
         };
+        let given_bytes = bytes.len() as u64;
         if bytes.len() < DESCRIPTOR_BYTES {
-            return Err(truncated(DESCRIPTOR_BYTES as u64));
+            return Err(truncated(DESCRIPTOR_BYTES as u64, given_bytes));
         }
         if bytes[..4] != MAGIC {
             return Err(FormatError::Magic {
@@ -300,10 +305,13 @@ impl Descriptor {
         {
             return Err(corrupt("these are no dictionary codes"));
         }
-        if descriptor.len_bytes > bytes.len() as u64 {
-            return Err(truncated(descriptor.len_bytes));
+        if descriptor.len_bytes > found_bytes {
+            return Err(truncated(descriptor.len_bytes, found_bytes));
         }
-        if descriptor.data_offset != lines(directory_end) as u64
+        if directory_end > bytes.len() {
+            return Err(truncated(directory_end as u64, given_bytes));
+        }
+        if descriptor.data_offset != head_bytes(descriptor.rows as usize) as u64
             || descriptor.len_bytes < descriptor.data_offset + PAD_BYTES as u64
         {
             return Err(corrupt("the data lies outside the chunk"));

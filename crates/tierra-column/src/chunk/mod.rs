@@ -1,8 +1,10 @@
 //! Chunks: up to 2^20 rows of one column, sealed and immutable, read in place.
 //!
 //! A [`Chunk`] is a view of bytes somebody else owns, near or far. It is opened by checking its
-//! descriptor and directory ([`layout`]); blocks are checked only as far as memory safety and
-//! honest errors need, unless [`Chunk::verify_block`] is asked for their checksum. Filters are
+//! head, which is descriptor and directory ([`layout`]); blocks are checked only as far as memory safety and
+//! honest errors need, unless [`Chunk::verify_block`] is asked for their checksum. The head may lie
+//! elsewhere than the blocks ([`Chunk::with_head`]): in near memory it saves each block a miss, and whatever
+//! becomes of far bytes it says what they have to be. Filters are
 //! bound once per chunk ([`Chunk::bind`]), judged block by block from the directory alone
 //! ([`Chunk::verdict`]), and evaluated on packed codes ([`Chunk::select`]).
 
@@ -19,7 +21,6 @@ mod select;
 pub use batch::{CellAt, CellSink, read_cells};
 pub use bind::{BoundFilter, Verdict};
 pub use code_filter::CodeFilter;
-pub use layout::Descriptor;
 pub use lookup::CellWalk;
 pub use plan::ChunkPlan;
 pub use select::{Scratch, Touched};
@@ -31,7 +32,7 @@ use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
 use crate::value::Value;
 use flat::FlatCodes;
-use layout::{DESCRIPTOR_BYTES, ENTRY_BYTES, Entry};
+use layout::{DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry};
 
 /// A sealed chunk, read where it lies.
 ///
@@ -40,60 +41,58 @@ use layout::{DESCRIPTOR_BYTES, ENTRY_BYTES, Entry};
 #[repr(C, align(64))]
 pub struct Chunk<'a> {
     flat: FlatCodes<'a>,
+    /// Descriptor and directory, as they were checked.
+    head: &'a [u8],
     /// Exactly the chunk, pad included.
     bytes: &'a [u8],
     descriptor: Descriptor,
 }
 
 impl<'a> Chunk<'a> {
+    /// Bytes of the head of a chunk of so many rows: what lies before its first block.
+    pub fn head_bytes_of(rows: usize) -> usize {
+        layout::head_bytes(rows)
+    }
+
     /// Opens the chunk at the start of `bytes`, which may go on behind it. Checks the descriptor
     /// and the directory, checksums included: a few microseconds for a full chunk.
+    ///
+    /// What was checked is believed from then on: bytes that others may change need [`Chunk::with_head`].
     ///
     /// # Errors
     /// [`FormatError`] where these are damaged, or the chunk is not of type `ty`.
     pub fn open(bytes: &'a [u8], ty: LogicalType) -> Result<Chunk<'a>, FormatError> {
-        let descriptor = Descriptor::read(bytes)?;
+        Chunk::with_head(bytes, bytes, ty)
+    }
+
+    /// [`Chunk::open`] with a copy of the chunk's head that nobody changes, [`Chunk::head_bytes_of`] its rows or more. The
+    /// one in `bytes` is not looked at: whatever becomes of `bytes` later leads to wrong answers or errors, and
+    /// [`Chunk::verify_block`] tells.
+    ///
+    /// # Errors
+    /// As [`Chunk::open`].
+    pub fn with_head(
+        head: &'a [u8],
+        bytes: &'a [u8],
+        ty: LogicalType,
+    ) -> Result<Chunk<'a>, FormatError> {
+        let descriptor = Descriptor::read(head, bytes.len() as u64)?;
         if descriptor.ty != ty {
             return Err(FormatError::Type {
                 expected: ty,
                 found: descriptor.ty,
             });
         }
-        Ok(Chunk::new(
-            &bytes[..descriptor.len_bytes as usize],
-            descriptor,
-        ))
-    }
-
-    /// Opens a chunk again, whose descriptor was kept from the first time, without reading any of
-    /// it.
-    ///
-    /// # Errors
-    /// [`FormatError::Truncated`] where `bytes` are fewer than the chunk had.
-    ///
-    /// Bytes that have changed since lead to wrong answers or errors, possibly to a panic, never
-    /// to undefined behaviour.
-    pub fn reopen(bytes: &'a [u8], descriptor: &Descriptor) -> Result<Chunk<'a>, FormatError> {
-        let bytes = bytes
-            .get(..descriptor.len_bytes as usize)
-            .ok_or(FormatError::Truncated {
-                what: "a chunk",
-                needed: descriptor.len_bytes,
-                found: bytes.len() as u64,
-            })?;
-        Ok(Chunk::new(bytes, *descriptor))
-    }
-
-    fn new(bytes: &'a [u8], descriptor: Descriptor) -> Chunk<'a> {
-        Chunk {
+        let bytes = &bytes[..descriptor.len_bytes as usize];
+        Ok(Chunk {
             flat: FlatCodes::of(&descriptor, bytes),
+            head,
             bytes,
             descriptor,
-        }
+        })
     }
 
-    /// What [`Chunk::reopen`] needs.
-    pub fn descriptor(&self) -> Descriptor {
+    pub(crate) fn descriptor(&self) -> Descriptor {
         self.descriptor
     }
 
@@ -162,13 +161,12 @@ impl<'a> Chunk<'a> {
         self.entry(block).len_bytes as usize
     }
 
-    /// The block as it is stored, where it lies: what a scan is about to read in order. Nothing where the directory, damaged
-    /// since the chunk was opened, names a place outside the chunk.
+    /// The block as it is stored, where it lies: what a scan is about to read in order.
     ///
     /// # Panics
     /// If there is no such block.
     pub fn stored_block(&self, block: usize) -> &'a [u8] {
-        self.bytes.get(self.block_range(block)).unwrap_or_default()
+        &self.bytes[self.block_range(block)]
     }
 
     /// Where [`Chunk::stored_block`] lies in the chunk: in every copy of it the same.
@@ -213,21 +211,15 @@ impl<'a> Chunk<'a> {
             .then_some((entry.min, entry.max))
     }
 
-    /// Checks the block's checksum, and believes nothing of the directory meanwhile, which may have been damaged since the
-    /// chunk was opened.
+    /// Checks the block's checksum.
     ///
     /// # Errors
-    /// [`FormatError::BlockChecksum`] where it does not match, [`FormatError::Corrupt`] where the directory names a place
-    /// outside the chunk.
+    /// [`FormatError::BlockChecksum`] where it does not match.
     ///
     /// # Panics
     /// If there is no such block.
     pub fn verify_block(&self, block: usize) -> Result<(), FormatError> {
-        let entry = self.entry(block);
-        let Some(stored) = self.bytes.get(self.block_range(block)) else {
-            let why = format!("block {block} would end behind the chunk");
-            return Err(FormatError::corrupt("a chunk's directory", why));
-        };
+        let (entry, stored) = (self.entry(block), self.stored_block(block));
         let computed = crc32c::crc32c(stored);
         if computed == entry.crc {
             return Ok(());
@@ -242,7 +234,7 @@ impl<'a> Chunk<'a> {
     #[inline]
     fn entry_bytes(&self, block: usize) -> &'a [u8] {
         assert!(block < self.blocks(), "block {block} of {}", self.blocks());
-        &self.bytes[DESCRIPTOR_BYTES + block * ENTRY_BYTES..][..ENTRY_BYTES]
+        &self.head[DESCRIPTOR_BYTES + block * ENTRY_BYTES..][..ENTRY_BYTES]
     }
 
     #[inline]

@@ -69,7 +69,8 @@ pub(crate) fn write(kernels: Kernels, codes: &[u64], out: &mut [u8]) {
 /// The mini-blocks of a block, checked: every run's codes lie inside the block.
 #[derive(Clone, Copy)]
 pub(crate) struct MiniBlocks<'a> {
-    widths: &'a [u8; MINI_BLOCKS],
+    /// As they were checked, whatever becomes of the block meanwhile.
+    widths: [u8; MINI_BLOCKS],
     rows: usize,
     /// From the first mini-block on, with the pad.
     packed: &'a [u8],
@@ -83,13 +84,13 @@ impl<'a> MiniBlocks<'a> {
         rows: usize,
     ) -> Result<MiniBlocks<'a>, FormatError> {
         let corrupt = |why: &str| FormatError::corrupt("a block of mini-blocks", why);
-        let (widths, packed) = bytes
+        let (&widths, packed) = bytes
             .split_first_chunk::<HEADER_BYTES>()
             .ok_or_else(|| corrupt("its widths are missing"))?;
         if widths.iter().any(|&width| width > MAX_WIDTH) {
             return Err(corrupt("a width passes 64 bits"));
         }
-        if block_bytes(widths, rows) != len {
+        if block_bytes(&widths, rows) != len {
             return Err(corrupt("its widths do not add up to its length"));
         }
         Ok(MiniBlocks {

@@ -108,10 +108,7 @@ impl<'a> Strings<'a> {
         Strings {
             ends: bytes,
             width,
-            // Empty, if the directory's entry was lost since it was checked: then no string lies inside.
-            bytes: bytes
-                .get(lines(packed_bytes(rows, width))..len)
-                .unwrap_or_default(),
+            bytes: &bytes[lines(packed_bytes(rows, width))..len],
         }
     }
 

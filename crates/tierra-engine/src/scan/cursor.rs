@@ -279,7 +279,6 @@ impl ScanCursor {
             self.counting.skipped(self.needed.len());
             return Ok(());
         }
-        segment.verify_heads(spec, &self.needed)?;
         self.conditions.bind(at, segment, version, spec)?;
         self.counting.begin_block();
         if self.select(segment, block, spec, &mut mask)? {
