@@ -30,6 +30,7 @@ use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
 use crate::tiers::{NEAR_NAME, Replicas, Tier, Tiers};
+use crate::verify::{ReadChecks, VerifyReads};
 use crate::writer::{Published, Request, Writer};
 
 /// How to create or open a database.
@@ -47,6 +48,9 @@ pub struct DatabaseOptions {
     /// Bytes a second that the scrubber reads in the background: each copy of everything once a day, and puts right what is
     /// damaged. `None`: [`SCRUB_BYTES_PER_S`](crate::SCRUB_BYTES_PER_S); 0: it only restores what was lost.
     pub scrub_bytes_per_s: Option<u64>,
+    /// How often stored bytes are compared with their checksums when they are read; `None`:
+    /// [`VerifyReads::First`].
+    pub verify_reads: Option<VerifyReads>,
     /// Looks on at the pools, which are durable no more then: for simulated power cuts only. The first tier's is pool 0 of
     /// the recording, others count on in the order in which the directory names them.
     pub recorder: Option<Recorder>,
@@ -169,6 +173,10 @@ impl Database {
             .or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.unwrap_or(NonZeroUsize::MIN);
         let calibration = Arc::new(Calibration::of_database(dir));
+        tiers
+            .losses
+            .checks
+            .set(options.verify_reads.unwrap_or_default());
         for missing in &tiers.missing {
             tiers.losses.log.missing(missing.id, &missing.name);
         }
@@ -407,6 +415,11 @@ impl Database {
         progress: impl FnMut(u64),
     ) -> Result<ScrubReport, TableError> {
         scrub::scrub(&self.storage, &self.catalog, options, progress)
+    }
+
+    /// How often what is read of it is checked, to ask for or to change.
+    pub fn read_checks(&self) -> &ReadChecks {
+        &self.storage.losses().checks
     }
 
     /// What of each table's copies is there, by the tables' names.

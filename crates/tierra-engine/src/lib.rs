@@ -87,6 +87,7 @@ mod storage;
 mod table;
 mod tail;
 mod tiers;
+mod verify;
 mod version;
 mod writer;
 
@@ -116,4 +117,5 @@ pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};
 pub use statistics::ColumnStatistics;
 pub use table::Table;
 pub use tiers::{Replicas, ReplicasError};
+pub use verify::{ParseVerifyReadsError, ReadChecks, VerifyReads};
 pub use version::RowId;

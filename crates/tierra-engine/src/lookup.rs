@@ -1,6 +1,8 @@
 //! Finding rows by key and putting them together again: every key and every cell a lookup of its
 //! own, run in groups so that they wait for far memory together.
 
+use std::collections::HashSet;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use tierra_column::bits::BLOCK_LEN;
@@ -18,6 +20,7 @@ use crate::rows::{Filling, Projection, Rows};
 use crate::scan::ScanSpec;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
+use crate::storage::READS_MOST;
 use crate::version::{Located, RowId};
 use crate::writer::Request;
 
@@ -212,21 +215,31 @@ impl Snapshot {
     ) -> Result<Rows, LookupError> {
         let storage = self.table().storage();
         self.table().check_available().map_err(ScanError::from)?;
-        storage.whole(|| self.gather_once(rows, projection, lookups))?
+        for _ in 0..READS_MOST {
+            let gathered = storage.whole(|| self.gather_once(rows, projection, lookups))??;
+            if let Some(gathered) = gathered {
+                return Ok(gathered);
+            }
+        }
+        Err(storage.lost_while_read().into())
     }
 
+    /// `None` where something was damaged, and is right now, to be read again.
     fn gather_once(
         &self,
         rows: &[RowId],
         projection: &Projection,
         lookups: &mut Lookups,
-    ) -> Result<Rows, LookupError> {
+    ) -> Result<Option<Rows>, LookupError> {
         let (table, version) = (self.table(), self.version());
         let (spec, types) = (table.spec(), table.types());
         let mut gathered = Rows::new(projection, rows.len());
         let projection = projection.columns();
         let mut filling = gathered.filling();
         let mut sealed = Vec::with_capacity(rows.len());
+        // Where every reading is checked: each block once.
+        let mut checked = HashSet::new();
+        let is_checked = |segment: &Segment| projection.iter().any(|it| segment.checks_every(*it));
         for (at, row) in rows.iter().enumerate() {
             let unknown = || LookupError::UnknownRow {
                 table: spec.name.clone(),
@@ -240,7 +253,10 @@ impl Snapshot {
                     }
                 }
                 Located::Sealed(segment, row) => {
-                    segment.verify_columns(spec, projection, row / BLOCK_LEN)?;
+                    let block = row / BLOCK_LEN;
+                    if !is_checked(segment) || checked.insert((segment.id(), block)) {
+                        segment.verify_columns(spec, projection, block)?;
+                    }
                     sealed.push(SealedRow {
                         chunks: segment.chunks(),
                         row,
@@ -252,7 +268,7 @@ impl Snapshot {
         }
         let count = sealed.len() * projection.len();
         let (Some(first), [column, ..]) = (sealed.first(), projection) else {
-            return Ok(gathered);
+            return Ok(Some(gathered));
         };
         let mut gathering = Gathering {
             rows: filling,
@@ -271,17 +287,24 @@ impl Snapshot {
             };
             in_mode!(execution, M => read_cells::<M, _>(size, cells, &mut gathering))
         });
-        match gathering.failed {
-            None => Ok(gathered),
-            Some((position, at, source)) => {
-                let is_it = |row: &&SealedRow| row.at == at;
-                let row = sealed.iter().find(is_it).expect("it was looked up");
-                let SealedRow { segment, row, .. } = *row;
-                Err(segment
-                    .damaged(spec, projection[position], row, *source)
-                    .into())
+        if let Some((position, at, source)) = gathering.failed {
+            let is_it = |row: &&SealedRow| row.at == at;
+            let row = sealed.iter().find(is_it).expect("it was looked up");
+            let block = row.row / BLOCK_LEN;
+            row.segment
+                .doubt(spec, projection[position], block, *source)?;
+            return Ok(None);
+        }
+        let mut are_right = true;
+        for SealedRow { segment, row, .. } in &sealed {
+            let block = row / BLOCK_LEN;
+            if checked.remove(&(segment.id(), block)) {
+                for column in projection {
+                    are_right &= segment.is_right(spec, *column, block)?;
+                }
             }
         }
+        Ok(are_right.then_some(gathered))
     }
 }
 

@@ -19,6 +19,7 @@ use crate::faults::{FaultKind, FaultLog};
 use crate::scrubber::Wake;
 use crate::space::OwnedExtent;
 use crate::tiers::{Tier, Tiers};
+use crate::verify::ReadChecks;
 
 /// How often losses had been noted when a reading began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub(crate) struct Losses {
     held: Mutex<Held>,
     /// What was found wrong, and what became of it.
     pub(crate) log: FaultLog,
+    /// Whether readers look for what no loss tells of.
+    pub(crate) checks: ReadChecks,
     scrubber: OnceLock<Wake>,
 }
 

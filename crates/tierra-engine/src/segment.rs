@@ -17,8 +17,9 @@ use crate::heads::Heads;
 use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
 use crate::mend;
 use crate::near::{self, CopyAt, NearCopy};
-use crate::space::{ExtentCopy, OwnedExtent, any_lost};
+use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
 use crate::spec::TableSpec;
+use crate::verify::VerifyReads;
 
 /// Rows a segment has at most.
 pub const SEGMENT_ROWS: usize = 1 << 20;
@@ -96,7 +97,8 @@ impl Segment {
         spec: &TableSpec,
         budget: &Budget,
     ) -> Result<Arc<Self>, StorageError> {
-        self.verify_all(spec)?;
+        let mut columns = 0..spec.columns.len();
+        columns.try_for_each(|column| self.verify_column(spec, column))?;
         let (entry, extents) = (self.entry.clone(), self.extents.clone());
         let (verified, heads) = (self.verified.clone(), Some(self.heads().clone()));
         Ok(Self::with_verified(
@@ -293,7 +295,7 @@ impl Segment {
         &self.extents
     }
 
-    /// Checks a block's checksum unless that was done before.
+    /// Checks a block's checksum unless that was done before, and once is enough.
     #[inline]
     pub(crate) fn verify(
         &self,
@@ -301,7 +303,7 @@ impl Segment {
         column: usize,
         block: usize,
     ) -> Result<(), ScanError> {
-        if self.verified.contains(block, column) && !any_lost() {
+        if self.verified.contains(block, column) && !any_doubt() {
             return Ok(());
         }
         self.verify_slow(spec, column, block)
@@ -314,7 +316,7 @@ impl Segment {
         columns: &[usize],
         block: usize,
     ) -> Result<(), ScanError> {
-        if self.verified.contains_all(block) && !any_lost() {
+        if self.verified.contains_all(block) && !any_doubt() {
             return Ok(());
         }
         let mut columns = columns.iter();
@@ -323,10 +325,10 @@ impl Segment {
 
     #[cold]
     fn verify_slow(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        if any_lost() {
+        if any_doubt() {
             self.restore_lost(spec, column, block)?;
         }
-        if self.verified.contains(block, column) {
+        if self.verified.contains(block, column) && !self.checks_every(column) {
             return Ok(());
         }
         self.verify_again(spec, column, block)?;
@@ -334,23 +336,61 @@ impl Segment {
         Ok(())
     }
 
+    /// Whether what is read of a column is checked every time.
+    #[inline]
+    pub(crate) fn checks_every(&self, column: usize) -> bool {
+        any_doubt()
+            && self
+                .far(column)
+                .is_some_and(|(extent, ..)| extent.all_losses().checks.get() == VerifyReads::Every)
+    }
+
+    /// After a block was read: whether that is to be believed. If not, the block is right now, to be read again.
+    #[inline]
+    pub(crate) fn is_right(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+    ) -> Result<bool, ScanError> {
+        match self.checks_every(column) {
+            false => Ok(true),
+            true => self.verify_again(spec, column, block),
+        }
+    }
+
+    /// After a block could not be read: the error, unless the block was damaged and is right now, to be read again.
+    #[cold]
+    pub(crate) fn doubt(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+        source: FormatError,
+    ) -> Result<(), ScanError> {
+        match self.verify_again(spec, column, block)? {
+            true => Err(self.damaged(spec, column, block * BLOCK_LEN, source)),
+            false => Ok(()),
+        }
+    }
+
     /// Checks a block's checksum whether that was done before or not. A damaged one is put right from
-    /// another copy, if there is one.
+    /// another copy, if there is one. Whether it was right before.
     pub(crate) fn verify_again(
         &self,
         spec: &TableSpec,
         column: usize,
         block: usize,
-    ) -> Result<(), ScanError> {
+    ) -> Result<bool, ScanError> {
         let chunk = self.chunk(column);
         let Err(source) = chunk.verify_block(block) else {
-            return Ok(());
+            return Ok(true);
         };
         // What was copied near was right, and nobody writes there.
         if let Some((extent, read, place)) = self.far(column)
             && mend::block(extent, read, place.start, chunk, block)
         {
-            return Ok(());
+            return Ok(false);
         }
         Err(self.damaged(spec, column, block * BLOCK_LEN, source))
     }
@@ -474,12 +514,14 @@ impl Segment {
         start + range.start..start + range.end
     }
 
-    /// Checks all blocks that were not checked before.
-    fn verify_all(&self, spec: &TableSpec) -> Result<(), ScanError> {
+    /// Checks all blocks of a column, whether that was done before or not: what is made of them lasts.
+    pub(crate) fn verify_column(&self, spec: &TableSpec, column: usize) -> Result<(), ScanError> {
         for block in 0..self.blocks() {
-            for column in 0..spec.columns.len() {
-                self.verify(spec, column, block)?;
+            if any_doubt() {
+                self.restore_lost(spec, column, block)?;
             }
+            self.verify_again(spec, column, block)?;
+            self.verified.insert(block, column);
         }
         Ok(())
     }

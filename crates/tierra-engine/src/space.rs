@@ -54,15 +54,28 @@ impl Owner {
 /// Bytes of an extent's header, which lies before its payload.
 const HEADER_BYTES: u64 = 64;
 
-/// Copies of which something is lost, in all databases of the process: nearly always none, and then no reader asks for more
-/// than this.
-static COPIES_WITH_LOSSES: AtomicUsize = AtomicUsize::new(0);
+/// Copies of which something is lost, and databases whose readings are all checked, in the process: nearly always none, and then
+/// no reader asks for more than this.
+static DOUBTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether something may be lost that is read.
+/// Whether there may be something to do before what was checked once is read.
 #[inline]
-pub(crate) fn any_lost() -> bool {
+pub(crate) fn any_doubt() -> bool {
     // Relaxed: who began to read before a mark was made reads again ([`Losses`]).
-    COPIES_WITH_LOSSES.load(Ordering::Relaxed) != 0
+    DOUBTS.load(Ordering::Relaxed) != 0
+}
+
+/// A reason for readers to look closer.
+pub(crate) struct Doubt;
+
+impl Doubt {
+    pub(crate) fn begin() {
+        DOUBTS.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn end() {
+        DOUBTS.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// What a copy has lost and not got back.
@@ -183,8 +196,8 @@ impl ExtentCopy {
         let had_losses = !lost.is_none();
         change(&mut lost);
         match (had_losses, !lost.is_none()) {
-            (false, true) => drop(COPIES_WITH_LOSSES.fetch_add(1, Ordering::AcqRel)),
-            (true, false) => drop(COPIES_WITH_LOSSES.fetch_sub(1, Ordering::AcqRel)),
+            (false, true) => Doubt::begin(),
+            (true, false) => Doubt::end(),
             _ => {}
         }
     }

@@ -9,12 +9,15 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int64Array};
 use support::{all_rows, options, rows, spec};
 use tempfile::TempDir;
 use tierra_column::{Encoding, Value, ordinal};
 use tierra_engine::{
-    Database, DatabaseOptions, IndexKind, Lost, Replicas, ScanError, ScanSpec, ScrubOptions,
+    Database, DatabaseOptions, IndexKind, LookupError, Lost, Replicas, RowId, ScanError, ScanSpec,
+    ScrubOptions, VerifyReads,
 };
+use tierra_interleave::{Lookups, Scheduling};
 
 const ROWS: i64 = 67_000;
 /// Behind the header and the superblock, which have a test of their own.
@@ -407,4 +410,85 @@ fn return_to_start(place: &Place) {
     loader.push(rows(0..ROWS)).unwrap();
     loader.finish().unwrap();
     database.wait_for_near_copies().unwrap();
+}
+
+/// Everything was read before, and nothing says that it changed.
+#[test]
+fn where_every_reading_is_checked_silent_damage_is_read_past() {
+    let place = Place::new();
+    let open = |reads| {
+        let database = place.open(0);
+        database.read_checks().set(reads);
+        database
+    };
+    for (seed, victim) in (0..12).zip(["far", "far", "b"].iter().cycle()) {
+        println!("seed {seed}");
+        let database = open(VerifyReads::Every);
+        check(&database);
+        check_rows(&database);
+        let len_bytes = fs::metadata(place.pool(victim)).unwrap().len();
+        place.change(victim, &damage(seed, len_bytes));
+        match seed % 2 {
+            0 => check(&database),
+            _ => check_rows(&database),
+        }
+        check_rows(&database);
+        check(&database);
+        let found = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+        assert_eq!(found.lost, [], "seed {seed}: {found:?}");
+        assert_eq!(found.damaged_copies, found.repaired_copies);
+    }
+    // Checked at first only, the same is not noticed: the test can fail.
+    let database = open(VerifyReads::First);
+    check(&database);
+    let block = place.first_block("far", 4);
+    place.change("far", std::slice::from_ref(&(block..block + 1)));
+    let table = database.table("t").unwrap();
+    assert_ne!(all_rows(&table), rows(0..ROWS));
+    // It is asked for while the database is used.
+    database.read_checks().set(VerifyReads::Every);
+    check(&database);
+    assert!(database.faults().1.repaired > 0);
+}
+
+/// What is damaged in all copies is named, whether it was read before or not.
+#[test]
+fn where_every_reading_is_checked_what_no_copy_has_is_named() {
+    let place = Place::new();
+    let database = place.open(0);
+    database.read_checks().set(VerifyReads::Every);
+    check(&database);
+    for tier in ["far", "b"] {
+        let block = place.first_block(tier, 4);
+        place.change(tier, std::slice::from_ref(&(block + 8..block + 9)));
+    }
+    let read = |row: u32| {
+        let table = database.table("t").unwrap();
+        let mut lookups = Lookups::new(Scheduling::Auto);
+        let rows = [RowId::from_number((1 << 20) + u64::from(row))];
+        let read = table.snapshot().gather(&rows, &[4], &mut lookups);
+        read.map(|_| ())
+    };
+    let error = read(5).unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            LookupError::Scan(ScanError::Damaged { block: 0, .. })
+        ),
+        "{error}"
+    );
+    read(1024).unwrap();
+}
+
+/// Some rows by their keys, cell by cell.
+fn check_rows(database: &Database) {
+    let table = database.table("t").unwrap();
+    let (snapshot, ids) = (table.snapshot(), Vec::from_iter((0..ROWS).step_by(83)));
+    let keys: ArrayRef = Arc::new(Int64Array::from(ids.clone()));
+    let mut lookups = Lookups::new(Scheduling::Auto);
+    let found = snapshot.rows_by_key(&[keys], &mut lookups).unwrap();
+    let found: Vec<_> = found.into_iter().map(Option::unwrap).collect();
+    let columns = Vec::from_iter(0..10);
+    let read = snapshot.reconstruct(&found, &columns, &table.schema(), &mut lookups);
+    assert_eq!(read.unwrap(), support::rows_of(&ids));
 }

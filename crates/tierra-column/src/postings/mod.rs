@@ -199,6 +199,23 @@ impl<'a> Postings<'a> {
         &bytes[..bytes.len().min(PAGE_BYTES)]
     }
 
+    /// Where a page lies in the postings: in every copy of them the same.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    pub fn page_range(&self, page: usize) -> Range<usize> {
+        let start = self.layout.data_offset() + page * PAGE_BYTES;
+        start..start + self.page(page).len()
+    }
+
+    /// Whether these are the bytes of a page, by its checksum: those of another copy may be.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    pub fn is_page(&self, page: usize, bytes: &[u8]) -> bool {
+        crc32c::crc32c(bytes) == read_u32(self.checksums, page * 4)
+    }
+
     /// Checks a page's checksum.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! One part of an inverted index: an extent with postings, far or copied near.
 //!
 //! Invariant: no byte of a page is used before its checksum held, once; a part written by this
-//! process, or copied near, is known to be whole. One that turns out to be damaged is given up: nobody
-//! asks it again, and the writer builds another one in its place.
+//! process, or copied near, is known to be whole. A damaged page is put right from another copy; a part of which there is
+//! none, or that changes while it is read, is given up: nobody asks it again, and the writer builds another one in its place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::manifest::PartEntry;
 use crate::mend;
 use crate::near::{self, CopyAt, NearCopy};
 use crate::segment::Segment;
-use crate::space::{ExtentCopy, OwnedExtent, any_lost};
+use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
+use crate::verify::VerifyReads;
 
 /// A part as it was opened or written.
 pub(crate) struct InvertedPart {
@@ -183,10 +184,8 @@ impl InvertedPart {
             layout: self.layout,
             gates: Gates::of(calibration, Speed::Near),
         };
-        if self.verified.is_some() {
-            let postings = copied.postings();
-            (0..postings.pages()).try_for_each(|page| postings.verify_page(page))?;
-        }
+        let postings = copied.postings();
+        (0..postings.pages()).try_for_each(|page| postings.verify_page(page))?;
         Ok(Some(Arc::new(copied)))
     }
 
@@ -300,6 +299,8 @@ impl InvertedPart {
                 ))
             },
         );
+        let read = codes.iter();
+        self.check_read(&postings, read.map(|code| postings.pages_of_list(*code)))?;
         failed.map_or(Ok(rows), Err)
     }
 
@@ -329,13 +330,35 @@ impl InvertedPart {
                 ))
             },
         );
-        Ok(())
+        let read = stretches.iter();
+        self.check_read(&postings, read.map(|it| postings.pages_of_stretch(it)))
+    }
+
+    /// After pages were read: whether that is to be believed.
+    fn check_read(
+        &self,
+        postings: &Postings<'_>,
+        mut pages: impl Iterator<Item = Range<usize>>,
+    ) -> Result<(), FormatError> {
+        match self.checks_every() {
+            true => pages
+                .try_for_each(|mut pages| pages.try_for_each(|page| postings.verify_page(page))),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether what is read of it is checked every time.
+    #[inline]
+    fn checks_every(&self) -> bool {
+        any_doubt()
+            && self.near.is_none()
+            && self.extent.all_losses().checks.get() == VerifyReads::Every
     }
 
     /// Has what was lost of the copy that is read there, if anything was.
     #[inline]
     fn restore_lost(&self) -> Result<(), FormatError> {
-        match any_lost() && self.near.is_none() && !mend::lost_parts(&self.extent, &self.read) {
+        match any_doubt() && self.near.is_none() && !mend::lost_parts(&self.extent, &self.read) {
             false => Ok(()),
             true => Err(corrupt(
                 "pages of it were lost, and no other copy has them".to_owned(),
@@ -345,18 +368,32 @@ impl InvertedPart {
 
     // Relaxed: a stale zero only verifies once more, and the bytes themselves never change.
     fn verify(&self, postings: &Postings<'_>, pages: Range<usize>) -> Result<(), FormatError> {
-        let Some(verified) = &self.verified else {
+        let every = self.checks_every();
+        if self.verified.is_none() && !every {
             return Ok(());
-        };
+        }
         for page in pages {
-            let (word, bit) = (&verified[page / 64], 1 << (page % 64));
-            if word.load(Ordering::Relaxed) & bit == 0 {
+            let (at, bit) = (page / 64, 1 << (page % 64));
+            let verified = self.verified.as_ref().map(|words| &words[at]);
+            if every || verified.is_some_and(|word| word.load(Ordering::Relaxed) & bit == 0) {
                 let _reading = begin_read(postings.page(page));
-                postings.verify_page(page)?;
-                word.fetch_or(bit, Ordering::Relaxed);
+                self.verify_page(postings, page)?;
+                if let Some(word) = verified {
+                    word.fetch_or(bit, Ordering::Relaxed);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Checks the page of a far copy, which is put right from another one if need be.
+    fn verify_page(&self, postings: &Postings<'_>, page: usize) -> Result<(), FormatError> {
+        let checked = postings.verify_page(page);
+        let right = |bytes: &[u8]| postings.is_page(page, bytes);
+        match checked.is_err() && mend::stored(&self.extent, postings.page_range(page), right) {
+            true => Ok(()),
+            false => checked,
+        }
     }
 }
 

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::util::display::array_value_to_string;
 use tierra_column::bits::{BLOCK_LEN, Mask};
-use tierra_column::{Cell, ColumnReader, Dictionary, LogicalType, Physical, Scratch, Value};
+use tierra_column::{
+    Cell, ColumnReader, Dictionary, FormatError, LogicalType, Physical, Scratch, Value,
+};
 use tierra_index::HashIndex;
 use tierra_interleave::{Cx, GroupSize, Interleaved, Mode, Plain, for_each, run_plain};
 use tierra_memory::MemoryGate;
@@ -369,15 +371,20 @@ impl KeyColumns {
                 Some(Located::Tail(batch, at)) => {
                     holds(cell_of(*ty, batch.column(*column), at), value)
                 }
-                Some(Located::Sealed(segment, at)) => {
-                    segment.verify(spec, *column, at / BLOCK_LEN)?;
+                Some(Located::Sealed(segment, at)) => loop {
+                    let block = at / BLOCK_LEN;
+                    segment.verify(spec, *column, block)?;
                     let decoder = version.dictionaries.decoders()[*column].as_ref();
-                    let cell = segment.chunk(*column).value(cx, at, decoder).await;
-                    holds(
-                        cell.map_err(|source| segment.damaged(spec, *column, at, *source))?,
-                        value,
-                    )
-                }
+                    match segment.chunk(*column).value(cx, at, decoder).await {
+                        Ok(cell) => {
+                            let same = holds(cell, value);
+                            if segment.is_right(spec, *column, block)? {
+                                break same;
+                            }
+                        }
+                        Err(source) => segment.doubt(spec, *column, block, *source)?,
+                    }
+                },
             };
             if !same {
                 return Ok(false);
@@ -412,10 +419,15 @@ impl KeyColumns {
             let dictionary = table.dictionaries().current(*column);
             let decoder = dictionary.as_deref().map(Dictionary::decoder);
             let chunk = segment.chunk(*column);
+            segment.verify(table.spec(), *column, row.row() / BLOCK_LEN)?;
             let cell = run_plain(|cx: Cx<Plain>| chunk.value(cx, row.row(), decoder.as_ref()));
-            let cell =
-                cell.map_err(|source| segment.damaged(table.spec(), *column, row.row(), *source))?;
-            Ok(value_of(cell).expect("key columns are NOT NULL"))
+            let damaged = |source| segment.damaged(table.spec(), *column, row.row(), source);
+            value_of(cell.map_err(|source| damaged(*source))?).ok_or_else(|| {
+                damaged(FormatError::Corrupt {
+                    what: "a column of a key",
+                    why: "it holds a NULL".to_owned(),
+                })
+            })
         };
         self.columns.iter().map(read).collect()
     }
@@ -486,8 +498,8 @@ pub(crate) fn read_column(
 ) -> Result<ArrayRef, ScanError> {
     let mut reader = ColumnReader::new(spec.columns[column].ty, segment.rows());
     let mut scratch = Scratch::new();
+    segment.verify_column(spec, column)?;
     for block in 0..segment.blocks() {
-        segment.verify(spec, column, block)?;
         let mask = Mask::first(segment.block_rows(block));
         let dictionary = version.dictionary(column);
         let appended = reader.append(

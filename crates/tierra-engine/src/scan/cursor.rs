@@ -36,6 +36,8 @@ pub struct ScanCursor {
     made_of: Vec<Work>,
     /// What is to be read again before other morsels are taken, the next last.
     again: Vec<Work>,
+    /// Whether a block that the batch is made of turned out to be damaged, and was put right.
+    is_stale: bool,
     batch: Batch,
     undecided: Vec<usize>,
     scratch: Scratch,
@@ -78,6 +80,7 @@ impl ScanCursor {
             at: None,
             made_of: Vec::new(),
             again: Vec::new(),
+            is_stale: false,
             batch: Batch {
                 readers: readers(&scan),
                 rows: 0,
@@ -147,7 +150,7 @@ impl ScanCursor {
             self.made_of.extend(self.at.clone().map(Work::Rest));
             let batch = self.read_batch(more, more_version);
             // Before anything is believed, errors as well.
-            if self.scan.snapshot.table().storage().is_whole_since(seen) {
+            if self.scan.snapshot.table().storage().is_whole_since(seen) && !self.is_stale {
                 if let Ok(Some(batch)) = &batch {
                     self.counting.returned(batch.num_rows());
                 }
@@ -161,6 +164,7 @@ impl ScanCursor {
     /// Forgets the batch at hand: its rows are read again.
     #[cold]
     fn read_again(&mut self) {
+        self.is_stale = false;
         self.at = None;
         self.again.extend(self.made_of.drain(..).rev());
         self.conditions.unbind();
@@ -185,7 +189,7 @@ impl ScanCursor {
         }
         let version = scan.snapshot.version();
         let full = scan.spec.batch_rows.max(1);
-        while self.batch.rows < full {
+        while self.batch.rows < full && !self.is_stale {
             match self.at.take() {
                 None => match self.again.pop().or_else(|| scan.take().map(Work::Morsel)) {
                     None => break,
@@ -210,7 +214,7 @@ impl ScanCursor {
                 }
             }
         }
-        if self.batch.rows == 0 {
+        if self.batch.rows == 0 || self.is_stale {
             Ok(None)
         } else {
             self.emit().map(Some)
@@ -287,9 +291,17 @@ impl ScanCursor {
                 segment.verify(spec, *column, block)?;
                 self.counting.decoded(*column);
                 let (chunk, dictionary) = (segment.chunk(*column), version.dictionary(*column));
-                reader
-                    .append(chunk, block, &mask, dictionary, &mut self.scratch)
-                    .map_err(|source| segment.damaged(spec, *column, block * BLOCK_LEN, source))?;
+                let appended = reader.append(chunk, block, &mask, dictionary, &mut self.scratch);
+                let is_right = match appended {
+                    Ok(()) => segment.is_right(spec, *column, block)?,
+                    Err(source) => segment
+                        .doubt(spec, *column, block, source)
+                        .map(|()| false)?,
+                };
+                if !is_right {
+                    self.is_stale = true;
+                    return Ok(());
+                }
             }
             if let Some(ids) = &mut self.batch.ids {
                 let first = RowId::new(segment.id(), (block * BLOCK_LEN) as u32).get();
@@ -329,9 +341,18 @@ impl ScanCursor {
             let _reading = self.counting.read(segment, column, block);
             segment.verify(spec, column, block)?;
             let chunk = segment.chunk(column);
-            let touched = chunk
-                .select(bound, block, mask, &mut self.scratch)
-                .map_err(|source| segment.damaged(spec, column, block * BLOCK_LEN, source))?;
+            let touched = match chunk.select(bound, block, mask, &mut self.scratch) {
+                Ok(touched) if segment.is_right(spec, column, block)? => touched,
+                Ok(_) => {
+                    self.is_stale = true;
+                    return Ok(false);
+                }
+                Err(source) => {
+                    segment.doubt(spec, column, block, source)?;
+                    self.is_stale = true;
+                    return Ok(false);
+                }
+            };
             if touched.decoded {
                 self.counting.decoded(column);
             }

@@ -353,9 +353,7 @@ fn build_part(
         if storage.is_closing() {
             return Err(StorageError::Closed);
         }
-        for block in 0..segment.blocks() {
-            segment.verify(spec, column, block)?;
-        }
+        segment.verify_column(spec, column)?;
     }
     let fault = |error| match error {
         PostingsError::Chunk { chunk, source } => {

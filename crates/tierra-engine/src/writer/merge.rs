@@ -144,9 +144,7 @@ impl Writer {
             .iter()
             .filter(|step| segment.encoding(step.column) == Encoding::Dictionary)
         {
-            for block in 0..segment.blocks() {
-                segment.verify(spec, step.column, block)?;
-            }
+            segment.verify_column(spec, step.column)?;
             let plan = ChunkPlan::remap(segment.chunk(step.column), &step.remapping, &mut scratch);
             let plan = plan.map_err(|source| segment.damaged(spec, step.column, 0, source))?;
             plans.push((step.column, plan));

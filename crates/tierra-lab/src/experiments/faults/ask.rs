@@ -98,6 +98,7 @@ impl Oracle {
             asked.queries += 1;
             // A panic is a bug, not the end of the experiment.
             let answer = catch_unwind(AssertUnwindSafe(|| self.ask(database)));
+            asked.panics += u64::from(answer.is_err());
             match answer.unwrap_or_else(|_| Err(Trouble::Wrong("a query panicked".to_owned()))) {
                 Ok(()) => {}
                 Err(Trouble::Refused) => asked.refused += 1,
@@ -116,6 +117,7 @@ impl Oracle {
 pub(super) struct Asked {
     pub(super) queries: u64,
     pub(super) refused: u64,
+    pub(super) panics: u64,
     pub(super) wrong: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tierra_engine::{Database, DatabaseOptions, Replicas, ScrubOptions};
+use tierra_engine::{Database, DatabaseOptions, Replicas, ScrubOptions, VerifyReads};
 use tierra_memory::faults::{Injector, Target};
 
 use super::super::database::killed::Place;
@@ -43,6 +43,7 @@ pub(super) struct Outcome {
     pub(super) was_read: bool,
     pub(super) queries: u64,
     pub(super) refused: u64,
+    pub(super) panics: u64,
     /// Answers that were wrong, or errors in their place.
     pub(super) wrong: Vec<String>,
     pub(super) damaged_copies: u64,
@@ -72,9 +73,20 @@ impl Class {
         }
     }
 
+    /// Whether nothing but a checksum tells that bytes are others than they were.
+    pub(super) fn is_silent(self) -> bool {
+        matches!(self, Class::Bits | Class::Regions | Class::Chip)
+    }
+
     /// Makes a database, has it suffer the fault of that seed, and sees to it that it recovers.
-    pub(super) fn suffer(self, dir: &Path, seed: u64) -> Result<Outcome, String> {
+    pub(super) fn suffer(
+        self,
+        dir: &Path,
+        seed: u64,
+        reads: VerifyReads,
+    ) -> Result<Outcome, String> {
         let place = make(dir)?;
+        let open = |place: &Place| open(place, reads);
         let mut random = Random::new(seed);
         // A socket's pool is never the same again: the second one is, which can be added anew.
         let victim = if self == Class::Socket {
@@ -116,7 +128,7 @@ impl Class {
         // Records of logs are compared, and put right, when it is opened.
         open(&place)?.wait_for_near_copies().map_err(text)?;
         for tier in 0..2 {
-            outcome.check_alone(&place, &oracle, tier)?;
+            outcome.check_alone(&place, &oracle, tier, open)?;
         }
         Ok(outcome)
     }
@@ -152,6 +164,7 @@ impl Outcome {
     fn take(&mut self, asked: Asked) {
         self.queries += asked.queries;
         self.refused += asked.refused;
+        self.panics += asked.panics;
         self.wrong.extend(asked.wrong);
     }
 
@@ -178,7 +191,13 @@ impl Outcome {
     }
 
     /// The tier is enough alone; then the other is brought up to it.
-    fn check_alone(&mut self, place: &Place, oracle: &Oracle, tier: usize) -> Result<(), String> {
+    fn check_alone(
+        &mut self,
+        place: &Place,
+        oracle: &Oracle,
+        tier: usize,
+        open: impl Fn(&Place) -> Result<Arc<Database>, String>,
+    ) -> Result<(), String> {
         let other = &place.pools[1 - tier];
         let away = other.with_extension("away");
         fs::rename(other, &away).map_err(text)?;
@@ -265,8 +284,12 @@ fn options() -> DatabaseOptions {
     }
 }
 
-fn open(place: &Place) -> Result<Arc<Database>, String> {
-    Database::open(&place.db, &options()).map_err(text)
+fn open(place: &Place, reads: VerifyReads) -> Result<Arc<Database>, String> {
+    let options = DatabaseOptions {
+        verify_reads: Some(reads),
+        ..options()
+    };
+    Database::open(&place.db, &options).map_err(text)
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -3,12 +3,15 @@
 //! A table has a copy in each of two tiers. Queries of all kinds run in a thread while one tier is damaged at places that follow
 //! from a seed: bits flipped in the mapping of the open database, regions of 4 KiB, a chip of a module, the file cut short, the
 //! file absent when the database is opened, and a socket gone (simulated: the file is cut to nothing and removed). Half of the
-//! times the damage is there before anything of it was read; a checksum is looked at when a block is read first, so damage that
-//! comes later is found by a walk, and told apart. Then a walk puts everything right: all copies are equal, and each tier
-//! is enough alone.
+//! times the damage is there before anything of it was read. All of it is done to a database that checks every reading, and again to
+//! one that checks the first of each block only, as databases do unless told otherwise: it may answer wrongly where verified bytes change
+//! and the memory does not say so, which has rows of its own and no bar. Then a walk puts everything right: all copies are equal, and
+//! each tier is enough alone.
 
 mod ask;
 mod fault;
+
+use tierra_engine::VerifyReads;
 
 use self::fault::{Class, Outcome};
 use super::{Experiment, Measured};
@@ -38,25 +41,30 @@ impl Experiment for Faults {
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let seeds = lab.size(4, SEEDS);
         println!("seed {SEED:#x}");
-        let bar = progress::bar("faults", Class::ALL.len() * seeds as usize);
+        let bar = progress::bar("faults", 2 * Class::ALL.len() * seeds as usize);
         let mut rows = Vec::new();
-        for class in Class::ALL {
+        let every = Class::ALL.map(|class| (class, VerifyReads::Every));
+        let first = Class::ALL.map(|class| (class, VerifyReads::First));
+        for (class, reads) in every.into_iter().chain(first) {
             bar.set_message(class.name());
             let mut outcomes = Vec::new();
             for seed in 0..seeds {
                 let folder = lab.folder_in_memory()?;
-                let outcome = class.suffer(folder.path(), SEED + seed);
+                let outcome = class.suffer(folder.path(), SEED + seed, reads);
                 let outcome = outcome.unwrap_or_else(|what| Outcome {
                     unrepaired: vec![what],
                     ..Outcome::default()
                 });
                 for what in outcome.wrong.iter().chain(&outcome.unrepaired) {
-                    println!("{}, seed {seed}: {what}", class.name());
+                    println!(
+                        "{}, {reads} reading checked, seed {seed}: {what}",
+                        class.name()
+                    );
                 }
                 outcomes.push(outcome);
                 bar.inc(1);
             }
-            rows.push(row(class, &outcomes));
+            rows.push(row(class, reads, &outcomes));
         }
         bar.finish_and_clear();
         Ok(Measured {
@@ -67,13 +75,19 @@ impl Experiment for Faults {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        let total = |key: &str| {
+        let total_of = |key: &str, counts: &dyn Fn(&Row) -> bool| {
             let of_row = |row: &Row| match row.get(key) {
                 Some(Cell::Samples(samples)) => Some(samples.iter().sum::<u64>() as f64),
                 _ => None,
             };
-            let sums: Vec<f64> = rows.iter().filter_map(of_row).collect();
+            let rows = rows.iter().filter(|row| counts(row));
+            let sums: Vec<f64> = rows.filter_map(of_row).collect();
             (!sums.is_empty()).then(|| sums.iter().sum())
+        };
+        let total = |key: &str| total_of(key, &|_| true);
+        // What changes silently behind the first check is seen by who checks every reading.
+        let is_seen = |row: &Row| {
+            row.is(&[("readings_checked", "every")]) || row.is(&[("damage", "reported")])
         };
         let least = rows
             .iter()
@@ -88,10 +102,11 @@ impl Experiment for Faults {
                 total("wrong_unread_count"),
             ),
             Bar::at_most(
-                "faults: wrong answers, damage of what had been read",
+                "faults: wrong answers, damage of what had been read, reported or every reading checked",
                 0.0,
-                total("wrong_read_count"),
+                total_of("wrong_read_count", &is_seen),
             ),
+            Bar::at_most("faults: panics", 0.0, total("panics_count")),
             Bar::at_most("faults: not put right", 0.0, total("unrepaired_count")),
             Bar::at_least(
                 "faults: seeds of each class",
@@ -110,7 +125,7 @@ impl Experiment for Faults {
 const VIEWS: [View; 1] = [View {
     title: "copies found damaged by a walk",
     category: "fault",
-    series: "tier",
+    series: "readings_checked",
     value: "damaged_copies",
     per: None,
     unit: Unit::Count,
@@ -118,7 +133,7 @@ const VIEWS: [View; 1] = [View {
 }];
 
 /// A row of all outcomes of a class; raw samples by seed.
-fn row(class: Class, outcomes: &[Outcome]) -> Row {
+fn row(class: Class, reads: VerifyReads, outcomes: &[Outcome]) -> Row {
     let each = |of: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(of).collect::<Vec<u64>>();
     let wrong_if = |was_read: bool| {
         each(&|outcome| {
@@ -132,6 +147,15 @@ fn row(class: Class, outcomes: &[Outcome]) -> Row {
     };
     Row::new()
         .text("fault", class.name())
+        .text("readings_checked", reads.to_string())
+        .text(
+            "damage",
+            if class.is_silent() {
+                "silent"
+            } else {
+                "reported"
+            },
+        )
         .text(
             "tier",
             if class == Class::Socket {
@@ -142,6 +166,7 @@ fn row(class: Class, outcomes: &[Outcome]) -> Row {
         )
         .samples("queries", "count", each(&|outcome| outcome.queries))
         .samples("refused", "count", each(&|outcome| outcome.refused))
+        .samples("panics", "count", each(&|outcome| outcome.panics))
         .samples("wrong_unread", "count", wrong_if(false))
         .samples("wrong_read", "count", wrong_if(true))
         .samples("damaged", "copies", each(&|outcome| outcome.damaged_copies))
@@ -170,16 +195,29 @@ mod tests {
             was_read,
             ..Outcome::default()
         };
-        let met = |last: Outcome| {
+        let met_of = |class, reads, last: Outcome| {
             let mut outcomes = vec![outcome(0, false, 0); SEEDS as usize - 1];
             outcomes.push(last);
-            let bars = Faults.bars(&[row(Class::Bits, &outcomes)]);
-            bars.iter().map(|bar| bar.met).collect::<Vec<_>>()[..4].to_vec()
+            let other = vec![outcome(0, false, 0); SEEDS as usize];
+            let rows = [
+                row(class, reads, &outcomes),
+                row(Class::Absent, VerifyReads::Every, &other),
+            ];
+            let bars = Faults.bars(&rows);
+            bars.iter().map(|bar| bar.met).collect::<Vec<_>>()[..5].to_vec()
         };
-        assert_eq!(met(outcome(0, true, 0)), [true; 4]);
-        assert_eq!(met(outcome(1, false, 0)), [false, true, true, true]);
-        assert_eq!(met(outcome(1, true, 0)), [true, false, true, true]);
-        assert_eq!(met(outcome(0, true, 1)), [true, true, false, true]);
+        let met = |last| met_of(Class::Bits, VerifyReads::Every, last);
+        assert_eq!(met(outcome(0, true, 0)), [true; 5]);
+        assert_eq!(met(outcome(1, false, 0)), [false, true, true, true, true]);
+        assert_eq!(met(outcome(1, true, 0)), [true, false, true, true, true]);
+        assert_eq!(met(outcome(0, true, 1)), [true, true, true, false, true]);
+        let panicked = Outcome {
+            panics: 1,
+            ..outcome(0, true, 0)
+        };
+        assert_eq!(met(panicked), [true, true, false, true, true]);
+        let first = |class| met_of(class, VerifyReads::First, outcome(1, true, 0))[1];
+        assert!(first(Class::Bits) && !first(Class::Cut));
         assert!(Faults.bars(&[]).iter().all(|bar| !bar.met));
     }
 }

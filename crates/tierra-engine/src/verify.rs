@@ -1,0 +1,115 @@
+//! How often stored bytes are compared with their checksums by who reads them.
+//!
+//! ```text
+//! first   check once, then read and believe
+//! every   check, read, check again, and only then believe
+//! ```
+//! Memory reports what it cannot correct, as a lost page ([`crate::losses`]), so that bytes which were right once are believed by
+//! default. Where they may change without a report (memory without ECC, a file that others write to), every reading can be checked.
+//! The check before finds damage and has it put right. The one behind is there because bytes may change while they
+//! are read; it takes less, for they are in a cache by then.
+//!
+//! Near memory is not checked again: copies of chunks, heads, dictionaries, the tail.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::space::Doubt;
+
+/// How often stored bytes are compared with their checksums when they are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VerifyReads {
+    /// Before a block is read first. What changes later without the memory saying so is found by a walk.
+    #[default]
+    First,
+    /// Whenever a block is read, before and after. A look-up of one cell checks the block that holds it.
+    Every,
+}
+
+/// A word that is neither `first` nor `every`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is neither 'first' nor 'every'")]
+pub struct ParseVerifyReadsError(String);
+
+impl FromStr for VerifyReads {
+    type Err = ParseVerifyReadsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "first" => Ok(Self::First),
+            "every" => Ok(Self::Every),
+            other => Err(ParseVerifyReadsError(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for VerifyReads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "first",
+            Self::Every => "every",
+        })
+    }
+}
+
+/// The choice of one database, which can be changed while it is used. Clones are of the same database.
+#[derive(Clone, Debug, Default)]
+pub struct ReadChecks(Arc<Choice>);
+
+#[derive(Debug, Default)]
+struct Choice {
+    every: AtomicBool,
+}
+
+impl ReadChecks {
+    /// What readings that begin from now on do.
+    pub fn set(&self, reads: VerifyReads) {
+        let every = reads == VerifyReads::Every;
+        if self.0.every.swap(every, Ordering::Relaxed) != every {
+            match every {
+                true => Doubt::begin(),
+                false => Doubt::end(),
+            }
+        }
+    }
+
+    /// What readings do now.
+    pub fn get(&self) -> VerifyReads {
+        match self.0.every.load(Ordering::Relaxed) {
+            true => VerifyReads::Every,
+            false => VerifyReads::First,
+        }
+    }
+}
+
+impl Drop for Choice {
+    fn drop(&mut self) {
+        if *self.every.get_mut() {
+            Doubt::end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_back() {
+        for reads in [VerifyReads::First, VerifyReads::Every] {
+            assert_eq!(reads.to_string().parse(), Ok(reads));
+        }
+        assert!("always".parse::<VerifyReads>().is_err());
+    }
+
+    #[test]
+    fn a_choice_is_of_all_its_clones() {
+        let checks = ReadChecks::default();
+        assert_eq!(checks.get(), VerifyReads::First);
+        checks.clone().set(VerifyReads::Every);
+        assert_eq!(checks.get(), VerifyReads::Every);
+        assert!(crate::space::any_doubt());
+    }
+}
