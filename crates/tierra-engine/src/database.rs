@@ -139,10 +139,14 @@ impl Database {
         let found = places
             .into_iter()
             .enumerate()
-            .map(|(number, PoolPlace { name, path })| FoundPool {
-                opened: Pool::open(&path, &pool_options(options, number)),
-                name,
-                path,
+            .map(|(number, PoolPlace { name, path })| {
+                let options = pool_options(options, number);
+                FoundPool {
+                    opened: Pool::open(&path, &options),
+                    name,
+                    path,
+                    options,
+                }
             });
         let (tiers, published) = open::read_manifest(dir, found.collect())?;
         Self::start(dir, options, budget, tiers, lock, published)

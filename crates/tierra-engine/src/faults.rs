@@ -33,6 +33,8 @@ pub enum FaultKind {
     LogRecord,
     /// A tier that was not there when the database was opened, or whose device refused a write.
     Missing,
+    /// The file of a tier that was shorter than it had been, whether something lay at its end or not.
+    CutShort,
 }
 
 impl fmt::Display for FaultKind {
@@ -43,6 +45,7 @@ impl fmt::Display for FaultKind {
             Self::Header => "header",
             Self::LogRecord => "log record",
             Self::Missing => "missing",
+            Self::CutShort => "cut short",
         })
     }
 }
@@ -192,7 +195,25 @@ impl FaultLog {
 
     /// A tier is not there.
     pub(crate) fn missing(&self, tier: TierId, name: &str) {
-        self.lock().push(Entry {
+        self.of_tier(tier, name, FaultKind::Missing, FaultOutcome::Open);
+    }
+
+    /// A tier's file was cut short, and has its end again, or has not. What lay there is told by itself.
+    pub(crate) fn cut_short(&self, tier: TierId, name: &str, is_repaired: bool) {
+        let from = "nothing: its end is zero".to_owned();
+        let outcome = match is_repaired {
+            true => FaultOutcome::Repaired { from },
+            false => FaultOutcome::Open,
+        };
+        self.of_tier(tier, name, FaultKind::CutShort, outcome);
+    }
+
+    fn of_tier(&self, tier: TierId, name: &str, kind: FaultKind, outcome: FaultOutcome) {
+        let mut entries = self.lock();
+        if let FaultOutcome::Repaired { .. } = outcome {
+            entries.totals.repaired += 1;
+        }
+        entries.push(Entry {
             fault: Fault {
                 at: SystemTime::now(),
                 tier: name.to_owned(),
@@ -201,8 +222,8 @@ impl FaultLog {
                 column: None,
                 segment: None,
                 rows: None,
-                kind: FaultKind::Missing,
-                outcome: FaultOutcome::Open,
+                kind,
+                outcome,
             },
             tier,
             extent: None,

@@ -94,9 +94,13 @@ impl Losses {
             found = true;
             let faults = tier.pool.take_faults();
             // As zeros the end is lost once, and not page by page.
-            if let Err(error) = tier.pool.restore_end() {
+            let restored = tier.pool.restore_end();
+            if let Err(error) = &restored {
                 let tier = &*tier.name;
                 tracing::error!(tier, %error, "a file that was cut short stays short");
+            }
+            if tier.pool.take_cut() {
+                self.log.cut_short(tier.id, &tier.name, restored.is_ok());
             }
             self.mark(tier, &faults);
             // In this order: see `is_whole_since`.

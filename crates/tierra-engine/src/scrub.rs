@@ -86,6 +86,7 @@ pub(crate) fn scrub(
     report.damaged_copies += manifests;
     report.repaired_copies += if mend { manifests } else { 0 };
     for _ in 0..ROUNDS_MOST {
+        storage.check_files();
         storage.note_losses();
         let seen = storage.losses().begin();
         let lost_before = report.lost.len();

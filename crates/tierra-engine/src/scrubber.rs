@@ -18,7 +18,7 @@ use tierra_memory::faults::Stop;
 use crate::catalog::Catalog;
 use crate::manifest::{ExtentId, TableEntry};
 use crate::scrub::{self, ScrubOptions, ScrubReport};
-use crate::space::OwnedExtent;
+use crate::space::{OwnedExtent, any_doubt};
 use crate::storage::Storage;
 use crate::writer::{Request, TableExtents};
 
@@ -29,6 +29,8 @@ pub const SCRUB_BYTES_PER_S: u64 = 64 << 20;
 const ROUND_LEAST: Duration = Duration::from_secs(24 * 3600);
 /// Its place is written down so often.
 const REMEMBER_EVERY: Duration = Duration::from_secs(60);
+/// Whether files are as long as they were is asked so often, in between as well.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 const STATE_FILE: &str = "scrub";
 
 /// Where the scrubber is.
@@ -101,7 +103,12 @@ impl Scrubber {
     /// Starts the thread. Without one, nothing is checked but what is read.
     pub(crate) fn start(storage: Arc<Storage>, catalog: Arc<Catalog>, bytes_per_s: u64) -> Self {
         let shared = Arc::<Shared>::default();
-        lock(&shared.told).progress.bytes_per_s = bytes_per_s;
+        {
+            let told = &mut lock(&shared.told);
+            told.progress.bytes_per_s = bytes_per_s;
+            // Files that were found cut short when the database was opened.
+            told.has_losses = any_doubt();
+        }
         storage.losses().wake_with(Wake(shared.clone()));
         let work = Work {
             path: storage.dir.join(STATE_FILE),
@@ -165,10 +172,12 @@ impl Work {
                 Some(_) => Duration::ZERO,
                 None => ROUND_LEAST.saturating_sub(age),
             };
-            match self.wait(wait) {
+            match self.wait(wait.min(LOOK_EVERY)) {
                 Woken::Closing => return,
                 Woken::Losses => self.restore_lost(),
+                Woken::Due if wait > LOOK_EVERY => self.storage.check_files(),
                 Woken::Due => {
+                    self.storage.check_files();
                     if state.next.is_none() {
                         state = State {
                             began: SystemTime::now(),
@@ -237,6 +246,7 @@ impl Work {
                 break;
             }
             state.next = Some(id);
+            self.storage.check_files();
             if let Some(extent) = extent.upgrade() {
                 is_done &= self.check(&options, &table, &extent);
             }

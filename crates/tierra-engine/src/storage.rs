@@ -112,6 +112,20 @@ impl Storage {
         is_whole
     }
 
+    /// Notes files that were cut short, where nobody may have read anything yet.
+    pub(crate) fn check_files(&self) {
+        let mut were_cut = false;
+        for tier in self.tiers().readable() {
+            were_cut |= tier.pool.was_cut().unwrap_or_else(|error| {
+                tracing::error!(tier = &*tier.name, %error, "whether its file is whole is unknown");
+                false
+            });
+        }
+        if were_cut {
+            self.note_losses();
+        }
+    }
+
     /// Notes what was lost, and has the writer see to what it alone can write.
     #[cold]
     pub(crate) fn note_losses(&self) {

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use support::{all_rows, options, rows, sorted, spec};
 use tempfile::TempDir;
 use tierra_column::Encoding;
 use tierra_engine::{
-    Database, IndexKind, OpenError, Replicas, ReplicasError, Table, TableError, TableSpec,
-    TierError,
+    Database, Fault, FaultKind, IndexKind, OpenError, Replicas, ReplicasError, ScrubOptions, Table,
+    TableError, TableSpec, TierError,
 };
 
 /// A directory on tmpfs where there is one: these tests write every byte several times.
@@ -516,4 +516,85 @@ fn damage_manifests(pool: &Path, bytes_behind: isize) {
         .iter()
         .for_each(|at| bytes[at.strict_add_signed(bytes_behind)] ^= 4);
     fs::write(pool, bytes).unwrap();
+}
+
+/// A tier whose file lost its end, while nobody had it open or while somebody had, and did not touch it: it has its end again, and
+/// what lay there.
+#[test]
+fn a_tier_that_is_cut_short_has_its_end_again() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let replicas = Replicas::of_table(["far", "b"]);
+    let table = database.create_table_in(indexed("t"), replicas).unwrap();
+    let count = fill(&table, 0);
+    drop((table, database));
+    for (victim, other) in [("far", "b"), ("b", "far")] {
+        let len_bytes = fs::metadata(place.pool(victim)).unwrap().len();
+        let cut = |to: u64| {
+            let file = File::options().write(true).open(place.pool(victim));
+            file.unwrap().set_len(to).unwrap();
+        };
+        // From nothing that lies there to nearly everything.
+        for to in [len_bytes - 1, len_bytes / 8 + 100, 16_384] {
+            for is_open in [true, false] {
+                println!("{victim} cut to {to}, while open: {is_open}");
+                let database = if is_open {
+                    let database = place.open();
+                    check(&database, count);
+                    cut(to);
+                    database
+                } else {
+                    cut(to);
+                    place.open()
+                };
+                assert_eq!(database.missing_tiers(), []);
+                let scrubbed = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+                assert_eq!(scrubbed.lost, []);
+                check(&database, count);
+                let (faults, totals) = database.faults();
+                let is_cut = |fault: &&Fault| fault.kind == FaultKind::CutShort;
+                assert_eq!(faults.iter().filter(is_cut).count(), 1, "{faults:?}");
+                assert_eq!(totals.lost, 0);
+                assert!(fs::metadata(place.pool(victim)).unwrap().len() >= len_bytes);
+                database.wait_for_near_copies().unwrap();
+                let again = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+                assert_eq!((again.damaged_copies, again.lost), (0, vec![]));
+                drop(database);
+                place.take_away(other);
+                check(&place.open(), count);
+                place.bring_back(other);
+                place.open().wait_for_near_copies().unwrap();
+            }
+        }
+    }
+}
+
+/// What lay at the end of a tier alone may still be had back: the file is left as it is, and the tier named.
+#[test]
+fn a_tier_that_is_cut_short_of_what_it_has_alone_is_missing() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let both = Replicas::of_table(["far", "b"]);
+    let table = database.create_table_in(indexed("t"), both).unwrap();
+    let count = fill(&table, 0);
+    let alone = Replicas::of_table(["b"]);
+    let only = database.create_table_in(indexed("alone"), alone).unwrap();
+    fill(&only, 0);
+    drop((table, only, database));
+    let whole = fs::read(place.pool("b")).unwrap();
+    let file = File::options().write(true).open(place.pool("b")).unwrap();
+    file.set_len(16_384).unwrap();
+    let database = place.open();
+    let missing = database.missing_tiers();
+    assert!(missing[0].1.contains("truncated"), "{missing:?}");
+    assert!(database.table("alone").unwrap().check_available().is_err());
+    check(&database, count);
+    assert_eq!(fs::metadata(place.pool("b")).unwrap().len(), 16_384);
+    drop(database);
+    fs::write(place.pool("b"), whole).unwrap();
+    let database = place.open();
+    assert_eq!(
+        all_rows(&database.table("alone").unwrap()).num_rows() as i64,
+        count
+    );
 }

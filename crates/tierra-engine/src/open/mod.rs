@@ -1,18 +1,20 @@
 //! What a database holds, read back: the tiers, the newest manifest of any of them, and its extents. The tables that these
 //! make up are read by [`tables`].
 //!
-//! Every extent is checked against its header before its bytes are believed. What fails in one copy is taken from another.
+//! Every extent is checked against its header before its bytes are believed. What fails in one copy is taken from another. A
+//! file that was cut short gets its end again where other tiers have all that lay there ([`cut`]).
 //!
 //! Invariant: nothing is written before everything about the tiers is believed; then only what brings all of them to
 //! the newest manifest, and copies of logs to what was read.
 
+mod cut;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tierra_memory::{Extent, Pool, PoolError};
+use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 
 use crate::error::{DamageError, OpenError, UnavailableError};
 use crate::manifest::{
@@ -33,6 +35,7 @@ pub(crate) struct FoundPool {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) opened: Result<Arc<Pool>, PoolError>,
+    pub(crate) options: PoolOptions,
 }
 
 /// A manifest that a pool publishes.
@@ -51,6 +54,7 @@ pub(crate) fn read_manifest(
     let mut candidates = Vec::new();
     let mut pools = Vec::new();
     let mut failures = Vec::new();
+    let (found, cuts) = cut::restore_ends(dir, found);
     for found in found {
         let (name, path) = (found.name, found.path);
         let pool = match found.opened {
@@ -121,6 +125,7 @@ pub(crate) fn read_manifest(
     let behind = tiers.open.len() > candidates.len() || versions.min() < Some(manifest.version);
     let changed = tiers.entries() != manifest.tiers && newest.manifest.tiers == manifest.tiers;
     let (mut published, lost, superseded) = read_extents(dir, manifest, &tiers, &candidates)?;
+    cut::note(&cuts, &tiers);
     if lost || fewer || behind || changed {
         // All tiers come to name the same. Space that damaged copies took is free: what is written there, and not
         // published before a power cut, must not be taken for them.

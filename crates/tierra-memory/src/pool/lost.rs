@@ -40,6 +40,8 @@ pub(super) struct Lost {
     untold: Vec<Range<u64>>,
     /// The length of the file, if it is known to be shorter than what is mapped.
     cut_at: Option<u64>,
+    /// Whether it was found so, and [`Pool::take_cut`] has not told.
+    has_untold_cut: bool,
 }
 
 /// An extent that was finished and is not published yet.
@@ -209,8 +211,17 @@ impl Pool {
         self.heal(0..0)
     }
 
-    /// Whether the file is shorter than what is mapped.
-    pub(super) fn was_cut(&self) -> Result<bool, PoolError> {
+    /// Whether the file was found cut short since this was last called, whoever gave it its end again.
+    pub fn take_cut(&self) -> bool {
+        std::mem::take(&mut self.losses().has_untold_cut)
+    }
+
+    /// Whether the file is shorter than what is mapped. The first time that it is, the fault epoch advances, and
+    /// [`Pool::take_faults`] tells what went with its end: nobody may have touched that yet.
+    ///
+    /// # Errors
+    /// [`PoolError::Io`]: its length is not known.
+    pub fn was_cut(&self) -> Result<bool, PoolError> {
         Ok(self.find_cut(&mut self.losses())?.is_some())
     }
 
@@ -291,6 +302,7 @@ impl Pool {
             tracing::error!(pool = %self.path.display(), len_bytes = at, "the file was cut short");
             let from = at - at % page_bytes();
             lost.untold.push(from..mapped_bytes);
+            lost.has_untold_cut = true;
             for (start, run) in lock(&self.staged).iter_mut() {
                 run.is_gone |= start + run.len_bytes > from;
             }

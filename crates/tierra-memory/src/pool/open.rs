@@ -108,6 +108,23 @@ impl Pool {
     /// [`PoolError::NewerFormat`], [`PoolError::Damaged`], [`PoolError::Truncated`],
     /// [`PoolError::Io`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
+        Self::open_file(path, options, false)
+    }
+
+    /// [`Pool::open`] of a file that was cut short: it gets its end again, as zeros, and that is all that is changed. Only for who
+    /// has what was there elsewhere.
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; [`PoolError::Truncated`] only where nothing is left that says how long the file was.
+    pub fn open_cut(path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
+        Self::open_file(path, options, true)
+    }
+
+    fn open_file(
+        path: &Path,
+        options: &PoolOptions,
+        extends: bool,
+    ) -> Result<Arc<Pool>, PoolError> {
         let at = Place(path);
         let file = OpenOptions::new()
             .read(true)
@@ -139,7 +156,23 @@ impl Pool {
                 expected_bytes: FIRST_EXTENT,
             });
         }
-        let publication = at.read_slots(&file, id, len_bytes)?;
+        let (publication, pool_bytes) = at.read_slots(&file, id)?;
+        let len_bytes = match len_bytes < pool_bytes {
+            true if extends => {
+                backing::allocate(&file, len_bytes, pool_bytes)
+                    .and_then(|()| file.sync_all())
+                    .map_err(|source| at.io("give the file its end again", source))?;
+                pool_bytes
+            }
+            true => {
+                return Err(PoolError::Truncated {
+                    path: path.to_owned(),
+                    len_bytes,
+                    expected_bytes: pool_bytes,
+                });
+            }
+            false => len_bytes,
+        };
         let limit_bytes = limit_bytes(&file, options, len_bytes)
             .map_err(|e| at.io("ask the file system for its size", e))?;
         let space = Space::unknown(len_bytes);
@@ -299,8 +332,8 @@ impl Place<'_> {
         }
     }
 
-    /// The current publication: the whole slot with the higher sequence.
-    fn read_slots(&self, file: &File, id: u64, len_bytes: u64) -> Result<Publication, PoolError> {
+    /// The current publication, which is the whole slot with the higher sequence, and how long the file was then at least.
+    fn read_slots(&self, file: &File, id: u64) -> Result<(Publication, u64), PoolError> {
         let lines = [
             self.read_slot(file, SLOT_OFFSETS[0])?,
             self.read_slot(file, SLOT_OFFSETS[1])?,
@@ -320,16 +353,9 @@ impl Place<'_> {
             );
         }
         let Some(slot) = slots.into_iter().flatten().max_by_key(|slot| slot.sequence) else {
-            return Ok(Publication::none());
+            return Ok((Publication::none(), 0));
         };
-        if slot.pool_bytes > len_bytes {
-            return Err(PoolError::Truncated {
-                path: self.0.to_owned(),
-                len_bytes,
-                expected_bytes: slot.pool_bytes,
-            });
-        }
-        Ok(Publication::of(&slot))
+        Ok((Publication::of(&slot), slot.pool_bytes))
     }
 }
 
