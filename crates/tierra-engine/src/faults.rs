@@ -27,7 +27,7 @@ pub enum FaultKind {
     Checksum,
     /// A page that was lost while it was mapped, or that the file lost with its end.
     LostPage,
-    /// The header of an extent.
+    /// The header of an extent, or of a tier: its header or its superblock.
     Header,
     /// A record of a table's log.
     LogRecord,
@@ -196,6 +196,13 @@ impl FaultLog {
     /// A tier is not there.
     pub(crate) fn missing(&self, tier: TierId, name: &str) {
         self.of_tier(tier, name, FaultKind::Missing, FaultOutcome::Open);
+    }
+
+    /// A tier's header or superblock was damaged, and is written anew.
+    pub(crate) fn tier_header(&self, tier: TierId, name: &str) {
+        let from = "near memory".to_owned();
+        let outcome = FaultOutcome::Repaired { from };
+        self.of_tier(tier, name, FaultKind::Header, outcome);
     }
 
     /// A tier's file was cut short, and has its end again, or has not. What lay there is told by itself.

@@ -1,11 +1,13 @@
 //! Every copy of everything, read and compared with its checksum: damage is found before it is needed,
 //! and put right while another copy has what was there.
 //!
-//! Records of logs are not walked over: they are compared, copy by copy, whenever a database is opened.
+//! Manifests, superblocks and records of logs are the writer's, who compares them when a walk begins. Then as many threads read as
+//! loads have, one extent each at a time; one, if the walk has a pace.
 //!
 //! Invariant: a walk changes nothing but bytes that are wrong, and queries go on meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tierra_column::bits::BLOCK_LEN;
 use tierra_memory::PoolError;
@@ -82,9 +84,9 @@ pub(crate) fn scrub(
     const ROUNDS_MOST: usize = 8;
     let mut report = ScrubReport::default();
     let mend = !options.only_verify;
-    let manifests = storage.ask(|reply| Request::Manifests { mend, reply })??;
-    report.damaged_copies += manifests;
-    report.repaired_copies += if mend { manifests } else { 0 };
+    let own = storage.ask(|reply| Request::CheckOwn { mend, reply })??;
+    report.damaged_copies += own;
+    report.repaired_copies += if mend { own } else { 0 };
     for _ in 0..ROUNDS_MOST {
         storage.check_files();
         storage.note_losses();
@@ -108,16 +110,61 @@ fn walk(
     progress: &mut impl FnMut(u64),
 ) -> Result<(), TableError> {
     let tables = storage.ask(|reply| Request::Extents { reply })?;
-    for TableExtents { entry, extents } in &tables {
-        for extent in extents {
-            walk_extent(catalog, options, entry, extent, report);
-            if report.stopped {
-                return Ok(());
+    let extents = tables.iter().flat_map(|TableExtents { entry, extents }| {
+        let entry = &**entry;
+        extents.iter().map(move |extent| (entry, &**extent))
+    });
+    let extents: Vec<(&TableEntry, &OwnedExtent)> = extents.collect();
+    // A pace is that of one thread.
+    let threads = match options.bytes_per_s {
+        None => storage.threads.get().min(extents.len()),
+        Some(_) => 1,
+    };
+    let (next, bytes) = (AtomicUsize::new(0), AtomicU64::new(report.bytes));
+    let walk = |progress: &mut dyn FnMut(u64)| {
+        let mut found = ScrubReport::default();
+        // Relaxed: the counters alone are shared.
+        while let Some((entry, extent)) = extents.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let before = found.bytes;
+            walk_extent(catalog, options, entry, extent, &mut found);
+            if found.stopped {
+                break;
             }
-            progress(report.bytes);
+            let read = found.bytes - before;
+            progress(bytes.fetch_add(read, Ordering::Relaxed) + read);
         }
+        found
+    };
+    let found = std::thread::scope(|scope| {
+        let others = (1..threads).map(|_| scope.spawn(|| walk(&mut |_| {})));
+        let others: Vec<_> = others.collect();
+        let own = walk(progress);
+        let others = others.into_iter().map(|other| match other.join() {
+            Ok(found) => found,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        others.fold(own, ScrubReport::and)
+    });
+    *report = std::mem::take(report).and(found);
+    if !report.stopped {
+        progress(report.bytes);
     }
     Ok(())
+}
+
+impl ScrubReport {
+    /// What two walks over different extents found.
+    fn and(mut self, other: ScrubReport) -> ScrubReport {
+        self.extents += other.extents;
+        self.bytes += other.bytes;
+        self.damaged_copies += other.damaged_copies;
+        self.repaired_copies += other.repaired_copies;
+        self.stopped |= other.stopped;
+        self.lost.extend(other.lost);
+        let place = |lost: &Lost| (lost.table.clone(), lost.segment, lost.rows.start);
+        self.lost.sort_by_cached_key(place);
+        self
+    }
 }
 
 /// Reads all copies of an extent, and puts right what another copy has.

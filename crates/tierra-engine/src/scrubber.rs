@@ -213,6 +213,20 @@ impl Work {
 
     /// Reads on from where the state says, to the end or until there is something else to do.
     fn round(&self, state: &mut State) {
+        match self
+            .storage
+            .ask(|reply| Request::CheckOwn { mend: true, reply })
+        {
+            Ok(Ok(damaged)) => {
+                let progress = &mut lock(&self.shared.told).progress;
+                progress.damaged_copies += damaged;
+                progress.repaired_copies += damaged;
+            }
+            Ok(Err(error)) => {
+                tracing::error!(%error, "manifests and logs could not be checked");
+            }
+            Err(_) => return,
+        }
         let Ok(tables) = self.storage.ask(|reply| Request::Extents { reply }) else {
             return;
         };

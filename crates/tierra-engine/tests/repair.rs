@@ -492,3 +492,89 @@ fn check_rows(database: &Database) {
     let read = snapshot.reconstruct(&found, &columns, &table.schema(), &mut lookups);
     assert_eq!(read.unwrap(), support::rows_of(&ids));
 }
+
+/// Where something is to be changed in a pool.
+type Places = fn(&[u8]) -> Vec<Range<u64>>;
+
+/// What is read when a database is opened only: its pools' headers, superblocks and manifests, and the logs of its tables.
+#[test]
+fn what_only_opening_reads_is_found_by_a_walk() {
+    let place = Place::new();
+    let database = place.open(0);
+    let changes: [(&str, Places); 4] = [
+        ("the header", |_| {
+            Vec::from([std::ops::Range { start: 8, end: 9 }])
+        }),
+        // The slots lie on the pages behind; whichever is current.
+        ("the superblock", |_| vec![4096..4104, 8192..8200]),
+        ("records of a log", |pool| {
+            starts(pool, b"TLOG").map(|at| at + 70..at + 71).collect()
+        }),
+        ("the heads of records", |pool| {
+            starts(pool, b"TLOG").map(|at| at + 8..at + 9).collect()
+        }),
+    ];
+    for (what, places) in changes {
+        // Records that no copy has become a segment, and then there are none.
+        let all = [&["far"][..], &["b"], &["far", "b"]];
+        let most = if what == "records of a log" { 2 } else { 3 };
+        for tiers in &all[..most] {
+            println!("{what} in {tiers:?}");
+            for tier in *tiers {
+                let pool = fs::read(place.pool(tier)).unwrap();
+                place.change(tier, &places(&pool));
+            }
+            let told = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+            assert!(told.damaged_copies > 0, "{what}: {told:?}");
+            assert_eq!(
+                told.damaged_copies, told.repaired_copies,
+                "{what}: {told:?}"
+            );
+            assert_eq!(told.lost, []);
+            let again = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+            assert_eq!(again.damaged_copies, 0, "{what}: {again:?}");
+            check(&database);
+        }
+    }
+    drop(database);
+    for tier in ["far", "b"] {
+        let other = if tier == "far" { "b" } else { "far" };
+        let away = place.pool(other).with_extension("away");
+        let kept = fs::read(place.pool(tier)).unwrap();
+        fs::rename(place.pool(other), &away).unwrap();
+        check(&place.open(0));
+        fs::rename(&away, place.pool(other)).unwrap();
+        fs::write(place.pool(tier), kept).unwrap();
+    }
+}
+
+/// Where these bytes begin a line of a pool.
+fn starts<'a>(pool: &'a [u8], begin: &'a [u8]) -> impl Iterator<Item = u64> + 'a {
+    let lines = (0..pool.len()).step_by(64);
+    lines
+        .filter(|at| pool[*at..].starts_with(begin))
+        .map(|at| at as u64)
+}
+
+/// In the copy that is read; the other one has it.
+#[test]
+fn a_page_of_an_index_is_put_right_when_it_is_read() {
+    let place = Place::new();
+    let database = place.open(0);
+    let pool = fs::read(place.pool("far")).unwrap();
+    let index = starts(&pool, b"TINV").next().unwrap();
+    // Behind its header and checksums: a bit in each of its lines.
+    let lines = (index + 1024..index + 16_384).step_by(64);
+    place.change("far", &lines.map(|at| at..at + 1).collect::<Vec<_>>());
+    check(&database);
+    let (faults, totals) = database.faults();
+    assert!(
+        totals.found > 0 && totals.found == totals.repaired,
+        "{faults:?}"
+    );
+    let told = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+    assert_eq!(told.lost, []);
+    let again = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+    assert_eq!(again.damaged_copies, 0);
+    check(&database);
+}

@@ -17,7 +17,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 
 pub use log::LogError;
-pub(crate) use log::{METHOD, Record, TailLog, mend, replay};
+pub(crate) use log::{METHOD, Mend, Record, TailLog, mend, replay};
 pub(crate) use payload::{decode, encode};
 
 use crate::statistics::ColumnStatistics;

@@ -1,8 +1,9 @@
-//! What is lost of what only the writer writes is written anew: the rows of logs and the values of dictionaries, which are in near
-//! memory as well, and the manifests.
+//! What is lost or damaged of what only the writer writes is written anew: the rows of logs and the values of dictionaries, which are
+//! in near memory as well, the manifests and superblocks.
 //!
 //! Invariant: nothing is published that lies on a lost page; what is lost of extents that are about to be is restored first.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tierra_memory::PoolError;
@@ -10,11 +11,13 @@ use tierra_memory::PoolError;
 use super::Writer;
 use crate::dictionaries::ImageExtent;
 use crate::error::StorageError;
+use crate::faults::FaultKind;
 use crate::manifest::TableEntry;
 use crate::mend;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::storage::Storage;
 use crate::table::Table;
+use crate::tail;
 
 /// Times that a publication is tried again because pages were lost that it needs.
 pub(super) const PUBLISH_TRIES_MOST: usize = 4;
@@ -73,8 +76,87 @@ impl Writer {
         }
     }
 
+    /// Compares what only the writer writes, but for dictionaries, with its checksums: superblocks, manifests, records of logs. How
+    /// many copies were damaged. They are put right if asked for.
+    pub(super) fn check_own(&mut self, mend: bool) -> Result<u64, StorageError> {
+        let mut damaged = 0;
+        for tier in &self.storage.tiers().open {
+            if tier.pool.check_superblock(mend)? {
+                damaged += 1;
+                if mend {
+                    let log = &self.storage.losses().log;
+                    log.tier_header(tier.id, &tier.name);
+                }
+            }
+        }
+        damaged += self.check_manifests(mend)?;
+        for table in self.catalog.tables() {
+            damaged += self.check_log(&table, mend)?;
+        }
+        Ok(damaged)
+    }
+
+    /// How many copies of a table's log have damaged records. Each is taken from another copy; where there is none the rows,
+    /// which are in near memory, become a segment.
+    fn check_log(&mut self, table: &Arc<Table>, mend: bool) -> Result<u64, StorageError> {
+        let entry = self.published.table(table.id()).cloned();
+        let entry = entry.filter(|_| table.check_available().is_ok() && !self.is_begun(table));
+        let (Some(entry), Some(log)) = (entry, self.logs.get(&table.id())) else {
+            return Ok(0);
+        };
+        let next_sequence = log.next_sequence();
+        let logs = entry.tail.logs.iter();
+        let held = logs.filter_map(|log| self.published.extent(log.extent));
+        let held: HashMap<_, _> = held.map(|extent| (extent.id(), extent.clone())).collect();
+        if held.len() < entry.tail.logs.len() {
+            return Ok(0);
+        }
+        let copies_of = |id| held[&id].copies().iter().map(|copy| &***copy).collect();
+        let read = tail::replay(&entry.tail, copies_of, |_, _, _| Ok(()));
+        let read = read.ok().filter(|(end, _)| end.sequence == next_sequence);
+        let mends = read.as_ref().map_or(&[][..], |(_, mends)| mends);
+        for tail::Mend {
+            extent,
+            wrong,
+            range,
+            ..
+        } in mends
+        {
+            let (extent, log) = (&held[extent], &self.storage.losses().log);
+            log.found(
+                extent,
+                &extent.copies()[*wrong],
+                range.clone(),
+                FaultKind::LogRecord,
+            );
+        }
+        let mut wrong: Vec<_> = mends.iter().map(|mend| (mend.extent, mend.wrong)).collect();
+        wrong.dedup();
+        let damaged = match read.is_some() {
+            true => wrong.len() as u64,
+            false => held.len() as u64,
+        };
+        if damaged == 0 || !mend {
+            return Ok(damaged);
+        }
+        let mended = read.is_some() && tail::mend(mends, |id| &*held[&id]).is_ok();
+        if !mended {
+            self.leave_log(table)?;
+        }
+        for mend in mends {
+            let (extent, log) = (&held[&mend.extent], &self.storage.losses().log);
+            let copies = extent.copies();
+            let from = match mended {
+                true => &**copies[mend.right].tier_name(),
+                false => "near memory",
+            };
+            log.repaired(extent, &copies[mend.wrong], &mend.range, from);
+        }
+        Ok(damaged)
+    }
+
     /// How many tiers' manifests cannot be read any more. All are written anew then, if asked for.
-    pub(super) fn check_manifests(&mut self, mend: bool) -> Result<u64, StorageError> {
+    fn check_manifests(&mut self, mend: bool) -> Result<u64, StorageError> {
         let roots = self.published.roots().iter();
         let is_damaged =
             |root: &&Arc<ExtentCopy>| root.pool().verify_extent(root.extent()).is_err();

@@ -111,8 +111,8 @@ pub(crate) enum Request {
     Extents {
         reply: SyncSender<Vec<TableExtents>>,
     },
-    /// Answered with how many tiers' manifests are damaged; these are written anew, if asked for.
-    Manifests {
+    /// Answered with how many copies of what only the writer writes are damaged; these are put right, if asked for.
+    CheckOwn {
         mend: bool,
         reply: SyncSender<Result<u64, StorageError>>,
     },
@@ -275,8 +275,8 @@ impl Writer {
                 Request::Extents { reply } => {
                     let _ = reply.send(self.extents());
                 }
-                Request::Manifests { mend, reply } => {
-                    let _ = reply.send(self.check_manifests(mend));
+                Request::CheckOwn { mend, reply } => {
+                    let _ = reply.send(self.check_own(mend));
                 }
                 Request::Repair { table, reply } => {
                     let _ = reply.send(self.heal(&table));

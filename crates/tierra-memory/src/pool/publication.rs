@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::{io, iter};
 
-use super::layout::{COMMIT_AT, SLOT_OFFSETS, Slot};
+use super::layout::{COMMIT_AT, PoolHeader, SLOT_OFFSETS, Slot};
 use super::lost::Staged;
 use super::stored::Persisted;
 use super::writer::Finished;
@@ -24,6 +24,8 @@ use crate::LINE_BYTES;
 pub(super) struct Publication {
     sequence: u64,
     root: Option<Extent>,
+    /// Bytes of the pool when that was published.
+    pool_bytes: u64,
 }
 
 impl Publication {
@@ -32,6 +34,7 @@ impl Publication {
         Publication {
             sequence: 0,
             root: None,
+            pool_bytes: 0,
         }
     }
 
@@ -43,7 +46,19 @@ impl Publication {
         Publication {
             sequence: slot.sequence,
             root: Some(root),
+            pool_bytes: slot.pool_bytes,
         }
+    }
+
+    /// The slot that says so, unless nothing was ever published.
+    fn slot(&self, pool_id: u64) -> Option<Slot> {
+        self.root.map(|root| Slot {
+            sequence: self.sequence,
+            root_offset: root.offset,
+            root_bytes: root.len_bytes,
+            pool_bytes: self.pool_bytes,
+            pool_id,
+        })
     }
 }
 
@@ -62,6 +77,31 @@ impl Pool {
     /// it is a claim to be checked like any other extent.
     pub fn root(&self) -> Option<Extent> {
         lock(&self.publication).root
+    }
+
+    /// Compares the pool's header, and the slot that is current, with what they are to say, which is known; what is damaged is
+    /// written anew if asked for. Whether something was. The other slot may be torn, and is not needed.
+    ///
+    /// # Errors
+    /// As [`Pool::restore`].
+    pub fn check_superblock(&self, mend: bool) -> Result<bool, PoolError> {
+        let publication = lock(&self.publication);
+        let header = PoolHeader { pool_id: self.id }.encode();
+        let slot = publication.slot(self.id).map(|slot| {
+            let at = SLOT_OFFSETS[(slot.sequence % 2) as usize];
+            (at, slot.encode())
+        });
+        let mut damaged = false;
+        for (at, right) in iter::once((0, header)).chain(slot) {
+            if *self.raw_bytes(at, LINE_BYTES as u64) == right {
+                continue;
+            }
+            damaged = true;
+            if mend {
+                self.overwrite(at, &right)?;
+            }
+        }
+        Ok(damaged)
     }
 
     /// Publishes a finished extent as the root: before it returns, all that was finished earlier is

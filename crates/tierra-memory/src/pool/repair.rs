@@ -85,7 +85,7 @@ impl Pool {
         }
     }
 
-    fn overwrite(&self, offset: u64, good: &[u8]) -> Result<(), PoolError> {
+    pub(super) fn overwrite(&self, offset: u64, good: &[u8]) -> Result<(), PoolError> {
         /// Each finds lost pages that the one before had not touched.
         const TRIES: usize = 4;
         self.refuse_if_poisoned()?;
