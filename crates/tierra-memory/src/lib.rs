@@ -46,6 +46,7 @@
 mod address;
 mod arch;
 pub mod budget;
+mod checksum;
 pub mod emulation;
 pub mod faults;
 mod gate;

@@ -7,8 +7,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::emulation;
 use crate::pool::{Extent, Pool, PoolError};
+use crate::{checksum, emulation};
 
 /// Bytes that are checked at a time unless told otherwise.
 pub const PIECE_BYTES: u64 = 1 << 20;
@@ -174,7 +174,7 @@ impl Walk {
         mut found: impl FnMut(Extent, PoolError),
     ) -> Ended {
         self.walk(pool, stop, |piece, crc| {
-            *crc = crc32c::crc32c_append(*crc, piece.bytes);
+            *crc = checksum::append(*crc, piece.bytes);
             let damage = match piece.is_last() {
                 false => None,
                 true => match pool.label(piece.extent) {

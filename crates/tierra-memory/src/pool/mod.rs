@@ -55,6 +55,7 @@ pub use writer::{ExtentWriter, Finished};
 
 use crate::LINE_BYTES;
 use crate::address::AddressRange;
+use crate::checksum;
 use crate::emulation::{self, FarRange};
 use crate::faults::{Watched, trouble};
 use crate::persist::Flush;
@@ -232,7 +233,7 @@ impl Pool {
         let header = self.header(extent)?;
         let _reading = emulation::begin_read(self.bytes(extent));
         if header.kind == ExtentKind::Sealed {
-            let is_whole = crc32c::crc32c(self.bytes(extent)) == header.payload_crc;
+            let is_whole = checksum::append(0, self.bytes(extent)) == header.payload_crc;
             self.count_check(extent.len_bytes, is_whole);
             if !is_whole {
                 return Err(self.fails_checksum(extent));
