@@ -2,12 +2,14 @@
 //!
 //! The settings live in DataFusion's configuration, so that SHOW ALL and information_schema list
 //! them; those that DataFusion also has under another name are copied there by [`apply`]. Emulated far
-//! memory is the process's: SET changes it for every session, and SHOW tells what is in force.
+//! memory is the process's, and how readings are checked the database's: SET changes them for every session, and SHOW tells what is
+//! in force.
 
 use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
+use tierra_engine::ReadChecks;
 use tierra_interleave::Scheduling;
 use tierra_memory::{Size, emulation};
 
@@ -42,6 +44,8 @@ pub(crate) struct TierraSettings {
     pub(crate) late_rows: bool,
     /// Rows of a join's build side from which on its look-ups take turns.
     pub(crate) join_build_rows: usize,
+    /// When what is read of the database is checked.
+    pub(crate) read_checks: ReadChecks,
 }
 
 impl Default for TierraSettings {
@@ -54,6 +58,7 @@ impl Default for TierraSettings {
             query_memory: usize::MAX,
             late_rows: true,
             join_build_rows: JOIN_BUILD_ROWS,
+            read_checks: ReadChecks::default(),
         }
     }
 }
@@ -100,11 +105,16 @@ impl ExtensionOptions for TierraSettings {
                     .parse()
                     .map_err(|_| invalid(key, value, "'true' or 'false'"))?;
             }
+            "verify_reads" => {
+                let reads = value.to_ascii_lowercase().parse();
+                let expected = |_| invalid(key, value, "'first' or 'every'");
+                self.read_checks.set(reads.map_err(expected)?);
+            }
             "join_build_rows" => self.join_build_rows = positive(key, value, isize::MAX as usize)?,
             _ => {
                 return Err(DataFusionError::Configuration(format!(
                     "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
-                     tierra.query_memory, tierra.late_rows, tierra.join_build_rows and tierra.emulate"
+                     tierra.query_memory, tierra.late_rows, tierra.join_build_rows, tierra.verify_reads and tierra.emulate"
                 )));
             }
         }
@@ -149,6 +159,12 @@ impl ExtensionOptions for TierraSettings {
                 self.join_build_rows.to_string(),
                 "Rows of a hash join's smaller side from which on its look-ups wait for memory as tierra.execution says, \
                  all threads probing one table; below, or where the rows are not known, each has its own",
+            ),
+            entry(
+                "verify_reads",
+                self.read_checks.get().to_string(),
+                "When stored bytes are compared with their checksums, in the whole database: 'first', before a block is \
+                 read first, or 'every', whenever one is read",
             ),
             entry(
                 "emulate",

@@ -8,6 +8,7 @@
 //! emulate = "optane"          # far memory emulated over near, for the whole process
 //! pool = "/mnt/pmem/far.pool" # where the far tier of a new database lies
 //! scrub-pace = "64 MiB"       # that are checked in the background a second; 0: nothing is
+//! verify-reads = "first"      # when stored bytes are compared with their checksums: first, every
 //! ```
 //!
 //! Every key is also a flag of the commands or a `SET tierra.*` of SQL; what those say comes first.
@@ -20,6 +21,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use tierra_engine::VerifyReads;
 use tierra_interleave::Scheduling;
 use tierra_memory::{
     Size,
@@ -41,6 +43,7 @@ pub(crate) struct Config {
     pub(crate) emulate: Option<FarMemory>,
     pub(crate) pool: Option<PathBuf>,
     pub(crate) scrub_pace: Option<Size>,
+    pub(crate) verify_reads: Option<VerifyReads>,
 }
 
 /// A configuration file that cannot be used.
@@ -103,10 +106,11 @@ impl Config {
                 "emulate" => config.emulate = value::<Emulate>(written)?.0,
                 "pool" => config.pool = Some(value(written)?),
                 "scrub-pace" => config.scrub_pace = Some(value(written)?),
+                "verify-reads" => config.verify_reads = Some(value(written)?),
                 unknown => {
                     let message = format!(
                         "there is no option '{unknown}'; there are near-memory, threads, \
-                         query-memory, execution, emulate, pool and scrub-pace"
+                         query-memory, execution, emulate, pool, scrub-pace and verify-reads"
                     );
                     return Err((key.span(), message));
                 }
@@ -199,7 +203,8 @@ mod tests {
     fn a_file_says_what_it_says_and_nothing_else() {
         let config = read(
             "near-memory = \"1.5G\"\nthreads = 3\nquery-memory = 1000\nexecution = \"plain\"\n\
-             emulate = \"optane\"\npool = \"far/pool\"\nscrub-pace = \"16 MiB\"\n",
+             emulate = \"optane\"\npool = \"far/pool\"\nscrub-pace = \"16 MiB\"\n\
+             verify-reads = \"every\"\n",
         )
         .unwrap();
         assert_eq!(config.near_memory, Some(Size(3 << 29)));
@@ -208,6 +213,7 @@ mod tests {
         assert_eq!(config.execution, Some(Scheduling::Fixed(Execution::Plain)));
         assert_eq!(config.emulate.map(|far| far.to_string()), Some(optane()));
         assert_eq!(config.scrub_pace, Some(Size(16 << 20)));
+        assert_eq!(config.verify_reads, Some(VerifyReads::Every));
         let pool = config.pool.unwrap();
         assert!(pool.is_absolute() && pool.ends_with("far/pool"));
 
@@ -215,7 +221,7 @@ mod tests {
         assert!(config.emulate.is_none() && config.near_memory.is_none());
         assert!(config.threads.is_none() && config.query_memory.is_none());
         assert!(config.execution.is_none() && config.pool.is_none());
-        assert_eq!(config.scrub_pace, None);
+        assert_eq!((config.scrub_pace, config.verify_reads), (None, None));
     }
 
     #[test]
@@ -234,6 +240,10 @@ mod tests {
             ),
             ("threads = [1]", "1:11: expected a text or a whole number"),
             ("execution = \"fast\"", "1:13: "),
+            (
+                "verify-reads = \"never\"",
+                "1:16: 'never' is neither 'first' nor 'every'",
+            ),
             ("emulate = \"otpane\"", "1:11: "),
             (
                 "query-memory = \"0G\"",

@@ -9,6 +9,7 @@ use std::{
 use arrow::array::Datum;
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use tierra_engine::VerifyReads;
 use tierra_interleave::{Execution, Scheduling};
 use tierra_memory::emulation::{self, FarMemory};
 
@@ -83,6 +84,12 @@ impl Options {
         self
     }
 
+    /// How often stored bytes are compared with their checksums when they are read; before a block is read first if not given.
+    pub fn verify_reads(mut self, reads: VerifyReads) -> Self {
+        self.engine.verify_reads = Some(reads);
+        self
+    }
+
     /// Emulates far memory over near, in the whole process.
     pub fn emulate(mut self, far: FarMemory) -> Self {
         self.emulate = Some(far);
@@ -147,6 +154,7 @@ impl Options {
         engine.scrub_bytes_per_s = engine
             .scrub_bytes_per_s
             .or(config.scrub_pace.map(|size| size.0));
+        engine.verify_reads = engine.verify_reads.or(config.verify_reads);
         session.threads = session.threads.or(config.threads.map(NonZeroUsize::get));
         if let Some(Scheduling::Fixed(execution)) = config.execution {
             session.execution = session.execution.or(Some(execution));

@@ -70,6 +70,7 @@ impl Session {
         initial.query_memory = options
             .query_memory_bytes
             .unwrap_or_else(memory::default_bytes);
+        initial.read_checks = database.read_checks().clone();
         let memory = Arc::new(QueryMemory::new(initial.query_memory));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::clone(&memory) as _)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tierra::{Database, Options};
-use tierra_engine::Calibration;
+use tierra_engine::{Calibration, VerifyReads};
 use tierra_memory::Size;
 
 use super::CommandError;
@@ -36,6 +36,9 @@ pub(crate) struct OpenOptions {
     /// Bytes that are checked in the background a second, such as 16M; 0: none are
     #[arg(long, value_name = "SIZE", help_heading = "Memory")]
     scrub_pace: Option<Size>,
+    /// When stored bytes are compared with their checksums by who reads them: first, every; `first` by default
+    #[arg(long, value_name = "WHEN", help_heading = "Memory")]
+    verify_reads: Option<VerifyReads>,
 }
 
 impl OpenOptions {
@@ -91,6 +94,9 @@ impl OpenOptions {
         }
         if let Some(pace) = self.scrub_pace {
             options = options.scrub_bytes_per_s(pace.0);
+        }
+        if let Some(reads) = self.verify_reads {
+            options = options.verify_reads(reads);
         }
         options
     }
