@@ -98,6 +98,9 @@ fn extents_of(entry: &TableEntry, homes: &Homes, column: Option<usize>) -> Vec<E
     let parts = entry.parts.iter();
     let parts = parts.filter(|part| is_its(part.column as usize));
     all.extend(parts.map(|part| part.extent));
+    let runs = entry.runs.iter();
+    let runs = runs.filter(|_| is_its(entry.spec.primary_key[0]));
+    all.extend(runs.map(|run| run.extent));
     if column.is_none() {
         all.extend(entry.tail.logs.iter().map(|log| log.extent));
         let images = entry.dictionaries.iter().flatten();

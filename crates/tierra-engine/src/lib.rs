@@ -112,7 +112,7 @@ pub use scan::{IndexUse, Scan, ScanCounters, ScanCursor, ScanSpec, row_id_field}
 pub use scrub::{Lost, ScrubOptions, ScrubReport};
 pub use scrubber::{SCRUB_BYTES_PER_S, ScrubProgress};
 pub use segment::{SEGMENT_ROWS, Segment};
-pub use snapshot::Snapshot;
+pub use snapshot::{KeyIndexSize, Snapshot};
 pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};
 pub use statistics::ColumnStatistics;
 pub use table::Table;

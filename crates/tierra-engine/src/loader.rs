@@ -257,6 +257,9 @@ impl Loader {
         }
         self.await_encoding()?;
         let report = self.report();
+        if let Some(keys) = &mut self.keys {
+            keys.store(&self.table)?;
+        }
         let load = Load {
             table: self.table.clone(),
             segments: std::mem::take(&mut self.encoded),

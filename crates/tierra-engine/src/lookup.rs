@@ -7,9 +7,9 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{
-    Cell, CellAt, CellSink, Chunk, Decoder, Filter, FormatError, LogicalType, Value, read_cells,
+    Cell, CellAt, CellSink, Chunk, Decoder, Filter, FormatError, LogicalType, read_cells,
 };
-use tierra_interleave::{Cx, Lookups, Scheduling, for_each};
+use tierra_interleave::{Lookups, Scheduling};
 use tierra_memory::{Speed, in_mode};
 
 use crate::cells::cell_of;
@@ -33,9 +33,9 @@ pub struct CellCounters {
     pub far: u64,
 }
 
-/// So many keys, and no more, are looked for by scans while a table has no index of its keys.
+/// So many keys, and no more, are looked for by scans while keys of many rows are not indexed.
 const SCANNED_KEYS_MOST: usize = 4;
-/// The index of fewer rows is built as soon as it is needed.
+/// Fewer rows' keys are indexed as soon as it is needed.
 const SCANNED_ROWS_LEAST: u64 = 1 << 20;
 
 impl Snapshot {
@@ -64,8 +64,8 @@ impl Snapshot {
     }
 
     /// The row of each key, `None` where there is none. `keys` has an array per key column, in the
-    /// key's order; each row of them is one look-up, counted in `lookups`. The first call on a table
-    /// builds its index.
+    /// key's order; each row of them is one look-up, counted in `lookups`. Keys of rows that are not indexed yet
+    /// are indexed by the first call that needs them.
     ///
     /// # Errors
     /// [`LookupError`]: no primary key, keys of other types, damaged bytes.
@@ -103,41 +103,15 @@ impl Snapshot {
         let arrays: Vec<&ArrayRef> = keys.iter().collect();
         let images = key.images(&arrays);
         let is_null = |row: usize| keys.iter().any(|values| values.is_null(row));
-        let values: Vec<Vec<Value>> = if key.is_exact() {
-            Vec::new()
-        } else {
-            (0..images.len())
-                .map(|row| key.values(&arrays, row))
-                .collect()
-        };
-        let index = match key.built(version) {
-            Some(index) => index,
-            None if images.len() <= SCANNED_KEYS_MOST && self.rows() >= SCANNED_ROWS_LEAST => {
-                return self.rows_by_scan(&keys, key);
-            }
-            None => key.index(table, version)?,
-        };
-        let found = table.storage().whole(|| {
-            let mut rows = vec![None; images.len()];
-            let mut failed: Option<ScanError> = None;
-            lookups.run(key.gate().now(), images.len(), |execution, size, part| {
-                let first = part.start;
-                in_mode!(execution, M => for_each(
-                    size,
-                    part,
-                    |cx: Cx<M>, at| {
-                        let values = values.get(at).map_or(&[][..], Vec::as_slice);
-                        key.find(cx, table, version, index, images[at], values)
-                    },
-                    |at, found| match found {
-                        Ok(row) => rows[first + at] = row,
-                        Err(error) => failed = Some(error),
-                    },
-                ))
-            });
-            failed.map_or(Ok(rows), Err)
-        });
-        let mut rows = found??;
+        let is_built = key.built(version).is_some();
+        if !is_built
+            && images.len() <= SCANNED_KEYS_MOST
+            && key.unlisted_rows(version) >= SCANNED_ROWS_LEAST
+        {
+            return self.rows_by_scan(&keys, key);
+        }
+        let values = |row| Ok::<_, ScanError>(key.values(&arrays, row));
+        let mut rows = key.rows(self.table(), version, &images, values, lookups)?;
         for (row, found) in rows.iter_mut().enumerate() {
             // NULL equals nothing, whatever its slot holds.
             *found = found.filter(|_| !is_null(row));

@@ -14,6 +14,19 @@ use crate::statistics::ColumnStatistics;
 use crate::table::Table;
 use crate::version::{RowId, TableVersion};
 
+/// The index of a primary key, in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyIndexSize {
+    /// Rows whose keys are in runs, which are stored: by and by all but those of the tail.
+    pub listed_rows: u64,
+    /// Of how many runs it consists.
+    pub runs: usize,
+    /// Bytes of these, one copy.
+    pub far_bytes: u64,
+    /// Bytes of near memory: the first key of each leaf, and all keys that no run has.
+    pub near_bytes: u64,
+}
+
 /// Everything that was committed when it was made.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -148,6 +161,18 @@ impl Snapshot {
     /// If there is no such column.
     pub fn index_parts(&self, column: usize) -> usize {
         self.parts(column).count()
+    }
+
+    /// What the index of the primary key consists of, as far as it is built.
+    pub fn key_index(&self) -> KeyIndexSize {
+        let keys = &self.version.keys;
+        let runs = keys.runs().iter().filter(|run| !run.is_given_up());
+        KeyIndexSize {
+            listed_rows: runs.clone().map(|run| run.rows()).sum(),
+            runs: runs.clone().count(),
+            far_bytes: runs.map(|run| run.extent().len_bytes()).sum(),
+            near_bytes: keys.near_bytes() as u64,
+        }
     }
 
     fn parts(&self, column: usize) -> impl Iterator<Item = &Arc<InvertedPart>> {

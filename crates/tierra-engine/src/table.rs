@@ -284,11 +284,25 @@ impl Table {
 
     /// Has the writer build what is missing of the table's indexes.
     pub(crate) fn ask_for_indexes(self: &Arc<Self>) {
-        if self.spec.indexed_columns().next().is_some() {
+        if self.has_indexes() {
             self.storage.send(Request::Index {
                 table: self.clone(),
             });
         }
+    }
+
+    /// Whether it has any index, of a column or of its keys.
+    pub(crate) fn has_indexes(&self) -> bool {
+        self.key.is_some() || self.spec.indexed_columns().next().is_some()
+    }
+
+    /// The tiers in which copies of the index of its keys should lie.
+    pub(crate) fn key_homes(&self) -> Vec<TierId> {
+        let first = self.spec.primary_key.first();
+        let homes = self.homes();
+        first
+            .map_or(&homes.table[..], |column| homes.of_column(*column))
+            .to_vec()
     }
 
     /// Has the writer copy indexes near. Asked for after the segments' near copies: a column that

@@ -6,11 +6,14 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::{ArrayRef, Int64Array};
 use support::{CITY, all_rows, options, rows, scan, spec, used_bytes};
 use tierra_column::{Filter, Value};
 use tierra_engine::{Database, IndexKind};
+use tierra_interleave::Lookups;
 
 const APPEND_ROWS: i64 = 37;
 const LOAD_ROWS: i64 = 70_000;
@@ -120,6 +123,12 @@ fn killed_while_indexing() {
                 (0..snapshot.rows()).skip(7).step_by(200).count()
             );
             assert_eq!(counters.index_lookups > 0, sealed > 0);
+            assert_eq!(snapshot.key_index().listed_rows, sealed);
+            let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(-1..snapshot.rows() as i64));
+            let found = snapshot
+                .rows_by_key(&[ids], &mut Lookups::default())
+                .unwrap();
+            assert!(found[0].is_none() && found[1..].iter().all(Option::is_some));
             drop((table, snapshot));
             used_bytes(&database)
         });
@@ -145,7 +154,7 @@ fn child_table() -> (
 fn index_until_killed() {
     let dir = std::env::var_os("TIERRA_TEST_DIR").unwrap();
     let database = Database::create(Path::new(&dir), &options()).unwrap();
-    let mut spec = spec("t", vec![]);
+    let mut spec = spec("t", vec![0]);
     spec.columns[CITY].index = Some(IndexKind::Inverted);
     spec.columns[0].index = Some(IndexKind::Inverted);
     let table = database.create_table(spec).unwrap();

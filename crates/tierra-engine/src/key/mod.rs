@@ -1,52 +1,75 @@
-//! Primary keys: unique, and found by a near index.
+//! Primary keys: unique, and found by an index of runs in far memory and levels in near memory.
 //!
 //! A key of one column that maps to an ordinal is its own 64-bit image; every other key is
 //! represented by a 64-bit hash, and a row found by it is verified by reading its key columns.
 //!
-//! Invariant: the index of a version holds exactly that version's rows, and no two of them have
-//! equal keys. Indexes are immutable: a commit adds a level to those of the version before, and
-//! levels of similar size are merged, so a lookup probes logarithmically many.
+//! Sealed rows are listed by runs ([`run`]), which are stored: when a database is opened nothing has to be built but the
+//! levels ([`levels`]) of the tail's rows, and of segments that have no run yet.
+//!
+//! Invariant: levels and runs of a version hold exactly that version's rows, and no two of them have
+//! equal keys. Both are immutable: a commit adds a level or a run to those of the version before.
 
 mod image;
 mod levels;
+mod loaded;
+mod run;
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::util::display::array_value_to_string;
 use tierra_column::bits::{BLOCK_LEN, Mask};
-use tierra_column::{
-    Cell, ColumnReader, Dictionary, FormatError, LogicalType, Physical, Scratch, Value,
-};
+use tierra_column::{Cell, ColumnReader, FormatError, LogicalType, Physical, Scratch, Value};
 use tierra_index::HashIndex;
-use tierra_interleave::{Cx, GroupSize, Interleaved, Mode, Plain, for_each, run_plain};
-use tierra_memory::MemoryGate;
+use tierra_interleave::{Cx, GroupReport, Lookups, Mode, Plain, Scheduling, for_each, run_plain};
+use tierra_memory::{MemoryGate, Speed, in_mode};
 
 pub(crate) use self::levels::KeyIndexCell;
+pub(crate) use self::loaded::{LoadedKeys, store_run};
+pub(crate) use self::run::{Entry, KeyRun, MergeError, merge};
 
 use self::image::{column_images, mix};
-use self::levels::{KeyIndex, candidates};
+use self::levels::{KeyIndex, Level, candidates};
 use crate::cells::{cell_of, holds, value_of};
-use crate::error::{AppendError, DuplicateKeyError, LoadError, LookupError, ScanError};
+use crate::error::{
+    AppendError, DuplicateKeyError, LoadError, LookupError, ScanError, StorageError,
+};
 use crate::segment::Segment;
 use crate::spec::TableSpec;
 use crate::table::Table;
 use crate::version::{Located, RowId, TableVersion};
 
-/// Keys whose buckets are fetched together before they are looked at: few enough to stay cached.
-const FETCHED: usize = 128;
-
-/// The keys of rows that a load has encoded.
-#[derive(Default)]
-pub(crate) struct LoadedKeys {
-    index: HashIndex,
-    segments: Vec<Arc<Segment>>,
+/// The index of a version: all of its rows are in one of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys<'v> {
+    near: &'v KeyIndex,
+    runs: &'v [Arc<KeyRun>],
 }
 
 /// Why keys cannot be added.
 pub(crate) enum KeyError {
     Duplicate(DuplicateKeyError),
     Lookup(LookupError),
+    Storage(StorageError),
+}
+
+/// Why a look-up did not come to its end.
+enum FindError {
+    Scan(ScanError),
+    /// A run turned out to be damaged, and was given up.
+    GivenUp,
+}
+
+impl From<ScanError> for FindError {
+    fn from(error: ScanError) -> Self {
+        Self::Scan(error)
+    }
+}
+
+impl From<StorageError> for KeyError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
 }
 
 impl From<ScanError> for KeyError {
@@ -60,6 +83,7 @@ impl From<KeyError> for AppendError {
         match error {
             KeyError::Duplicate(error) => error.into(),
             KeyError::Lookup(error) => error.into(),
+            KeyError::Storage(error) => error.into(),
         }
     }
 }
@@ -92,10 +116,6 @@ impl KeyColumns {
             types,
             gate,
         })
-    }
-
-    pub(crate) fn gate(&self) -> &MemoryGate {
-        &self.gate
     }
 
     pub(crate) fn types(&self) -> &[LogicalType] {
@@ -136,85 +156,257 @@ impl KeyColumns {
         images
     }
 
-    /// The index of a version, if it is built.
-    pub(crate) fn built<'v>(&self, version: &'v TableVersion) -> Option<&'v KeyIndex> {
-        version.keys.0.get()
+    /// The index of a version, if nothing of it has to be built.
+    pub(crate) fn built<'v>(&self, version: &'v TableVersion) -> Option<Keys<'v>> {
+        let (near, runs) = (version.keys.near.get()?, version.keys.runs());
+        let is_there = |run: &Arc<KeyRun>| !run.is_given_up() || run.stand_in().is_some();
+        runs.iter().all(is_there).then_some(Keys { near, runs })
     }
 
-    /// The index of a version, built from its rows if nobody has yet.
+    /// Rows whose keys have to be read before the version's index can be used, unless it is built.
+    pub(crate) fn unlisted_rows(&self, version: &TableVersion) -> u64 {
+        let runs = || version.keys.runs().iter().filter(|run| !run.is_given_up());
+        let is_listed = |segment: &Segment| runs().any(|run| run.covers(segment.id()));
+        let segments = version.segments.iter();
+        let unlisted = segments.filter(|segment| !is_listed(segment));
+        let rows = unlisted.map(|segment| segment.rows() as u64);
+        rows.sum::<u64>() + u64::from(version.tail.rows())
+    }
+
+    /// The index of a version. What no run lists is built from the rows, if nobody has yet.
     pub(crate) fn index<'v>(
         &self,
         table: &Table,
         version: &'v TableVersion,
-    ) -> Result<&'v KeyIndex, ScanError> {
-        if let Some(index) = version.keys.0.get() {
-            return Ok(index);
+    ) -> Result<Keys<'v>, ScanError> {
+        let storage = table.storage();
+        let runs = version.keys.runs();
+        for run in runs {
+            if run.is_given_up() && run.stand_in().is_none() {
+                let segments = version.segments.iter();
+                let segments = || segments.clone().filter(|segment| run.covers(segment.id()));
+                let build = || self.entries_of(table.spec(), version, segments());
+                run.set_stand_in(storage.whole(build)??);
+            }
         }
-        let built = table.storage().whole(|| self.build(table, version))??;
+        if let Some(near) = version.keys.near.get() {
+            return Ok(Keys { near, runs });
+        }
+        let built = storage.whole(|| self.build(table, version))??;
         // Two readers may build at a time; both results are the same.
-        Ok(version.keys.0.get_or_init(|| built))
+        let near = version.keys.near.get_or_init(|| built);
+        Ok(Keys { near, runs })
     }
 
+    /// The levels of what no run lists.
     fn build(&self, table: &Table, version: &TableVersion) -> Result<KeyIndex, ScanError> {
-        let mut index = HashIndex::with_capacity(version.rows() as usize);
-        if version.rows() == 0 {
-            return Ok(KeyIndex::default());
-        }
-        let mut add = |segment: u32, first: usize, images: Vec<u64>| {
-            let row = |at: usize| RowId::new(segment, (first + at) as u32).get();
-            let entries: Vec<_> = images
-                .into_iter()
-                .enumerate()
-                .map(|(at, image)| (image, row(at)))
-                .collect();
-            index.insert_all(&entries);
-        };
-        for segment in version.segments.iter() {
-            let columns = self
-                .columns
-                .iter()
-                .map(|column| read_column(table.spec(), segment, *column, version));
-            let columns = columns.collect::<Result<Vec<_>, _>>()?;
-            add(
-                segment.id(),
-                0,
-                self.images(&columns.iter().collect::<Vec<_>>()),
-            );
-        }
+        let segments = version.segments.iter();
+        let segments = segments.filter(|segment| !version.keys.is_in_runs(segment.id()));
+        let mut index = self.entries_of(table.spec(), version, segments.clone())?;
         for batch in version.tail.batches() {
-            add(
-                version.tail.segment_id,
-                batch.first_row as usize,
-                self.batch_images(&batch.rows),
-            );
+            let first = RowId::new(version.tail.segment_id, batch.first_row).get();
+            let entries = self.batch_images(&batch.rows).into_iter().zip(first..);
+            index.insert_all(&entries.collect::<Vec<_>>());
         }
+        let mut ids: Vec<u32> = segments.map(|segment| segment.id()).collect();
+        ids.push(version.tail.segment_id);
+        ids.sort_unstable();
+        let level = Level {
+            index: Arc::new(index),
+            segments: ids,
+        };
+        let levels = [level].into_iter();
         Ok(KeyIndex {
-            levels: vec![Arc::new(index)],
+            levels: levels.filter(|level| !level.index.is_empty()).collect(),
         })
     }
 
-    /// The index of the version that has the rows of `batch` besides. `row_id` says which.
+    /// The keys of sealed rows, by their images.
+    fn entries_of<'v>(
+        &self,
+        spec: &TableSpec,
+        version: &TableVersion,
+        segments: impl Iterator<Item = &'v Arc<Segment>> + Clone,
+    ) -> Result<HashIndex, ScanError> {
+        let rows = segments
+            .clone()
+            .map(|segment| segment.rows())
+            .sum::<usize>();
+        let mut index = HashIndex::with_capacity(rows + version.tail.rows() as usize);
+        for segment in segments {
+            index.insert_all(&self.segment_entries(spec, version, segment)?);
+        }
+        Ok(index)
+    }
+
+    /// Image and row of each key of a segment, in the order of the rows.
+    pub(crate) fn segment_entries(
+        &self,
+        spec: &TableSpec,
+        version: &TableVersion,
+        segment: &Segment,
+    ) -> Result<Vec<Entry>, ScanError> {
+        let columns = self.columns.iter();
+        let columns = columns.map(|column| read_column(spec, segment, *column, version));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let images = self.images(&columns.iter().collect::<Vec<_>>());
+        let first = RowId::new(segment.id(), 0).get();
+        Ok(images.into_iter().zip(first..).collect())
+    }
+
+    /// The rows of a version with these keys, `None` where there is none. A key is given by its image and, where
+    /// that is not all, by its values. Each is one look-up, counted in `lookups`.
+    pub(crate) fn rows<E: From<ScanError>>(
+        &self,
+        table: &Arc<Table>,
+        version: &TableVersion,
+        images: &[u64],
+        values: impl Fn(usize) -> Result<Vec<Value>, E>,
+        lookups: &mut Lookups,
+    ) -> Result<Vec<Option<RowId>>, E> {
+        let storage = table.storage();
+        loop {
+            let keys = self.index(table, version)?;
+            let found = storage.whole(|| self.candidate_rows(table, keys, images, lookups))?;
+            let mut rows = match found {
+                Ok(rows) => rows,
+                // Something else stands in for the run now.
+                Err(FindError::GivenUp) => continue,
+                Err(FindError::Scan(error)) => return Err(error.into()),
+            };
+            if self.is_exact() {
+                return Ok(rows);
+            }
+            let found = rows.iter().enumerate();
+            let found: Vec<usize> = found.filter_map(|(at, row)| row.map(|_| at)).collect();
+            let wanted = found.iter().map(|at| values(*at));
+            let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+            let verify = || {
+                self.verify_rows(
+                    table, version, keys, &found, &wanted, images, &rows, lookups,
+                )
+            };
+            match storage.whole(verify)? {
+                Ok(verified) => {
+                    for (at, row) in found.iter().zip(verified) {
+                        rows[*at] = row;
+                    }
+                    return Ok(rows);
+                }
+                Err(FindError::GivenUp) => continue,
+                Err(FindError::Scan(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// A row with each image, if there is one.
+    fn candidate_rows(
+        &self,
+        table: &Arc<Table>,
+        keys: Keys<'_>,
+        images: &[u64],
+        lookups: &mut Lookups,
+    ) -> Result<Vec<Option<RowId>>, FindError> {
+        let mut rows = vec![None; images.len()];
+        lookups.run(self.gate.now(), images.len(), |execution, size, part| {
+            let first = part.start;
+            in_mode!(execution, M => for_each(
+                size,
+                &images[part],
+                |cx: Cx<M>, image| keys.near.get(cx, *image),
+                |at, row| rows[first + at] = row,
+            ))
+        });
+        // The newest first: what was added last is asked for most.
+        for run in keys.runs.iter().rev() {
+            let found = run.find(images, &mut rows, lookups);
+            found.map_err(|error| give_up(table, run, &error))?;
+        }
+        Ok(rows)
+    }
+
+    /// Of `rows` those at the places `found` whose keys are the ones wanted, or the rows with the same image that have them.
+    #[allow(clippy::too_many_arguments)]
+    fn verify_rows(
+        &self,
+        table: &Arc<Table>,
+        version: &TableVersion,
+        keys: Keys<'_>,
+        found: &[usize],
+        wanted: &[Vec<Value>],
+        images: &[u64],
+        rows: &[Option<RowId>],
+        lookups: &mut Lookups,
+    ) -> Result<Vec<Option<RowId>>, FindError> {
+        let (spec, candidate) = (table.spec(), |at: usize| rows[found[at]]);
+        let mut verified: Vec<_> = (0..found.len()).map(candidate).collect();
+        let (mut others, mut failed) = (Vec::new(), None);
+        // The first cell stands for all: a gate decides how fast, never what.
+        let first = verified.first().copied().flatten();
+        let speed = match first.and_then(|row| version.locate(row)) {
+            Some(Located::Sealed(segment, _)) => segment.speed(self.columns[0]),
+            _ => Speed::Near,
+        };
+        lookups.run(
+            table.cell_gate(speed).now(),
+            found.len(),
+            |execution, size, part| {
+                let first = part.start;
+                of_same_keys(in_mode!(execution, M => for_each(
+                    size,
+                    part,
+                    |cx: Cx<M>, at| {
+                        let row = verified[at].expect("it was found");
+                        self.verify(cx, spec, version, row, &wanted[at])
+                    },
+                    |at, is_it| match is_it {
+                        Ok(true) => {}
+                        Ok(false) => others.push(first + at),
+                        Err(error) => failed = Some(error),
+                    },
+                )))
+            },
+        );
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        for at in others {
+            let all = self.candidates(table, keys, images[found[at]])?;
+            verified[at] = None;
+            for row in all {
+                if self.is_key_of(table, version, row, &wanted[at])? {
+                    verified[at] = Some(row);
+                    break;
+                }
+            }
+        }
+        Ok(verified)
+    }
+
+    /// Every row whose key has this image.
+    fn candidates(
+        &self,
+        table: &Arc<Table>,
+        keys: Keys<'_>,
+        image: u64,
+    ) -> Result<Vec<RowId>, FindError> {
+        let mut all: Vec<RowId> = keys.near.candidates(image).collect();
+        for run in keys.runs {
+            let found = run.candidates(image);
+            all.extend(found.map_err(|error| give_up(table, run, &error))?);
+        }
+        Ok(all)
+    }
+
+    /// What is near of the index of the version that has the rows of `batch` besides. `row_id` says which.
     pub(crate) fn extend(
         &self,
-        table: &Table,
+        table: &Arc<Table>,
         version: &TableVersion,
         batch: &RecordBatch,
         images: &[u64],
         row_id: impl Fn(usize) -> RowId,
     ) -> Result<KeyIndex, KeyError> {
-        let storage = table.storage();
-        storage.whole(|| self.extend_once(table, version, batch, images, &row_id))?
-    }
-
-    fn extend_once(
-        &self,
-        table: &Table,
-        version: &TableVersion,
-        batch: &RecordBatch,
-        images: &[u64],
-        row_id: &impl Fn(usize) -> RowId,
-    ) -> Result<KeyIndex, KeyError> {
-        let index = self.index(table, version)?;
         let arrays = self.arrays(batch);
         let mut level = HashIndex::with_capacity(images.len());
         let first = row_id(0).get();
@@ -225,135 +417,16 @@ impl KeyColumns {
                     return Err(self.duplicate(table, &arrays, at));
                 }
             }
-            for row in index.candidates(*image) {
-                if self.is_exact()
-                    || self.is_key_of(table, version, row, &self.values(&arrays, at))?
-                {
-                    return Err(self.duplicate(table, &arrays, at));
-                }
-            }
             level.insert(*image, row_id(at).get());
         }
-        Ok(index.with_level(level))
-    }
-
-    /// Adds the rows of a segment that a load has encoded. `keys` are their keys: runs of rows,
-    /// each with an array per key column.
-    pub(crate) fn load(
-        &self,
-        table: &Table,
-        loaded: &mut LoadedKeys,
-        segment: &Arc<Segment>,
-        keys: &[Vec<ArrayRef>],
-    ) -> Result<(), KeyError> {
-        loaded.segments.push(segment.clone());
-        let seen = table.storage().losses().begin();
-        let mut first = 0;
-        for arrays in keys {
-            let arrays: Vec<&ArrayRef> = arrays.iter().collect();
-            let images = self.images(&arrays);
-            for (run, images) in images.chunks(FETCHED).enumerate() {
-                let index = &loaded.index;
-                // Fetches the buckets; the answers are looked at one by one below.
-                for_each(
-                    GroupSize::DEFAULT,
-                    images,
-                    |cx: Cx<Interleaved>, image| index.get(cx, *image),
-                    |_, _| {},
-                );
-                for (at, image) in images.iter().enumerate() {
-                    let at = run * FETCHED + at;
-                    for earlier in candidates(&loaded.index, *image) {
-                        if self.is_exact()
-                            || self.loaded_key(table, loaded, earlier)? == self.values(&arrays, at)
-                        {
-                            return Err(self.duplicate(table, &arrays, at));
-                        }
-                    }
-                    loaded
-                        .index
-                        .insert(*image, RowId::new(segment.id(), (first + at) as u32).get());
-                }
-            }
-            first += images.len();
+        let mut lookups = Lookups::new(Scheduling::Auto);
+        let values = |at| Ok::<_, ScanError>(self.values(&arrays, at));
+        let rows = self.rows(table, version, images, values, &mut lookups)?;
+        if let Some(at) = rows.iter().position(Option::is_some) {
+            return Err(self.duplicate(table, &arrays, at));
         }
-        // What was compared cannot be compared again: the load fails.
-        match self.is_exact() || table.storage().is_whole_since(seen) {
-            true => Ok(()),
-            false => Err(table.storage().lost_while_read().into()),
-        }
-    }
-
-    /// The index of the version that has all loaded rows besides.
-    pub(crate) fn join(
-        &self,
-        table: &Table,
-        version: &TableVersion,
-        loaded: LoadedKeys,
-    ) -> Result<KeyIndex, KeyError> {
-        let storage = table.storage();
-        let index = storage.whole(|| self.index_without(table, version, &loaded))??;
-        Ok(index.with_level(loaded.index))
-    }
-
-    /// The index of a version, if no loaded row has a key of it.
-    fn index_without<'v>(
-        &self,
-        table: &Table,
-        version: &'v TableVersion,
-        loaded: &LoadedKeys,
-    ) -> Result<&'v KeyIndex, KeyError> {
-        let index = self.index(table, version)?;
-        if !index.levels.is_empty() {
-            let entries: Vec<_> = loaded.index.iter().collect();
-            for run in entries.chunks(FETCHED) {
-                let mut found = [false; FETCHED];
-                let lookup = |cx: Cx<Interleaved>, entry: &(u64, u64)| index.get(cx, entry.0);
-                for_each(GroupSize::DEFAULT, run, lookup, |at, row: Option<RowId>| {
-                    found[at] = row.is_some()
-                });
-                for (image, row) in run
-                    .iter()
-                    .zip(found)
-                    .filter(|(_, found)| *found)
-                    .map(|(entry, _)| *entry)
-                {
-                    let key = self.loaded_key(table, loaded, RowId::from_number(row))?;
-                    for candidate in index.candidates(image) {
-                        if self.is_exact() || self.is_key_of(table, version, candidate, &key)? {
-                            return Err(self.duplicate_values(table, &key));
-                        }
-                    }
-                }
-            }
-        }
-        Ok(index)
-    }
-
-    /// The row of the version that has this key. The key is given by its image and, where that is
-    /// not all, by its values.
-    pub(crate) async fn find<M: Mode>(
-        &self,
-        cx: Cx<M>,
-        table: &Table,
-        version: &TableVersion,
-        index: &KeyIndex,
-        image: u64,
-        values: &[Value],
-    ) -> Result<Option<RowId>, ScanError> {
-        if self.is_exact() {
-            return Ok(index.get(cx, image).await);
-        }
-        for level in &index.levels {
-            let mut candidates = level.candidates(image);
-            while let Some(row) = candidates.next(cx).await {
-                let row = RowId::from_number(row);
-                if self.verify(cx, table.spec(), version, row, values).await? {
-                    return Ok(Some(row));
-                }
-            }
-        }
-        Ok(None)
+        let near = self.index(table, version)?.near;
+        Ok(near.with_level(level, vec![version.tail.segment_id]))
     }
 
     /// Whether the row of the version has this key.
@@ -401,35 +474,6 @@ impl KeyColumns {
         key: &[Value],
     ) -> Result<bool, ScanError> {
         run_plain(|cx: Cx<Plain>| self.verify(cx, table.spec(), version, row, key))
-    }
-
-    /// The key of a row that a load has encoded; its codes may be in no published dictionary yet.
-    fn loaded_key(
-        &self,
-        table: &Table,
-        loaded: &LoadedKeys,
-        row: RowId,
-    ) -> Result<Vec<Value>, ScanError> {
-        let segment = loaded
-            .segments
-            .iter()
-            .find(|segment| u64::from(segment.id()) == row.segment());
-        let segment = segment.expect("every loaded row lies in a loaded segment");
-        let read = |column: &usize| {
-            let dictionary = table.dictionaries().current(*column);
-            let decoder = dictionary.as_deref().map(Dictionary::decoder);
-            let chunk = segment.chunk(*column);
-            segment.verify(table.spec(), *column, row.row() / BLOCK_LEN)?;
-            let cell = run_plain(|cx: Cx<Plain>| chunk.value(cx, row.row(), decoder.as_ref()));
-            let damaged = |source| segment.damaged(table.spec(), *column, row.row(), source);
-            value_of(cell.map_err(|source| damaged(*source))?).ok_or_else(|| {
-                damaged(FormatError::Corrupt {
-                    what: "a column of a key",
-                    why: "it holds a NULL".to_owned(),
-                })
-            })
-        };
-        self.columns.iter().map(read).collect()
     }
 
     fn cells<'a>(&self, arrays: &[&'a ArrayRef], row: usize) -> Vec<Cell<'a>> {
@@ -486,6 +530,24 @@ impl KeyColumns {
             table: table.spec().name.clone(),
             key,
         })
+    }
+}
+
+/// Has a run not be used any more, and another one made.
+fn give_up(table: &Arc<Table>, run: &KeyRun, error: &FormatError) -> FindError {
+    if run.give_up() {
+        let name = &table.spec().name;
+        tracing::warn!(table = name, %error, "a part of the index of keys is damaged: it is built again");
+        table.ask_for_indexes();
+    }
+    FindError::GivenUp
+}
+
+/// Look-ups for keys that were counted when they were looked up in near memory.
+fn of_same_keys(report: GroupReport) -> GroupReport {
+    GroupReport {
+        lookups: 0,
+        ..report
     }
 }
 

@@ -1,5 +1,5 @@
-//! The body of a manifest, version 3, and of versions 1, which knew no indexes, and 2, whose extents have
-//! one copy each and are named by its place: what is written where.
+//! The body of a manifest, version 4, and of versions 1, which knew no indexes, 2, whose extents have
+//! one copy each and are named by its place, and 3, which knew no runs of keys: what is written where.
 //!
 //! Invariant: `decode(encode(m)) == m`, and `decode` accepts nothing that the rest of the engine
 //! could not live with: places lie inside their extents, ids ascend, every segment has a chunk per
@@ -13,7 +13,7 @@ use tierra_column::{Encoding, LogicalType, POSTINGS_CHUNKS_MAX};
 use super::codec::{Decoder, Encoder};
 use super::{
     ChunkPlace, CopyEntry, DictionaryEntry, ExtentEntry, ExtentId, LogEntry, Manifest,
-    ManifestError, PartEntry, Place, SegmentEntry, TableEntry, TailEntry, TierEntry,
+    ManifestError, PartEntry, Place, RunEntry, SegmentEntry, TableEntry, TailEntry, TierEntry,
 };
 use crate::index_kind::IndexKind;
 use crate::segment::SEGMENT_ROWS;
@@ -63,6 +63,8 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
 const INDEXES_SINCE: u8 = 2;
 /// The first version that knows tiers and copies.
 const COPIES_SINCE: u8 = 3;
+/// The first version that knows runs of keys.
+const RUNS_SINCE: u8 = 4;
 
 /// The extents that the body may name.
 struct Extents {
@@ -306,6 +308,14 @@ fn encode_table(out: &mut Encoder, table: &TableEntry) {
         }
         out.u64(part.extent.0);
     }
+    out.count(table.runs.len());
+    for run in &table.runs {
+        out.count(run.segments.len());
+        for segment in &run.segments {
+            out.u32(*segment);
+        }
+        out.u64(run.extent.0);
+    }
     out.u32(table.tail.segment_id);
     out.u64(table.tail.first_sequence);
     out.count(table.tail.logs.len());
@@ -360,6 +370,10 @@ fn decode_table(
         true => decode_parts(input, &spec, &dictionaries, &segments, extents)?,
         false => Vec::new(),
     };
+    let runs = match format >= RUNS_SINCE {
+        true => decode_runs(input, &spec, &segments, extents)?,
+        false => Vec::new(),
+    };
     let segment_id = input.u32()?;
     if segment_id >= next_segment_id || segments.iter().any(|segment| segment.id == segment_id) {
         return Err(input.fault(format!("the tail's segment id {segment_id} is not its own")));
@@ -385,6 +399,7 @@ fn decode_table(
         dictionaries,
         segments,
         parts,
+        runs,
         tail,
     })
 }
@@ -450,15 +465,8 @@ fn decode_parts(
                 "column {column} has no place for a part of an index"
             )));
         }
-        let is_there = |id: &u32| {
-            segments
-                .binary_search_by_key(id, |segment| segment.id)
-                .is_ok()
-        };
-        let is_whole = !part.segments.is_empty()
-            && part.segments.len() <= POSTINGS_CHUNKS_MAX
-            && part.segments.is_sorted_by(|a, b| a < b)
-            && part.segments.iter().all(is_there);
+        let is_whole =
+            part.segments.len() <= POSTINGS_CHUNKS_MAX && are_segments(&part.segments, segments);
         if !is_whole || !part.segments.iter().all(|id| covered.insert((column, *id))) {
             return Err(input.fault(format!(
                 "a part of the index of column {column} covers segments out of order, twice, or that are not there"
@@ -467,6 +475,42 @@ fn decode_parts(
         parts.push(Arc::new(part));
     }
     Ok(parts)
+}
+
+/// Runs of a table with a key, of segments that the table has, each at most once.
+fn decode_runs(
+    input: &mut Decoder,
+    spec: &TableSpec,
+    segments: &[Arc<SegmentEntry>],
+    extents: &mut Extents,
+) -> Result<Vec<Arc<RunEntry>>, ManifestError> {
+    let mut covered = HashSet::new();
+    let runs = input.list(4 + EXTENT_BYTES, |input| {
+        let run = RunEntry {
+            segments: input.list(4, Decoder::u32)?,
+            extent: extents.name(input)?,
+        };
+        let is_whole = are_segments(&run.segments, segments);
+        if !is_whole || !run.segments.iter().all(|id| covered.insert(*id)) {
+            return Err(input.fault(
+                "a part of the index of keys covers segments out of order, twice, or that are not there",
+            ));
+        }
+        Ok(Arc::new(run))
+    })?;
+    match spec.primary_key.is_empty() && !runs.is_empty() {
+        false => Ok(runs),
+        true => Err(input.fault("a table without a key has no place for an index of keys")),
+    }
+}
+
+/// Whether these are ids of segments, at least one, ascending.
+fn are_segments(ids: &[u32], segments: &[Arc<SegmentEntry>]) -> bool {
+    let is_there = |id: &u32| {
+        let found = segments.binary_search_by_key(id, |segment| segment.id);
+        found.is_ok()
+    };
+    !ids.is_empty() && ids.is_sorted_by(|a, b| a < b) && ids.iter().all(is_there)
 }
 
 fn encode_place(out: &mut Encoder, place: &Place) {

@@ -28,7 +28,7 @@ use crate::tiers::{Homes, TierId};
 /// First bytes of a manifest.
 const MAGIC: [u8; 8] = *b"TIERRAMF";
 /// The layout this build writes, and the newest that it reads.
-pub(crate) const FORMAT_VERSION: u8 = 3;
+pub(crate) const FORMAT_VERSION: u8 = 4;
 const HEADER_BYTES: usize = 24;
 
 /// Why the bytes of a manifest cannot be believed.
@@ -155,6 +155,8 @@ pub(crate) struct TableEntry {
     pub(crate) segments: Vec<Arc<SegmentEntry>>,
     /// Of inverted indexes; those of one column in the order in which they were made.
     pub(crate) parts: Vec<Arc<PartEntry>>,
+    /// Of the primary key's index, in the order in which they were made.
+    pub(crate) runs: Vec<Arc<RunEntry>>,
     pub(crate) tail: TailEntry,
 }
 
@@ -202,6 +204,14 @@ pub(crate) struct PartEntry {
     /// Of the column's dictionary.
     pub(crate) generation: u64,
     /// Ids of the segments that it covers, ascending: its chunks, in their order.
+    pub(crate) segments: Vec<u32>,
+    pub(crate) extent: ExtentId,
+}
+
+/// A run of keys, with their rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RunEntry {
+    /// Ids of the segments that it covers, ascending.
     pub(crate) segments: Vec<u32>,
     pub(crate) extent: ExtentId,
 }
@@ -301,6 +311,7 @@ impl TableEntry {
             .map(|place| place.extent)
             .chain(segments)
             .chain(self.parts.iter().map(|part| part.extent))
+            .chain(self.runs.iter().map(|run| run.extent))
             .chain(self.tail.logs.iter().map(|log| log.extent))
     }
 }

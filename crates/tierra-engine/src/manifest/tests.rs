@@ -80,6 +80,12 @@ fn sample() -> Manifest {
             extent: extent(at),
         })
     };
+    let run = |segments: Vec<u32>, at: u64| {
+        Arc::new(RunEntry {
+            segments,
+            extent: extent(at),
+        })
+    };
     let spec = TableSpec {
         name: "lineörder".to_owned(),
         columns: (0..types.len()).map(column).collect(),
@@ -107,6 +113,7 @@ fn sample() -> Manifest {
         dictionaries,
         segments: vec![segment(1, 1 << 20), segment(5, 2), segment(7, 1)],
         parts: vec![part(vec![1, 7], 50), part(vec![5], 51)],
+        runs: vec![run(vec![5], 60), run(vec![1, 7], 61)],
         tail: TailEntry {
             segment_id: 8,
             first_sequence: 123,
@@ -126,6 +133,7 @@ fn sample() -> Manifest {
         dictionaries: vec![None],
         segments: vec![],
         parts: vec![],
+        runs: vec![],
         tail: TailEntry::default(),
     };
     let tier = |id: u32, name: &str, present| TierEntry {
@@ -164,8 +172,19 @@ fn sample() -> Manifest {
     manifest
 }
 
+/// The same as format version 3 tells it: keys have no runs.
+fn without_runs(mut manifest: Manifest) -> Manifest {
+    for table in &mut manifest.tables {
+        Arc::make_mut(table).runs.clear();
+    }
+    let named = manifest.named();
+    manifest.extents.retain(|id, _| named.contains(id));
+    manifest
+}
+
 /// The same as older formats tell it: one tier, and extents numbered as they are named.
-fn one_tier(mut manifest: Manifest) -> Manifest {
+fn one_tier(manifest: Manifest) -> Manifest {
+    let mut manifest = without_runs(manifest);
     let mut numbers = BTreeMap::new();
     let mut extents = BTreeMap::new();
     let mut renamed = |id: &mut ExtentId| {
@@ -229,10 +248,10 @@ fn it_reads_back() {
     );
 }
 
-/// Format version 3, as it was first written. `TIERRA_BLESS=1` writes the file, for a new version.
+/// Format version 4, as it was first written. `TIERRA_BLESS=1` writes the file, for a new version.
 #[test]
 fn its_bytes_stay_what_they_are() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-3.bin");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-4.bin");
     if std::env::var_os("TIERRA_BLESS").is_some() {
         std::fs::write(&path, sample().encode()).unwrap();
     }
@@ -247,6 +266,15 @@ fn its_bytes_stay_what_they_are() {
         golden,
         "the layout changed: it needs a new version byte"
     );
+}
+
+/// Format version 3 knew no runs of keys.
+#[test]
+fn a_manifest_of_version_3_is_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-3.bin");
+    let golden = std::fs::read(&path).unwrap();
+    assert_eq!(golden[8], 3);
+    assert_eq!(Manifest::decode(&golden).unwrap(), without_runs(sample()));
 }
 
 /// Format version 2 knew one tier, and named extents by their places.
@@ -314,6 +342,34 @@ fn parts_of_an_index_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn runs_of_keys_that_cannot_be_are_refused() {
+    let refused = |change: &dyn Fn(&mut TableEntry)| {
+        let mut manifest = sample();
+        let mut table = TableEntry::clone(&manifest.tables[0]);
+        change(&mut table);
+        manifest.tables[0] = Arc::new(table);
+        Manifest::decode(&manifest.encode())
+            .unwrap_err()
+            .to_string()
+    };
+    let changed =
+        |change: fn(&mut RunEntry)| refused(&|table| change(Arc::make_mut(&mut table.runs[1])));
+    for error in [
+        changed(|run| run.segments.clear()),
+        changed(|run| run.segments = vec![7, 1]),
+        changed(|run| run.segments = vec![1, 2]),
+        changed(|run| run.segments = vec![1, 5, 7]),
+    ] {
+        assert!(
+            error.contains("out of order, twice, or that are not there"),
+            "{error}"
+        );
+    }
+    let error = refused(&|table| Arc::make_mut(&mut table.spec).primary_key.clear());
+    assert!(error.contains("a table without a key"), "{error}");
+}
+
+#[test]
 fn what_is_cut_short_or_newer_or_damaged_is_refused_with_the_reason() {
     let bytes = sample().encode();
     for len in 0..bytes.len() {
@@ -335,7 +391,7 @@ fn what_is_cut_short_or_newer_or_damaged_is_refused_with_the_reason() {
     assert!(
         error
             .to_string()
-            .contains("has format version 4, this Tierra reads up to 3"),
+            .contains("has format version 5, this Tierra reads up to 4"),
         "{error}"
     );
     for at in HEADER_BYTES..bytes.len() {

@@ -18,8 +18,8 @@ use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 
 use crate::error::{DamageError, OpenError, UnavailableError};
 use crate::manifest::{
-    CopyEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, TableEntry, TierEntry,
-    lineage_mark,
+    CopyEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, RunEntry, TableEntry,
+    TierEntry, lineage_mark,
 };
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::spec::TableSpec;
@@ -374,6 +374,8 @@ fn owners(manifest: &Manifest) -> HashMap<ExtentId, Owner> {
         let images = images
             .flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
         let parts = table.parts.iter().map(|part| &part.extent);
+        let runs = table.runs.iter().map(|run| &run.extent);
+        let parts = parts.chain(runs);
         let named = segments.map(|id| (*id, Owner::Segment(table.id)));
         let named = named.chain(logs.map(|id| (*id, Owner::Log(table.id))));
         let named = named.chain(images.map(|image| (image.extent, Owner::Dictionary(table.id))));
@@ -417,8 +419,11 @@ fn missing_with(
     extents: &BTreeMap<ExtentId, ExtentEntry>,
     is_held: impl Fn(ExtentId) -> bool,
 ) -> Option<UnavailableError> {
-    let is_part = |id: &ExtentId| table.parts.iter().any(|part| part.extent == *id);
-    let gone = table.extents().filter(|id| !is_held(*id) && !is_part(id));
+    let is_index = |id: &ExtentId| {
+        table.parts.iter().any(|part| part.extent == *id)
+            || table.runs.iter().any(|run| run.extent == *id)
+    };
+    let gone = table.extents().filter(|id| !is_held(*id) && !is_index(id));
     let mut missing = BTreeSet::new();
     for id in gone {
         for copy in &extents[&id].copies {
@@ -443,7 +448,8 @@ fn missing_with(
 /// read.
 fn forget_lost_parts(held: &HashMap<ExtentId, &OwnedExtent>, table: &mut Arc<TableEntry>) {
     let is_lost = |part: &Arc<PartEntry>| !held.contains_key(&part.extent);
-    if !table.parts.iter().any(is_lost) {
+    let is_lost_run = |run: &Arc<RunEntry>| !held.contains_key(&run.extent);
+    if !table.parts.iter().any(is_lost) && !table.runs.iter().any(is_lost_run) {
         return;
     }
     let table = Arc::make_mut(table);
@@ -455,6 +461,21 @@ fn forget_lost_parts(held: &HashMap<ExtentId, &OwnedExtent>, table: &mut Arc<Tab
         }
         !lost
     });
+    table.runs.retain(|run| {
+        let lost = is_lost_run(run);
+        if lost {
+            warn_of_run(&spec, &"it has no copy");
+        }
+        !lost
+    });
+}
+
+fn warn_of_run(spec: &TableSpec, error: &dyn std::fmt::Display) {
+    tracing::warn!(
+        table = spec.name,
+        %error,
+        "a part of the index of keys is damaged: it is built again"
+    );
 }
 
 fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Display) {

@@ -1,4 +1,4 @@
-//! The tables of a manifest, read back: their segments, dictionaries, parts of indexes and tails.
+//! The tables of a manifest, read back: their segments, dictionaries, parts of indexes, runs of keys and tails.
 //!
 //! Every row comes from a chunk whose descriptor, or a record whose checksum, holds. What fails in one copy is taken
 //! from another.
@@ -11,12 +11,12 @@ use arrow::error::ArrowError;
 use tierra_column::Dictionary;
 use tierra_memory::ExtentLabel;
 
-use super::{missing_with, warn_of_part};
+use super::{missing_with, warn_of_part, warn_of_run};
 use crate::calibration::Calibration;
 use crate::error::{DamageError, OpenError, UnavailableError};
 use crate::faults::{FaultKind, HEADER};
 use crate::inverted::InvertedPart;
-use crate::key::KeyIndexCell;
+use crate::key::{KeyIndexCell, KeyRun};
 use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
 use crate::mend;
 use crate::segment::{SEGMENT_ROWS, Segment};
@@ -65,7 +65,7 @@ fn without_rows(entry: &Arc<TableEntry>, why: UnavailableError) -> OpenedTable {
             dictionaries: vec![None; entry.spec.columns.len()].into(),
             indexes: Arc::new([]),
             tail: Tail::empty(entry.tail.segment_id),
-            keys: KeyIndexCell::empty(),
+            keys: KeyIndexCell::of([]),
         },
         log: TailLog::starting_at(entry.tail.first_sequence),
         unavailable: Some(why),
@@ -104,13 +104,24 @@ fn read_table(
     for part in &indexes {
         restore_header(part.extent(), || part.is_whole())?;
     }
+    let runs = entry.runs.iter().filter_map(|run| {
+        let extent = extent(published, run.extent).clone();
+        let opened = KeyRun::open(run.clone(), extent, calibration, &segments);
+        opened
+            .inspect_err(|error| warn_of_run(&entry.spec, error))
+            .ok()
+    });
+    let runs: Vec<_> = runs.collect();
+    for run in &runs {
+        restore_header(run.extent(), || run.is_whole())?;
+    }
     let (tail, log) = read_tail(published, entry)?;
     let version = TableVersion {
         segments: segments.into(),
         dictionaries: dictionaries.into(),
         indexes: indexes.into(),
         tail,
-        keys: KeyIndexCell::empty(),
+        keys: KeyIndexCell::of(runs),
     };
     Ok(OpenedTable {
         entry: entry.clone(),

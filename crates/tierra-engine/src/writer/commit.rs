@@ -49,24 +49,27 @@ impl Writer {
         } = load;
         let mut entry = TableEntry::clone(&*self.entry(&table)?);
         let current = table.current();
-        let keys = match (table.key(), keys) {
+        let joined = match (table.key(), keys) {
             (Some(key), Some(loaded)) => Some(key.join(&table, &current, loaded)?),
             _ => None,
         };
+        let run = joined.as_ref().and_then(|joined| joined.run.as_ref());
+        entry.runs.extend(run.map(|run| run.entry().clone()));
+        let run = run.map(|run| run.extent().clone());
         let added: Vec<_> = segments
             .into_iter()
             .map(|encoded| encoded.segment)
             .collect();
         let ids: Vec<u32> = added.iter().map(|segment| segment.id()).collect();
         let segments = with_segments(&current.segments, added);
-        let dictionaries =
-            self.commit_segments(&table, &mut entry, &segments, &current.dictionaries)?;
+        let before = &current.dictionaries;
+        let dictionaries = self.commit_segments(&table, &mut entry, &segments, before, run)?;
         table.publish(TableVersion {
             segments,
             dictionaries,
             indexes: current.indexes.clone(),
             tail: current.tail.clone(),
-            keys: current.keys.next(keys),
+            keys: joined.map_or_else(|| current.keys.next(None), |joined| joined.cell),
         });
         if self.is_begun(&table) {
             self.show(&table, TailLog::starting_at(entry.tail.first_sequence));
@@ -115,8 +118,8 @@ impl Writer {
             &current.segments,
             sealed.into_iter().map(|sealed| sealed.segment),
         );
-        let dictionaries =
-            self.commit_segments(table, &mut entry, &segments, &current.dictionaries)?;
+        let before = &current.dictionaries;
+        let dictionaries = self.commit_segments(table, &mut entry, &segments, before, None)?;
         self.restart_log(table, sequence);
         table.publish(TableVersion {
             segments,
@@ -131,14 +134,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Publishes a manifest in which the table has `segments`, and images of all dictionary values
-    /// that they use. Returns the dictionaries as of now.
+    /// Publishes a manifest in which the table has `segments`, images of all dictionary values
+    /// that they use, and perhaps a run of their keys. Returns the dictionaries as of now.
     fn commit_segments(
         &mut self,
         table: &Arc<Table>,
         entry: &mut TableEntry,
         segments: &Arc<[Arc<Segment>]>,
         before: &Dictionaries,
+        run: Option<Arc<OwnedExtent>>,
     ) -> Result<Dictionaries, StorageError> {
         let images = table.dictionaries().images(&self.storage, entry, before)?;
         let known: Vec<u32> = entry.segments.iter().map(|segment| segment.id).collect();
@@ -148,6 +152,7 @@ impl Writer {
         let mut fresh: Vec<Arc<OwnedExtent>> =
             new.flat_map(|segment| segment.extents().to_vec()).collect();
         fresh.extend(images.extents);
+        fresh.extend(run);
         entry.segments = segments
             .iter()
             .map(|segment| segment.entry().clone())

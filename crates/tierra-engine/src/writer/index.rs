@@ -16,8 +16,10 @@ use tierra_column::{Dictionary, POSTINGS_CHUNKS_MAX, PostingsError, PostingsPlan
 
 use super::Writer;
 use super::background::Task;
+use super::runs::{RunError, RunStep};
 use crate::error::{DamageError, ScanError, StorageError};
 use crate::inverted::InvertedPart;
+use crate::key::KeyRun;
 use crate::manifest::{PartEntry, TableEntry};
 use crate::segment::Segment;
 use crate::space::Owner;
@@ -32,7 +34,7 @@ const JOINED_TIMES: usize = 2;
 const PART_ROWS_MAX: usize = 1 << 28;
 
 /// A part that is to be built.
-struct Step {
+pub(super) struct Step {
     segments: Vec<Arc<Segment>>,
     /// Parts that it replaces: their segments are among these.
     replaced: Vec<Arc<InvertedPart>>,
@@ -40,11 +42,11 @@ struct Step {
 
 /// What takes time, for a table.
 pub(super) struct Job {
-    table: Arc<Table>,
-    work: Work,
+    pub(super) table: Arc<Table>,
+    pub(super) work: Work,
 }
 
-enum Work {
+pub(super) enum Work {
     /// Building a part of a column's index.
     Build {
         column: usize,
@@ -53,9 +55,11 @@ enum Work {
         homes: Vec<TierId>,
         step: Step,
     },
+    /// Making a run of keys.
+    Run(RunStep),
     /// Copying parts near, as far as the budget goes.
     Copy { parts: Vec<Arc<InvertedPart>> },
-    /// Building the index of a version's keys.
+    /// Building what is near of the index of a version's keys.
     Keys { version: Arc<TableVersion> },
 }
 
@@ -68,6 +72,7 @@ pub(crate) struct Ended {
 /// What came of it.
 pub(super) enum Made {
     Part(Result<Arc<InvertedPart>, StorageError>),
+    Run(Result<Arc<KeyRun>, RunError>),
     Copies {
         /// Parts, and the same with near copies.
         copied: Vec<(Arc<InvertedPart>, Arc<InvertedPart>)>,
@@ -85,7 +90,7 @@ pub(super) enum Made {
 impl Writer {
     /// Has a table's indexes built, and copied near, in the background.
     pub(super) fn index_in_background(&mut self, table: &Arc<Table>) {
-        if table.spec().indexed_columns().next().is_some() {
+        if table.has_indexes() {
             self.background.push(Task::Index(table.clone()));
             self.background.push(Task::CopyIndexes(table.clone()));
         }
@@ -97,7 +102,7 @@ impl Writer {
             && let Some(task) = self.background.next()
         {
             let job = match task {
-                Task::Index(table) => self.next_part(table),
+                Task::Index(table) => self.next_run(table).or_else(|| self.next_part(table)),
                 Task::CopyIndexes(table) => self.copies_of(table),
                 Task::Keys(table, version) => keys_of(table, version),
                 Task::Answer(_) => None,
@@ -173,12 +178,17 @@ impl Writer {
                         column: table.spec().columns[*column].name.clone(),
                         source: PostingsError::Thread { why },
                     }),
-                    Made::Copies { .. } | Made::Keys(_) => Ok(()),
+                    Made::Copies { .. } | Made::Keys(_) | Made::Run(_) => Ok(()),
                 };
                 if let Err(error) = built {
                     self.note_failure(table, *column, dictionary.generation(), error);
                 }
             }
+            Work::Run(step) => match made {
+                Made::Run(run) => self.publish_run(table, step, run),
+                Made::Nothing { why } => self.publish_run(table, step, Err(no_thread(why))),
+                Made::Part(_) | Made::Copies { .. } | Made::Keys(_) => {}
+            },
             Work::Keys { .. } => {
                 self.background.pop();
                 if let Made::Keys(Err(error)) = made {
@@ -273,6 +283,7 @@ impl Job {
                 let built = storage.whole(build);
                 Made::Part(built.unwrap_or_else(|error| Err(error.into())))
             }
+            Work::Run(step) => Made::Run(step.run(storage, table)),
             Work::Copy { parts } => copy_near(storage, table, parts),
             Work::Keys { version } => {
                 let key = table.key();
@@ -281,6 +292,13 @@ impl Job {
             }
         }
     }
+}
+
+/// No run was made because there was no thread to do it, or it ended early.
+fn no_thread(why: String) -> RunError {
+    let source = PostingsError::Thread { why };
+    let column = "the primary key".to_owned();
+    StorageError::Index { column, source }.into()
 }
 
 /// The index of a version's keys, unless it is built.

@@ -13,6 +13,7 @@ mod merge;
 mod near;
 mod publish;
 mod replicas;
+mod runs;
 mod tables;
 mod tiers;
 mod unbuilt;

@@ -13,6 +13,7 @@ use tierra_memory::{ExtentWriter, PoolError};
 use super::{TableExtents, Writer};
 use crate::error::{StorageError, TableError};
 use crate::inverted::InvertedPart;
+use crate::key::KeyRun;
 use crate::manifest::{ExtentId, TableEntry};
 use crate::mend;
 use crate::segment::Segment;
@@ -209,6 +210,11 @@ impl Writer {
             None => part.clone(),
         };
         let indexes: Vec<_> = current.indexes.iter().map(part).collect();
+        let run = |run: &Arc<KeyRun>| match find(run.extent().id()) {
+            Some(extent) => run.with_extent(extent.clone()),
+            None => run.clone(),
+        };
+        let runs: Vec<_> = current.keys.runs().iter().map(run).collect();
         if let Some(log) = self.logs.get_mut(&table.id())
             && let Some((id, _)) = log.filling()
             && let Some(extent) = find(id)
@@ -220,7 +226,7 @@ impl Writer {
             dictionaries: current.dictionaries.clone(),
             indexes: indexes.into(),
             tail: current.tail.clone(),
-            keys: current.keys.next(None),
+            keys: current.keys.with_runs(runs),
         });
         Ok(())
     }
@@ -292,6 +298,9 @@ fn wishes(entry: &TableEntry, homes: &Homes) -> Vec<Wish> {
     for part in &entry.parts {
         let homes = homes.of_column(part.column as usize);
         wish(part.extent, homes);
+    }
+    for run in &entry.runs {
+        wish(run.extent, homes.of_column(entry.spec.primary_key[0]));
     }
     for log in &entry.tail.logs {
         wish(log.extent, &everywhere);

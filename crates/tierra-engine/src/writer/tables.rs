@@ -44,7 +44,7 @@ impl Writer {
             dictionaries: vec![None; spec.columns.len()].into(),
             indexes: Arc::new([]),
             tail: Tail::empty(0),
-            keys: KeyIndexCell::empty(),
+            keys: KeyIndexCell::of([]),
         };
         let (id, spec, storage) = (self.next_table_id, Arc::new(spec), self.storage.clone());
         self.next_table_id += 1;
@@ -106,6 +106,7 @@ fn entry_of(table: &Table) -> TableEntry {
         dictionaries: vec![None; spec.columns.len()],
         segments: Vec::new(),
         parts: Vec::new(),
+        runs: Vec::new(),
         tail: TailEntry {
             segment_id: 0,
             first_sequence: 0,

@@ -17,9 +17,9 @@ use arrow::datatypes::Int64Type;
 use tempfile::TempDir;
 use tierra_column::{Encoding, Filter, LogicalType, Value};
 use tierra_engine::{
-    ColumnSpec, Database, DatabaseOptions, IndexKind, ScanSpec, Snapshot, TableSpec,
+    ColumnSpec, Database, DatabaseOptions, IndexKind, LookupError, ScanSpec, Snapshot, TableSpec,
 };
-use tierra_interleave::Scheduling;
+use tierra_interleave::{Lookups, Scheduling};
 use tierra_memory::simulation::{Limits, Recorder, Report};
 
 pub(crate) use check::{Images, Scenario, check_one};
@@ -98,9 +98,37 @@ pub(crate) fn state(database: &Database) -> Result<State, String> {
         if found != expected.count() {
             return Err(format!("the index of {name} finds {found} rows"));
         }
+        by_key(&table.snapshot(), rows).map_err(|error| format!("{name}: {error}"))?;
         state.insert(name, rows);
     }
     Ok(state)
+}
+
+/// Looks up some of the keys, which are numbers from 0 on, and what is none.
+fn by_key(snapshot: &Snapshot, rows: i64) -> Result<(), String> {
+    let ids: Vec<i64> = (0..rows)
+        .step_by(rows as usize / 7 + 1)
+        .chain([-1, rows])
+        .collect();
+    let keys: ArrayRef = Arc::new(Int64Array::from(ids.clone()));
+    let text = |error: LookupError| error.to_string();
+    let mut lookups = Lookups::new(Scheduling::Auto);
+    let found = snapshot.rows_by_key(&[keys], &mut lookups).map_err(text)?;
+    let (there, none) = found.split_at(ids.len() - 2);
+    if none.iter().any(Option::is_some) {
+        return Err(format!("there is a key that was not added: {none:?}"));
+    }
+    let there: Option<Vec<_>> = there.iter().copied().collect();
+    let there = there.ok_or("a key is not found")?;
+    let schema = snapshot.table().schema().project(&[0]);
+    let schema = Arc::new(schema.map_err(|error| error.to_string())?);
+    let read = snapshot
+        .reconstruct(&there, &[0], &schema, &mut lookups)
+        .map_err(text)?;
+    match read.column(0).as_primitive::<Int64Type>().values()[..] == ids[..there.len()] {
+        true => Ok(()),
+        false => Err(format!("keys {ids:?} lead to {read:?}")),
+    }
 }
 
 /// All rows that meet the conditions.

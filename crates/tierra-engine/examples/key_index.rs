@@ -1,0 +1,208 @@
+//! What finding rows by their keys costs, and what it costs to be able to: a table is loaded, opened again and asked.
+//!
+//! `cargo run --release -p tierra-engine --example key_index -- [MILLIONS OF ROWS] [ORDER] [DIR]`, where ORDER is `dense`, `sparse`
+//! (ascending, with gaps at random) or `random`. Each of 11 rounds looks up 10,000 keys at once, and one at a time, in the runs in far
+//! memory and in a near hash table of the same entries, in alternation; the rows found are compared. Medians and their spread.
+
+use std::error::Error;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use tierra_column::{LogicalType, ordinal};
+use tierra_engine::{ColumnSpec, Database, DatabaseOptions, RowId, Snapshot, Table, TableSpec};
+use tierra_index::HashIndex;
+use tierra_interleave::{Cx, Execution, GroupSize, Lookups, map_into};
+use tierra_memory::in_mode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const ROUNDS: usize = 11;
+const TOGETHER: usize = 10_000;
+const ALONE: usize = 2_000;
+const BATCH_ROWS: i64 = 1 << 16;
+
+/// A number that looks random, and another one for each: the last steps of SplitMix64.
+fn spread(number: u64) -> u64 {
+    let mixed = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+/// The key of a row.
+fn key(order: &str, row: i64) -> i64 {
+    match order {
+        "dense" => row,
+        "sparse" => row * 40 + (spread(row as u64) % 40) as i64,
+        _ => spread(row as u64) as i64,
+    }
+}
+
+fn options() -> DatabaseOptions {
+    DatabaseOptions {
+        near_memory_bytes: Some(0),
+        threads: NonZeroUsize::new(2),
+        ..DatabaseOptions::default()
+    }
+}
+
+fn batch(table: &Table, order: &str, rows: std::ops::Range<i64>) -> RecordBatch {
+    let keys: Int64Array = rows.clone().map(|row| key(order, row)).collect();
+    let values: Int64Array = rows.map(|row| spread(!row as u64) as i64).collect();
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(values)];
+    RecordBatch::try_new(table.schema(), columns).expect("the columns are those of the table")
+}
+
+fn load(dir: &Path, order: &str, rows: i64) -> Result<(), Box<dyn Error>> {
+    for keyed in [false, true] {
+        let database = Database::create(&dir.join(format!("{keyed}")), &options())?;
+        let table = database.create_table(TableSpec {
+            name: "t".to_owned(),
+            columns: vec![
+                ColumnSpec::new("id", LogicalType::BigInt).not_null(),
+                ColumnSpec::new("value", LogicalType::BigInt).not_null(),
+            ],
+            primary_key: if keyed { vec![0] } else { vec![] },
+        })?;
+        let began = Instant::now();
+        let mut loader = table.loader();
+        for first in (0..rows).step_by(BATCH_ROWS as usize) {
+            loader.push(batch(&table, order, first..rows.min(first + BATCH_ROWS)))?;
+        }
+        loader.finish()?;
+        let loaded = began.elapsed();
+        let size = table.snapshot().key_index();
+        println!("loaded, key: {keyed}: {loaded:.2?}, {size:?}");
+        database.wait_for_near_copies()?;
+        let settled = began.elapsed();
+        if keyed {
+            println!("after {settled:.2?}: {:?}", table.snapshot().key_index());
+        }
+    }
+    Ok(())
+}
+
+fn median(samples: &mut [f64]) -> String {
+    samples.sort_unstable_by(f64::total_cmp);
+    let (first, last) = (samples[0], samples[samples.len() - 1]);
+    format!(
+        "{:8.1} ns ({first:.1} to {last:.1})",
+        samples[samples.len() / 2]
+    )
+}
+
+/// Nanoseconds for each key, and the rows found.
+type Found = (f64, Vec<Option<RowId>>);
+
+/// Looks `keys` up, `together` at a time.
+fn by_runs(
+    snapshot: &Snapshot,
+    keys: &[i64],
+    together: usize,
+    execution: Execution,
+) -> Result<Found, Box<dyn Error>> {
+    let keys: ArrayRef = Arc::new(Int64Array::from(keys.to_vec()));
+    let mut lookups = Lookups::new(execution);
+    let mut rows = Vec::with_capacity(keys.len());
+    let began = Instant::now();
+    for first in (0..keys.len()).step_by(together) {
+        let keys = keys.slice(first, together);
+        rows.extend(snapshot.rows_by_key(&[keys], &mut lookups)?);
+    }
+    Ok((began.elapsed().as_nanos() as f64 / keys.len() as f64, rows))
+}
+
+fn by_hash(index: &HashIndex, keys: &[i64], together: usize, execution: Execution) -> Found {
+    let mut rows = vec![None; keys.len()];
+    let began = Instant::now();
+    for (keys, rows) in keys.chunks(together).zip(rows.chunks_mut(together)) {
+        let images: Vec<u64> = keys.iter().map(|key| ordinal::of_i64(*key)).collect();
+        in_mode!(execution, M => map_into(
+            GroupSize::DEFAULT,
+            &images,
+            |cx: Cx<M>, image| index.get(cx, *image),
+            rows,
+        ));
+    }
+    let took = began.elapsed().as_nanos() as f64 / keys.len() as f64;
+    (
+        took,
+        rows.into_iter()
+            .map(|row| row.map(RowId::from_number))
+            .collect(),
+    )
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let millions = arguments
+        .next()
+        .map_or(Ok(10), |text| text.parse::<i64>())?;
+    let order = arguments.next().unwrap_or_else(|| "random".to_owned());
+    let folder = tempfile::tempdir_in(arguments.next().unwrap_or_else(|| "/dev/shm".to_owned()))?;
+    let rows = millions * 1_000_000;
+    load(folder.path(), &order, rows)?;
+
+    let began = Instant::now();
+    let database = Database::open(&folder.path().join("true"), &options())?;
+    let table = database.table("t").ok_or("the table is gone")?;
+    println!("opened: {:.2?}", began.elapsed());
+    let began = Instant::now();
+    let found = by_runs(&table.snapshot(), &[key(&order, 77)], 1, Execution::Plain)?.1;
+    println!("first key: {:.2?}, {found:?}", began.elapsed());
+    let began = Instant::now();
+    table.append(&[batch(&table, &order, rows..rows + 1)])?;
+    println!("first append: {:.2?}", began.elapsed());
+    let began = Instant::now();
+    for row in rows + 1..rows + 1001 {
+        table.append(&[batch(&table, &order, row..row + 1)])?;
+    }
+    println!("an append of one row: {:.2?}", began.elapsed() / 1000);
+
+    let snapshot = table.snapshot();
+    println!("{:?}", snapshot.key_index());
+    let mut index = HashIndex::with_capacity(rows as usize);
+    for first in (0..rows).step_by(BATCH_ROWS as usize) {
+        let keys: Vec<i64> = (first..rows.min(first + BATCH_ROWS))
+            .map(|row| key(&order, row))
+            .collect();
+        let (_, rows) = by_runs(&snapshot, &keys, keys.len(), Execution::Interleaved)?;
+        let entries = keys.iter().zip(rows).map(|(key, row)| {
+            (
+                ordinal::of_i64(*key),
+                row.expect("every key was loaded").get(),
+            )
+        });
+        index.insert_all(&entries.collect::<Vec<_>>());
+    }
+    println!("a near hash table of them: {} bytes", index.bytes());
+    for (name, together, count) in [("together", TOGETHER, TOGETHER), ("alone", 1, ALONE)] {
+        for execution in Execution::ALL {
+            let (mut runs, mut hash) = (Vec::new(), Vec::new());
+            for round in 0..ROUNDS {
+                let wanted = |at| {
+                    key(
+                        &order,
+                        (spread((round * count + at) as u64) % rows as u64) as i64,
+                    )
+                };
+                let keys: Vec<i64> = (0..count).map(wanted).collect();
+                let (took, found) = by_runs(&snapshot, &keys, together, execution)?;
+                runs.push(took);
+                let (took, expected) = by_hash(&index, &keys, together, execution);
+                hash.push(took);
+                assert_eq!(found, expected);
+            }
+            let name = format!("{name}, {execution}");
+            println!(
+                "{name:24} runs {}, hash {}",
+                median(&mut runs),
+                median(&mut hash)
+            );
+        }
+    }
+    Ok(())
+}

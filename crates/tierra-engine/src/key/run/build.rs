@@ -1,0 +1,162 @@
+//! Entries become leaves: each takes as many as fit, packed in as few bits as its images and rows need.
+//!
+//! Invariant: what is read back is what was pushed. Memory is taken for the leaves, packed, and the entries of one.
+
+use super::layout::{Directory, Entry, LEAF_BYTES, LEAF_ENTRIES_MOST, Leaf, leaves_at, len_bytes};
+
+/// Leaves that are kept in one piece of memory.
+const BLOCK_LEAVES: usize = 256;
+
+/// Bits that a number takes.
+fn width_of(number: u64) -> u8 {
+    (u64::BITS - number.leading_zeros()) as u8
+}
+
+/// Packs entries that come in ascending order.
+#[derive(Default)]
+pub(crate) struct RunBuilder {
+    built: BuiltRun,
+    /// Of the leaf that is being filled.
+    pending: Vec<Entry>,
+    /// The least and the greatest distance of a row there from its place.
+    rows: (i64, i64),
+}
+
+/// Leaves that were built and are to be stored.
+#[derive(Default)]
+pub(crate) struct BuiltRun {
+    pub(super) directory: Directory,
+    blocks: Vec<Vec<u8>>,
+}
+
+impl RunBuilder {
+    /// Adds an entry: none before was greater.
+    #[inline]
+    pub(crate) fn push(&mut self, image: u64, row: u64) {
+        let place = self.pending.len();
+        debug_assert!(self.pending.last().is_none_or(|last| *last <= (image, row)));
+        let distance = row as i64 - place as i64;
+        if let Some((first, _)) = self.pending.first() {
+            let rows = (self.rows.0.min(distance), self.rows.1.max(distance));
+            let bits = width_of(image - first) + width_of(rows.1.abs_diff(rows.0));
+            if (place + 1) * usize::from(bits) <= LEAF_BYTES * 8 && place < LEAF_ENTRIES_MOST {
+                self.rows = rows;
+                self.pending.push((image, row));
+                return;
+            }
+            self.end_leaf();
+        }
+        self.rows = (row as i64, row as i64);
+        self.pending.push((image, row));
+    }
+
+    /// The leaves of all entries.
+    pub(crate) fn finish(mut self) -> BuiltRun {
+        if !self.pending.is_empty() {
+            self.end_leaf();
+        }
+        self.built
+    }
+
+    fn end_leaf(&mut self) {
+        let (first, last) = (self.pending[0].0, self.pending[self.pending.len() - 1].0);
+        let mut leaf = Leaf {
+            rows: self.rows.0,
+            crc: 0,
+            entries: self.pending.len() as u16,
+            image_width: width_of(last - first),
+            row_width: width_of(self.rows.1.abs_diff(self.rows.0)),
+        };
+        let mut bytes = [0; LEAF_BYTES];
+        pack(&self.pending, first, &leaf, &mut bytes);
+        leaf.crc = crc32c::crc32c(&bytes);
+        let built = &mut self.built;
+        built.directory.firsts.push(first);
+        built.directory.leaves.push(leaf);
+        built.directory.last = last;
+        built.directory.entries += self.pending.len() as u64;
+        let is_full = |block: &Vec<u8>| block.len() == BLOCK_LEAVES * LEAF_BYTES;
+        if built.blocks.last().is_none_or(is_full) {
+            built.blocks.push(Vec::new());
+        }
+        let block = built.blocks.last_mut().expect("one was pushed");
+        block.extend_from_slice(&bytes);
+        self.pending.clear();
+    }
+}
+
+/// Writes the entries' bits one behind the other.
+fn pack(entries: &[Entry], first: u64, leaf: &Leaf, bytes: &mut [u8; LEAF_BYTES]) {
+    let (mut word, mut bits, mut at) = (0_u128, 0_u32, 0);
+    let mut put = |value: u64, width: u8| {
+        word |= u128::from(value) << bits;
+        bits += u32::from(width);
+        if bits >= u64::BITS {
+            bytes[at..at + 8].copy_from_slice(&(word as u64).to_le_bytes());
+            (word, bits, at) = (word >> u64::BITS, bits - u64::BITS, at + 8);
+        }
+    };
+    for (place, (image, row)) in entries.iter().enumerate() {
+        put(image - first, leaf.image_width);
+        put(
+            (*row as i64 - place as i64).abs_diff(leaf.rows),
+            leaf.row_width,
+        );
+    }
+    // What is left, and nothing behind it.
+    let left = (bits as usize).div_ceil(8);
+    bytes[at..at + left].copy_from_slice(&word.to_le_bytes()[..left]);
+}
+
+impl BuiltRun {
+    /// Whether there is no entry.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.directory.len() == 0
+    }
+
+    /// The least image and the greatest. There is an entry.
+    pub(crate) fn bounds(&self) -> (u64, u64) {
+        (self.directory.firsts[0], self.directory.last)
+    }
+
+    /// Takes over the leaves of another run, whose images are greater than those here.
+    pub(crate) fn append(&mut self, mut other: BuiltRun) {
+        debug_assert!(self.is_empty() || self.bounds().1 < other.bounds().0);
+        self.directory.firsts.append(&mut other.directory.firsts);
+        self.directory.leaves.append(&mut other.directory.leaves);
+        self.directory.last = other.directory.last;
+        self.directory.entries += other.directory.entries;
+        self.blocks.append(&mut other.blocks);
+    }
+
+    /// Every entry, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
+        let leaves = self
+            .blocks
+            .iter()
+            .flat_map(|block| block.chunks_exact(LEAF_BYTES));
+        let directory = self.directory.firsts.iter().zip(&self.directory.leaves);
+        directory.zip(leaves).flat_map(|((first, leaf), bytes)| {
+            (0..usize::from(leaf.entries)).map(move |place| {
+                let (distance, row) = leaf.entry(bytes, place);
+                (first.wrapping_add(distance), row)
+            })
+        })
+    }
+
+    /// Bytes that it takes stored.
+    pub(crate) fn len_bytes(&self) -> usize {
+        len_bytes(self.directory.len())
+    }
+
+    /// Writes it; `bytes` are [`BuiltRun::len_bytes`] long.
+    pub(crate) fn write(&self, bytes: &mut [u8]) {
+        self.directory.write(bytes);
+        let mut at = leaves_at(self.directory.len());
+        for block in &self.blocks {
+            bytes[at..at + block.len()].copy_from_slice(block);
+            at += block.len();
+        }
+        bytes[at..].fill(0);
+    }
+}

@@ -1,0 +1,114 @@
+//! Runs are joined: entries that are in order, several times over, become one run.
+//!
+//! Invariant: it is read leaf by leaf, each checked before it is believed.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tierra_column::FormatError;
+
+use super::KeyRun;
+use super::build::{BuiltRun, RunBuilder};
+use super::layout::Entry;
+
+/// Why runs were not joined.
+#[derive(Debug)]
+pub(crate) enum MergeError {
+    /// One of them is damaged: which.
+    Damaged(Arc<KeyRun>, FormatError),
+    /// Nobody wants the result any more.
+    Interrupted,
+}
+
+/// Entries in order, read some at a time.
+struct Source<'a> {
+    /// Those that were read.
+    entries: Cow<'a, [Entry]>,
+    at: usize,
+    /// Where more come from, and the number of the next leaf there.
+    run: Option<(Arc<KeyRun>, usize)>,
+}
+
+impl Source<'_> {
+    /// The next entry; `None` behind the last.
+    #[inline]
+    fn head(&self) -> Option<Entry> {
+        self.entries.get(self.at).copied()
+    }
+
+    /// Goes on behind it.
+    #[inline]
+    fn advance(&mut self, stop: &AtomicBool) -> Result<(), MergeError> {
+        self.at += 1;
+        match self.at < self.entries.len() {
+            true => Ok(()),
+            false => self.refill(stop),
+        }
+    }
+
+    fn refill(&mut self, stop: &AtomicBool) -> Result<(), MergeError> {
+        let Some((run, leaf)) = &mut self.run else {
+            return Ok(());
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Err(MergeError::Interrupted);
+        }
+        let read = run.read_leaf(*leaf, self.entries.to_mut());
+        read.map_err(|error| MergeError::Damaged(run.clone(), error))?;
+        (self.at, *leaf) = (0, *leaf + 1);
+        Ok(())
+    }
+}
+
+/// One run of all entries of `runs`, and of `sorted` besides. Ends early once `stop` is set.
+pub(crate) fn merge(
+    runs: &[Arc<KeyRun>],
+    sorted: &[Entry],
+    stop: &AtomicBool,
+) -> Result<BuiltRun, MergeError> {
+    debug_assert!(sorted.is_sorted());
+    let mut sources = vec![Source {
+        entries: Cow::Borrowed(sorted),
+        at: 0,
+        run: None,
+    }];
+    for run in runs {
+        let mut source = Source {
+            entries: Cow::Owned(Vec::new()),
+            at: 0,
+            run: Some((run.clone(), 0)),
+        };
+        source.refill(stop)?;
+        sources.push(source);
+    }
+    let mut builder = RunBuilder::default();
+    loop {
+        // Whose head is the least, and until which entry it stays so.
+        let (mut least, mut until) = (None, None);
+        for source in &mut sources {
+            let Some(head) = source.head() else {
+                continue;
+            };
+            match &least {
+                Some((_, first)) if *first <= head => {
+                    until = Some(until.map_or(head, |until: Entry| until.min(head)));
+                }
+                _ => {
+                    until = least.take().map(|(_, first)| first).or(until);
+                    least = Some((source, head));
+                }
+            }
+        }
+        let Some((source, _)) = least else {
+            return Ok(builder.finish());
+        };
+        while let Some((image, row)) = source.head() {
+            if until.is_some_and(|until| until < (image, row)) {
+                break;
+            }
+            builder.push(image, row);
+            source.advance(stop)?;
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! A run: the keys of some sealed segments in order, each with its row, in far memory.
+//!
+//! Runs are what the index of a primary key consists of, but for the rows that no run has yet, whose keys are in near
+//! tables ([`super::levels`]). Like parts of inverted indexes they are extents: immutable, in as many copies as the
+//! table has, made in the background (`writer/runs.rs`) and joined while they are small. Near memory keeps the first image of
+//! each leaf and a tree over them, read from the run's directory when it is opened: a few bytes for each thousand rows.
+//!
+//! Invariant: no byte of a leaf is used before its checksum held, once. A run lists all rows of its segments or is given up:
+//! then what stands in for it is built of the segments themselves, in near memory, until the writer has made another.
+
+mod build;
+mod layout;
+mod merge;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tierra_column::FormatError;
+use tierra_index::HashIndex;
+use tierra_interleave::{Cx, Lookups, Plain, for_each};
+use tierra_memory::emulation::begin_read;
+use tierra_memory::{MemoryGate, Speed, in_mode};
+
+use super::of_same_keys;
+use crate::calibration::{Calibration, LookupKind};
+use crate::manifest::RunEntry;
+use crate::mend;
+use crate::segment::{SEGMENT_ROWS, Segment};
+use crate::space::{ExtentCopy, OwnedExtent, any_lost};
+use crate::version::RowId;
+
+pub(crate) use self::build::{BuiltRun, RunBuilder};
+pub(crate) use self::layout::Entry;
+pub(crate) use self::merge::{MergeError, merge};
+
+use self::layout::{Directory, LEAF_BYTES, corrupt, leaves_at};
+use self::search::{Leaves, Sought};
+
+/// Behind the greatest number that a row can have.
+const ROWS_END: u64 = (SEGMENT_ROWS as u64) << 32;
+
+/// The runs of a version, in the order in which they were made.
+pub(crate) type KeyRuns = Arc<[Arc<KeyRun>]>;
+
+/// A run as it was opened or written.
+pub(crate) struct KeyRun {
+    entry: Arc<RunEntry>,
+    extent: Arc<OwnedExtent>,
+    /// The copy of it that is read.
+    read: Arc<ExtentCopy>,
+    leaves: Arc<Leaves>,
+    /// A bit per leaf whose checksum held.
+    verified: Box<[AtomicU64]>,
+    state: Arc<State>,
+}
+
+/// What a run shares with itself read from other copies.
+struct State {
+    damaged: AtomicBool,
+    /// Its entries, once it was given up and somebody needs them.
+    stand_in: OnceLock<HashIndex>,
+    gate: MemoryGate,
+}
+
+impl KeyRun {
+    /// Opens a run that another process wrote, for a table with these segments. Where header or directory are damaged,
+    /// they are put right from another copy.
+    pub(crate) fn open(
+        entry: Arc<RunEntry>,
+        extent: Arc<OwnedExtent>,
+        calibration: &Calibration,
+        segments: &[Arc<Segment>],
+    ) -> Result<Arc<Self>, FormatError> {
+        let directory = Directory::read(extent.first());
+        let directory = directory.or_else(|error| match mend_directory(&extent) {
+            true => Directory::read(extent.first()),
+            false => Err(error),
+        })?;
+        let mut rows = 0;
+        for id in &entry.segments {
+            let at = segments.binary_search_by_key(id, |segment| segment.id());
+            let at = at.map_err(|_| corrupt(format!("segment {id} is not there")))?;
+            rows += segments[at].rows() as u64;
+        }
+        if directory.entries != rows {
+            return Err(corrupt(format!(
+                "it lists {} rows, its segments have {rows}",
+                directory.entries
+            )));
+        }
+        let verified = (0..directory.len().div_ceil(64)).map(|_| AtomicU64::new(0));
+        Ok(Self::new(
+            entry,
+            extent,
+            directory,
+            verified.collect(),
+            calibration,
+        ))
+    }
+
+    /// A run written a moment ago, whose leaves need no check.
+    pub(crate) fn written(
+        entry: Arc<RunEntry>,
+        extent: Arc<OwnedExtent>,
+        built: BuiltRun,
+        calibration: &Calibration,
+    ) -> Arc<Self> {
+        let directory = built.directory;
+        let verified = (0..directory.len().div_ceil(64)).map(|_| AtomicU64::new(!0));
+        Self::new(entry, extent, directory, verified.collect(), calibration)
+    }
+
+    fn new(
+        entry: Arc<RunEntry>,
+        extent: Arc<OwnedExtent>,
+        directory: Directory,
+        verified: Box<[AtomicU64]>,
+        calibration: &Calibration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            read: extent.first().clone(),
+            entry,
+            extent,
+            leaves: Arc::new(Leaves::new(directory)),
+            verified,
+            state: Arc::new(State {
+                damaged: AtomicBool::new(false),
+                stand_in: OnceLock::new(),
+                gate: calibration.gate(LookupKind::Key, Speed::Far),
+            }),
+        })
+    }
+
+    /// The same run read from other copies of its extent.
+    pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Arc<Self> {
+        let word = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
+        Arc::new(Self {
+            read: extent.first().clone(),
+            extent,
+            entry: self.entry.clone(),
+            leaves: self.leaves.clone(),
+            verified: self.verified.iter().map(word).collect(),
+            state: self.state.clone(),
+        })
+    }
+
+    pub(crate) fn entry(&self) -> &Arc<RunEntry> {
+        &self.entry
+    }
+
+    pub(crate) fn extent(&self) -> &Arc<OwnedExtent> {
+        &self.extent
+    }
+
+    /// Rows that it lists.
+    pub(crate) fn rows(&self) -> u64 {
+        self.leaves.directory.entries
+    }
+
+    /// The least image and the greatest.
+    pub(crate) fn bounds(&self) -> (u64, u64) {
+        let directory = &self.leaves.directory;
+        (directory.firsts[0], directory.last)
+    }
+
+    /// Bytes of near memory that it takes.
+    pub(crate) fn near_bytes(&self) -> usize {
+        let stand_in = self.stand_in().map_or(0, HashIndex::bytes);
+        self.leaves.near_bytes() + stand_in
+    }
+
+    /// Whether it lists the rows of this segment.
+    pub(crate) fn covers(&self, segment: u32) -> bool {
+        self.entry.segments.binary_search(&segment).is_ok()
+    }
+
+    /// Takes it out of use, because it holds other bytes than those that were written; whether it was in use until now.
+    pub(crate) fn give_up(&self) -> bool {
+        !self.state.damaged.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether it was given up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.state.damaged.load(Ordering::Relaxed)
+    }
+
+    /// What is asked instead of it, once there is something.
+    pub(crate) fn stand_in(&self) -> Option<&HashIndex> {
+        self.state.stand_in.get()
+    }
+
+    /// Has its entries asked instead of it.
+    pub(crate) fn set_stand_in(&self, entries: HashIndex) {
+        // Two readers may build one at a time; both are the same.
+        let _ = self.state.stand_in.set(entries);
+    }
+
+    /// Whether all its leaves have their checksums.
+    pub(crate) fn is_whole(&self) -> bool {
+        let mut leaves = 0..self.leaves.directory.len();
+        leaves.all(|leaf| self.check(leaf).is_ok())
+    }
+
+    /// A row for each of `images` that has none in `rows` yet, if one is listed here. The look-ups' suspensions are
+    /// counted in `lookups`: they go on with keys that were counted before. Images outside the run cost nothing.
+    pub(crate) fn find(
+        &self,
+        images: &[u64],
+        rows: &mut [Option<RowId>],
+        lookups: &mut Lookups,
+    ) -> Result<(), FormatError> {
+        let wanted = images.iter().zip(&*rows).enumerate();
+        let wanted =
+            wanted.filter(|(_, (image, row))| row.is_none() && self.leaves.may_have(**image));
+        let (places, wanted): (Vec<usize>, Vec<u64>) =
+            wanted.map(|(place, (image, _))| (place, *image)).unzip();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let stand_in = self.stand_in();
+        if stand_in.is_none() {
+            self.restore_lost()?;
+        }
+        let mut failed = None;
+        let mut sought: Vec<Sought> = Vec::with_capacity(wanted.len());
+        lookups.run(
+            self.state.gate.now(),
+            wanted.len(),
+            |execution, size, part| {
+                let first = part.start;
+                let tell = |at: usize, row: Option<u64>| {
+                    rows[places[first + at]] = row.map(RowId::from_number);
+                };
+                if let Some(stand_in) = stand_in {
+                    return of_same_keys(in_mode!(execution, M => for_each(
+                        size,
+                        &wanted[part],
+                        |cx: Cx<M>, image| stand_in.get(cx, *image),
+                        tell,
+                    )));
+                }
+                sought.clear();
+                in_mode!(execution, M => {
+                    let mut report = self.leaves.seek::<M>(&wanted[part], &mut sought);
+                    match self.verify(&sought) {
+                        Ok(()) => {
+                            let leaves = self.leaf_bytes();
+                            report += self.leaves.first_rows::<M>(size, leaves, &sought, tell);
+                        }
+                        Err(error) => failed = Some(error),
+                    }
+                    of_same_keys(report)
+                })
+            },
+        );
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Every row of an image.
+    pub(crate) fn candidates(&self, image: u64) -> Result<Vec<RowId>, FormatError> {
+        if !self.leaves.may_have(image) {
+            return Ok(Vec::new());
+        }
+        if let Some(stand_in) = self.stand_in() {
+            return Ok(super::levels::candidates(stand_in, image).collect());
+        }
+        self.restore_lost()?;
+        let mut sought = Vec::new();
+        self.leaves.seek::<Plain>(&[image], &mut sought);
+        self.verify(&sought)?;
+        let rows = self.leaves.all_rows(self.leaf_bytes(), sought[0]);
+        Ok(rows.map(RowId::from_number).collect())
+    }
+
+    /// The entries of a leaf, in order, in place of those in `entries`: none of the one behind the last.
+    pub(super) fn read_leaf(
+        &self,
+        number: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), FormatError> {
+        entries.clear();
+        if number == self.leaves.directory.len() {
+            return Ok(());
+        }
+        self.restore_lost()?;
+        self.verify_leaf(number)?;
+        let _reading = begin_read(&self.read[self.place(number)]);
+        let (first, leaf, bytes) = self.leaves.leaf(self.leaf_bytes(), number);
+        entries.extend((0..usize::from(leaf.entries)).map(|place| {
+            let (distance, row) = leaf.entry(bytes, place);
+            (first.wrapping_add(distance), row)
+        }));
+        let next = self.leaves.directory.firsts.get(number + 1);
+        let ends_before = entries
+            .last()
+            .is_none_or(|(last, _)| *last <= next.copied().unwrap_or(self.leaves.directory.last));
+        let is_possible = |(_, row): &Entry| *row < ROWS_END;
+        match entries.is_sorted() && ends_before && entries.iter().all(is_possible) {
+            true => Ok(()),
+            false => Err(corrupt("a leaf of it is out of order")),
+        }
+    }
+
+    /// The leaves with images between two of them.
+    pub(super) fn leaves_between(&self, first: u64, last: u64) -> Range<usize> {
+        let firsts = &self.leaves.directory.firsts;
+        let start = firsts.partition_point(|image| *image < first);
+        start.saturating_sub(1)..firsts.partition_point(|image| *image <= last)
+    }
+
+    fn leaf_bytes(&self) -> &[u8] {
+        &self.read[leaves_at(self.leaves.directory.len())..]
+    }
+
+    /// Where a leaf lies in the extent.
+    fn place(&self, leaf: usize) -> Range<usize> {
+        let at = leaves_at(self.leaves.directory.len()) + leaf * LEAF_BYTES;
+        at..at + LEAF_BYTES
+    }
+
+    /// Has what was lost of the copy that is read there, if anything was.
+    #[inline]
+    fn restore_lost(&self) -> Result<(), FormatError> {
+        match any_lost() && !mend::lost_parts(&self.extent, &self.read) {
+            false => Ok(()),
+            true => Err(corrupt("pages of it were lost, and no other copy has them")),
+        }
+    }
+
+    /// Checks every leaf in which something is sought.
+    fn verify(&self, sought: &[Sought]) -> Result<(), FormatError> {
+        let firsts = &self.leaves.directory.firsts;
+        for Sought { image, leaf } in sought {
+            self.verify_leaf(*leaf)?;
+            let mut next = leaf + 1;
+            while firsts.get(next) == Some(image) {
+                self.verify_leaf(next)?;
+                next += 1;
+            }
+        }
+        Ok(())
+    }
+
+    // Relaxed: a stale zero only verifies once more, and the bytes themselves never change.
+    #[inline]
+    fn verify_leaf(&self, leaf: usize) -> Result<(), FormatError> {
+        let (word, bit) = (&self.verified[leaf / 64], 1 << (leaf % 64));
+        match word.load(Ordering::Relaxed) & bit {
+            0 => {
+                self.verify_first(leaf)?;
+                word.fetch_or(bit, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a leaf, and has it put right from another copy where it is damaged.
+    #[cold]
+    fn verify_first(&self, leaf: usize) -> Result<(), FormatError> {
+        let known = self.leaves.directory.leaves[leaf];
+        let is_right = |bytes: &[u8]| known.check(bytes).is_ok();
+        self.check(leaf).or_else(|error| {
+            match mend::stored(&self.extent, self.place(leaf), is_right) {
+                true => Ok(()),
+                false => Err(error),
+            }
+        })
+    }
+
+    fn check(&self, leaf: usize) -> Result<(), FormatError> {
+        let bytes = &self.read[self.place(leaf)];
+        let _reading = begin_read(bytes);
+        self.leaves.directory.leaves[leaf].check(bytes)
+    }
+}
+
+/// Puts header and directory right from any other copy where these can be read. Whether they were.
+fn mend_directory(extent: &OwnedExtent) -> bool {
+    let whole = |copy: &Arc<ExtentCopy>| Directory::read(copy).is_ok();
+    let right = extent.copies().iter().find(|copy| whole(copy));
+    let len = right.and_then(|copy| Directory::stored_bytes(copy));
+    // The length is what the right copy says: what is read there is right if it is the same.
+    let expected = right.zip(len).map(|(copy, len)| copy[..len].to_vec());
+    expected
+        .is_some_and(|expected| mend::stored(extent, 0..expected.len(), |bytes| bytes == expected))
+}
+
+impl std::fmt::Debug for KeyRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let segments = self.entry.segments.len();
+        write!(f, "KeyRun({} rows of {segments} segments)", self.rows())
+    }
+}
