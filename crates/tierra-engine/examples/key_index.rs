@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p tierra-engine --example key_index -- [MILLIONS OF ROWS] [ORDER] [DIR]`, where ORDER is `dense`, `sparse`
 //! (ascending, with gaps at random) or `random`. Each of 11 rounds looks up 10,000 keys at once, and one at a time, in the runs in far
-//! memory and in a near hash table of the same entries, in alternation; the rows found are compared. Medians and their spread.
+//! memory and in the near hash table that there is as long as no runs are made, in alternation. Medians and their spread.
 
 use std::error::Error;
 use std::num::NonZeroUsize;
@@ -11,11 +11,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use tierra_column::{LogicalType, ordinal};
+use tierra_column::LogicalType;
 use tierra_engine::{ColumnSpec, Database, DatabaseOptions, RowId, Snapshot, Table, TableSpec};
-use tierra_index::HashIndex;
-use tierra_interleave::{Cx, Execution, GroupSize, Lookups, map_into};
-use tierra_memory::in_mode;
+use tierra_interleave::{Execution, Lookups};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -56,33 +54,38 @@ fn batch(table: &Table, order: &str, rows: std::ops::Range<i64>) -> RecordBatch 
     RecordBatch::try_new(table.schema(), columns).expect("the columns are those of the table")
 }
 
-fn load(dir: &Path, order: &str, rows: i64) -> Result<(), Box<dyn Error>> {
-    for keyed in [false, true] {
-        let database = Database::create(&dir.join(format!("{keyed}")), &options())?;
-        let table = database.create_table(TableSpec {
-            name: "t".to_owned(),
-            columns: vec![
-                ColumnSpec::new("id", LogicalType::BigInt).not_null(),
-                ColumnSpec::new("value", LogicalType::BigInt).not_null(),
-            ],
-            primary_key: if keyed { vec![0] } else { vec![] },
-        })?;
-        let began = Instant::now();
-        let mut loader = table.loader();
-        for first in (0..rows).step_by(BATCH_ROWS as usize) {
-            loader.push(batch(&table, order, first..rows.min(first + BATCH_ROWS)))?;
-        }
-        loader.finish()?;
-        let loaded = began.elapsed();
-        let size = table.snapshot().key_index();
-        println!("loaded, key: {keyed}: {loaded:.2?}, {size:?}");
-        database.wait_for_near_copies()?;
-        let settled = began.elapsed();
-        if keyed {
-            println!("after {settled:.2?}: {:?}", table.snapshot().key_index());
-        }
+/// Loads a table, and says how long that takes. The last batch may come first: then keys do not ascend.
+fn load(
+    dir: &Path,
+    order: &str,
+    rows: i64,
+    keyed: bool,
+    last_first: bool,
+) -> Result<(Arc<Database>, Arc<Table>), Box<dyn Error>> {
+    let database = Database::create(dir, &options())?;
+    let table = database.create_table(TableSpec {
+        name: "t".to_owned(),
+        columns: vec![
+            ColumnSpec::new("id", LogicalType::BigInt).not_null(),
+            ColumnSpec::new("value", LogicalType::BigInt).not_null(),
+        ],
+        primary_key: if keyed { vec![0] } else { vec![] },
+    })?;
+    let mut firsts: Vec<i64> = (0..rows).step_by(BATCH_ROWS as usize).collect();
+    if last_first {
+        firsts.rotate_right(1);
     }
-    Ok(())
+    let began = Instant::now();
+    let mut loader = table.loader();
+    for first in firsts {
+        loader.push(batch(&table, order, first..rows.min(first + BATCH_ROWS)))?;
+    }
+    loader.finish()?;
+    println!(
+        "loaded, key: {keyed}, last rows first: {last_first}: {:.2?}",
+        began.elapsed()
+    );
+    Ok((database, table))
 }
 
 fn median(samples: &mut [f64]) -> String {
@@ -98,7 +101,7 @@ fn median(samples: &mut [f64]) -> String {
 type Found = (f64, Vec<Option<RowId>>);
 
 /// Looks `keys` up, `together` at a time.
-fn by_runs(
+fn by_key(
     snapshot: &Snapshot,
     keys: &[i64],
     together: usize,
@@ -115,27 +118,6 @@ fn by_runs(
     Ok((began.elapsed().as_nanos() as f64 / keys.len() as f64, rows))
 }
 
-fn by_hash(index: &HashIndex, keys: &[i64], together: usize, execution: Execution) -> Found {
-    let mut rows = vec![None; keys.len()];
-    let began = Instant::now();
-    for (keys, rows) in keys.chunks(together).zip(rows.chunks_mut(together)) {
-        let images: Vec<u64> = keys.iter().map(|key| ordinal::of_i64(*key)).collect();
-        in_mode!(execution, M => map_into(
-            GroupSize::DEFAULT,
-            &images,
-            |cx: Cx<M>, image| index.get(cx, *image),
-            rows,
-        ));
-    }
-    let took = began.elapsed().as_nanos() as f64 / keys.len() as f64;
-    (
-        took,
-        rows.into_iter()
-            .map(|row| row.map(RowId::from_number))
-            .collect(),
-    )
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let millions = arguments
@@ -144,14 +126,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     let order = arguments.next().unwrap_or_else(|| "random".to_owned());
     let folder = tempfile::tempdir_in(arguments.next().unwrap_or_else(|| "/dev/shm".to_owned()))?;
     let rows = millions * 1_000_000;
-    load(folder.path(), &order, rows)?;
+    let dir = |name: &str| folder.path().join(name);
+    drop(load(&dir("a"), &order, rows, false, false)?);
+    let (database, table) = load(&dir("b"), &order, rows, true, false)?;
+    database.wait_for_near_copies()?;
+    drop((table, database));
+    let (database, table) = load(&dir("c"), &order, rows, true, true)?;
+    let near = table.snapshot();
+    println!("before runs are made: {:?}", near.key_index());
+    let began = Instant::now();
+    database.wait_for_near_copies()?;
+    println!(
+        "made in {:.2?}: {:?}",
+        began.elapsed(),
+        table.snapshot().key_index()
+    );
+    drop((table, database));
 
     let began = Instant::now();
-    let database = Database::open(&folder.path().join("true"), &options())?;
+    let database = Database::open(&dir("b"), &options())?;
     let table = database.table("t").ok_or("the table is gone")?;
     println!("opened: {:.2?}", began.elapsed());
     let began = Instant::now();
-    let found = by_runs(&table.snapshot(), &[key(&order, 77)], 1, Execution::Plain)?.1;
+    let found = by_key(&table.snapshot(), &[key(&order, 77)], 1, Execution::Plain)?.1;
     println!("first key: {:.2?}, {found:?}", began.elapsed());
     let began = Instant::now();
     table.append(&[batch(&table, &order, rows..rows + 1)])?;
@@ -161,46 +158,26 @@ fn main() -> Result<(), Box<dyn Error>> {
         table.append(&[batch(&table, &order, row..row + 1)])?;
     }
     println!("an append of one row: {:.2?}", began.elapsed() / 1000);
-
+    database.wait_for_near_copies()?;
     let snapshot = table.snapshot();
     println!("{:?}", snapshot.key_index());
-    let mut index = HashIndex::with_capacity(rows as usize);
-    for first in (0..rows).step_by(BATCH_ROWS as usize) {
-        let keys: Vec<i64> = (first..rows.min(first + BATCH_ROWS))
-            .map(|row| key(&order, row))
-            .collect();
-        let (_, rows) = by_runs(&snapshot, &keys, keys.len(), Execution::Interleaved)?;
-        let entries = keys.iter().zip(rows).map(|(key, row)| {
-            (
-                ordinal::of_i64(*key),
-                row.expect("every key was loaded").get(),
-            )
-        });
-        index.insert_all(&entries.collect::<Vec<_>>());
-    }
-    println!("a near hash table of them: {} bytes", index.bytes());
     for (name, together, count) in [("together", TOGETHER, TOGETHER), ("alone", 1, ALONE)] {
         for execution in Execution::ALL {
-            let (mut runs, mut hash) = (Vec::new(), Vec::new());
+            let (mut runs, mut levels) = (Vec::new(), Vec::new());
             for round in 0..ROUNDS {
-                let wanted = |at| {
-                    key(
-                        &order,
-                        (spread((round * count + at) as u64) % rows as u64) as i64,
-                    )
-                };
-                let keys: Vec<i64> = (0..count).map(wanted).collect();
-                let (took, found) = by_runs(&snapshot, &keys, together, execution)?;
-                runs.push(took);
-                let (took, expected) = by_hash(&index, &keys, together, execution);
-                hash.push(took);
-                assert_eq!(found, expected);
+                let row = |at: usize| spread((round * count + at) as u64) % rows as u64;
+                let keys: Vec<i64> = (0..count).map(|at| key(&order, row(at) as i64)).collect();
+                for (snapshot, samples) in [(&snapshot, &mut runs), (&near, &mut levels)] {
+                    let (took, found) = by_key(snapshot, &keys, together, execution)?;
+                    assert!(found.iter().all(Option::is_some));
+                    samples.push(took);
+                }
             }
             let name = format!("{name}, {execution}");
             println!(
-                "{name:24} runs {}, hash {}",
+                "{name:24} runs {}, near {}",
                 median(&mut runs),
-                median(&mut hash)
+                median(&mut levels)
             );
         }
     }

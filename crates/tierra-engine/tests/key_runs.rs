@@ -308,12 +308,12 @@ fn a_damaged_run_is_made_again_and_answers_stay_right() {
         let [run] = lines(&whole, b"TKEY")[..] else {
             panic!("one run")
         };
-        let leaves = run + 64 + 24 * 40;
+        let leaves = run + 64 + 24 * 80;
         for (what, places) in [
             ("the extent's header", vec![run - 64 + 10]),
             ("the header", vec![run + 24]),
             ("the directory", vec![run + 64 + 9]),
-            ("leaves", (4..40).map(|leaf| leaves + leaf * 4096).collect()),
+            ("leaves", (4..60).map(|leaf| leaves + leaf * 2048).collect()),
         ] {
             let mut pool = whole.clone();
             places.iter().for_each(|at| pool[*at] ^= 1);
@@ -348,11 +348,11 @@ fn a_damaged_run_is_put_right_from_another_copy() {
     let path = dir.path().join("db/far.pool");
     let whole = std::fs::read(&path).unwrap();
     let run = lines(&whole, b"TKEY")[0];
-    let leaves = run + 64 + 24 * 40;
+    let leaves = run + 64 + 24 * 80;
     for places in [
         vec![run + 24],
         vec![run + 64 + 9],
-        (4..40).map(|leaf| leaves + leaf * 4096).collect(),
+        (4..60).map(|leaf| leaves + leaf * 2048).collect(),
     ] {
         let mut pool = whole.clone();
         places.iter().for_each(|at| pool[*at] ^= 1);

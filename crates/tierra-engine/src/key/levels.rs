@@ -56,12 +56,14 @@ impl KeyIndex {
         Self { levels }
     }
 
-    /// The index without the rows of segments that runs list.
+    /// The index without the rows of segments that runs list. A large level keeps all rows until all are listed: the
+    /// writer has no time to sort them out, and a row that is in both is found all the same.
     fn without(&self, is_listed: impl Fn(u32) -> bool) -> Self {
         let left = self.levels.iter().filter_map(|level| {
             let segments = level.segments.iter().copied();
             let segments: Vec<u32> = segments.filter(|id| !is_listed(*id)).collect();
-            if segments.len() == level.segments.len() {
+            let is_large = level.index.len() > MERGE_MOST_ENTRIES && !segments.is_empty();
+            if segments.len() == level.segments.len() || is_large {
                 return Some(level.clone());
             }
             let stays = |(_, row): &(u64, u64)| {

@@ -206,7 +206,8 @@ impl KeyColumns {
                 run: Some(run.clone()),
             });
         }
-        let entries: Vec<_> = loaded.index.iter().collect();
+        let has_rows = version.rows() > 0;
+        let entries: Vec<_> = loaded.index.iter().filter(|_| has_rows).collect();
         for entries in entries.chunks(COMPARED) {
             let images: Vec<u64> = entries.iter().map(|(image, _)| *image).collect();
             let key =
@@ -238,10 +239,12 @@ impl KeyColumns {
             let keys = self.index(table, version)?;
             let levels = keys.near.levels.iter().map(|level| &*level.index);
             let stand_ins = keys.runs.iter().filter_map(|run| run.stand_in());
+            let (first, last) = loaded.bounds();
             let near: Vec<u64> = levels
                 .chain(stand_ins)
                 .flat_map(HashIndex::iter)
                 .map(|(image, _)| image)
+                .filter(|image| (first..=last).contains(image))
                 .collect();
             let compare = || {
                 let mut found = common_image(table, loaded, &near)?;

@@ -3,7 +3,7 @@
 //! ```text
 //! 0        64                                         leaves_at
 //! ┌────────┬─────────────────────────────────┬────────┬──────┬──────┬─────┬─────┐
-//! │ header │ first image, rows, CRC, widths  │ pad 64 │ leaf │ leaf │  …  │ pad │   leaf: 4096 bytes,
+//! │ header │ first image, rows, CRC, widths  │ pad 64 │ leaf │ leaf │  …  │ pad │   leaf: 2048 bytes,
 //! │        │ of each leaf, 24 bytes          │        │      │      │     │ 64  │   packed entries
 //! └────────┴─────────────────────────────────┴────────┴──────┴──────┴─────┴─────┘
 //!
@@ -26,13 +26,15 @@
 //! Invariant: after [`Directory::read`] every leaf and every entry of it lies inside the bytes. Nothing about
 //! the content of leaves is believed.
 
+use std::ops::Range;
+
 use tierra_column::FormatError;
 use tierra_column::bits::max_code;
 
 /// Bytes of a leaf.
-pub(super) const LEAF_BYTES: usize = 4096;
+pub(super) const LEAF_BYTES: usize = 2048;
 /// Entries of a leaf, however few bits they take.
-pub(super) const LEAF_ENTRIES_MOST: usize = 4096;
+pub(super) const LEAF_ENTRIES_MOST: usize = 2048;
 /// Bits that a row's distance can take: a segment's number and a row in it.
 const ROW_BITS_MOST: u8 = 53;
 const LINE: usize = 64;
@@ -138,20 +140,44 @@ impl Leaf {
             .wrapping_add(packed)
     }
 
-    /// The entries among which the one in `place` can be read from the same line, and where their bytes lie in the leaf.
+    /// The bytes of the leaf in which an entry lies.
     #[inline]
-    pub(super) fn line_of(&self, place: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
+    pub(super) fn bytes_of(&self, place: usize) -> Range<usize> {
+        let bit = place * self.width();
+        bit / 8..(bit + self.width()).div_ceil(8)
+    }
+
+    /// The entries that lie in the line in which the one in `place` begins, and that one, which may go on in the next.
+    #[inline]
+    pub(super) fn line_of(&self, place: usize) -> Range<usize> {
         let width = self.width();
         if width == 0 {
-            return (0..usize::from(self.entries), 0..0);
+            return 0..usize::from(self.entries);
         }
         let line_bits = LINE * 8;
-        let line = place * width / line_bits;
-        let first = (line * line_bits).div_ceil(width);
-        let end = ((line + 1) * line_bits / width).min(usize::from(self.entries));
-        // It may itself go on in the next line.
-        let end = end.max(place + 1);
-        (first..end, first * width / 8..(end * width).div_ceil(8))
+        let line = place * width / line_bits * line_bits;
+        let first = line.div_ceil(width);
+        let end = ((line + line_bits) / width).min(usize::from(self.entries));
+        first..end.max(place + 1)
+    }
+
+    /// The row of an image, by its distance, if it is in one of these places.
+    #[inline]
+    pub(super) fn row_between(
+        &self,
+        bytes: &[u8],
+        places: Range<usize>,
+        wanted: u64,
+    ) -> Option<u64> {
+        let (mut from, mut count) = (places.start, places.len());
+        while count > 1 {
+            let half = count / 2;
+            let is_behind = self.distance(bytes, from + half) <= wanted;
+            from = std::hint::select_unpredictable(is_behind, from + half, from);
+            count -= half;
+        }
+        let (distance, row) = (count > 0).then(|| self.entry(bytes, from))?;
+        (distance == wanted).then_some(row)
     }
 }
 

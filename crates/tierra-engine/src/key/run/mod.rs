@@ -216,47 +216,42 @@ impl KeyRun {
         let wanted = images.iter().zip(&*rows).enumerate();
         let wanted =
             wanted.filter(|(_, (image, row))| row.is_none() && self.leaves.may_have(**image));
-        let (places, wanted): (Vec<usize>, Vec<u64>) =
-            wanted.map(|(place, (image, _))| (place, *image)).unzip();
-        if wanted.is_empty() {
+        let mut sought: Vec<Sought> = wanted
+            .map(|(place, (image, _))| Sought::of(*image, place))
+            .collect();
+        if sought.is_empty() {
             return Ok(());
         }
-        let stand_in = self.stand_in();
-        if stand_in.is_none() {
-            self.restore_lost()?;
+        let mut tell = |place: usize, row: Option<u64>| rows[place] = row.map(RowId::from_number);
+        let gate = self.state.gate.now();
+        if let Some(stand_in) = self.stand_in() {
+            lookups.run(gate, sought.len(), |execution, size, part| {
+                let sought = &sought[part];
+                of_same_keys(in_mode!(execution, M => for_each(
+                    size,
+                    sought,
+                    |cx: Cx<M>, sought| stand_in.get(cx, sought.image),
+                    |at, row| tell(sought[at].place as usize, row),
+                )))
+            });
+            return Ok(());
         }
+        self.restore_lost()?;
         let mut failed = None;
-        let mut sought: Vec<Sought> = Vec::with_capacity(wanted.len());
-        lookups.run(
-            self.state.gate.now(),
-            wanted.len(),
-            |execution, size, part| {
-                let first = part.start;
-                let tell = |at: usize, row: Option<u64>| {
-                    rows[places[first + at]] = row.map(RowId::from_number);
-                };
-                if let Some(stand_in) = stand_in {
-                    return of_same_keys(in_mode!(execution, M => for_each(
-                        size,
-                        &wanted[part],
-                        |cx: Cx<M>, image| stand_in.get(cx, *image),
-                        tell,
-                    )));
-                }
-                sought.clear();
-                in_mode!(execution, M => {
-                    let mut report = self.leaves.seek::<M>(&wanted[part], &mut sought);
-                    match self.verify(&sought) {
-                        Ok(()) => {
-                            let leaves = self.leaf_bytes();
-                            report += self.leaves.first_rows::<M>(size, leaves, &sought, tell);
-                        }
-                        Err(error) => failed = Some(error),
+        lookups.run(gate, sought.len(), |execution, size, part| {
+            let sought = &mut sought[part];
+            in_mode!(execution, M => {
+                let mut report = self.leaves.seek::<M>(sought);
+                match self.verify(sought) {
+                    Ok(()) => {
+                        let leaves = self.leaf_bytes();
+                        report += self.leaves.first_rows::<M>(size, leaves, sought, &mut tell);
                     }
-                    of_same_keys(report)
-                })
-            },
-        );
+                    Err(error) => failed = Some(error),
+                }
+                of_same_keys(report)
+            })
+        });
         failed.map_or(Ok(()), Err)
     }
 
@@ -269,8 +264,8 @@ impl KeyRun {
             return Ok(super::levels::candidates(stand_in, image).collect());
         }
         self.restore_lost()?;
-        let mut sought = Vec::new();
-        self.leaves.seek::<Plain>(&[image], &mut sought);
+        let mut sought = [Sought::of(image, 0)];
+        self.leaves.seek::<Plain>(&mut sought);
         self.verify(&sought)?;
         let rows = self.leaves.all_rows(self.leaf_bytes(), sought[0]);
         Ok(rows.map(RowId::from_number).collect())
@@ -334,8 +329,9 @@ impl KeyRun {
     /// Checks every leaf in which something is sought.
     fn verify(&self, sought: &[Sought]) -> Result<(), FormatError> {
         let firsts = &self.leaves.directory.firsts;
-        for Sought { image, leaf } in sought {
-            self.verify_leaf(*leaf)?;
+        for Sought { image, leaf, .. } in sought {
+            let leaf = *leaf as usize;
+            self.verify_leaf(leaf)?;
             let mut next = leaf + 1;
             while firsts.get(next) == Some(image) {
                 self.verify_leaf(next)?;

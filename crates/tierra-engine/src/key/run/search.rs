@@ -19,11 +19,26 @@ pub(super) struct Leaves {
     tree: SearchTree<u64>,
 }
 
-/// An image, and where in a run its first entry lies, if there is one: in a leaf, or first in the one behind it.
+/// An image that is looked up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sought {
     pub(super) image: u64,
-    pub(super) leaf: usize,
+    /// Which of those asked for it is.
+    pub(super) place: u32,
+    /// Where its first entry lies, if there is one: in this leaf, or first in the one behind it.
+    pub(super) leaf: u32,
+}
+
+impl Sought {
+    /// Fewer than 2^32 are looked up together.
+    #[inline]
+    pub(super) fn of(image: u64, place: usize) -> Self {
+        Self {
+            image,
+            place: place as u32,
+            leaf: 0,
+        }
+    }
 }
 
 impl Leaves {
@@ -44,37 +59,39 @@ impl Leaves {
         self.directory.firsts[0] <= image && image <= self.directory.last
     }
 
-    /// The leaves of images, behind what is in `sought`.
-    pub(super) fn seek<M: Mode>(&self, images: &[u64], sought: &mut Vec<Sought>) -> GroupReport {
+    /// Finds the leaf of each image.
+    pub(super) fn seek<M: Mode>(&self, sought: &mut [Sought]) -> GroupReport {
         const TOGETHER: usize = 256;
         let searcher = self.tree.over(&self.directory.firsts);
-        let mut ranks = [0; TOGETHER];
+        let (mut images, mut ranks) = ([0; TOGETHER], [0; TOGETHER]);
         let mut report = GroupReport::default();
-        for images in images.chunks(TOGETHER) {
-            let ranks = &mut ranks[..images.len()];
+        for sought in sought.chunks_mut(TOGETHER) {
+            let (images, ranks) = (&mut images[..sought.len()], &mut ranks[..sought.len()]);
+            for (image, sought) in images.iter_mut().zip(&*sought) {
+                *image = sought.image;
+            }
             report += searcher.lower_bounds::<M>(images, ranks);
-            sought.extend(images.iter().zip(ranks).map(|(image, rank)| Sought {
-                image: *image,
+            for (sought, rank) in sought.iter_mut().zip(ranks) {
                 // Entries with the image may end the leaf before the one that begins with it.
-                leaf: rank.saturating_sub(1),
-            }));
+                sought.leaf = rank.saturating_sub(1) as u32;
+            }
         }
         report
     }
 
-    /// The first row of each image sought, told to `found` by its place among them. `leaves` are the leaves' bytes.
+    /// The first row of each image, told to `found` by its place. `leaves` are the leaves' bytes.
     pub(super) fn first_rows<M: Mode>(
         &self,
         size: GroupSize,
         leaves: &[u8],
         sought: &[Sought],
-        found: impl FnMut(usize, Option<u64>),
+        mut found: impl FnMut(usize, Option<u64>),
     ) -> GroupReport {
         for_each(
             size,
             sought,
             |cx: Cx<M>, sought| self.first_row(cx, leaves, *sought),
-            found,
+            |at, row| found(sought[at].place as usize, row),
         )
     }
 
@@ -84,9 +101,9 @@ impl Leaves {
         leaves: &'a [u8],
         sought: Sought,
     ) -> impl Iterator<Item = u64> + 'a {
-        let numbers = sought.leaf..self.directory.len();
-        let numbers = numbers.take_while(move |number| {
-            *number == sought.leaf || self.directory.firsts[*number] == sought.image
+        let number = sought.leaf as usize;
+        let numbers = (number..self.directory.len()).take_while(move |other| {
+            *other == number || self.directory.firsts[*other] == sought.image
         });
         numbers.flat_map(move |number| {
             let (first, leaf, bytes) = self.leaf(leaves, number);
@@ -111,10 +128,7 @@ impl Leaves {
     }
 
     async fn first_row<M: Mode>(&self, cx: Cx<M>, leaves: &[u8], sought: Sought) -> Option<u64> {
-        let Sought {
-            image,
-            leaf: number,
-        } = sought;
+        let (image, number) = (sought.image, sought.leaf as usize);
         let (first, leaf, bytes) = self.leaf(leaves, number);
         let next = self.directory.firsts.get(number + 1).copied();
         let wanted = image.checked_sub(first)?;
@@ -126,48 +140,45 @@ impl Leaves {
             (0, next.unwrap_or(self.directory.last).saturating_sub(first));
         let mut guesses = 0;
         while low < high {
+            let count = high - low;
             let place = match guesses < GUESSES_MOST {
                 true => {
-                    let (from, to) = (
-                        wanted.saturating_sub(low_distance),
-                        high_distance - low_distance,
-                    );
-                    let part = u128::from(from) * (high - low) as u128 / u128::from(to.max(1));
-                    low + (part as usize).min(high - low - 1)
+                    // Multiplied first: dense images are then found where they are, at once.
+                    let part = wanted.saturating_sub(low_distance) as f64 * count as f64;
+                    let part = part / (high_distance - low_distance).max(1) as f64;
+                    low + (part as usize).min(count - 1)
                 }
-                false => low + (high - low) / 2,
+                false => low + count / 2,
             };
             guesses += 1;
-            let (line, range) = leaf.line_of(place);
-            let (start, end) = (line.start.max(low), line.end.min(high));
-            cx.load_bytes(&bytes[range]).await;
-            let at_start = leaf.distance(bytes, start);
-            if at_start > wanted && start > low {
-                (high, high_distance) = (start, at_start.max(low_distance));
-                continue;
+            cx.load_bytes(&bytes[leaf.bytes_of(place)]).await;
+            let (distance, row) = leaf.entry(bytes, place);
+            if distance == wanted {
+                return Some(row);
             }
-            let at_end = leaf.distance(bytes, end - 1);
-            if at_end < wanted {
-                (low, low_distance) = (end, at_end.min(high_distance));
-                continue;
-            }
-            // It is in this line, or one of its kind in the line before, too.
-            let (mut from, mut to) = (start, end - 1);
-            while from < to {
-                let middle = from + (to - from) / 2;
-                match leaf.distance(bytes, middle) < wanted {
-                    true => from = middle + 1,
-                    false => to = middle,
+            // Whatever else lies in this line is near now.
+            let line = leaf.line_of(place);
+            if distance < wanted {
+                let end = line.end.min(high);
+                let last = leaf.distance(bytes, end - 1);
+                if last < wanted {
+                    (low, low_distance) = (end, last.min(high_distance));
+                    continue;
                 }
+                return leaf.row_between(bytes, place + 1..end, wanted);
             }
-            let (distance, row) = leaf.entry(bytes, from);
-            return (distance == wanted).then_some(row);
+            let start = line.start.max(low);
+            let first = leaf.distance(bytes, start);
+            if first > wanted && start > low {
+                (high, high_distance) = (start, first.max(low_distance));
+                continue;
+            }
+            return leaf.row_between(bytes, start..place, wanted);
         }
         // Greater than all of the leaf.
         if low == entries && next == Some(image) {
             let (_, leaf, bytes) = self.leaf(leaves, number + 1);
-            let (_, range) = leaf.line_of(0);
-            cx.load_bytes(&bytes[range]).await;
+            cx.load_bytes(&bytes[leaf.bytes_of(0)]).await;
             return Some(leaf.entry(bytes, 0).1);
         }
         None

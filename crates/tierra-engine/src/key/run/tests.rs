@@ -9,7 +9,7 @@ use tierra_interleave::{GroupSize, Interleaved, Plain};
 use super::build::{BuiltRun, RunBuilder};
 use super::layout::{Directory, Entry, leaves_at};
 use super::merge::merge;
-use super::search::Leaves;
+use super::search::{Leaves, Sought};
 
 fn built(entries: &[Entry]) -> BuiltRun {
     let mut builder = RunBuilder::default();
@@ -37,6 +37,13 @@ fn random(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
+fn sought_of(images: &[u64]) -> Vec<Sought> {
+    let images = images.iter().enumerate();
+    images
+        .map(|(place, image)| Sought::of(*image, place))
+        .collect()
+}
+
 /// Finds each of `images`, alone and together with the others, and all rows of each.
 fn check(entries: &[Entry], images: impl Iterator<Item = u64>) {
     let bytes = stored(entries);
@@ -44,9 +51,9 @@ fn check(entries: &[Entry], images: impl Iterator<Item = u64>) {
     let leaves_from = leaves_at(directory.len());
     let leaves = Leaves::new(directory);
     let images: Vec<u64> = images.filter(|image| leaves.may_have(*image)).collect();
-    let (mut sought, mut plain) = (Vec::new(), vec![None; images.len()]);
-    let mut interleaved = plain.clone();
-    leaves.seek::<Plain>(&images, &mut sought);
+    let mut sought = sought_of(&images);
+    let (mut plain, mut interleaved) = (vec![None; images.len()], vec![None; images.len()]);
+    leaves.seek::<Plain>(&mut sought);
     let (size, bytes) = (GroupSize::DEFAULT, &bytes[leaves_from..]);
     leaves.first_rows::<Plain>(size, bytes, &sought, |at, row| plain[at] = row);
     let tell = |at: usize, row| interleaved[at] = row;
@@ -128,13 +135,13 @@ fn keys_in_order_take_few_bytes_and_few_lines_of_near_memory() {
     });
     assert!(per_row(bytes) < 1.6, "{bytes}");
     let near = Leaves::new(Directory::read(&stored(&dense)).unwrap()).near_bytes();
-    assert!(per_row(near) < 0.02, "{near}");
+    assert!(per_row(near) < 0.03, "{near}");
     let mut hashes: Vec<Entry> = random(3).take(1 << 20).zip(0..).collect();
     hashes.sort_unstable();
     let bytes = stored(&hashes);
     assert!(per_row(bytes.len()) < 9.5, "{}", bytes.len());
     let near = Leaves::new(Directory::read(&bytes).unwrap()).near_bytes();
-    assert!(per_row(near) < 0.07, "{near}");
+    assert!(per_row(near) < 0.13, "{near}");
 }
 
 #[test]
@@ -143,8 +150,8 @@ fn the_bytes_stay_what_they_are() {
         .map(|row| (row * row, ((3 << 20) + row) ^ 5))
         .collect();
     let bytes = stored(&entries);
-    assert_eq!((bytes[4], bytes.len()), (1, 12_544));
-    assert_eq!(crc32c::crc32c(&bytes), 2_777_697_126);
+    assert_eq!((bytes[4], bytes.len()), (1, 10_496));
+    assert_eq!(crc32c::crc32c(&bytes), 1_626_367_957);
 }
 
 #[test]
@@ -171,6 +178,8 @@ fn what_is_sorted_alone_becomes_a_run() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
     #[test]
     fn any_images_are_found(
         images in prop::collection::vec((any::<u64>(), 0..64_u32), 1..3_000),
@@ -212,8 +221,8 @@ proptest! {
             let leaves_from = leaves_at(directory.len());
             let leaves = Leaves::new(directory);
             let images = around(&entries, 10).filter(|image| leaves.may_have(*image));
-            let (images, mut sought) = (images.collect::<Vec<_>>(), Vec::new());
-            leaves.seek::<Plain>(&images, &mut sought);
+            let mut sought = sought_of(&images.collect::<Vec<_>>());
+            leaves.seek::<Plain>(&mut sought);
             let bytes = &bytes[leaves_from..];
             leaves.first_rows::<Interleaved>(GroupSize::DEFAULT, bytes, &sought, |_, _| {});
             for sought in sought {
