@@ -51,13 +51,16 @@ fn a_database_is_calibrated_and_opened_with_it() {
             assert!(found.next().is_none(), "{kind} {speed} twice");
             only
         };
-        for kind in LookupKind::ALL {
+        for kind in LookupKind::ALL
+            .into_iter()
+            .filter(|kind| *kind != LookupKind::Key)
+        {
             of(kind, Speed::Near);
         }
         for kind in [LookupKind::Cell, LookupKind::List, LookupKind::Stretch] {
             of(kind, Speed::Far);
         }
-        assert_eq!(of(LookupKind::Key, Speed::Near).place, "t");
+        assert_eq!(of(LookupKind::Key, Speed::Far).place, "t");
         assert_eq!(of(LookupKind::List, Speed::Far).place, "a stand-in");
     }
     for Measured {
@@ -78,7 +81,7 @@ fn a_database_is_calibrated_and_opened_with_it() {
     drop((table, database));
     let database = Database::open(&dir, &options()).unwrap();
     assert_eq!(**database.calibration(), calibration);
-    let gate = database.calibration().gate(LookupKind::Key, Speed::Near);
+    let gate = database.calibration().gate(LookupKind::Key, Speed::Far);
     let key = measured
         .iter()
         .find(|measured| measured.kind == LookupKind::Key)

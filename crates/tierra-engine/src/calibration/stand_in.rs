@@ -111,7 +111,7 @@ impl StandIn {
     }
 }
 
-/// Far memory has codes only: dictionaries and the index of a key are near.
+/// The far table has codes only: dictionaries are near, and runs of keys far in either.
 fn spec(speed: Speed) -> TableSpec {
     let column = |name: &str, ty| ColumnSpec {
         near: Some(speed == Speed::Near),

@@ -3,7 +3,7 @@
 //! Runs are what the index of a primary key consists of, but for the rows that no run has yet, whose keys are in near
 //! tables ([`super::levels`]). Like parts of inverted indexes they are extents: immutable, in as many copies as the
 //! table has, made in the background (`writer/runs.rs`) and joined while they are small. Near memory keeps the first image of
-//! each leaf and a tree over them, read from the run's directory when it is opened: a few bytes for each thousand rows.
+//! each leaf and a tree over them, read from the run's directory when it is opened: a tenth of a byte a row, or less.
 //!
 //! Invariant: no byte of a leaf is used before its checksum held, once. A run lists all rows of its segments or is given up:
 //! then what stands in for it is built of the segments themselves, in near memory, until the writer has made another.
