@@ -142,8 +142,8 @@ fn scan(
 fn gather(snapshot: &Snapshot, rows: &[RowId]) -> Result<i64, Box<dyn Error>> {
     let columns = Vec::from_iter(0..=NUMBERS);
     let mut lookups = Lookups::new(Scheduling::Auto);
-    let schema = snapshot.table().schema();
-    let batch = snapshot.reconstruct(rows, &columns, &schema, &mut lookups)?;
+    let projection = snapshot.table().projection(&columns);
+    let batch = snapshot.reconstruct(rows, &projection, &mut lookups)?;
     Ok(tell(&batch))
 }
 

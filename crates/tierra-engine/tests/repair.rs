@@ -466,7 +466,8 @@ fn where_every_reading_is_checked_what_no_copy_has_is_named() {
         let table = database.table("t").unwrap();
         let mut lookups = Lookups::new(Scheduling::Auto);
         let rows = [RowId::from_number((1 << 20) + u64::from(row))];
-        let read = table.snapshot().gather(&rows, &[4], &mut lookups);
+        let projection = table.projection(&[4]);
+        let read = table.snapshot().gather(&rows, &projection, &mut lookups);
         read.map(|_| ())
     };
     let error = read(5).unwrap_err();
@@ -488,8 +489,8 @@ fn check_rows(database: &Database) {
     let mut lookups = Lookups::new(Scheduling::Auto);
     let found = snapshot.rows_by_key(&[keys], &mut lookups).unwrap();
     let found: Vec<_> = found.into_iter().map(Option::unwrap).collect();
-    let columns = Vec::from_iter(0..10);
-    let read = snapshot.reconstruct(&found, &columns, &table.schema(), &mut lookups);
+    let projection = table.projection(&Vec::from_iter(0..10));
+    let read = snapshot.reconstruct(&found, &projection, &mut lookups);
     assert_eq!(read.unwrap(), support::rows_of(&ids));
 }
 

@@ -30,7 +30,8 @@ use crate::calibration::{Calibration, LookupKind};
 use crate::manifest::RunEntry;
 use crate::mend;
 use crate::segment::{SEGMENT_ROWS, Segment};
-use crate::space::{ExtentCopy, OwnedExtent, any_lost};
+use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
+use crate::verify::VerifyReads;
 use crate::version::RowId;
 
 pub(crate) use self::build::{BuiltRun, RunBuilder};
@@ -246,6 +247,9 @@ impl KeyRun {
                     Ok(()) => {
                         let leaves = self.leaf_bytes();
                         report += self.leaves.first_rows::<M>(size, leaves, sought, &mut tell);
+                        if let Err(error) = self.check_read(sought) {
+                            failed = Some(error);
+                        }
                     }
                     Err(error) => failed = Some(error),
                 }
@@ -268,7 +272,9 @@ impl KeyRun {
         self.leaves.seek::<Plain>(&mut sought);
         self.verify(&sought)?;
         let rows = self.leaves.all_rows(self.leaf_bytes(), sought[0]);
-        Ok(rows.map(RowId::from_number).collect())
+        let rows = rows.map(RowId::from_number).collect();
+        self.check_read(&sought)?;
+        Ok(rows)
     }
 
     /// The entries of a leaf, in order, in place of those in `entries`: none of the one behind the last.
@@ -282,7 +288,8 @@ impl KeyRun {
             return Ok(());
         }
         self.restore_lost()?;
-        self.verify_leaf(number)?;
+        // What is made of it lasts: it is checked now, whenever it was before.
+        self.verify_now(number)?;
         let _reading = begin_read(&self.read[self.place(number)]);
         let (first, leaf, bytes) = self.leaves.leaf(self.leaf_bytes(), number);
         entries.extend((0..usize::from(leaf.entries)).map(|place| {
@@ -295,7 +302,7 @@ impl KeyRun {
             .is_none_or(|(last, _)| *last <= next.copied().unwrap_or(self.leaves.directory.last));
         let is_possible = |(_, row): &Entry| *row < ROWS_END;
         match entries.is_sorted() && ends_before && entries.iter().all(is_possible) {
-            true => Ok(()),
+            true => self.check(number),
             false => Err(corrupt("a leaf of it is out of order")),
         }
     }
@@ -320,7 +327,7 @@ impl KeyRun {
     /// Has what was lost of the copy that is read there, if anything was.
     #[inline]
     fn restore_lost(&self) -> Result<(), FormatError> {
-        match any_lost() && !mend::lost_parts(&self.extent, &self.read) {
+        match any_doubt() && !mend::lost_parts(&self.extent, &self.read) {
             false => Ok(()),
             true => Err(corrupt("pages of it were lost, and no other copy has them")),
         }
@@ -328,17 +335,38 @@ impl KeyRun {
 
     /// Checks every leaf in which something is sought.
     fn verify(&self, sought: &[Sought]) -> Result<(), FormatError> {
-        let firsts = &self.leaves.directory.firsts;
-        for Sought { image, leaf, .. } in sought {
-            let leaf = *leaf as usize;
-            self.verify_leaf(leaf)?;
-            let mut next = leaf + 1;
-            while firsts.get(next) == Some(image) {
-                self.verify_leaf(next)?;
-                next += 1;
-            }
+        let every = self.checks_every();
+        let mut leaves = self.leaves_of(sought);
+        leaves.try_for_each(|leaf| match every {
+            true => self.verify_now(leaf),
+            false => self.verify_leaf(leaf),
+        })
+    }
+
+    /// After leaves were read: whether that is to be believed.
+    fn check_read(&self, sought: &[Sought]) -> Result<(), FormatError> {
+        match self.checks_every() {
+            true => self.leaves_of(sought).try_for_each(|leaf| self.check(leaf)),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether what is read of it is checked every time.
+    #[inline]
+    fn checks_every(&self) -> bool {
+        any_doubt() && self.extent.all_losses().checks.get() == VerifyReads::Every
+    }
+
+    /// The leaves that may hold something that is sought.
+    fn leaves_of<'a>(&'a self, sought: &'a [Sought]) -> impl Iterator<Item = usize> + 'a {
+        let firsts = &self.leaves.directory.firsts;
+        sought.iter().flat_map(move |Sought { image, leaf, .. }| {
+            let leaf = *leaf as usize;
+            let more = firsts[leaf + 1..]
+                .iter()
+                .take_while(move |first| *first == image);
+            leaf..leaf + 1 + more.count()
+        })
     }
 
     // Relaxed: a stale zero only verifies once more, and the bytes themselves never change.
@@ -347,7 +375,7 @@ impl KeyRun {
         let (word, bit) = (&self.verified[leaf / 64], 1 << (leaf % 64));
         match word.load(Ordering::Relaxed) & bit {
             0 => {
-                self.verify_first(leaf)?;
+                self.verify_now(leaf)?;
                 word.fetch_or(bit, Ordering::Relaxed);
                 Ok(())
             }
@@ -357,7 +385,7 @@ impl KeyRun {
 
     /// Checks a leaf, and has it put right from another copy where it is damaged.
     #[cold]
-    fn verify_first(&self, leaf: usize) -> Result<(), FormatError> {
+    fn verify_now(&self, leaf: usize) -> Result<(), FormatError> {
         let known = self.leaves.directory.leaves[leaf];
         let is_right = |bytes: &[u8]| known.check(bytes).is_ok();
         self.check(leaf).or_else(|error| {
