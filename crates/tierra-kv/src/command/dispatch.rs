@@ -106,7 +106,7 @@ fn admit(
 #[cold]
 fn unknown(args: Args<'_>) -> Failure {
     let mut text = b"ERR unknown command '".to_vec();
-    text.extend(args.at(0).iter().take(SHOWN_BYTES));
+    text.extend(Failure::shown(args.at(0)).iter().take(SHOWN_BYTES));
     text.extend_from_slice(b"', with args beginning with: ");
     let mut shown = Vec::new();
     for arg in args.from(1).iter() {
@@ -115,7 +115,7 @@ fn unknown(args: Args<'_>) -> Failure {
         }
         let room = SHOWN_BYTES - shown.len();
         shown.push(b'\'');
-        shown.extend(arg.iter().take(room));
+        shown.extend(Failure::shown(arg).iter().take(room));
         shown.extend_from_slice(b"' ");
     }
     text.extend(shown);
@@ -125,7 +125,7 @@ fn unknown(args: Args<'_>) -> Failure {
 #[cold]
 fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend(args.at(1).iter().take(SHOWN_BYTES));
+    text.extend(Failure::shown(args.at(1)).iter().take(SHOWN_BYTES));
     text.extend_from_slice(
         format!(
             "'. Try {} HELP.",

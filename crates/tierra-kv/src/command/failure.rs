@@ -30,6 +30,11 @@ impl Failure {
     pub(crate) const PASSWORD: Self =
         Self::Static("WRONGPASS invalid username-password pair or user is disabled.");
 
+    /// An argument as messages repeat it: up to its first zero byte, where C's text ends.
+    pub(crate) fn shown(arg: &[u8]) -> &[u8] {
+        arg.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
     pub(crate) fn arity(name: &str) -> Self {
         format!("ERR wrong number of arguments for '{name}' command").into()
     }

@@ -50,6 +50,27 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// The settings of a command line: those of the file after `--config`, wherever that is, and then its own.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or a setting is wrong.
+    pub fn from_arguments(
+        arguments: impl IntoIterator<Item = String>,
+    ) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        let mut arguments: Vec<String> = arguments.into_iter().collect();
+        if let Some(at) = arguments.iter().position(|word| word == "--config") {
+            if at + 1 == arguments.len() {
+                let (place, name) = ("the command line".into(), "config".into());
+                return Err(ConfigError::NoValue { place, name });
+            }
+            config.read(Path::new(&arguments[at + 1]))?;
+            arguments.drain(at..at + 2);
+        }
+        config.add_arguments(arguments)?;
+        Ok(config)
+    }
+
     /// Adds the settings of a file to these.
     ///
     /// # Errors

@@ -10,6 +10,9 @@ mod size;
 
 use std::path::PathBuf;
 
+use tierra_memory::emulation::FarMemory;
+use tierra_memory::topology::NodeId;
+
 pub(crate) use settings::settings;
 
 pub use file::ConfigError;
@@ -75,10 +78,16 @@ pub struct Config {
     pub hz: u64,
     /// Who may use DEBUG.
     pub enable_debug_command: DebugCommand,
+    /// Far memory emulated over near, for the whole process.
+    pub emulate: Option<FarMemory>,
+    /// Bytes of far memory that records may hold; 0 for as many as there are.
+    pub far_memory: u64,
+    /// The NUMA node whose memory is far.
+    pub far_node: Option<NodeId>,
     /// The file that settings were read from.
     pub file: Option<PathBuf>,
-    /// Settings of placement, as they were given.
-    pub(crate) placement: Vec<(String, String)>,
+    /// Settings of placement by name, as they were given.
+    pub placement: Vec<(String, String)>,
 }
 
 impl Default for Config {
@@ -102,6 +111,9 @@ impl Default for Config {
             slowlog_max_len: 128,
             hz: 10,
             enable_debug_command: DebugCommand::No,
+            emulate: None,
+            far_memory: 0,
+            far_node: None,
             file: None,
             placement: Vec::new(),
         }

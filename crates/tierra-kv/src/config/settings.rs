@@ -1,5 +1,8 @@
 //! The table of settings: name, whether it may change while the server runs, how to show and to read it.
 
+use tierra_memory::emulation;
+use tierra_memory::topology::NodeId;
+
 use super::{Config, DebugCommand, OutputLimit, size};
 
 /// A setting.
@@ -197,6 +200,30 @@ static SETTINGS: &[Setting] = &[
         "hz",
         |c| c.hz.to_string(),
         |c, v| number(v, 1, 500).map(|n| c.hz = n),
+    ),
+    at_start(
+        "emulate",
+        |c| c.emulate.map_or("off".into(), |far| far.to_string()),
+        |c, v| {
+            c.emulate = emulation::parse(v).map_err(|error| error.to_string())?;
+            Ok(())
+        },
+    ),
+    at_start(
+        "far-memory",
+        |c| c.far_memory.to_string(),
+        |c, v| bytes(v).map(|n| c.far_memory = n),
+    ),
+    at_start(
+        "far-node",
+        |c| c.far_node.map_or("none".into(), |node| node.0.to_string()),
+        |c, v| {
+            c.far_node = match v {
+                "none" => None,
+                v => Some(NodeId(number(v, 0, i64::from(u16::MAX))?)),
+            };
+            Ok(())
+        },
     ),
     at_start(
         "enable-debug-command",

@@ -50,27 +50,31 @@ impl Extended {
                 ..Self::ZERO
             }
         } else {
-            Self::parse_decimal(unsigned)?
+            Self::parse_unsigned(unsigned)?
         };
         Some(Self { negative, ..number })
     }
 
-    fn parse_decimal(text: &[u8]) -> Option<Self> {
-        let (mantissa, exponent) = match text.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+    fn parse_unsigned(text: &[u8]) -> Option<Self> {
+        let (text, base, marks) = match text {
+            [b'0', b'x' | b'X', text @ ..] => (text, 16, [b'p', b'P']),
+            text => (text, 10, [b'e', b'E']),
+        };
+        let (mantissa, exponent) = match text.iter().position(|byte| marks.contains(byte)) {
             Some(at) => (&text[..at], parse_exponent(&text[at + 1..])?),
             None => (text, 0),
         };
         let mut digits = Big::new(0);
         let (mut places, mut seen_point, mut seen_digit) = (0, false, false);
         for &byte in mantissa {
-            match byte {
-                b'0'..=b'9' => {
-                    digits.mul_add(10, u32::from(byte - b'0'));
+            match char::from(byte).to_digit(base) {
+                Some(digit) => {
+                    digits.mul_add(base, digit);
                     places += i64::from(seen_point);
                     seen_digit = true;
                 }
-                b'.' if !seen_point => seen_point = true,
-                _ => return None,
+                None if byte == b'.' && !seen_point => seen_point = true,
+                None => return None,
             }
         }
         if !seen_digit {
@@ -79,25 +83,38 @@ impl Extended {
         if digits.is_zero() {
             return Some(Self::ZERO);
         }
-        let exponent = exponent - places;
-        let magnitude = (digits.bits() as i64 * 30103) / 100_000 + exponent;
-        if !(-4960..=4940).contains(&magnitude) {
-            return None;
-        }
-        let number = if exponent >= 0 {
-            digits.mul_power_of_ten(exponent as usize);
-            let low = digits.bits().saturating_sub(65);
-            let (bits, sticky) = digits.bits_from(low);
-            // Sixty-five bits: the lowest decides about rounding, together with those below it.
-            let top = digits.bits_from(low + 1).0;
-            Self::rounded(
-                u128::from(top) << 2 | u128::from(bits & 1) << 1 | u128::from(sticky),
-                low as i64 - 1,
-            )
+        let number = if base == 16 {
+            let exponent = exponent - 4 * places;
+            let magnitude = digits.bits() as i64 + exponent;
+            (-16400..=16390)
+                .contains(&magnitude)
+                .then(|| Self::whole(&digits, exponent))?
         } else {
-            Self::quotient(digits, exponent.unsigned_abs() as usize)
+            let exponent = exponent - places;
+            let magnitude = digits.bits() as i64 * 30103 / 100_000 + exponent;
+            if !(-4960..=4940).contains(&magnitude) {
+                return None;
+            }
+            if exponent >= 0 {
+                digits.mul_power_of_ten(exponent as usize);
+                Self::whole(&digits, 0)
+            } else {
+                Self::quotient(digits, exponent.unsigned_abs() as usize)
+            }
         };
         (!number.infinite).then_some(number)
+    }
+
+    /// `digits * 2^exponent`.
+    fn whole(digits: &Big, exponent: i64) -> Self {
+        // Sixty-five bits: the lowest decides about rounding, together with those below it.
+        let low = digits.bits().saturating_sub(65);
+        let (bits, sticky) = digits.bits_from(low);
+        let top = digits.bits_from(low + 1).0;
+        Self::rounded(
+            u128::from(top) << 2 | u128::from(bits & 1) << 1 | u128::from(sticky),
+            exponent + low as i64 - 1,
+        )
     }
 
     /// `digits / 10^places`, by long division of as many bits as are wanted.
@@ -279,6 +296,7 @@ mod tests {
             ("0", "-1e-18", "0"),
             ("9007199254740993", "0", "9007199254740993"),
             ("18446744073709551615", "1", "18446744073709551616"),
+            ("0x10", "0x1.8p1", "19"),
             ("1e30", "0", "1000000000000000000024696061952"),
         ] {
             assert_eq!(sum(a, b), text, "{a} + {b}");

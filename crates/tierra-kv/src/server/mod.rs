@@ -29,6 +29,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Token, Waker};
+use tierra_memory::emulation;
 
 pub(crate) use client::{Client, Replies};
 use connection::{Arrived, Buffers, Connection};
@@ -72,6 +73,9 @@ pub enum ServeError {
     /// There are no addresses for records.
     #[error("no memory for records: {0}")]
     Memory(#[from] tierra_memory::RegionError),
+    /// Far memory cannot be emulated.
+    #[error("emulate: {0}")]
+    Emulation(#[from] tierra_memory::emulation::EmulationError),
     /// The system does not tell of events.
     #[error("cannot wait for events: {0}")]
     Events(#[from] io::Error),
@@ -131,7 +135,14 @@ impl Server {
             listener.register(poll.registry(), Token(FIRST_LISTENER - index))?;
         }
         let now_ms = unix_ms();
-        let mut keyspace = Keyspace::new(&Options::default())?;
+        if let Some(far) = config.emulate {
+            emulation::set(Some(far))?;
+        }
+        let mut keyspace = Keyspace::new(&Options {
+            far_node: config.far_node,
+            far_bytes: config.far_memory,
+            ..Options::default()
+        })?;
         for (name, value) in &config.placement {
             keyspace
                 .set_setting(name, value)

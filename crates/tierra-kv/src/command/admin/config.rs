@@ -56,14 +56,14 @@ fn failed(name: &str, why: &str) -> Failure {
 
 fn set(call: &mut Call<'_>) -> Outcome {
     if call.args.len() % 2 == 1 {
-        return Err(Failure::arity("config|set"));
+        return Err(Failure::SYNTAX);
     }
     // All or nothing: what is set is kept aside until the last one is right.
     let mut config = call.shared.config.clone();
     let mut placement: Vec<(&str, String)> = Vec::new();
     let mut seen: Vec<String> = Vec::new();
     for (name, value) in call.args.from(2).pairs() {
-        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let name = String::from_utf8_lossy(Failure::shown(name)).to_ascii_lowercase();
         let value =
             std::str::from_utf8(value).map_err(|_| failed(&name, "the value is not UTF-8"))?;
         if seen.contains(&name) {

@@ -26,7 +26,7 @@ impl Conditions {
                 conditions.earlier = true;
             } else {
                 return Err(Failure::Owned(
-                    [b"ERR Unsupported option ", options.value()?].concat(),
+                    [b"ERR Unsupported option ", Failure::shown(options.value()?)].concat(),
                 ));
             }
         }

@@ -128,7 +128,7 @@ fn one(
         if rules.present {
             return Ok(Done::Nothing);
         }
-        db.zset_set(key, member, score)?;
+        db.zset_set(key, member, score + 0.0)?;
         return Ok(Done::Added(score));
     };
     if rules.absent {
@@ -146,6 +146,7 @@ fn one(
     if score == before {
         return Ok(Done::Same(score));
     }
-    db.zset_set(key, member, score)?;
+    // Minus zero becomes zero, as in the packed sets of Redis.
+    db.zset_set(key, member, score + 0.0)?;
     Ok(Done::Moved(score))
 }

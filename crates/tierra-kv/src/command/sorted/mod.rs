@@ -113,6 +113,9 @@ pub(super) static COMMANDS: &[Command] = &[
         .about("2.8.0", "Goes through members and scores"),
 ];
 
+/// From here on scores are not kept as integers in any set of Redis.
+const WHOLE_END: f64 = (i64::MAX / 2) as f64;
+
 /// The sorted set of the first argument, for a command that reads.
 fn zset(call: &mut Call<'_>) -> Result<Option<Entry>, Failure> {
     let key = call.key(1);
@@ -175,11 +178,18 @@ fn zscan(call: &mut Call<'_>) -> Outcome {
     };
     let options = scan::ScanOptions::parse(call.args, 3, false)?;
     let mut found = scan::Found::default();
+    let is_packed = call.keyspace.selected().is_packed(entry);
     let db = call.keyspace.selected();
     let next = db.zset_scan(entry, cursor, options.count, |member, score| {
         if options.admits(member) {
             found.add(member);
-            found.add_double(score);
+            // Redis keeps whole scores of small sets as integers, and shows them so here alone.
+            match score as i64 {
+                whole if is_packed && whole as f64 == score && score.abs() < WHOLE_END => {
+                    found.add(itoa::Buffer::new().format(whole).as_bytes());
+                }
+                _ => found.add_double(score),
+            }
         }
     });
     found.reply(call, next);

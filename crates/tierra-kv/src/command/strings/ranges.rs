@@ -5,7 +5,7 @@ use crate::keyspace::Kind;
 
 fn check_length(call: &Call<'_>, start: usize, more: usize) -> Outcome {
     match start.checked_add(more) {
-        Some(len) if len as i64 <= call.shared.config.proto_max_bulk_len => Ok(()),
+        Some(len) if len as u64 <= call.shared.config.proto_max_bulk_len as u64 => Ok(()),
         _ => Err("ERR string exceeds maximum allowed size (proto-max-bulk-len)".into()),
     }
 }
