@@ -237,6 +237,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_may_be_named_anywhere_and_flags_come_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kv.conf").display().to_string();
+        std::fs::write(&path, "port 7000\nhz 20\n").unwrap();
+        let words = ["--hz", "30", "--config", &path].map(String::from);
+        let config = Config::from_arguments(words).unwrap();
+        assert_eq!((config.port, config.hz), (7000, 30));
+        let error = Config::from_arguments(["--config".into()]).unwrap_err();
+        assert_eq!(error.to_string(), "the command line: config needs a value");
+    }
+
+    #[test]
     fn command_lines_name_settings() {
         let mut config = Config::default();
         let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();

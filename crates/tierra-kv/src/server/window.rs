@@ -88,12 +88,8 @@ impl Batch {
         }
     }
 
-    /// Looks up all keys: those of one database that follow each other are one group. A single key is
-    /// looked up by its command; there is nothing to do meanwhile.
+    /// Looks up all keys: those of one database that follow each other are one group.
     pub(super) fn look_up(&mut self, shared: &Shared, keyspace: &mut Keyspace) {
-        if self.keys < 2 {
-            return;
-        }
         let mut group: [&[u8]; WINDOW_KEYS] = [&[]; WINDOW_KEYS];
         let (mut len, mut db) = (0, 0);
         for pending in &self.requests {

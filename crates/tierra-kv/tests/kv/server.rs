@@ -74,6 +74,24 @@ fn pipelines_of_any_length_are_answered_in_order() {
 }
 
 #[test]
+fn as_many_keys_as_one_likes_are_looked_up_at_once() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    let (mut mset, mut mget) = ("MSET".to_string(), "MGET missing".to_string());
+    for n in 0..1000 {
+        mset += &format!(" k{n} {n}");
+        mget += &format!(" k{n}");
+    }
+    assert_eq!(client.ask(&mset), ok());
+    let expected = std::iter::once(Reply::Null).chain((0..1000).map(|n| bulk(&n.to_string())));
+    assert_eq!(client.ask(&mget), Reply::Array(expected.collect()));
+    assert_eq!(
+        client.ask(&mget.replace("MGET", "DEL")),
+        Reply::Integer(1000)
+    );
+}
+
+#[test]
 fn large_values_come_back_whole_and_in_pieces() {
     let server = Tierra::start("");
     let mut client = server.connect();

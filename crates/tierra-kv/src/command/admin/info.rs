@@ -287,9 +287,15 @@ fn keyspace(call: &Call<'_>, lines: &mut Lines) {
 fn tiers(call: &Call<'_>, lines: &mut Lines) {
     let report = call.keyspace.report();
     for (name, used) in [("near", report.near), ("far", report.far)] {
+        // Without a limit it is 0, as in all settings.
+        let limit_bytes = if used.limit_bytes == u64::MAX {
+            0
+        } else {
+            used.limit_bytes
+        };
         lines.write(format_args!(
             "{name}_records:{}\r\n{name}_used_bytes:{}\r\n{name}_held_bytes:{}\r\n{name}_limit_bytes:{}\r\n",
-            used.objects, used.object_bytes, used.held_bytes, used.limit_bytes,
+            used.objects, used.object_bytes, used.held_bytes, limit_bytes,
         ));
     }
     lines.add("table_bytes", report.table_bytes);
