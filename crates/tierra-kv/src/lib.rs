@@ -1,3 +1,29 @@
 //! Records: a server that speaks Redis's protocol and looks keys up in groups.
+//!
+//! ```no_run
+//! use tierra_kv::{Config, Server};
+//!
+//! let mut config = Config::default();
+//! config.port = 7000;
+//! let mut server = Server::bind(config)?;
+//! println!("listening on port {}", server.port());
+//! server.run()?;
+//! # Ok::<(), tierra_kv::ServeError>(())
+//! ```
+//!
+//! # How it differs
+//!
+//! Redis executes a request as soon as it has parsed it, and waits for memory at every step from bucket
+//! to record. Here all requests that have arrived, of all connections, are one batch: their keys are
+//! looked up as one group, whose cache misses hide each other, and then the requests are executed in
+//! order. [`protocol`] finds requests without copying them, [`keyspace`] is what is stored.
 
+mod command;
+mod config;
 pub mod keyspace;
+mod number;
+pub mod protocol;
+mod server;
+
+pub use config::{Config, ConfigError, DebugCommand, OutputLimit};
+pub use server::{Handle, ServeError, Server};

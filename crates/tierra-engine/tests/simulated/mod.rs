@@ -120,10 +120,9 @@ fn by_key(snapshot: &Snapshot, rows: i64) -> Result<(), String> {
     }
     let there: Option<Vec<_>> = there.iter().copied().collect();
     let there = there.ok_or("a key is not found")?;
-    let schema = snapshot.table().schema().project(&[0]);
-    let schema = Arc::new(schema.map_err(|error| error.to_string())?);
+    let projection = snapshot.table().projection(&[0]);
     let read = snapshot
-        .reconstruct(&there, &[0], &schema, &mut lookups)
+        .reconstruct(&there, &projection, &mut lookups)
         .map_err(text)?;
     match read.column(0).as_primitive::<Int64Type>().values()[..] == ids[..there.len()] {
         true => Ok(()),

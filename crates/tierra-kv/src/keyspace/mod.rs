@@ -127,6 +127,12 @@ impl Keyspace {
         &mut self.db
     }
 
+    /// The database selected last, to read from.
+    #[inline]
+    pub fn selected(&self) -> &Db {
+        &self.db
+    }
+
     /// How many keys a database has, expired ones that nobody has met since among them.
     pub fn len_of(&self, id: DbId) -> usize {
         self.db.tables[usize::from(id)].records.len()

@@ -1,0 +1,291 @@
+//! CLIENT: who is connected, and what they are called.
+
+use std::fmt::Write;
+
+use super::super::options::Options;
+use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome};
+use super::help;
+use crate::number::parse_i64;
+use crate::server::{Client, Replies, Shared};
+
+const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
+    Command::new(name, arity, Group::Connection, run).flags(NOSCRIPT)
+}
+
+pub(in crate::command) const CLIENT: Command = Command::container(
+    "client",
+    Group::Connection,
+    &[
+        of("id", 2, id).about("5.0.0", "The number of the connection"),
+        of("getname", 2, getname).about("2.6.9", "The name of the connection"),
+        of("setname", 3, setname).about("2.6.9", "Gives the connection a name"),
+        of("info", 2, info).about("6.2.0", "What is known about the connection"),
+        of("list", -2, list)
+            .flags(ADMIN | NOSCRIPT | DANGEROUS)
+            .about("2.4.0", "What is known about all connections"),
+        of("kill", -3, kill)
+            .flags(ADMIN | NOSCRIPT | DANGEROUS)
+            .about("2.4.0", "Ends connections"),
+        of("reply", 3, reply).about("3.2.0", "Says whether replies are wanted"),
+        of("no-evict", 3, no_evict)
+            .flags(ADMIN | NOSCRIPT | DANGEROUS)
+            .about("7.0.0", "Keeps the connection when memory is short"),
+        of("getredir", 2, getredir).about("6.0.0", "Who is told of invalid keys: nobody"),
+        of("unblock", -3, unblock)
+            .flags(ADMIN | NOSCRIPT | DANGEROUS)
+            .about("5.0.0", "Unblocks a client: none is blocked"),
+        of("help", 2, help).about("5.0.0", "What subcommands there are"),
+    ],
+)
+.about(
+    "2.4.0",
+    "What there is to know and to change about connections",
+);
+
+fn id(call: &mut Call<'_>) -> Outcome {
+    call.reply.integer(call.client.id as i64);
+    Ok(())
+}
+
+fn getname(call: &mut Call<'_>) -> Outcome {
+    call.reply
+        .bulk_or_null(Some(&call.client.name[..]).filter(|name| !name.is_empty()));
+    Ok(())
+}
+
+/// Gives a client a name; none if it is empty.
+pub(in crate::command) fn set_name(client: &mut Client, name: &[u8]) -> Outcome {
+    if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+        return Err(
+            "ERR Client names cannot contain spaces, newlines or special characters.".into(),
+        );
+    }
+    client.name = name.to_vec();
+    Ok(())
+}
+
+fn setname(call: &mut Call<'_>) -> Outcome {
+    let name = call.arg(2);
+    set_name(call.client, name)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// One line about a client, as Redis writes it.
+fn describe(shared: &Shared, client: &Client, now_ms: u64, text: &mut Vec<u8>) {
+    let mut line = String::new();
+    let mut flags = String::new();
+    flags.extend(client.queue.is_some().then_some('x'));
+    flags.extend(client.is_unix.then_some('U'));
+    flags.extend(client.no_evict.then_some('e'));
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let age_s = now_ms.saturating_sub(client.created_ms) / 1000;
+    let idle_s = now_ms.saturating_sub(client.used_ms) / 1000;
+    let multi = client.queue.as_ref().map_or(-1, |queue| queue.len() as i64);
+    let command = client
+        .last_command
+        .map_or("NULL", |id| &shared.table.get(id).full_name);
+    write!(
+        line,
+        " age={age_s} idle={idle_s} flags={flags} db={} sub=0 psub=0 ssub=0 multi={multi} qbuf={} qbuf-free={} argv-mem=0 \
+         multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={} events={} cmd={command} user=default redir=-1 resp={}",
+        client.db,
+        client.input_bytes,
+        client.input_spare_bytes,
+        client.output_bytes,
+        client.input_bytes + client.input_spare_bytes + client.output_bytes,
+        if client.output_bytes > 0 { "rw" } else { "r" },
+        if client.resp3 { 3 } else { 2 },
+    )
+    .expect("text takes all that is written");
+    let head = format!(
+        "id={} addr={} laddr={} fd={} name=",
+        client.id, client.address, client.local_address, client.fd
+    );
+    text.extend_from_slice(head.as_bytes());
+    text.extend_from_slice(&client.name);
+    text.extend_from_slice(line.as_bytes());
+    text.push(b'\n');
+}
+
+fn info(call: &mut Call<'_>) -> Outcome {
+    let mut text = Vec::new();
+    describe(call.shared, call.client, call.keyspace.now(), &mut text);
+    call.reply.bulk(&text);
+    Ok(())
+}
+
+fn is_known_type(name: &[u8]) -> Result<bool, Failure> {
+    let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+    if is("normal") {
+        Ok(true)
+    } else if is("replica") || is("slave") || is("pubsub") || is("master") {
+        Ok(false)
+    } else {
+        Err(Failure::Owned(
+            [b"ERR Unknown client type '", name, b"'"].concat(),
+        ))
+    }
+}
+
+fn list(call: &mut Call<'_>) -> Outcome {
+    let mut options = Options::new(call.args, 2);
+    let (mut ids, mut normal) = (None, true);
+    if options.take_with("TYPE", 1) {
+        normal = is_known_type(options.value()?)?;
+    } else if options.take_with("ID", 1) {
+        let mut wanted = Vec::new();
+        while options.left() > 0 {
+            let id = parse_i64(options.value()?).and_then(|id| u64::try_from(id).ok());
+            wanted.push(id.ok_or("ERR Invalid client ID")?);
+        }
+        ids = Some(wanted);
+    }
+    if options.left() > 0 {
+        return Err(Failure::SYNTAX);
+    }
+    let shared = &*call.shared;
+    let mut clients: Vec<&Client> = shared.others().map(|(_, client)| client).collect();
+    clients.push(call.client);
+    clients.sort_by_key(|client| client.id);
+    let mut text = Vec::new();
+    for client in clients {
+        if normal && ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
+            describe(shared, client, call.keyspace.now(), &mut text);
+        }
+    }
+    call.reply.bulk(&text);
+    Ok(())
+}
+
+/// Which clients are to go.
+struct Victims<'a> {
+    id: Option<u64>,
+    address: Option<&'a [u8]>,
+    local_address: Option<&'a [u8]>,
+    user: Option<&'a [u8]>,
+    normal: bool,
+    skip_me: bool,
+}
+
+impl Victims<'_> {
+    fn include(&self, client: &Client) -> bool {
+        self.normal
+            && self.id.is_none_or(|id| id == client.id)
+            && self
+                .address
+                .is_none_or(|address| address == client.address.as_bytes())
+            && self
+                .local_address
+                .is_none_or(|address| address == client.local_address.as_bytes())
+            && self.user.is_none_or(|user| user == b"default")
+    }
+}
+
+fn kill(call: &mut Call<'_>) -> Outcome {
+    let mut victims = Victims {
+        id: None,
+        address: None,
+        local_address: None,
+        user: None,
+        normal: true,
+        skip_me: true,
+    };
+    let by_address = call.args.len() == 3;
+    if by_address {
+        victims.address = Some(call.arg(2));
+        victims.skip_me = false;
+    } else {
+        let mut options = Options::new(call.args, 2);
+        while options.left() > 0 {
+            if options.take_with("ID", 1) {
+                let id = parse_i64(options.value()?)
+                    .and_then(|id| u64::try_from(id).ok())
+                    .filter(|&id| id > 0);
+                victims.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
+            } else if options.take_with("TYPE", 1) {
+                victims.normal = is_known_type(options.value()?)?;
+            } else if options.take_with("ADDR", 1) {
+                victims.address = Some(options.value()?);
+            } else if options.take_with("LADDR", 1) {
+                victims.local_address = Some(options.value()?);
+            } else if options.take_with("USER", 1) {
+                let user = options.value()?;
+                if user != b"default" {
+                    return Err(Failure::Owned([b"ERR No such user '", user, b"'"].concat()));
+                }
+                victims.user = Some(user);
+            } else if options.take_with("SKIPME", 1) {
+                victims.skip_me = match options.value()? {
+                    word if word.eq_ignore_ascii_case(b"yes") => true,
+                    word if word.eq_ignore_ascii_case(b"no") => false,
+                    _ => return Err(Failure::SYNTAX),
+                };
+            } else {
+                return Err(Failure::SYNTAX);
+            }
+        }
+    }
+    let slots: Vec<usize> = call
+        .shared
+        .others()
+        .filter(|(_, client)| victims.include(client))
+        .map(|(slot, _)| slot)
+        .collect();
+    let me = !victims.skip_me && victims.include(call.client);
+    let count = slots.len() + usize::from(me);
+    call.shared.killed.extend(slots);
+    call.client.closing |= me;
+    match (by_address, count) {
+        (true, 0) => return Err("ERR No such client".into()),
+        (true, _) => call.reply.ok(),
+        (false, count) => call.reply.integer(count as i64),
+    }
+    Ok(())
+}
+
+fn reply(call: &mut Call<'_>) -> Outcome {
+    let mut options = Options::new(call.args, 2);
+    if options.take("ON") {
+        call.client.replies = Replies::All;
+        call.reply.ok();
+    } else if options.take("OFF") {
+        call.client.replies = Replies::None;
+    } else if options.take("SKIP") {
+        if call.client.replies != Replies::None {
+            call.client.replies = Replies::SkipNext;
+        }
+    } else {
+        return Err(Failure::SYNTAX);
+    }
+    Ok(())
+}
+
+fn no_evict(call: &mut Call<'_>) -> Outcome {
+    let mut options = Options::new(call.args, 2);
+    call.client.no_evict = options.take("ON");
+    if !call.client.no_evict && !options.take("OFF") {
+        return Err(Failure::SYNTAX);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn getredir(call: &mut Call<'_>) -> Outcome {
+    call.reply.integer(-1);
+    Ok(())
+}
+
+fn unblock(call: &mut Call<'_>) -> Outcome {
+    call.integer(2)?;
+    let mut options = Options::new(call.args, 3);
+    if options.left() > 0
+        && (options.left() > 1 || !(options.take("TIMEOUT") || options.take("ERROR")))
+    {
+        return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
+    }
+    call.reply.integer(0);
+    Ok(())
+}

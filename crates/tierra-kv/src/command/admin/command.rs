@@ -1,0 +1,294 @@
+//! COMMAND: what commands there are.
+
+use super::super::options::Options;
+use super::super::table::{Listed, Table};
+use super::super::{
+    ADMIN, Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, NO_AUTH, NOSCRIPT, Outcome,
+    READONLY, Resolved, SKIP_SLOWLOG, WRITE, glob_matches,
+};
+use super::help;
+use crate::protocol::Reply;
+
+const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
+    Command::new(name, arity, Group::Connection, run)
+}
+
+pub(in crate::command) const COMMAND: Command = Command {
+    run: all,
+    arity: -1,
+    ..Command::container(
+        "command",
+        Group::Connection,
+        &[
+            of("count", 2, count).about("2.8.13", "How many commands there are"),
+            of("info", -2, info).about("2.8.13", "What commands take"),
+            of("docs", -2, docs).about("7.0.0", "What commands are for"),
+            of("list", -2, list).about("7.0.0", "The names of commands"),
+            of("getkeys", -4, getkeys).about("2.8.13", "The keys among the arguments of a command"),
+            of("getkeysandflags", -4, getkeysandflags).about(
+                "7.0.0",
+                "The keys among the arguments of a command, and what is done to them",
+            ),
+            of("help", 2, help).about("5.0.0", "What subcommands there are"),
+        ],
+    )
+    .about("2.8.13", "What commands there are")
+};
+
+const FLAGS: [(u16, &str); 8] = [
+    (WRITE, "write"),
+    (READONLY, "readonly"),
+    (DENYOOM, "denyoom"),
+    (ADMIN, "admin"),
+    (NOSCRIPT, "noscript"),
+    (SKIP_SLOWLOG, "skip_slowlog"),
+    (FAST, "fast"),
+    (NO_AUTH, "no_auth"),
+];
+
+/// The categories of access control that a command belongs to.
+fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
+    let has = |flag: u16| command.flags & flag != 0;
+    let is_container = !command.subcommands.is_empty() && command.arity == -2;
+    [
+        command.group.category().filter(|_| !is_container),
+        has(WRITE).then_some("write"),
+        has(READONLY).then_some("read"),
+        has(ADMIN).then_some("admin"),
+        Some(if has(FAST) { "fast" } else { "slow" }),
+        (has(DANGEROUS) || has(ADMIN) || command.name == "info").then_some("dangerous"),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn simple_set(reply: &mut Reply, words: Vec<&str>) {
+    reply.set(words.len());
+    words.into_iter().for_each(|word| reply.simple(word));
+}
+
+fn describe(table: &Table, listed: &Listed, reply: &mut Reply) {
+    let command = listed.command;
+    reply.array(10);
+    reply.bulk(listed.full_name.as_bytes());
+    reply.integer(i64::from(command.arity));
+    simple_set(
+        reply,
+        FLAGS
+            .iter()
+            .filter(|(flag, _)| command.flags & flag != 0)
+            .map(|(_, name)| *name)
+            .collect(),
+    );
+    let keys = command.keys;
+    [keys.first, keys.last, keys.step]
+        .into_iter()
+        .for_each(|number| reply.integer(i64::from(number)));
+    let categories: Vec<String> = categories(command).map(|name| format!("@{name}")).collect();
+    simple_set(reply, categories.iter().map(String::as_str).collect());
+    reply.array(0);
+    specify_keys(command, reply);
+    reply.array(command.subcommands.len());
+    for id in listed.subcommands.clone() {
+        describe(table, table.get(id), reply);
+    }
+}
+
+fn specify_keys(command: &Command, reply: &mut Reply) {
+    let keys = command.keys;
+    let specs: Vec<&str> = if keys.first == 0 {
+        Vec::new()
+    } else {
+        keys.access.split(';').collect()
+    };
+    let is_single = specs.len() > 1;
+    reply.array(specs.len());
+    for (index, access) in specs.into_iter().enumerate() {
+        reply.map(3);
+        reply.bulk(b"flags");
+        simple_set(reply, access.split(' ').collect());
+        reply.bulk(b"begin_search");
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(b"index");
+        reply.bulk(b"spec");
+        reply.map(1);
+        reply.bulk(b"index");
+        reply.integer(i64::from(keys.first) + index as i64);
+        reply.bulk(b"find_keys");
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(b"range");
+        reply.bulk(b"spec");
+        reply.map(3);
+        let last = if is_single {
+            0
+        } else if keys.last < 0 {
+            keys.last
+        } else {
+            keys.last - keys.first
+        };
+        for (name, number) in [("lastkey", last), ("keystep", keys.step), ("limit", 0)] {
+            reply.bulk(name.as_bytes());
+            reply.integer(i64::from(number));
+        }
+    }
+}
+
+fn all(call: &mut Call<'_>) -> Outcome {
+    let table = &call.shared.table;
+    call.reply.array(table.top().count());
+    table
+        .top()
+        .for_each(|listed| describe(table, listed, call.reply));
+    Ok(())
+}
+
+fn count(call: &mut Call<'_>) -> Outcome {
+    call.reply.integer(call.shared.table.top().count() as i64);
+    Ok(())
+}
+
+/// A command or, as `object|freq`, a subcommand.
+fn named<'t>(table: &'t Table, name: &[u8]) -> Option<&'t Listed> {
+    let (container, subcommand) = match name.iter().position(|&byte| byte == b'|') {
+        Some(at) => (&name[..at], Some(&name[at + 1..])),
+        None => (name, None),
+    };
+    match table.resolve(container, subcommand) {
+        Resolved::Command(id) if table.get(id).nested == subcommand.is_some() => {
+            Some(table.get(id))
+        }
+        _ => None,
+    }
+}
+
+fn info(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() == 2 {
+        return all(call);
+    }
+    let table = &call.shared.table;
+    call.reply.array(call.args.len() - 2);
+    for name in call.args.from(2).iter() {
+        match named(table, name) {
+            Some(listed) => describe(table, listed, call.reply),
+            None => call.reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+fn document(table: &Table, listed: &Listed, reply: &mut Reply) {
+    let command = listed.command;
+    reply.bulk(listed.full_name.as_bytes());
+    reply.map(3 + usize::from(!listed.subcommands.is_empty()));
+    for (name, text) in [
+        ("summary", command.summary),
+        ("since", command.since),
+        ("group", command.group.name()),
+    ] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+    if !listed.subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(listed.subcommands.len());
+        for id in listed.subcommands.clone() {
+            document(table, table.get(id), reply);
+        }
+    }
+}
+
+fn docs(call: &mut Call<'_>) -> Outcome {
+    let table = &call.shared.table;
+    let wanted: Vec<&Listed> = if call.args.len() == 2 {
+        table.top().collect()
+    } else {
+        call.args
+            .from(2)
+            .iter()
+            .filter_map(|name| named(table, name))
+            .collect()
+    };
+    call.reply.map(wanted.len());
+    wanted
+        .into_iter()
+        .for_each(|listed| document(table, listed, call.reply));
+    Ok(())
+}
+
+fn list(call: &mut Call<'_>) -> Outcome {
+    let mut options = Options::new(call.args, 2);
+    let admits: Box<dyn Fn(&Listed) -> bool> = if options.left() == 0 {
+        Box::new(|listed| !listed.nested)
+    } else if options.left() == 3 && options.take("FILTERBY") {
+        if options.take("PATTERN") {
+            let pattern = options.value()?;
+            Box::new(move |listed| {
+                glob_matches(&pattern.to_ascii_lowercase(), listed.full_name.as_bytes())
+            })
+        } else if options.take("ACLCAT") {
+            let wanted = options.value()?.to_ascii_lowercase();
+            Box::new(move |listed| categories(listed.command).any(|name| name.as_bytes() == wanted))
+        } else if options.take("MODULE") {
+            options.value()?;
+            Box::new(|_| false)
+        } else {
+            return Err(Failure::SYNTAX);
+        }
+    } else {
+        return Err(Failure::SYNTAX);
+    };
+    let names: Vec<&str> = call
+        .shared
+        .table
+        .iter()
+        .filter(|listed| admits(listed))
+        .map(|listed| &*listed.full_name)
+        .collect();
+    call.reply.array(names.len());
+    names
+        .into_iter()
+        .for_each(|name| call.reply.bulk(name.as_bytes()));
+    Ok(())
+}
+
+fn keys(call: &mut Call<'_>, with_flags: bool) -> Outcome {
+    let args = call.args.from(2);
+    let Resolved::Command(id) = call.shared.table.resolve(args.at(0), args.get(1)) else {
+        return Err("ERR Invalid command specified".into());
+    };
+    let command = call.shared.table.get(id).command;
+    if command.keys.first == 0 {
+        return Err("ERR The command has no key arguments".into());
+    }
+    if !command.takes(args.len()) {
+        return Err("ERR Invalid number of arguments specified for command".into());
+    }
+    let indices = command.keys.indices(args.len());
+    call.reply.array(indices.len());
+    for (position, index) in indices.enumerate() {
+        if with_flags {
+            let mut specs = command.keys.access.split(';');
+            let access = specs
+                .clone()
+                .nth(position)
+                .or(specs.next())
+                .unwrap_or_default();
+            call.reply.array(2);
+            call.reply.bulk(args.at(index));
+            simple_set(call.reply, access.split(' ').collect());
+        } else {
+            call.reply.bulk(args.at(index));
+        }
+    }
+    Ok(())
+}
+
+fn getkeys(call: &mut Call<'_>) -> Outcome {
+    keys(call, false)
+}
+
+fn getkeysandflags(call: &mut Call<'_>) -> Outcome {
+    keys(call, true)
+}

@@ -1,0 +1,115 @@
+//! CONFIG: settings while the server runs.
+
+use super::super::{
+    ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome, glob_matches,
+};
+use super::help;
+use crate::config::{self, Refused};
+use crate::keyspace::Keyspace;
+
+const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
+    Command::new(name, arity, Group::Server, run).flags(ADMIN | NOSCRIPT | DANGEROUS)
+}
+
+pub(super) const CONFIG: Command = Command::container(
+    "config",
+    Group::Server,
+    &[
+        of("get", -3, get).about("2.0.0", "The values of settings"),
+        of("set", -4, set).about("2.0.0", "Changes settings"),
+        of("resetstat", 2, resetstat).about("2.0.0", "Sets to zero what is counted"),
+        of("rewrite", 2, rewrite).about("2.8.0", "Refused: configuration files are not written"),
+        of("help", 2, help)
+            .flags(0)
+            .about("5.0.0", "What subcommands there are"),
+    ],
+)
+.about("2.0.0", "Settings while the server runs");
+
+fn get(call: &mut Call<'_>) -> Outcome {
+    let wanted = |name: &str| {
+        call.args
+            .from(2)
+            .iter()
+            .any(|pattern| glob_matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
+    };
+    let mut found: Vec<(&str, String)> = Vec::new();
+    found.extend(
+        config::settings()
+            .filter(|setting| wanted(setting.name))
+            .map(|setting| (setting.name, (setting.get)(&call.shared.config))),
+    );
+    for name in Keyspace::settings().iter().filter(|name| wanted(name)) {
+        found.extend(call.keyspace.setting(name).map(|value| (*name, value)));
+    }
+    call.reply.map(found.len());
+    for (name, value) in found {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}
+
+fn failed(name: &str, why: &str) -> Failure {
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}").into()
+}
+
+fn set(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() % 2 == 1 {
+        return Err(Failure::SYNTAX);
+    }
+    // All or nothing: what is set is kept aside until the last one is right.
+    let mut config = call.shared.config.clone();
+    let mut placement: Vec<(&str, String)> = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
+    for (name, value) in call.args.from(2).pairs() {
+        let name = String::from_utf8_lossy(Failure::shown(name)).to_ascii_lowercase();
+        let value =
+            std::str::from_utf8(value).map_err(|_| failed(&name, "the value is not UTF-8"))?;
+        if seen.contains(&name) {
+            return Err(failed(&name, "duplicate parameter"));
+        }
+        if let Some(known) = Keyspace::settings().iter().find(|known| **known == name) {
+            placement.push((known, value.into()));
+        } else {
+            config
+                .set_live(&name, value)
+                .map_err(|refused| match refused {
+                    Refused::Unknown => Failure::Owned(
+                        format!(
+                            "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+                        )
+                        .into_bytes(),
+                    ),
+                    Refused::Immutable => failed(&name, "can't set immutable config"),
+                    Refused::Invalid(why) => failed(&name, &why),
+                })?;
+        }
+        seen.push(name);
+    }
+    let mut before: Vec<(&str, String)> = Vec::new();
+    for (name, value) in &placement {
+        let old = call.keyspace.setting(name);
+        if let Err(why) = call.keyspace.set_setting(name, value) {
+            for (name, value) in before.iter().rev() {
+                // What was a setting's value can be set again.
+                let _ = call.keyspace.set_setting(name, value);
+            }
+            return Err(failed(name, &why));
+        }
+        before.extend(old.map(|old| (*name, old)));
+    }
+    call.shared.config = config;
+    call.reply.ok();
+    Ok(())
+}
+
+fn resetstat(call: &mut Call<'_>) -> Outcome {
+    call.shared.stats.reset();
+    call.reply.ok();
+    Ok(())
+}
+
+fn rewrite(_: &mut Call<'_>) -> Outcome {
+    Err("ERR configuration files are not written: change the file that --config names".into())
+}

@@ -1,0 +1,82 @@
+//! Commands about the server.
+
+mod client;
+mod command;
+mod config;
+mod debug;
+mod info;
+mod latency;
+mod memory;
+mod slowlog;
+
+pub(super) use client::{CLIENT, set_name};
+pub(super) use command::COMMAND;
+
+use super::{Call, Command, FAST, Failure, Group, NOSCRIPT, Outcome};
+
+const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
+    Command::new(name, arity, Group::Server, run)
+}
+
+pub(super) static COMMANDS: &[Command] = &[
+    of("info", -1, info::info).about("1.0.0", "What there is to know about the server"),
+    of("time", 1, time)
+        .flags(FAST)
+        .about("2.6.0", "What time it is"),
+    of("shutdown", -1, shutdown)
+        .flags(super::ADMIN | NOSCRIPT)
+        .about("1.0.0", "Ends the server"),
+    config::CONFIG,
+    memory::MEMORY,
+    slowlog::SLOWLOG,
+    latency::LATENCY,
+    debug::DEBUG,
+];
+
+/// A container without a subcommand: its arity has refused that already.
+pub(super) fn no_subcommand(call: &mut Call<'_>) -> Outcome {
+    Err(Failure::arity(call.command.name))
+}
+
+/// Lists the subcommands of a container.
+pub(super) fn help(call: &mut Call<'_>) -> Outcome {
+    let Some(id) = call.shared.table.find(call.arg(0)) else {
+        return Err(Failure::SYNTAX);
+    };
+    let container = call.shared.table.get(id).command;
+    call.reply.array(1 + 2 * container.subcommands.len());
+    call.reply.simple(&format!(
+        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        container.name.to_uppercase()
+    ));
+    for subcommand in container.subcommands {
+        call.reply.simple(&subcommand.name.to_uppercase());
+        call.reply.simple(&format!("    {}.", subcommand.summary));
+    }
+    Ok(())
+}
+
+fn time(call: &mut Call<'_>) -> Outcome {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    call.reply.array(2);
+    call.reply.bulk_integer(now.as_secs() as i64);
+    call.reply.bulk_integer(i64::from(now.subsec_micros()));
+    Ok(())
+}
+
+/// NOSAVE, NOW and FORCE are as good as nothing: there is nothing to be saved.
+fn shutdown(call: &mut Call<'_>) -> Outcome {
+    for option in call.args.from(1).iter() {
+        if !["NOSAVE", "NOW", "FORCE"]
+            .iter()
+            .any(|word| option.eq_ignore_ascii_case(word.as_bytes()))
+        {
+            return Err(Failure::SYNTAX);
+        }
+    }
+    call.shared.stopping = true;
+    call.client.closing = true;
+    Ok(())
+}

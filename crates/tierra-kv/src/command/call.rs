@@ -1,0 +1,101 @@
+//! One execution of a command: its arguments, who asks, and what it works on.
+
+use super::{Command, Failure};
+use crate::keyspace::{Db, Entry, Found, Key, Keyspace, Kind};
+use crate::number::parse_i64;
+use crate::protocol::{Args, Reply};
+use crate::server::{Client, Shared};
+
+/// What a command is given.
+pub(crate) struct Call<'a> {
+    pub(crate) command: &'static Command,
+    pub(crate) args: Args<'a>,
+    /// Where its keys were found when they were looked up ahead, in their order.
+    pub(crate) found: &'a [Found],
+    pub(crate) keyspace: &'a mut Keyspace,
+    pub(crate) client: &'a mut Client,
+    pub(crate) reply: &'a mut Reply,
+    pub(crate) shared: &'a mut Shared,
+}
+
+impl<'a> Call<'a> {
+    /// An argument; 0 is the command's name.
+    #[inline]
+    pub(crate) fn arg(&self, index: usize) -> &'a [u8] {
+        self.args.at(index)
+    }
+
+    /// An argument as a key, with where it was found ahead.
+    #[inline]
+    pub(crate) fn key(&self, index: usize) -> Key<'a> {
+        let keys = self.command.keys;
+        let position = index.wrapping_sub(keys.first as usize) / keys.step.max(1) as usize;
+        Key::carried(
+            self.args.at(index),
+            self.found.get(position).copied().unwrap_or(Found::UNKNOWN),
+        )
+    }
+
+    /// The database that the client has selected.
+    #[inline]
+    pub(crate) fn db(&mut self) -> &mut Db {
+        self.keyspace.db(self.client.db)
+    }
+
+    /// The same, to read from.
+    #[inline]
+    pub(crate) fn db_ref(&self) -> &Db {
+        self.keyspace.selected()
+    }
+
+    /// The entry of a key that is of this kind, for a command that reads; counted as hit or miss.
+    #[inline]
+    pub(crate) fn read(&mut self, key: &Key<'_>, kind: Kind) -> Result<Option<Entry>, Failure> {
+        let entry = self.look(key);
+        self.of_kind(entry, kind)
+    }
+
+    /// The entry of a key of any kind, counted as hit or miss.
+    #[inline]
+    pub(crate) fn look(&mut self, key: &Key<'_>) -> Option<Entry> {
+        let entry = self.db().find(key);
+        let stats = &mut self.shared.stats;
+        *(if entry.is_some() {
+            &mut stats.hits
+        } else {
+            &mut stats.misses
+        }) += 1;
+        entry
+    }
+
+    /// The entry of a key that is of this kind, for a command that writes.
+    #[inline]
+    pub(crate) fn write(&mut self, key: &Key<'_>, kind: Kind) -> Result<Option<Entry>, Failure> {
+        let entry = self.db().find(key);
+        self.of_kind(entry, kind)
+    }
+
+    #[inline]
+    fn of_kind(&self, entry: Option<Entry>, kind: Kind) -> Result<Option<Entry>, Failure> {
+        match entry {
+            Some(entry) if self.db_ref().kind(entry) != kind => Err(Failure::TYPE),
+            entry => Ok(entry),
+        }
+    }
+
+    /// Says that a key of the selected database has changed.
+    #[inline]
+    pub(crate) fn changed(&mut self, key: &[u8]) {
+        self.shared.changed(self.client.db, key);
+    }
+
+    /// An argument that has to be a whole number.
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, Failure> {
+        parse_i64(self.arg(index)).ok_or(Failure::INTEGER)
+    }
+
+    /// Milliseconds since 1970, as of this tick.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.keyspace.now() as i64
+    }
+}

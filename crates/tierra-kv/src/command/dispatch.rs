@@ -1,0 +1,182 @@
+//! From a request to its reply: may it be executed, now or in a transaction, and what came of it.
+
+use std::time::Instant;
+
+use super::{
+    Call, Command, DENYOOM, FAST, Failure, NO_AUTH, Outcome, Resolved, SKIP_SLOWLOG, UNQUEUED,
+    UNTIMED,
+};
+use crate::keyspace::{Found, Keyspace};
+use crate::protocol::{Args, Reply};
+use crate::server::{Client, Replies, Shared};
+
+/// Of an unknown command so many bytes are repeated.
+const SHOWN_BYTES: usize = 128;
+
+/// Executes or queues or refuses a request and writes its reply.
+pub(crate) fn process(
+    keyspace: &mut Keyspace,
+    shared: &mut Shared,
+    client: &mut Client,
+    reply: &mut Reply,
+    args: Args<'_>,
+    resolved: Resolved,
+    found: &[Found],
+) {
+    let before = reply.buffer.len();
+    match admit(keyspace, shared, client, args, resolved) {
+        Ok((id, command)) => match &mut client.queue {
+            Some(queue) if command.flags & UNQUEUED == 0 => {
+                queue.add(id, command, args);
+                reply.simple("QUEUED");
+            }
+            _ => {
+                client.last_command = Some(id);
+                run(
+                    Call {
+                        command,
+                        args,
+                        found,
+                        keyspace,
+                        client,
+                        reply,
+                        shared,
+                    },
+                    id,
+                );
+            }
+        },
+        Err(failure) => {
+            if let Resolved::Command(id) = resolved {
+                shared.stats.calls[id as usize].rejected += 1;
+            }
+            if let Some(queue) = &mut client.queue {
+                queue.abort();
+            }
+            shared.stats.error(failure.text());
+            reply.error(failure.text());
+        }
+    }
+    if client.replies != Replies::All {
+        reply.buffer.truncate(before);
+        client.replies = match client.replies {
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::All,
+            other => other,
+        };
+    }
+}
+
+/// The command that a request asks for, if there is one, its arguments are as many as it takes, and the
+/// client may have it executed.
+#[inline]
+fn admit(
+    keyspace: &Keyspace,
+    shared: &Shared,
+    client: &Client,
+    args: Args<'_>,
+    resolved: Resolved,
+) -> Result<(u16, &'static Command), Failure> {
+    let id = match resolved {
+        Resolved::Command(id) => id,
+        Resolved::Unknown => return Err(unknown(args)),
+        Resolved::UnknownSubcommand(id) => return Err(unknown_subcommand(shared, id, args)),
+    };
+    let command = shared.table.get(id).command;
+    if !command.takes(args.len()) {
+        return Err(Failure::arity(&shared.table.get(id).full_name));
+    }
+    if !client.authenticated && shared.is_guarded() && command.flags & NO_AUTH == 0 {
+        return Err(Failure::NO_AUTH);
+    }
+    let max = shared.config.maxmemory;
+    if max > 0 && keyspace.used_bytes() > max {
+        let queued = client
+            .queue
+            .as_ref()
+            .filter(|_| command.name == "exec")
+            .map_or(0, |queue| queue.flags());
+        if (command.flags | queued) & DENYOOM != 0 {
+            return Err(Failure::MEMORY);
+        }
+    }
+    Ok((id, command))
+}
+
+#[cold]
+fn unknown(args: Args<'_>) -> Failure {
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend(Failure::shown(args.at(0)).iter().take(SHOWN_BYTES));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let mut shown = Vec::new();
+    for arg in args.from(1).iter() {
+        if shown.len() >= SHOWN_BYTES {
+            break;
+        }
+        let room = SHOWN_BYTES - shown.len();
+        shown.push(b'\'');
+        shown.extend(Failure::shown(arg).iter().take(room));
+        shown.extend_from_slice(b"' ");
+    }
+    text.extend(shown);
+    Failure::Owned(text)
+}
+
+#[cold]
+fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend(Failure::shown(args.at(1)).iter().take(SHOWN_BYTES));
+    text.extend_from_slice(
+        format!(
+            "'. Try {} HELP.",
+            shared.table.get(id).command.name.to_uppercase()
+        )
+        .as_bytes(),
+    );
+    Failure::Owned(text)
+}
+
+/// Executes a command that has been admitted.
+#[inline]
+pub(super) fn run(mut call: Call<'_>, id: u16) {
+    let outcome = if call.command.flags & (FAST | UNTIMED) == 0 {
+        timed(&mut call, id)
+    } else {
+        (call.command.run)(&mut call)
+    };
+    call.shared.stats.commands += 1;
+    let calls = &mut call.shared.stats.calls[id as usize];
+    calls.calls += 1;
+    if let Err(failure) = outcome {
+        calls.failed += 1;
+        call.shared.stats.error(failure.text());
+        call.reply.error(failure.text());
+    }
+}
+
+/// Commands that may take long have a clock of their own.
+fn timed(call: &mut Call<'_>, id: u16) -> Outcome {
+    let begun = Instant::now();
+    let outcome = (call.command.run)(call);
+    let spent = begun.elapsed();
+    call.shared.stats.timed_ns += spent.as_nanos() as u64;
+    call.shared.stats.calls[id as usize].spent_ns += spent.as_nanos() as u64;
+    let slower_than = call.shared.config.slowlog_log_slower_than;
+    if slower_than >= 0
+        && spent.as_micros() as i64 >= slower_than
+        && call.command.flags & SKIP_SLOWLOG == 0
+    {
+        let (at_s, limit) = (
+            call.keyspace.now() / 1000,
+            call.shared.config.slowlog_max_len,
+        );
+        call.shared.slowlog.add(
+            call.args,
+            call.client,
+            at_s,
+            spent.as_micros() as u64,
+            limit,
+        );
+    }
+    outcome
+}

@@ -1,0 +1,103 @@
+//! HRANDFIELD, and what it shares with ZRANDMEMBER: how many are wanted, and which.
+
+use super::{Call, Failure, Outcome, Pair, hash};
+use crate::number::parse_i64;
+use crate::protocol::Args;
+
+/// So many elements chosen one by one, the same more than once, are not replied with: the reply would
+/// fill the machine.
+const REPEATED_MAX: u64 = 1 << 27;
+
+/// What the arguments after the key ask for.
+pub(in crate::command) enum Wanted {
+    /// One, without what belongs to it.
+    One,
+    /// So many different ones, as far as there are.
+    Different { count: usize, with: bool },
+    /// So many, the same more than once.
+    Repeated { count: usize, with: bool },
+}
+
+impl Wanted {
+    /// Reads `[count [WITHVALUES]]`.
+    pub(in crate::command) fn parse(args: Args<'_>, with: &str) -> Result<Self, Failure> {
+        let Some(text) = args.get(2) else {
+            return Ok(Self::One);
+        };
+        let count = parse_i64(text).ok_or(Failure::INTEGER)?;
+        if count == i64::MIN {
+            return Err("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807".into());
+        }
+        let with = match args.get(3) {
+            Some(word) if args.len() == 4 && word.eq_ignore_ascii_case(with.as_bytes()) => true,
+            Some(_) => return Err(Failure::SYNTAX),
+            None => false,
+        };
+        let limit = if with {
+            i64::MAX as u64 / 2
+        } else {
+            i64::MAX as u64
+        };
+        if count.unsigned_abs() > limit || (count < 0 && count.unsigned_abs() > REPEATED_MAX) {
+            return Err("ERR value is out of range".into());
+        }
+        Ok(match usize::try_from(count) {
+            Ok(count) => Self::Different { count, with },
+            Err(_) => Self::Repeated {
+                count: count.unsigned_abs() as usize,
+                with,
+            },
+        })
+    }
+}
+
+pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
+    let wanted = Wanted::parse(call.args, "WITHVALUES")?;
+    let entry = hash(call)?;
+    let db = call.keyspace.selected();
+    let (reply, random) = (&mut *call.reply, &mut call.shared.random);
+    let (chosen, with): (Vec<Pair<'_>>, bool) = match (wanted, entry) {
+        (Wanted::One, entry) => {
+            reply.bulk_or_null(entry.map(|entry| db.hash_random(entry, random.next()).0));
+            return Ok(());
+        }
+        (_, None) => {
+            reply.array(0);
+            return Ok(());
+        }
+        (Wanted::Repeated { count, with }, Some(entry)) => (
+            (0..count)
+                .map(|_| db.hash_random(entry, random.next()))
+                .collect(),
+            with,
+        ),
+        (Wanted::Different { count, with }, Some(entry)) => {
+            // Each field is as likely as any other to be among the first `count` (reservoir sampling).
+            let mut chosen = Vec::new();
+            for (seen, pair) in db.hash_iter(entry).enumerate() {
+                if seen < count {
+                    chosen.push(pair);
+                } else if let Some(place) = chosen.get_mut(random.below(seen as u64 + 1) as usize) {
+                    *place = pair;
+                }
+            }
+            (chosen, with)
+        }
+    };
+    let nested = with && reply.resp3;
+    reply.array(if with && !nested {
+        2 * chosen.len()
+    } else {
+        chosen.len()
+    });
+    for (field, value) in chosen {
+        if nested {
+            reply.array(2);
+        }
+        reply.bulk(field);
+        if with {
+            reply.bulk(value);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Whole databases.
+
+use super::{Call, Failure, Outcome};
+use crate::keyspace::{DATABASES, DbId};
+use crate::number::parse_i64;
+
+/// The database of a number that a client gives.
+pub(in crate::command) fn database(number: i64) -> Result<DbId, Failure> {
+    if i32::try_from(number).is_err() {
+        return Err(Failure::INTEGER);
+    }
+    DbId::try_from(number)
+        .ok()
+        .filter(|&id| usize::from(id) < DATABASES)
+        .ok_or(Failure::DATABASE)
+}
+
+pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
+    call.reply
+        .integer(call.keyspace.len_of(call.client.db) as i64);
+    Ok(())
+}
+
+/// ASYNC and SYNC are the same here.
+fn check_how(call: &Call<'_>) -> Outcome {
+    match call.args.get(1) {
+        None => Ok(()),
+        Some(word)
+            if call.args.len() == 2
+                && (word.eq_ignore_ascii_case(b"ASYNC") || word.eq_ignore_ascii_case(b"SYNC")) =>
+        {
+            Ok(())
+        }
+        Some(_) => Err(Failure::SYNTAX),
+    }
+}
+
+pub(super) fn flushdb(call: &mut Call<'_>) -> Outcome {
+    check_how(call)?;
+    call.shared.changed_all(call.client.db, call.keyspace);
+    call.db().clear();
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn flushall(call: &mut Call<'_>) -> Outcome {
+    check_how(call)?;
+    for id in 0..DATABASES as DbId {
+        call.shared.changed_all(id, call.keyspace);
+        call.keyspace.db(id).clear();
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn swapdb(call: &mut Call<'_>) -> Outcome {
+    let number = |text, wrong: &'static str| {
+        parse_i64(text)
+            .filter(|number| i32::try_from(*number).is_ok())
+            .ok_or(Failure::Static(wrong))
+    };
+    let a = number(call.arg(1), "ERR invalid first DB index")?;
+    let b = number(call.arg(2), "ERR invalid second DB index")?;
+    let (a, b) = (database(a)?, database(b)?);
+    if a != b {
+        // Whoever watches a key that exists in either sees another one.
+        call.shared.changed_all(a, call.keyspace);
+        call.shared.changed_all(b, call.keyspace);
+        call.keyspace.swap(a, b);
+        call.shared.swapped(a, b, call.keyspace);
+    }
+    call.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Keys of whatever kind: whether they exist, what they are called, when they expire.
+
+mod copy;
+pub(super) mod databases;
+mod expiry;
+mod names;
+mod object;
+pub(super) mod scan;
+
+pub(super) use databases::database;
+
+use super::{
+    Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, Outcome, READONLY, WRITE, admin,
+};
+use crate::keyspace::Kind;
+
+const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
+    Command::new(name, arity, Group::Generic, run)
+}
+
+pub(super) static COMMANDS: &[Command] = &[
+    of("del", -2, del)
+        .flags(WRITE)
+        .keys(1, -1, 1, "RM delete")
+        .about("1.0.0", "Deletes keys"),
+    of("unlink", -2, del)
+        .flags(WRITE | FAST)
+        .keys(1, -1, 1, "RM delete")
+        .about("4.0.0", "Deletes keys"),
+    of("exists", -2, exists)
+        .flags(READONLY | FAST)
+        .keys(1, -1, 1, "RO")
+        .about("1.0.0", "How many of these keys exist"),
+    of("touch", -2, exists)
+        .flags(READONLY | FAST)
+        .keys(1, -1, 1, "RO")
+        .about("3.2.1", "Marks keys as used"),
+    of("type", 2, kind)
+        .flags(READONLY | FAST)
+        .key("RO")
+        .about("1.0.0", "What kind of value a key has"),
+    of("expire", -3, expiry::expire)
+        .flags(WRITE | FAST)
+        .key("RW update")
+        .about("1.0.0", "Lets a key expire in so many seconds"),
+    of("pexpire", -3, expiry::pexpire)
+        .flags(WRITE | FAST)
+        .key("RW update")
+        .about("2.6.0", "Lets a key expire in so many milliseconds"),
+    of("expireat", -3, expiry::expireat)
+        .flags(WRITE | FAST)
+        .key("RW update")
+        .about("1.2.0", "Lets a key expire at a time in seconds"),
+    of("pexpireat", -3, expiry::pexpireat)
+        .flags(WRITE | FAST)
+        .key("RW update")
+        .about("2.6.0", "Lets a key expire at a time in milliseconds"),
+    of("ttl", 2, expiry::ttl)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("1.0.0", "In how many seconds a key expires"),
+    of("pttl", 2, expiry::pttl)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("2.6.0", "In how many milliseconds a key expires"),
+    of("expiretime", 2, expiry::expiretime)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("7.0.0", "At which second a key expires"),
+    of("pexpiretime", 2, expiry::pexpiretime)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("7.0.0", "At which millisecond a key expires"),
+    of("persist", 2, expiry::persist)
+        .flags(WRITE | FAST)
+        .key("RW update")
+        .about("2.2.0", "Lets a key expire no more"),
+    of("keys", 2, scan::keys)
+        .flags(READONLY | DANGEROUS)
+        .about("1.0.0", "All keys that a pattern describes"),
+    of("scan", -2, scan::scan)
+        .flags(READONLY)
+        .about("2.8.0", "Goes through all keys"),
+    of("randomkey", 1, names::randomkey)
+        .flags(READONLY)
+        .about("1.0.0", "A key, chosen at random"),
+    of("rename", 3, names::rename)
+        .flags(WRITE)
+        .keys(1, 2, 1, "RW access delete;OW update")
+        .about("1.0.0", "Gives a value another key"),
+    of("renamenx", 3, names::renamenx)
+        .flags(WRITE | FAST)
+        .keys(1, 2, 1, "RW access delete;OW insert")
+        .about("1.0.0", "Gives a value another key that does not exist"),
+    of("copy", -3, copy::copy)
+        .flags(WRITE | DENYOOM)
+        .keys(1, 2, 1, "RO access;OW update")
+        .about("6.2.0", "Copies a value to another key"),
+    of("move", 3, copy::move_to)
+        .flags(WRITE | FAST)
+        .key("RW access update")
+        .about("1.0.0", "Moves a key to another database"),
+    of("dbsize", 1, databases::dbsize)
+        .flags(READONLY | FAST)
+        .about("1.0.0", "How many keys there are"),
+    of("flushdb", -1, databases::flushdb)
+        .flags(WRITE | DANGEROUS)
+        .about("1.0.0", "Deletes all keys of a database"),
+    of("flushall", -1, databases::flushall)
+        .flags(WRITE | DANGEROUS)
+        .about("1.0.0", "Deletes all keys of all databases"),
+    of("swapdb", 3, databases::swapdb)
+        .flags(WRITE | FAST | DANGEROUS)
+        .about("4.0.0", "Exchanges two databases"),
+    Command::container(
+        "object",
+        Group::Generic,
+        &[
+            of("encoding", 3, object::encoding)
+                .flags(READONLY)
+                .keys(2, 2, 1, "RO")
+                .about("2.2.3", "How a value is stored"),
+            of("freq", 3, object::freq)
+                .flags(READONLY)
+                .keys(2, 2, 1, "RO")
+                .about("4.0.0", "How often a key is used, from 0 to 127"),
+            of("idletime", 3, object::idletime)
+                .flags(READONLY)
+                .keys(2, 2, 1, "RO")
+                .about("2.2.3", "Refused: uses are counted, not timed"),
+            of("refcount", 3, object::refcount)
+                .flags(READONLY)
+                .keys(2, 2, 1, "RO")
+                .about("2.2.3", "How many keys share the value: one"),
+            of("tier", 3, object::tier)
+                .flags(READONLY)
+                .keys(2, 2, 1, "RO")
+                .about("7.0.0", "In which tier of memory the record of a key is"),
+            of("help", 2, admin::help).about("6.2.0", "What subcommands there are"),
+        ],
+    )
+    .about("2.2.3", "What is known about a key"),
+];
+
+fn del(call: &mut Call<'_>) -> Outcome {
+    let mut removed = 0;
+    for index in 1..call.args.len() {
+        let key = call.key(index);
+        if call.db().remove(&key) {
+            call.changed(key.bytes);
+            removed += 1;
+        }
+    }
+    call.reply.integer(removed);
+    Ok(())
+}
+
+fn exists(call: &mut Call<'_>) -> Outcome {
+    let mut found = 0;
+    for index in 1..call.args.len() {
+        let key = call.key(index);
+        found += i64::from(call.look(&key).is_some());
+    }
+    call.reply.integer(found);
+    Ok(())
+}
+
+/// As TYPE calls it.
+pub(super) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::String => "string",
+        Kind::Hash => "hash",
+        Kind::SortedSet => "zset",
+    }
+}
+
+fn kind(call: &mut Call<'_>) -> Outcome {
+    let key = call.key(1);
+    let kind = call.look(&key).map(|entry| call.db_ref().kind(entry));
+    call.reply.simple(kind.map_or("none", kind_name));
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Sorted sets: members in the order of their scores.
+
+mod add;
+mod bounds;
+mod pop;
+mod random;
+mod range;
+mod remove;
+
+use super::keys::scan;
+use super::{Call, Command, DENYOOM, FAST, Failure, Group, Outcome, READONLY, UNTIMED, WRITE};
+use crate::keyspace::{Entry, Kind};
+
+const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
+    Command::new(name, arity, Group::SortedSet, run)
+}
+
+pub(super) static COMMANDS: &[Command] = &[
+    of("zadd", -4, add::zadd)
+        .flags(WRITE | DENYOOM | FAST)
+        .key("RW update")
+        .about("1.2.0", "Adds members, or changes their scores"),
+    of("zincrby", 4, add::zincrby)
+        .flags(WRITE | DENYOOM | FAST)
+        .key("RW access update")
+        .about("1.2.0", "Adds to the score of a member"),
+    of("zrem", -3, remove::zrem)
+        .flags(WRITE | FAST)
+        .key("RW delete")
+        .about("1.2.0", "Removes members"),
+    of("zremrangebyrank", 4, remove::by_rank)
+        .flags(WRITE)
+        .key("RW delete")
+        .about("2.0.0", "Removes members by rank"),
+    of("zremrangebyscore", 4, remove::by_score)
+        .flags(WRITE)
+        .key("RW delete")
+        .about("1.2.0", "Removes members by score"),
+    of("zremrangebylex", 4, remove::by_member)
+        .flags(WRITE)
+        .key("RW delete")
+        .about("2.8.9", "Removes members of equal score by their bytes"),
+    of("zcard", 2, zcard)
+        .flags(READONLY | FAST)
+        .key("RO")
+        .about("1.2.0", "How many members a sorted set has"),
+    of("zscore", 3, zscore)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("1.2.0", "The score of a member"),
+    of("zmscore", -3, zmscore)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("6.2.0", "The scores of several members"),
+    of("zrank", 3, zrank)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("2.0.0", "How many members have a lower score"),
+    of("zrevrank", 3, zrevrank)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("2.0.0", "How many members have a higher score"),
+    of("zcount", 4, range::zcount)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("2.0.0", "How many members have such scores"),
+    of("zlexcount", 4, range::zlexcount)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("2.8.9", "How many members of equal score have such bytes"),
+    of("zrange", -4, range::zrange)
+        .flags(READONLY | UNTIMED)
+        .key("RO access")
+        .about("1.2.0", "Members by rank, score or bytes"),
+    of("zrevrange", -4, range::zrevrange)
+        .flags(READONLY | UNTIMED)
+        .key("RO access")
+        .about("1.2.0", "Members by rank, the highest score first"),
+    of("zrangebyscore", -4, range::zrangebyscore)
+        .flags(READONLY | UNTIMED)
+        .key("RO access")
+        .about("1.0.5", "Members by score"),
+    of("zrevrangebyscore", -4, range::zrevrangebyscore)
+        .flags(READONLY | UNTIMED)
+        .key("RO access")
+        .about("2.2.0", "Members by score, the highest first"),
+    of("zrangebylex", -4, range::zrangebylex)
+        .flags(READONLY | UNTIMED)
+        .key("RO access")
+        .about("2.8.9", "Members of equal score by their bytes"),
+    of("zrevrangebylex", -4, range::zrevrangebylex)
+        .flags(READONLY | UNTIMED)
+        .key("RO access")
+        .about(
+            "2.8.9",
+            "Members of equal score by their bytes, the last first",
+        ),
+    of("zpopmin", -2, pop::zpopmin)
+        .flags(WRITE | FAST)
+        .key("RW access delete")
+        .about("5.0.0", "Removes the members with the lowest scores"),
+    of("zpopmax", -2, pop::zpopmax)
+        .flags(WRITE | FAST)
+        .key("RW access delete")
+        .about("5.0.0", "Removes the members with the highest scores"),
+    of("zrandmember", -2, random::zrandmember)
+        .flags(READONLY)
+        .key("RO access")
+        .about("6.2.0", "Members, chosen at random"),
+    of("zscan", -3, zscan)
+        .flags(READONLY)
+        .key("RO access")
+        .about("2.8.0", "Goes through members and scores"),
+];
+
+/// From here on scores are not kept as integers in any set of Redis.
+const WHOLE_END: f64 = (i64::MAX / 2) as f64;
+
+/// The sorted set of the first argument, for a command that reads.
+fn zset(call: &mut Call<'_>) -> Result<Option<Entry>, Failure> {
+    let key = call.key(1);
+    call.read(&key, Kind::SortedSet)
+}
+
+fn zcard(call: &mut Call<'_>) -> Outcome {
+    let len = zset(call)?.map_or(0, |entry| call.db_ref().zset_len(entry));
+    call.reply.integer(len as i64);
+    Ok(())
+}
+
+fn reply_score(call: &mut Call<'_>, entry: Option<Entry>, member: &[u8]) {
+    match entry.and_then(|entry| call.db_ref().zset_score(entry, member)) {
+        Some(score) => call.reply.double(score),
+        None => call.reply.null(),
+    }
+}
+
+fn zscore(call: &mut Call<'_>) -> Outcome {
+    let entry = zset(call)?;
+    reply_score(call, entry, call.arg(2));
+    Ok(())
+}
+
+fn zmscore(call: &mut Call<'_>) -> Outcome {
+    let entry = zset(call)?;
+    call.reply.array(call.args.len() - 2);
+    for member in call.args.from(2).iter() {
+        reply_score(call, entry, member);
+    }
+    Ok(())
+}
+
+fn rank(call: &mut Call<'_>, reverse: bool) -> Outcome {
+    let entry = zset(call)?;
+    let db = call.keyspace.selected();
+    match entry.and_then(|entry| Some((entry, db.zset_rank(entry, call.args.at(2))?))) {
+        Some((entry, rank)) if reverse => {
+            call.reply.integer((db.zset_len(entry) - 1 - rank) as i64)
+        }
+        Some((_, rank)) => call.reply.integer(rank as i64),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn zrank(call: &mut Call<'_>) -> Outcome {
+    rank(call, false)
+}
+
+fn zrevrank(call: &mut Call<'_>) -> Outcome {
+    rank(call, true)
+}
+
+fn zscan(call: &mut Call<'_>) -> Outcome {
+    let cursor = scan::cursor(call.arg(2))?;
+    let Some(entry) = zset(call)? else {
+        return scan::nothing(call);
+    };
+    let options = scan::ScanOptions::parse(call.args, 3, false)?;
+    let mut found = scan::Found::default();
+    let is_packed = call.keyspace.selected().is_packed(entry);
+    let db = call.keyspace.selected();
+    let next = db.zset_scan(entry, cursor, options.count, |member, score| {
+        if options.admits(member) {
+            found.add(member);
+            // Redis keeps whole scores of small sets as integers, and shows them so here alone.
+            match score as i64 {
+                whole if is_packed && whole as f64 == score && score.abs() < WHOLE_END => {
+                    found.add(itoa::Buffer::new().format(whole).as_bytes());
+                }
+                _ => found.add_double(score),
+            }
+        }
+    });
+    found.reply(call, next);
+    Ok(())
+}

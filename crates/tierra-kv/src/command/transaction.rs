@@ -1,0 +1,250 @@
+//! MULTI, EXEC, WATCH: several commands with nothing in between, if nothing has changed before.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Call, Command, FAST, Group, NOSCRIPT, Outcome, SKIP_SLOWLOG, UNQUEUED, dispatch};
+use crate::keyspace::{DbId, Key};
+use crate::protocol::{Arg, Args};
+
+const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
+    Command::new(name, arity, Group::Transactions, run)
+}
+
+pub(super) static COMMANDS: &[Command] = &[
+    of("multi", 1, multi)
+        .flags(NOSCRIPT | FAST | UNQUEUED)
+        .about(
+            "1.2.0",
+            "Begins a transaction: commands are queued from here on",
+        ),
+    of("exec", 1, exec)
+        .flags(NOSCRIPT | UNQUEUED | SKIP_SLOWLOG)
+        .about("1.2.0", "Executes the commands of a transaction"),
+    of("discard", 1, discard)
+        .flags(NOSCRIPT | FAST | UNQUEUED)
+        .about("2.0.0", "Ends a transaction without executing it"),
+    of("watch", -2, watch)
+        .flags(NOSCRIPT | FAST | UNQUEUED)
+        .keys(1, -1, 1, "RO")
+        .about(
+            "2.2.0",
+            "Lets the next transaction fail if one of these keys changes before it",
+        ),
+    of("unwatch", 1, unwatch)
+        .flags(NOSCRIPT | FAST)
+        .about("2.2.0", "Watches no key any more"),
+];
+
+/// The commands of a transaction, as they came.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    bytes: Vec<u8>,
+    args: Vec<Arg>,
+    commands: Vec<Queued>,
+    flags: u16,
+    aborted: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    id: u16,
+    command: &'static Command,
+    end: usize,
+}
+
+impl Queue {
+    pub(crate) fn add(&mut self, id: u16, command: &'static Command, args: Args<'_>) {
+        for arg in args.iter() {
+            self.args.push(Arg {
+                start: self.bytes.len() as u32,
+                len: arg.len() as u32,
+            });
+            self.bytes.extend_from_slice(arg);
+        }
+        self.flags |= command.flags;
+        // Where the bytes of a transaction are more than its arguments can say, it cannot be executed.
+        self.aborted |= u32::try_from(self.bytes.len()).is_err();
+        self.commands.push(Queued {
+            id,
+            command,
+            end: self.args.len(),
+        });
+    }
+
+    /// One of its commands was refused: none will be executed.
+    pub(crate) fn abort(&mut self) {
+        self.aborted = true;
+    }
+
+    /// The flags of any of its commands.
+    pub(crate) fn flags(&self) -> u16 {
+        self.flags
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.commands.len()
+    }
+}
+
+/// A key that a client watches.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    db: DbId,
+    key: Box<[u8]>,
+    existed: bool,
+}
+
+/// Who watches which key, and who has seen one change.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    clients: HashMap<Box<[u8]>, Vec<(DbId, u64)>>,
+    changed: HashSet<u64>,
+}
+
+impl Watches {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    pub(crate) fn changed(&mut self, db: DbId, key: &[u8]) {
+        for (of, client) in self.clients.get(key).into_iter().flatten() {
+            if *of == db {
+                self.changed.insert(*client);
+            }
+        }
+    }
+
+    /// All these keys have changed.
+    pub(crate) fn changed_where(&mut self, mut has_changed: impl FnMut(DbId, &[u8]) -> bool) {
+        for (key, clients) in &self.clients {
+            for (of, client) in clients {
+                if has_changed(*of, key) {
+                    self.changed.insert(*client);
+                }
+            }
+        }
+    }
+
+    /// A client watches none of these any more.
+    pub(crate) fn forget(&mut self, client: u64, watched: &mut Vec<Watched>) {
+        for watched in watched.drain(..) {
+            if let Some(clients) = self.clients.get_mut(&watched.key) {
+                clients.retain(|&(_, other)| other != client);
+                if clients.is_empty() {
+                    self.clients.remove(&watched.key);
+                }
+            }
+        }
+        self.changed.remove(&client);
+    }
+}
+
+fn multi(call: &mut Call<'_>) -> Outcome {
+    if call.client.queue.is_some() {
+        return Err("ERR MULTI calls can not be nested".into());
+    }
+    call.client.queue = Some(Queue::default());
+    call.reply.ok();
+    Ok(())
+}
+
+fn discard(call: &mut Call<'_>) -> Outcome {
+    call.client
+        .queue
+        .take()
+        .ok_or("ERR DISCARD without MULTI")?;
+    call.shared
+        .watches
+        .forget(call.client.id, &mut call.client.watched);
+    call.reply.ok();
+    Ok(())
+}
+
+fn exec(call: &mut Call<'_>) -> Outcome {
+    let queue = call.client.queue.take().ok_or("ERR EXEC without MULTI")?;
+    let expired = call.client.watched.iter().any(|watched| {
+        watched.existed
+            && call
+                .keyspace
+                .db(watched.db)
+                .find(&Key::new(&watched.key))
+                .is_none()
+    });
+    let changed = expired || call.shared.watches.changed.contains(&call.client.id);
+    call.shared
+        .watches
+        .forget(call.client.id, &mut call.client.watched);
+    if queue.aborted {
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+    }
+    if changed {
+        call.reply.null_array();
+        return Ok(());
+    }
+    call.reply.array(queue.commands.len());
+    let mut first = 0;
+    for Queued { id, command, end } in queue.commands {
+        let args = Args::new(&queue.bytes, &queue.args[first..end]);
+        first = end;
+        let (keyspace, client, reply, shared) = (
+            &mut *call.keyspace,
+            &mut *call.client,
+            &mut *call.reply,
+            &mut *call.shared,
+        );
+        dispatch::run(
+            Call {
+                command,
+                args,
+                found: &[],
+                keyspace,
+                client,
+                reply,
+                shared,
+            },
+            id,
+        );
+    }
+    Ok(())
+}
+
+fn watch(call: &mut Call<'_>) -> Outcome {
+    if call.client.queue.is_some() {
+        return Err("ERR WATCH inside MULTI is not allowed".into());
+    }
+    let (db, client) = (call.client.db, call.client.id);
+    for index in 1..call.args.len() {
+        let key = call.key(index);
+        if call
+            .client
+            .watched
+            .iter()
+            .any(|watched| watched.db == db && *watched.key == *key.bytes)
+        {
+            continue;
+        }
+        let existed = call.db().find(&key).is_some();
+        call.shared
+            .watches
+            .clients
+            .entry(key.bytes.into())
+            .or_default()
+            .push((db, client));
+        call.client.watched.push(Watched {
+            db,
+            key: key.bytes.into(),
+            existed,
+        });
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn unwatch(call: &mut Call<'_>) -> Outcome {
+    call.shared
+        .watches
+        .forget(call.client.id, &mut call.client.watched);
+    call.reply.ok();
+    Ok(())
+}

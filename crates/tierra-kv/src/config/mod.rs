@@ -1,0 +1,157 @@
+//! Settings, with Redis's names: what they are, how they are read and which may change while the server runs.
+//!
+//! A configuration file has a setting a line, its name and its value, as `redis.conf` has; on the command
+//! line they are `--name value`. Settings of Redis that say what Tierra does anyway (`appendonly no`) are
+//! accepted with that value alone: nobody shall believe that something is switched on which is not there.
+
+mod file;
+mod settings;
+mod size;
+
+use std::path::PathBuf;
+
+use tierra_memory::emulation::FarMemory;
+use tierra_memory::topology::NodeId;
+
+pub(crate) use settings::settings;
+
+pub use file::ConfigError;
+
+/// Limits of the replies that wait for a client (`client-output-buffer-limit normal`). 0 is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// More bytes than these end the connection at once.
+    pub hard_bytes: u64,
+    /// More bytes than these end it after some time.
+    pub soft_bytes: u64,
+    /// After how many seconds.
+    pub soft_s: u64,
+}
+
+/// Who may use DEBUG.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugCommand {
+    /// Nobody.
+    No,
+    /// Clients on this machine.
+    Local,
+    /// Everyone.
+    Yes,
+}
+
+/// All settings of the server; those of placement are the keyspace's.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The port; 0 for no TCP at all.
+    pub port: u16,
+    /// The addresses to listen on; one after `-` may be missing on this machine.
+    pub bind: Vec<String>,
+    /// A socket in the file system.
+    pub unixsocket: Option<PathBuf>,
+    /// Its permissions, where not what the process's mask makes them.
+    pub unixsocketperm: Option<u32>,
+    /// Refuses clients of other machines where no password is set.
+    pub protected_mode: bool,
+    /// The password; none where empty.
+    pub requirepass: String,
+    /// How many clients may be connected.
+    pub maxclients: usize,
+    /// Seconds after which a silent client is disconnected; 0 for never.
+    pub timeout: u64,
+    /// Seconds of silence after which the other side is asked for a sign of life; 0 for never.
+    pub tcp_keepalive: i32,
+    /// How many connections may wait to be accepted.
+    pub tcp_backlog: i32,
+    /// Bytes that records may take; 0 for as many as there are.
+    pub maxmemory: u64,
+    /// The longest argument in bytes.
+    pub proto_max_bulk_len: i64,
+    /// The most bytes of requests that may wait of one client.
+    pub client_query_buffer_limit: usize,
+    /// The most bytes of replies that may wait for one client.
+    pub output_limit: OutputLimit,
+    /// Microseconds from which on a command is noted as slow; negative for never.
+    pub slowlog_log_slower_than: i64,
+    /// How many of those are kept.
+    pub slowlog_max_len: usize,
+    /// How often in a second the server looks after things.
+    pub hz: u64,
+    /// Who may use DEBUG.
+    pub enable_debug_command: DebugCommand,
+    /// Far memory emulated over near, for the whole process.
+    pub emulate: Option<FarMemory>,
+    /// Bytes of far memory that records may hold; 0 for as many as there are.
+    pub far_memory: u64,
+    /// The NUMA node whose memory is far.
+    pub far_node: Option<NodeId>,
+    /// The file that settings were read from.
+    pub file: Option<PathBuf>,
+    /// Settings of placement by name, as they were given.
+    pub placement: Vec<(String, String)>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            port: 6379,
+            bind: vec!["127.0.0.1".into(), "-::1".into()],
+            unixsocket: None,
+            unixsocketperm: None,
+            protected_mode: true,
+            requirepass: String::new(),
+            maxclients: 10_000,
+            timeout: 0,
+            tcp_keepalive: 300,
+            tcp_backlog: 511,
+            maxmemory: 0,
+            proto_max_bulk_len: 512 << 20,
+            client_query_buffer_limit: 1 << 30,
+            output_limit: OutputLimit::default(),
+            slowlog_log_slower_than: 10_000,
+            slowlog_max_len: 128,
+            hz: 10,
+            enable_debug_command: DebugCommand::No,
+            emulate: None,
+            far_memory: 0,
+            far_node: None,
+            file: None,
+            placement: Vec::new(),
+        }
+    }
+}
+
+/// Why a setting was not changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// There is no setting of that name.
+    Unknown,
+    /// It cannot change while the server runs.
+    Immutable,
+    /// The value is wrong, and how.
+    Invalid(String),
+}
+
+impl Config {
+    /// Changes a setting while the server runs.
+    pub(crate) fn set_live(&mut self, name: &str, value: &str) -> Result<(), Refused> {
+        let setting = settings()
+            .find(|setting| setting.name == name)
+            .ok_or(Refused::Unknown)?;
+        if !setting.live {
+            return Err(Refused::Immutable);
+        }
+        (setting.set)(self, value).map_err(Refused::Invalid)
+    }
+
+    /// Changes a setting before the server starts, one of placement included.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), Refused> {
+        if let Some(setting) = settings().find(|setting| setting.name == name) {
+            return (setting.set)(self, value).map_err(Refused::Invalid);
+        }
+        if crate::keyspace::Keyspace::settings().contains(&name) {
+            self.placement.push((name.into(), value.into()));
+            return Ok(());
+        }
+        Err(Refused::Unknown)
+    }
+}

@@ -1,0 +1,355 @@
+//! The table of settings: name, whether it may change while the server runs, how to show and to read it.
+
+use tierra_memory::emulation;
+use tierra_memory::topology::NodeId;
+
+use super::{Config, DebugCommand, OutputLimit, size};
+
+/// A setting.
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    /// Whether CONFIG SET may change it.
+    pub(crate) live: bool,
+    pub(crate) get: fn(&Config) -> String,
+    pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
+}
+
+/// All settings.
+pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().chain(FIXED)
+}
+
+const fn live(
+    name: &'static str,
+    get: fn(&Config) -> String,
+    set: fn(&mut Config, &str) -> Result<(), String>,
+) -> Setting {
+    Setting {
+        name,
+        live: true,
+        get,
+        set,
+    }
+}
+
+const fn at_start(
+    name: &'static str,
+    get: fn(&Config) -> String,
+    set: fn(&mut Config, &str) -> Result<(), String>,
+) -> Setting {
+    Setting {
+        name,
+        live: false,
+        get,
+        set,
+    }
+}
+
+fn number<T: TryFrom<i64>>(text: &str, least: i64, most: i64) -> Result<T, String> {
+    let number: i64 = text
+        .parse()
+        .map_err(|_| "argument couldn't be parsed into an integer")?;
+    let in_range = Some(number)
+        .filter(|number| (least..=most).contains(number))
+        .and_then(|number| T::try_from(number).ok());
+    in_range.ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    size::parse(text).ok_or_else(|| "argument must be a memory value".into())
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("argument must be 'yes' or 'no'".into()),
+    }
+}
+
+fn shown(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.into()
+}
+
+const INT_MAX: i64 = i32::MAX as i64;
+
+static SETTINGS: &[Setting] = &[
+    at_start(
+        "port",
+        |c| c.port.to_string(),
+        |c, v| number(v, 0, 65535).map(|n| c.port = n),
+    ),
+    at_start(
+        "bind",
+        |c| c.bind.join(" "),
+        |c, v| {
+            c.bind = v.split_whitespace().map(Into::into).collect();
+            Ok(())
+        },
+    ),
+    at_start(
+        "unixsocket",
+        |c| {
+            c.unixsocket
+                .as_ref()
+                .map_or(String::new(), |path| path.display().to_string())
+        },
+        |c, v| {
+            c.unixsocket = Some(v).filter(|path| !path.is_empty()).map(Into::into);
+            Ok(())
+        },
+    ),
+    at_start(
+        "unixsocketperm",
+        |c| format!("{:o}", c.unixsocketperm.unwrap_or(0)),
+        |c, v| {
+            let mode = u32::from_str_radix(v, 8).ok().filter(|mode| *mode <= 0o777);
+            let mode =
+                mode.ok_or("argument must be the octal digits of permissions, at most 777")?;
+            c.unixsocketperm = Some(mode).filter(|mode| *mode > 0);
+            Ok(())
+        },
+    ),
+    at_start(
+        "tcp-backlog",
+        |c| c.tcp_backlog.to_string(),
+        |c, v| number(v, 0, INT_MAX).map(|n| c.tcp_backlog = n),
+    ),
+    live(
+        "protected-mode",
+        |c| shown(c.protected_mode),
+        |c, v| yes_or_no(v).map(|yes| c.protected_mode = yes),
+    ),
+    live(
+        "requirepass",
+        |c| c.requirepass.clone(),
+        |c, v| {
+            c.requirepass = v.into();
+            Ok(())
+        },
+    ),
+    live(
+        "maxclients",
+        |c| c.maxclients.to_string(),
+        |c, v| number(v, 1, 1_000_000).map(|n| c.maxclients = n),
+    ),
+    live(
+        "timeout",
+        |c| c.timeout.to_string(),
+        |c, v| number(v, 0, INT_MAX).map(|n| c.timeout = n),
+    ),
+    live(
+        "tcp-keepalive",
+        |c| c.tcp_keepalive.to_string(),
+        |c, v| number(v, 0, INT_MAX).map(|n| c.tcp_keepalive = n),
+    ),
+    live(
+        "maxmemory",
+        |c| c.maxmemory.to_string(),
+        |c, v| bytes(v).map(|n| c.maxmemory = n),
+    ),
+    live(
+        "proto-max-bulk-len",
+        |c| c.proto_max_bulk_len.to_string(),
+        |c, v| {
+            let bytes = bytes(v)?;
+            // Redis's own limits; arguments are numbered with 32 bits.
+            if !((1 << 20)..=(u64::from(u32::MAX) >> 1)).contains(&bytes) {
+                return Err(format!(
+                    "argument must be between {} and {} inclusive",
+                    1 << 20,
+                    u32::MAX >> 1
+                ));
+            }
+            c.proto_max_bulk_len = bytes as i64;
+            Ok(())
+        },
+    ),
+    live(
+        "client-query-buffer-limit",
+        |c| c.client_query_buffer_limit.to_string(),
+        |c, v| {
+            let bytes = bytes(v)?;
+            if !((1 << 20)..=u64::from(u32::MAX)).contains(&bytes) {
+                return Err(format!(
+                    "argument must be between {} and {} inclusive",
+                    1 << 20,
+                    u32::MAX
+                ));
+            }
+            c.client_query_buffer_limit = bytes as usize;
+            Ok(())
+        },
+    ),
+    live(
+        "client-output-buffer-limit",
+        output_limits,
+        set_output_limits,
+    ),
+    live(
+        "slowlog-log-slower-than",
+        |c| c.slowlog_log_slower_than.to_string(),
+        |c, v| number(v, -1, i64::MAX).map(|n| c.slowlog_log_slower_than = n),
+    ),
+    live(
+        "slowlog-max-len",
+        |c| c.slowlog_max_len.to_string(),
+        |c, v| number(v, 0, INT_MAX).map(|n| c.slowlog_max_len = n),
+    ),
+    live(
+        "hz",
+        |c| c.hz.to_string(),
+        |c, v| number(v, 1, 500).map(|n| c.hz = n),
+    ),
+    at_start(
+        "emulate",
+        |c| c.emulate.map_or("off".into(), |far| far.to_string()),
+        |c, v| {
+            c.emulate = emulation::parse(v).map_err(|error| error.to_string())?;
+            Ok(())
+        },
+    ),
+    at_start(
+        "far-memory",
+        |c| c.far_memory.to_string(),
+        |c, v| bytes(v).map(|n| c.far_memory = n),
+    ),
+    at_start(
+        "far-node",
+        |c| c.far_node.map_or("none".into(), |node| node.0.to_string()),
+        |c, v| {
+            c.far_node = match v {
+                "none" => None,
+                v => Some(NodeId(number(v, 0, i64::from(u16::MAX))?)),
+            };
+            Ok(())
+        },
+    ),
+    at_start(
+        "enable-debug-command",
+        |c| match c.enable_debug_command {
+            DebugCommand::No => "no".into(),
+            DebugCommand::Local => "local".into(),
+            DebugCommand::Yes => "yes".into(),
+        },
+        |c, v| {
+            c.enable_debug_command = match v {
+                "no" => DebugCommand::No,
+                "local" => DebugCommand::Local,
+                "yes" => DebugCommand::Yes,
+                _ => return Err("argument(s) must be one of the following: no, yes, local".into()),
+            };
+            Ok(())
+        },
+    ),
+];
+
+/// Only normal clients exist; the limits of the others are accepted, and shown as Redis's defaults.
+fn output_limits(config: &Config) -> String {
+    let OutputLimit {
+        hard_bytes,
+        soft_bytes,
+        soft_s,
+    } = config.output_limit;
+    format!(
+        "normal {hard_bytes} {soft_bytes} {soft_s} slave 268435456 67108864 60 pubsub 33554432 8388608 60"
+    )
+}
+
+fn set_output_limits(config: &mut Config, text: &str) -> Result<(), String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.is_empty() || !words.len().is_multiple_of(4) {
+        return Err("Wrong number of arguments in buffer limit configuration.".into());
+    }
+    for class in words.chunks(4) {
+        let limit = (|| {
+            Some(OutputLimit {
+                hard_bytes: size::parse(class[1])?,
+                soft_bytes: size::parse(class[2])?,
+                soft_s: class[3].parse().ok()?,
+            })
+        })();
+        let limit = limit
+            .ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
+        match class[0].to_ascii_lowercase().as_str() {
+            "normal" => config.output_limit = limit,
+            "slave" | "replica" | "pubsub" => {}
+            _ => {
+                return Err("Invalid client class specified in buffer limit configuration.".into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Settings of Redis whose value here is always the same.
+macro_rules! fixed {
+    ($($name:literal $value:literal),* $(,)?) => {
+        &[$(Setting {
+            name: $name,
+            live: true,
+            get: |_| $value.into(),
+            set: |_, value| match value.eq_ignore_ascii_case($value) {
+                true => Ok(()),
+                false => Err(format!("Tierra has only '{}'", $value)),
+            },
+        }),*]
+    };
+}
+
+static FIXED: &[Setting] = fixed![
+    "save" "",
+    "appendonly" "no",
+    "databases" "16",
+    "daemonize" "no",
+    "maxmemory-policy" "noeviction",
+    "cluster-enabled" "no",
+    "io-threads" "1",
+    "replicaof" "",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_setting_shows_it_reads() {
+        let mut config = Config::default();
+        for setting in settings() {
+            let shown = (setting.get)(&config);
+            assert_eq!(
+                (setting.set)(&mut config, &shown),
+                Ok(()),
+                "{}",
+                setting.name
+            );
+            assert_eq!((setting.get)(&config), shown, "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_in_redis_words() {
+        let refused = |name: &str, value: &str| {
+            let setting = settings().find(|setting| setting.name == name).unwrap();
+            (setting.set)(&mut Config::default(), value).unwrap_err()
+        };
+        assert_eq!(refused("maxmemory", "x"), "argument must be a memory value");
+        assert_eq!(
+            refused("timeout", "-1"),
+            "argument must be between 0 and 2147483647 inclusive"
+        );
+        assert_eq!(
+            refused("tcp-keepalive", "x"),
+            "argument couldn't be parsed into an integer"
+        );
+        assert_eq!(
+            refused("protected-mode", "maybe"),
+            "argument must be 'yes' or 'no'"
+        );
+        assert_eq!(
+            refused("client-output-buffer-limit", "foo"),
+            "Wrong number of arguments in buffer limit configuration."
+        );
+        assert_eq!(refused("appendonly", "yes"), "Tierra has only 'no'");
+    }
+}

@@ -1,0 +1,130 @@
+//! What all clients of a shard share beside the keys.
+
+use std::time::{Duration, Instant};
+
+use super::client::Client;
+use super::connection::{Buffers, Connection};
+use super::random::Random;
+use super::slowlog::Slowlog;
+use super::stats::Stats;
+use super::window::Pending;
+use crate::command::{Resolved, Table, Watches};
+use crate::config::Config;
+use crate::keyspace::{DbId, Key, Keyspace};
+
+/// What commands see of the server.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) table: Table,
+    pub(crate) stats: Stats,
+    pub(crate) random: Random,
+    pub(crate) slowlog: Slowlog,
+    pub(crate) watches: Watches,
+    /// All connections but the one whose command is being executed, by slot.
+    pub(crate) connections: Vec<Option<Box<Connection>>>,
+    pub(crate) connected: usize,
+    pub(crate) started: Instant,
+    pub(crate) run_id: String,
+    /// The ports it listens on in truth.
+    pub(crate) port: u16,
+    /// Slots of connections that CLIENT KILL has ended.
+    pub(crate) killed: Vec<usize>,
+    /// Whether a client has asked the server to end.
+    pub(crate) stopping: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config) -> Self {
+        let table = Table::new();
+        let stats = Stats::new(table.len());
+        let mut random = Random::new();
+        let run_id = (0..5)
+            .map(|_| format!("{:08x}", random.next() as u32))
+            .collect();
+        Self {
+            config,
+            table,
+            stats,
+            random,
+            slowlog: Slowlog::default(),
+            watches: Watches::default(),
+            connections: Vec::new(),
+            connected: 0,
+            started: Instant::now(),
+            run_id,
+            port: 0,
+            killed: Vec::new(),
+            stopping: false,
+        }
+    }
+
+    /// Sends replies before their batch ends, because there are many. A client that does not take them is
+    /// disconnected where its limit says so.
+    pub(super) fn send_early(&mut self, connection: &mut Connection, buffers: &mut Buffers) {
+        match connection.send(buffers) {
+            Ok(count) => self.stats.output_bytes += count as u64,
+            Err(_) => connection.client.closing = true,
+        }
+        let hard_bytes = self.config.output_limit.hard_bytes;
+        connection.client.closing |= hard_bytes > 0 && connection.waiting() as u64 > hard_bytes;
+    }
+
+    /// Nanoseconds of calls that have a clock of their own, all together.
+    pub(super) fn timed_ns(&self) -> u64 {
+        self.stats.timed_ns
+    }
+
+    /// Shares the time of a batch, less that of calls with a clock of their own, among the other calls.
+    pub(super) fn note_batch(
+        &mut self,
+        requests: &[Pending],
+        spent: Duration,
+        timed_before_ns: u64,
+    ) {
+        self.stats.batches += 1;
+        let rest_ns =
+            (spent.as_nanos() as u64).saturating_sub(self.stats.timed_ns - timed_before_ns);
+        let share_ns = rest_ns / requests.len().max(1) as u64;
+        for pending in requests {
+            if let Resolved::Command(id) = pending.resolved {
+                self.stats.calls[id as usize].spent_ns += share_ns;
+            }
+        }
+    }
+
+    /// Whether clients have to say a password.
+    pub(crate) fn is_guarded(&self) -> bool {
+        !self.config.requirepass.is_empty()
+    }
+
+    /// All clients but the one whose command is being executed.
+    pub(crate) fn others(&self) -> impl Iterator<Item = (usize, &Client)> {
+        self.connections
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, connection)| Some((slot, &connection.as_ref()?.client)))
+    }
+
+    /// A key has changed: whoever watches it is told by EXEC.
+    #[inline]
+    pub(crate) fn changed(&mut self, db: DbId, key: &[u8]) {
+        self.stats.changes += 1;
+        if !self.watches.is_empty() {
+            self.watches.changed(db, key);
+        }
+    }
+
+    /// All keys of a database are about to go.
+    pub(crate) fn changed_all(&mut self, db: DbId, keyspace: &mut Keyspace) {
+        self.stats.changes += 1;
+        self.watches
+            .changed_where(|of, key| of == db && keyspace.db(db).find(&Key::new(key)).is_some());
+    }
+
+    /// Two databases have been exchanged: those keys changed that exist in either now.
+    pub(crate) fn swapped(&mut self, a: DbId, b: DbId, keyspace: &mut Keyspace) {
+        self.watches.changed_where(|of, key| {
+            (of == a || of == b) && keyspace.db(of).find(&Key::new(key)).is_some()
+        });
+    }
+}

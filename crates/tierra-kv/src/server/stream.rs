@@ -1,0 +1,158 @@
+//! Connections and the sockets they come from: TCP or a socket in the file system.
+
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use mio::event::Source;
+use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use mio::{Interest, Registry, Token};
+
+use super::arch;
+
+/// A connection to a client.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    pub(super) fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(stream) => stream,
+            Self::Unix(stream) => stream,
+        }
+    }
+
+    /// Reads into the unused capacity of `buffer`, none of which is written first.
+    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        Ok(rustix::io::read(
+            self.as_fd(),
+            rustix::buffer::spare_capacity(buffer),
+        )?)
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// A connection just accepted, and what is known about where it comes from.
+pub(super) struct Accepted {
+    pub(super) stream: Stream,
+    /// The client's address; the path of the socket where it is one in the file system.
+    pub(super) address: String,
+    /// The address it has reached.
+    pub(super) local_address: String,
+    /// Whether it comes from this machine.
+    pub(super) is_local: bool,
+}
+
+/// A socket that accepts connections.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix {
+        listener: UnixListener,
+        path: PathBuf,
+    },
+}
+
+impl Listener {
+    /// Listens on an address and a port; 0 for any.
+    pub(super) fn tcp(address: &str, port: u16, backlog: i32) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind((address, port))?;
+        arch::backlog(listener.as_fd(), backlog)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self::Tcp(TcpListener::from_std(listener)))
+    }
+
+    /// Listens on a socket in the file system. One that nobody listens on any more is replaced.
+    pub(super) fn unix(path: &Path, mode: Option<u32>, backlog: i32) -> io::Result<Self> {
+        let is_stale = std::fs::symlink_metadata(path)
+            .is_ok_and(|file| file.file_type().is_socket())
+            && std::os::unix::net::UnixStream::connect(path).is_err();
+        if is_stale {
+            std::fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        arch::backlog(listener.as_fd(), backlog)?;
+        if let Some(mode) = mode {
+            std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+        }
+        Ok(Self::Unix {
+            listener,
+            path: path.to_owned(),
+        })
+    }
+
+    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Self::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
+            Self::Unix { listener, .. } => registry.register(listener, token, Interest::READABLE),
+        }
+    }
+
+    /// The port, where it has one.
+    pub(super) fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
+            Self::Unix { .. } => None,
+        }
+    }
+
+    /// The next connection that waits. `keepalive_s` is 0 for none.
+    pub(super) fn accept(&self, keepalive_s: i32) -> io::Result<Accepted> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, address) = listener.accept()?;
+                stream.set_nodelay(true)?;
+                if keepalive_s > 0 {
+                    arch::keep_alive(stream.as_fd(), keepalive_s)?;
+                }
+                let local_address = stream.local_addr()?.to_string();
+                let is_local = address.ip().to_canonical().is_loopback();
+                Ok(Accepted {
+                    stream: Stream::Tcp(stream),
+                    address: address.to_string(),
+                    local_address,
+                    is_local,
+                })
+            }
+            Self::Unix { listener, path } => {
+                let (stream, _) = listener.accept()?;
+                let address = format!("{}:0", path.display());
+                Ok(Accepted {
+                    stream: Stream::Unix(stream),
+                    address: address.clone(),
+                    local_address: address,
+                    is_local: true,
+                })
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix { path, .. } = self {
+            // Nothing can be done about a file that is gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

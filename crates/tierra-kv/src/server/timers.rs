@@ -1,0 +1,85 @@
+//! What has to be done now and then: keys expire, clients time out, rates are measured.
+
+use std::time::{Duration, Instant};
+
+use super::Server;
+use crate::keyspace::{DATABASES, DbId};
+
+/// How many keys are looked at before the clock is.
+const EXPIRE_STEP: usize = 200;
+
+/// When what was done last.
+pub(super) struct Timers {
+    next: Instant,
+    sampled_ms: u64,
+}
+
+impl Timers {
+    pub(super) fn new(now: Instant, now_ms: u64) -> Self {
+        Self {
+            next: now,
+            sampled_ms: now_ms,
+        }
+    }
+
+    /// How long until something has to be done.
+    pub(super) fn until_next(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+}
+
+impl Server {
+    /// Does what has to be done, where it is time.
+    pub(super) fn look_after(&mut self) {
+        let now = Instant::now();
+        if now < self.timers.next {
+            return;
+        }
+        let period = Duration::from_millis(1000 / self.shared.config.hz.clamp(1, 1000));
+        self.timers.next = now + period;
+        self.expire(now + period / 4);
+        self.keyspace.tick();
+        if std::mem::take(&mut self.accept_again) {
+            (0..self.listeners.len()).for_each(|listener| self.accept(listener));
+        }
+        let elapsed_ms = self.now_ms.saturating_sub(self.timers.sampled_ms);
+        if elapsed_ms >= 1000 {
+            self.timers.sampled_ms = self.now_ms;
+            self.shared.stats.sample(elapsed_ms);
+            let used = self.keyspace.used_bytes();
+            self.shared.stats.used_bytes_peak = self.shared.stats.used_bytes_peak.max(used);
+            self.end_overdue();
+        }
+    }
+
+    /// Removes keys whose time has come, as long as every fourth of those looked at is one, and a quarter
+    /// of the time at most.
+    fn expire(&mut self, deadline: Instant) {
+        for id in 0..DATABASES as DbId {
+            loop {
+                let removed = self.keyspace.db(id).expire_some(EXPIRE_STEP);
+                self.shared.stats.expired += removed as u64;
+                if removed * 4 < EXPIRE_STEP || Instant::now() >= deadline {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Ends connections that were silent, or whose replies were not taken, for too long.
+    fn end_overdue(&mut self) {
+        let (timeout_s, limit) = (self.shared.config.timeout, self.shared.config.output_limit);
+        for slot in 0..self.shared.connections.len() {
+            let Some(connection) = &mut self.shared.connections[slot] else {
+                continue;
+            };
+            let silent_ms = self.now_ms.saturating_sub(connection.client.used_ms);
+            let is_silent = timeout_s > 0 && silent_ms > timeout_s.saturating_mul(1000);
+            let is_within = connection.is_within(limit, self.now_ms);
+            self.shared.stats.output_buffer_limit_closed += u64::from(!is_within);
+            if is_silent || !is_within {
+                self.close(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The window between a request's arrival and its execution: all keys of a batch are looked up as one group.
+//!
+//! A batch is what has arrived on all connections, cut at [`REQUESTS`] requests and as many keys, so that
+//! what is fetched for the last of them has not left the cache before it is used.
+
+use super::shared::Shared;
+use crate::command::Resolved;
+use crate::keyspace::{DbId, Found, Keyspace, WINDOW_KEYS};
+use crate::protocol::Request;
+
+/// The most requests of a batch.
+pub(super) const REQUESTS: usize = 128;
+
+/// A request that waits for its batch.
+pub(super) struct Pending {
+    pub(super) slot: usize,
+    pub(super) request: Request,
+    pub(super) resolved: Resolved,
+    /// The database in which its keys are looked up.
+    pub(super) db: DbId,
+    /// Where the keys are found in the batch.
+    found: (u32, u32),
+}
+
+/// The requests that are executed together.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) requests: Vec<Pending>,
+    found: Vec<Found>,
+    keys: usize,
+    /// The connections they came from.
+    pub(super) members: Vec<usize>,
+}
+
+impl Batch {
+    pub(super) fn is_full(&self) -> bool {
+        self.requests.len() >= REQUESTS || self.keys >= WINDOW_KEYS
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.requests.clear();
+        self.found.clear();
+        self.members.clear();
+        self.keys = 0;
+    }
+
+    /// Adds a request. `looked_up` is whether its keys are worth looking up: it will be executed.
+    #[inline]
+    pub(super) fn add(
+        &mut self,
+        shared: &Shared,
+        slot: usize,
+        request: Request,
+        resolved: Resolved,
+        db: DbId,
+        looked_up: bool,
+    ) {
+        let mut keys = 0;
+        if let (Resolved::Command(id), true) = (resolved, looked_up) {
+            let command = shared.table.get(id).command;
+            if command.keys.first != 0 && command.takes(request.count as usize) {
+                keys = command
+                    .keys
+                    .indices(request.count as usize)
+                    .len()
+                    .min(WINDOW_KEYS - self.keys);
+            }
+        }
+        self.requests.push(Pending {
+            slot,
+            request,
+            resolved,
+            db,
+            found: (self.keys as u32, keys as u32),
+        });
+        self.keys += keys;
+    }
+
+    /// What was found of the keys of a request, if they were looked up in this database.
+    #[inline]
+    pub(super) fn found(&self, index: usize, db: DbId) -> &[Found] {
+        let pending = &self.requests[index];
+        let (first, count) = (pending.found.0 as usize, pending.found.1 as usize);
+        if pending.db == db {
+            self.found.get(first..first + count).unwrap_or_default()
+        } else {
+            &[]
+        }
+    }
+
+    /// Looks up all keys: those of one database that follow each other are one group.
+    pub(super) fn look_up(&mut self, shared: &Shared, keyspace: &mut Keyspace) {
+        let mut group: [&[u8]; WINDOW_KEYS] = [&[]; WINDOW_KEYS];
+        let (mut len, mut db) = (0, 0);
+        for pending in &self.requests {
+            let (Resolved::Command(id), wanted @ 1..) =
+                (pending.resolved, pending.found.1 as usize)
+            else {
+                continue;
+            };
+            let Some(connection) = &shared.connections[pending.slot] else {
+                continue;
+            };
+            if pending.db != db && len > 0 {
+                keyspace.db(db).find_many(&group[..len], &mut self.found);
+                len = 0;
+            }
+            db = pending.db;
+            let args = connection.args(pending.request);
+            for index in shared
+                .table
+                .get(id)
+                .command
+                .keys
+                .indices(args.len())
+                .take(wanted)
+            {
+                group[len] = args.at(index);
+                len += 1;
+            }
+        }
+        if len > 0 {
+            keyspace.db(db).find_many(&group[..len], &mut self.found);
+        }
+        debug_assert_eq!(self.found.len(), self.keys);
+    }
+}

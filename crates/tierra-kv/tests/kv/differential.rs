@@ -1,0 +1,593 @@
+//! Redis 7.0 and Tierra are given the same random requests, and their replies have to be the same, byte for
+//! byte; where order says nothing, as multisets.
+//!
+//! Needs `redis-server` 7.0 on the path; says so and passes where there is none. A failure prints the seed
+//! and everything since the last FLUSHALL. `TIERRA_KV_SEED` replays a seed, `TIERRA_KV_ROUNDS` says how many
+//! rounds of random requests there are (20 by default, in about a second).
+//!
+//! Left out on purpose, because the replies differ by nature: cursors (whole scans are compared), what is
+//! chosen at random (only how much of it), OBJECT ENCODING of hashes, sorted sets and appended strings, and
+//! everything about the server itself. `docs/kv.md` lists what differs.
+
+use std::process::{Child, Command, Stdio};
+
+use crate::support::{Client, Reply, Tierra};
+
+/// How replies are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Compare {
+    Exactly,
+    /// The elements in any order.
+    Unordered,
+    /// Pairs in any order.
+    UnorderedPairs,
+    /// Chosen at random: as many of the same type.
+    Shape,
+    /// Times: two seconds apart at most, in the unit of the command.
+    Near(i64),
+}
+
+use Compare::{Exactly, Near, Shape, Unordered, UnorderedPairs};
+
+/// Requests. Small letters stand for: `k` a key, `f` a field, `m` a member, `v` a value, `i` a whole number,
+/// `d` a number, `s` a bound of scores, `l` one of members, `n` a rank, `c` a count, `x` and `y` a time to live in seconds and milliseconds,
+/// `p` a pattern, `o` an option of ZADD, `b` a database.
+const REQUESTS: &[(Compare, &str)] = &[
+    (Exactly, "GET k"),
+    (Exactly, "GET k"),
+    (Exactly, "GET k"),
+    (Exactly, "SET k v"),
+    (Exactly, "SET k v"),
+    (Exactly, "SET k i"),
+    (Exactly, "SET k d"),
+    (Exactly, "SET k v NX"),
+    (Exactly, "SET k v XX GET"),
+    (Exactly, "SET k v EX x"),
+    (Exactly, "SET k v PX x KEEPTTL"),
+    (Exactly, "SET k v KEEPTTL"),
+    (Exactly, "SET k v NX GET"),
+    (Exactly, "SET k v NX XX"),
+    (Exactly, "SET k v EXAT x PX x"),
+    (Exactly, "SET k v EX"),
+    (Exactly, "SET k v EX v"),
+    (Exactly, "SET k v PXAT 4102444800000 XX"),
+    (Exactly, "SETNX k v"),
+    (Exactly, "SETEX k x v"),
+    (Exactly, "PSETEX k y v"),
+    (Exactly, "GETSET k v"),
+    (Exactly, "GETDEL k"),
+    (Exactly, "GETEX k"),
+    (Exactly, "GETEX k PERSIST"),
+    (Exactly, "GETEX k EX x"),
+    (Exactly, "GETEX k PXAT 1"),
+    (Exactly, "GETEX k PERSIST EX x"),
+    (Exactly, "MGET k k k"),
+    (Exactly, "MSET k v k v"),
+    (Exactly, "MSETNX k v k v"),
+    (Exactly, "MSET k v k"),
+    (Exactly, "APPEND k v"),
+    (Exactly, "STRLEN k"),
+    (Exactly, "INCR k"),
+    (Exactly, "DECR k"),
+    (Exactly, "INCRBY k i"),
+    (Exactly, "DECRBY k i"),
+    (Exactly, "INCRBYFLOAT k d"),
+    (Exactly, "SETRANGE k n v"),
+    (Exactly, "GETRANGE k n n"),
+    (Exactly, "SUBSTR k n n"),
+    (Exactly, "HSET k f v"),
+    (Exactly, "HSET k f v f v f i"),
+    (Exactly, "HMSET k f v f v"),
+    (Exactly, "HMSET k f v f"),
+    (Exactly, "HSETNX k f v"),
+    (Exactly, "HGET k f"),
+    (Exactly, "HMGET k f f f"),
+    (UnorderedPairs, "HGETALL k"),
+    (Exactly, "HDEL k f f"),
+    (Exactly, "HLEN k"),
+    (Unordered, "HKEYS k"),
+    (Unordered, "HVALS k"),
+    (Exactly, "HEXISTS k f"),
+    (Exactly, "HSTRLEN k f"),
+    (Exactly, "HINCRBY k f i"),
+    (Exactly, "HINCRBYFLOAT k f d"),
+    (Shape, "HRANDFIELD k"),
+    (Shape, "HRANDFIELD k c"),
+    (Shape, "HRANDFIELD k c WITHVALUES"),
+    (Exactly, "ZADD k d m"),
+    (Exactly, "ZADD k d m d m d m"),
+    (Exactly, "ZADD k i m i m i m"),
+    (Exactly, "ZADD k o d m d m"),
+    (Exactly, "ZADD k o o d m"),
+    (Exactly, "ZADD k o CH d m d m"),
+    (Exactly, "ZADD k o INCR d m"),
+    (Exactly, "ZADD k d m d"),
+    (Exactly, "ZINCRBY k d m"),
+    (Exactly, "ZREM k m m"),
+    (Exactly, "ZCARD k"),
+    (Exactly, "ZSCORE k m"),
+    (Exactly, "ZMSCORE k m m"),
+    (Exactly, "ZRANK k m"),
+    (Exactly, "ZREVRANK k m"),
+    (Exactly, "ZCOUNT k s s"),
+    (Exactly, "ZRANGE k n n"),
+    (Exactly, "ZRANGE k n n WITHSCORES"),
+    (Exactly, "ZRANGE k n n REV WITHSCORES"),
+    (Exactly, "ZRANGE k s s BYSCORE"),
+    (Exactly, "ZRANGE k s s BYSCORE REV WITHSCORES LIMIT n c"),
+    (Exactly, "ZRANGE k s s BYSCORE LIMIT n c"),
+    (Exactly, "ZRANGE k n n LIMIT n c"),
+    (Exactly, "ZRANGE k l l BYLEX WITHSCORES"),
+    (Exactly, "ZREVRANGE k n n"),
+    (Exactly, "ZREVRANGE k n n WITHSCORES"),
+    (Exactly, "ZRANGEBYSCORE k s s WITHSCORES"),
+    (Exactly, "ZRANGEBYSCORE k s s LIMIT n c"),
+    (Exactly, "ZREVRANGEBYSCORE k s s LIMIT n c WITHSCORES"),
+    (Exactly, "ZPOPMIN k"),
+    (Exactly, "ZPOPMAX k"),
+    (Exactly, "ZPOPMIN k c"),
+    (Exactly, "ZPOPMAX k c"),
+    (Exactly, "ZREMRANGEBYRANK k n n"),
+    (Exactly, "ZREMRANGEBYSCORE k s s"),
+    (Shape, "ZRANDMEMBER k"),
+    (Shape, "ZRANDMEMBER k c"),
+    (Shape, "ZRANDMEMBER k c WITHSCORES"),
+    (Exactly, "ZADD e:k 0 m 0 m 0 m"),
+    (Exactly, "ZLEXCOUNT e:k l l"),
+    (Exactly, "ZRANGEBYLEX e:k l l"),
+    (Exactly, "ZRANGEBYLEX e:k l l LIMIT n c"),
+    (Exactly, "ZREVRANGEBYLEX e:k l l"),
+    (Exactly, "ZRANGE e:k l l BYLEX REV"),
+    (Exactly, "ZREMRANGEBYLEX e:k l l"),
+    (Exactly, "DEL k"),
+    (Exactly, "DEL k k"),
+    (Exactly, "UNLINK k"),
+    (Exactly, "EXISTS k k"),
+    (Exactly, "TOUCH k k"),
+    (Exactly, "TYPE k"),
+    (Exactly, "EXPIRE k x"),
+    (Exactly, "EXPIRE k x NX"),
+    (Exactly, "EXPIRE k x XX"),
+    (Exactly, "PEXPIREAT k 4102444900000 GT"),
+    (Exactly, "EXPIRE k x LT"),
+    (Exactly, "EXPIRE k x GT LT"),
+    (Exactly, "EXPIRE k x v"),
+    (Exactly, "EXPIRE k 12345678901"),
+    (Exactly, "EXPIREAT k 4102444800"),
+    (Exactly, "PEXPIREAT k 1"),
+    (Near(2), "TTL k"),
+    (Near(2000), "PTTL k"),
+    (Near(2), "EXPIRETIME k"),
+    (Near(2000), "PEXPIRETIME k"),
+    (Exactly, "PERSIST k"),
+    (Unordered, "KEYS p"),
+    (Exactly, "RENAME k k"),
+    (Exactly, "RENAMENX k k"),
+    (Exactly, "COPY k k"),
+    (Exactly, "COPY k k REPLACE"),
+    (Exactly, "COPY k k DB b"),
+    (Exactly, "COPY k k DB b REPLACE"),
+    (Exactly, "MOVE k b"),
+    (Exactly, "DBSIZE"),
+    (Exactly, "SELECT b"),
+    (Exactly, "SWAPDB b b"),
+    (Near(i64::MAX), "OBJECT REFCOUNT k"),
+    (Exactly, "SCAN 0 COUNT 0"),
+    (Exactly, "SCAN word"),
+    (Exactly, "HSCAN k word"),
+    (Exactly, "ZSCAN k 0 COUNT 0"),
+    (Exactly, "OBJECT v k"),
+    (Exactly, "v k"),
+    (Exactly, "ECHO v"),
+    (Exactly, "PING v"),
+    (Exactly, "PING"),
+    (Exactly, "WAIT 0 0"),
+    (Exactly, "COMMAND GETKEYS MSET k v k v"),
+    (Exactly, "COMMAND GETKEYS v k"),
+    (Exactly, "CLIENT GETNAME"),
+    (Exactly, "CLIENT v"),
+    (Exactly, "CONFIG SET v v"),
+    (Exactly, "CONFIG SET maxmemory word"),
+    (Exactly, "RESET"),
+    (Shape, "HELLO 3"),
+    (Shape, "HELLO 9"),
+];
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn one_of<'a>(&mut self, words: &[&'a str]) -> &'a str {
+        words[self.below(words.len())]
+    }
+}
+
+fn argument(random: &mut Random, letter: &str, keys: usize, names: usize) -> Vec<u8> {
+    let text = match letter {
+        "k" => format!("k{}", random.below(keys)),
+        "e:k" => format!("e{}", random.below(2)),
+        "f" => format!("f{}", random.below(names)),
+        "m" => format!("m{}", random.below(names)),
+        "v" => match random.below(12) {
+            0 => String::new(),
+            1 => "\r\nbinary\0".into(),
+            2 => "x".repeat(random.below(200)),
+            3 => random.below(100).to_string(),
+            _ => format!("value{}", random.below(30)),
+        },
+        "i" => random
+            .one_of(&[
+                "0",
+                "1",
+                "-1",
+                "7",
+                "100",
+                "-9223372036854775808",
+                "9223372036854775807",
+                "12345678901",
+                "1.5",
+                "x",
+                "-0",
+                "+1",
+                " 1",
+                "01",
+            ])
+            .into(),
+        "d" => match random.below(4) {
+            0 => random
+                .one_of(&[
+                    "0",
+                    "1e5",
+                    "1.5",
+                    "-3.25",
+                    "0.1",
+                    "3.0e-3",
+                    "inf",
+                    "-inf",
+                    "+inf",
+                    "nan",
+                    "x",
+                    "1e400",
+                    "1e-400",
+                    " 1",
+                    "0x1p3",
+                    "1e17",
+                    "123456789.125",
+                    "1e300",
+                    ".5",
+                    "5.",
+                    "-1e-7",
+                ])
+                .into(),
+            1 => format!("{}.{}", random.below(1000), random.below(1000)),
+            _ => (random.below(40) as i64 - 20).to_string(),
+        },
+        "s" => match random.below(5) {
+            0 => random
+                .one_of(&["-inf", "+inf", "(1e3", "(", "", "x", "nan", "(-inf"])
+                .into(),
+            1 => format!("({}", random.below(40) as i64 - 20),
+            _ => (random.below(40) as i64 - 20).to_string(),
+        },
+        "l" => match random.below(4) {
+            0 => random.one_of(&["-", "+", "[", "(", "m", ""]).into(),
+            1 => format!("(m{}", random.below(names)),
+            _ => format!("[m{}", random.below(names)),
+        },
+        "n" => match random.below(10) {
+            0 => random
+                .one_of(&[
+                    "x",
+                    "9223372036854775807",
+                    "-9223372036854775808",
+                    "600000000",
+                    "1.0",
+                ])
+                .into(),
+            _ => (random.below(30) as i64 - 12).to_string(),
+        },
+        "c" => random
+            .one_of(&[
+                "0",
+                "1",
+                "2",
+                "5",
+                "100",
+                "-1",
+                "-3",
+                "x",
+                "-9223372036854775808",
+            ])
+            .into(),
+        "x" => random
+            .one_of(&["1000", "2000", "500", "0", "-1", "x", "9223372036854775807"])
+            .into(),
+        "y" => random
+            .one_of(&["900000", "1800000", "0", "-1", "x", "9223372036854775807"])
+            .into(),
+        "p" => random
+            .one_of(&["*", "k*", "?1", "[ek][0-3]", "k[^1]", "\\k1", "nothing"])
+            .into(),
+        "o" => random.one_of(&["NX", "XX", "GT", "LT", "CH"]).into(),
+        "b" => random.one_of(&["0", "0", "1", "2", "15", "16", "x"]).into(),
+        literal => literal.into(),
+    };
+    text.into_bytes()
+}
+
+struct Request {
+    compare: Compare,
+    words: Vec<Vec<u8>>,
+}
+
+fn request(random: &mut Random, keys: usize, names: usize) -> Request {
+    let (compare, template) = REQUESTS[random.below(REQUESTS.len())];
+    let mut words: Vec<Vec<u8>> = template
+        .split(' ')
+        .map(|letter| argument(random, letter, keys, names))
+        .collect();
+    match random.below(100) {
+        0 if words.len() > 1 => _ = words.pop(),
+        1 => words.push(b"more".to_vec()),
+        2 => words[0].make_ascii_lowercase(),
+        _ => {}
+    }
+    Request { compare, words }
+}
+
+fn sorted(reply: &Reply, pairs: bool) -> Option<Vec<Vec<Reply>>> {
+    let (Reply::Array(elements) | Reply::Map(elements) | Reply::Set(elements)) = reply else {
+        return None;
+    };
+    let mut elements: Vec<_> = elements
+        .chunks(if pairs { 2 } else { 1 })
+        .map(<[Reply]>::to_vec)
+        .collect();
+    elements.sort();
+    Some(elements)
+}
+
+fn shape(reply: &Reply) -> Option<usize> {
+    match reply {
+        Reply::Array(elements) | Reply::Map(elements) => Some(elements.len()),
+        _ => None,
+    }
+}
+
+fn agree(compare: Compare, redis: &Reply, ours: &Reply) -> bool {
+    if redis == ours {
+        return true;
+    }
+    match (compare, redis, ours) {
+        (Unordered, ..) => {
+            sorted(redis, false).is_some() && sorted(redis, false) == sorted(ours, false)
+        }
+        (UnorderedPairs, ..) => {
+            sorted(redis, true).is_some() && sorted(redis, true) == sorted(ours, true)
+        }
+        (Shape, Reply::Bulk(_), Reply::Bulk(_)) => true,
+        (Shape, ..) => shape(redis).is_some() && shape(redis) == shape(ours),
+        (Near(most), Reply::Integer(a), Reply::Integer(b)) => {
+            *a >= 0 && *b >= 0 && (a - b).abs() <= most
+        }
+        _ => false,
+    }
+}
+
+/// Debian's redis-server on a socket of its own.
+struct Redis {
+    process: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Redis {
+    fn start() -> Option<Self> {
+        let version = Command::new("redis-server")
+            .arg("--version")
+            .output()
+            .ok()?;
+        if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let process = Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--unixsocket"])
+            .arg(folder.path().join("redis.sock"))
+            .current_dir(folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let redis = Self { process, folder };
+        while std::os::unix::net::UnixStream::connect(redis.folder.path().join("redis.sock"))
+            .is_err()
+        {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Some(redis)
+    }
+
+    fn connect(&self) -> Client {
+        Client::connect(&self.folder.path().join("redis.sock"))
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // Where it has ended already there is nothing to end.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn show(words: &[Vec<u8>]) -> String {
+    words
+        .iter()
+        .map(|word| format!("{:?}", String::from_utf8_lossy(word)))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is no number: {text}"))
+    })
+}
+
+/// A whole scan of everything, in any order.
+fn scan(client: &mut Client, command: &str, pairs: bool) -> Vec<Vec<Reply>> {
+    let (mut found, mut cursor) = (Vec::new(), "0".to_string());
+    loop {
+        match client.ask(&command.replace('@', &cursor)) {
+            Reply::Array(parts) if parts.len() == 2 => {
+                let Reply::Bulk(next) = &parts[0] else {
+                    panic!("a scan replied {parts:?}")
+                };
+                cursor = String::from_utf8(next.clone()).unwrap();
+                found.extend(sorted(&parts[1], pairs).unwrap());
+            }
+            Reply::Error(text) => return vec![vec![Reply::Error(text)]],
+            other => panic!("a scan replied {other:?}"),
+        }
+        if cursor == "0" {
+            found.sort();
+            found.dedup();
+            return found;
+        }
+    }
+}
+
+#[test]
+fn random_requests_are_answered_as_redis_answers_them() {
+    let Some(redis) = Redis::start() else {
+        println!("redis-server 7.0 is not on the path: nothing is compared");
+        return;
+    };
+    let seed = setting("TIERRA_KV_SEED", 1);
+    let rounds = setting("TIERRA_KV_ROUNDS", 20);
+    let tierra = Tierra::start("");
+    let mut random = Random(seed);
+    for round in 0..rounds {
+        let (mut theirs, mut ours) = (redis.connect(), tierra.connect());
+        let mut log = vec!["FLUSHALL".to_string()];
+        assert_eq!(theirs.ask("FLUSHALL"), ours.ask("FLUSHALL"));
+        let (keys, names) = (
+            2 + random.below(8),
+            4 + random.below(if round % 8 == 0 { 700 } else { 20 }),
+        );
+        let mut queueing = false;
+        for _ in 0..60 {
+            // A pipeline, sometimes with a transaction in it.
+            let mut requests: Vec<Request> = (0..1 + random.below(40))
+                .map(|_| request(&mut random, keys, names))
+                .collect();
+            if random.below(4) == 0 {
+                let word =
+                    random.one_of(&["MULTI", "EXEC", "DISCARD", "MULTI", "WATCH k1", "UNWATCH"]);
+                let words = word
+                    .split(' ')
+                    .map(|word| word.as_bytes().to_vec())
+                    .collect();
+                requests.insert(
+                    random.below(requests.len() + 1),
+                    Request {
+                        compare: Exactly,
+                        words,
+                    },
+                );
+            }
+            // What is queued is compared as a whole, so only what is compared exactly may be.
+            requests.retain(|request| {
+                match &request.words[0][..] {
+                    b"MULTI" => queueing = true,
+                    b"EXEC" | b"DISCARD" | b"RESET" => queueing = false,
+                    _ => {}
+                }
+                !queueing || request.compare == Exactly
+            });
+            let words: Vec<Vec<Vec<u8>>> = requests
+                .iter()
+                .map(|request| request.words.clone())
+                .collect();
+            theirs.send(&words);
+            ours.send(&words);
+            for request in &requests {
+                log.push(show(&request.words));
+                let (theirs, ours) = (theirs.receive(), ours.receive());
+                assert!(
+                    agree(request.compare, &theirs, &ours),
+                    "seed {seed}, round {round}: {}\nRedis:  {theirs:?}\nTierra: {ours:?}\nafter:\n{}",
+                    show(&request.words),
+                    log.join("\n"),
+                );
+            }
+        }
+        // Everything that is there in the end, through cursors.
+        for client in [&mut theirs, &mut ours] {
+            client.ask("RESET");
+        }
+        for db in [0, 1, 2, 15] {
+            let select = format!("SELECT {db}");
+            assert_eq!(theirs.ask(&select), ours.ask(&select));
+            assert_eq!(
+                scan(&mut theirs, "SCAN @", false),
+                scan(&mut ours, "SCAN @", false),
+                "seed {seed}, round {round}"
+            );
+            for key in (0..keys)
+                .map(|key| format!("k{key}"))
+                .chain(["e0".into(), "e1".into()])
+            {
+                for command in ["HSCAN", "ZSCAN"] {
+                    let command = format!("{command} {key} @ COUNT 7");
+                    let (theirs, ours) = (
+                        scan(&mut theirs, &command, true),
+                        scan(&mut ours, &command, true),
+                    );
+                    assert_eq!(
+                        theirs,
+                        ours,
+                        "seed {seed}, round {round}: {command}\n{}",
+                        log.join("\n")
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The comparison itself must be able to fail.
+#[test]
+fn differences_are_seen() {
+    let bulk = |text: &str| Reply::Bulk(text.into());
+    let array = |texts: &[&str]| Reply::Array(texts.iter().map(|text| bulk(text)).collect());
+    assert!(!agree(Exactly, &bulk("a"), &bulk("b")));
+    assert!(!agree(Exactly, &array(&["a", "b"]), &array(&["b", "a"])));
+    assert!(agree(Unordered, &array(&["a", "b"]), &array(&["b", "a"])));
+    assert!(!agree(Unordered, &array(&["a", "b"]), &array(&["b", "b"])));
+    assert!(agree(
+        UnorderedPairs,
+        &array(&["a", "1", "b", "2"]),
+        &array(&["b", "2", "a", "1"])
+    ));
+    assert!(!agree(
+        UnorderedPairs,
+        &array(&["a", "1", "b", "2"]),
+        &array(&["b", "1", "a", "2"])
+    ));
+    assert!(!agree(Shape, &array(&["a"]), &array(&["a", "b"])));
+    assert!(!agree(Near(2), &Reply::Integer(-2), &Reply::Integer(-1)));
+    assert!(!agree(Near(2), &Reply::Integer(10), &Reply::Integer(13)));
+}

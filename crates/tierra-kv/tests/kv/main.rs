@@ -1,0 +1,5 @@
+//! What the server promises, against a server that runs: one file a promise.
+
+mod differential;
+mod server;
+mod support;

@@ -1,0 +1,468 @@
+//! What the server promises to clients that behave, and survives from those that do not.
+
+use std::io::Write;
+
+use crate::support::{Client, Reply, Tierra};
+
+fn error(text: &str) -> Reply {
+    Reply::Error(text.into())
+}
+
+fn ok() -> Reply {
+    Reply::Simple("OK".into())
+}
+
+fn bulk(text: &str) -> Reply {
+    Reply::Bulk(text.into())
+}
+
+fn text(reply: Reply) -> String {
+    match reply {
+        Reply::Bulk(bytes) => String::from_utf8(bytes).unwrap(),
+        other => panic!("expected text, got {other:?}"),
+    }
+}
+
+/// The server still answers.
+fn assert_alive(server: &Tierra) {
+    assert_eq!(server.connect().ask("PING"), Reply::Simple("PONG".into()));
+}
+
+#[test]
+fn a_pipeline_sees_its_own_changes() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    client.send_bytes(b"SET k 1\r\nGET k\r\nDEL k\r\nGET k\r\nSET k 2\r\nRENAME k l\r\nGET k\r\nGET l\r\nFLUSHALL\r\nGET l\r\n");
+    let expected = [
+        ok(),
+        bulk("1"),
+        Reply::Integer(1),
+        Reply::Null,
+        ok(),
+        ok(),
+        Reply::Null,
+        bulk("2"),
+        ok(),
+        Reply::Null,
+    ];
+    for reply in expected {
+        assert_eq!(client.receive(), reply);
+    }
+}
+
+#[test]
+fn pipelines_of_any_length_are_answered_in_order() {
+    let server = Tierra::start("");
+    let (mut one, mut other) = (server.connect(), server.connect());
+    let requests = |who: &str| {
+        (0..1000)
+            .map(|n| format!("SET {who}{n} {n}\r\nGET {who}{n}\r\nMGET {who}0 {who}{n}\r\n"))
+            .collect::<String>()
+    };
+    one.send_bytes(requests("a").as_bytes());
+    other.send_bytes(requests("b").as_bytes());
+    for client in [&mut one, &mut other] {
+        for n in 0..1000 {
+            assert_eq!(client.receive(), ok());
+            assert_eq!(client.receive(), bulk(&n.to_string()));
+            assert_eq!(
+                client.receive(),
+                Reply::Array(vec![bulk("0"), bulk(&n.to_string())])
+            );
+        }
+    }
+}
+
+#[test]
+fn as_many_keys_as_one_likes_are_looked_up_at_once() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    let (mut mset, mut mget) = ("MSET".to_string(), "MGET missing".to_string());
+    for n in 0..1000 {
+        mset += &format!(" k{n} {n}");
+        mget += &format!(" k{n}");
+    }
+    assert_eq!(client.ask(&mset), ok());
+    let expected = std::iter::once(Reply::Null).chain((0..1000).map(|n| bulk(&n.to_string())));
+    assert_eq!(client.ask(&mget), Reply::Array(expected.collect()));
+    assert_eq!(
+        client.ask(&mget.replace("MGET", "DEL")),
+        Reply::Integer(1000)
+    );
+}
+
+#[test]
+fn large_values_come_back_whole_and_in_pieces() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    let value: Vec<u8> = (0..5_000_000u32)
+        .map(|n| (n * 7 + n / 1000) as u8)
+        .collect();
+    client.send(&[vec![b"SET".to_vec(), b"large".to_vec(), value.clone()]]);
+    assert_eq!(client.receive(), ok());
+    assert_eq!(client.ask("GET large"), Reply::Bulk(value.clone()));
+    assert_eq!(
+        client.ask("GETRANGE large 4999999 -1"),
+        Reply::Bulk(value[4_999_999..].to_vec())
+    );
+}
+
+#[test]
+fn requests_may_arrive_byte_by_byte() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    for byte in b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nv\r\nal\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n" {
+        client.send_bytes(&[*byte]);
+    }
+    assert_eq!(client.receive(), ok());
+    assert_eq!(client.receive(), bulk("v\r\nal"));
+}
+
+#[test]
+fn what_is_not_the_protocol_ends_the_connection_after_what_was() {
+    let server = Tierra::start("");
+    for (bytes, replies) in [
+        (
+            "PING\r\n*x\r\n",
+            "+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n",
+        ),
+        (
+            "*1\r\n$-5\r\n",
+            "-ERR Protocol error: invalid bulk length\r\n",
+        ),
+        (
+            "*1\r\n!4\r\n",
+            "-ERR Protocol error: expected '$', got '!'\r\n",
+        ),
+        (
+            "*2\r\n$3\r\nGET\r\n$999999999999\r\n",
+            "-ERR Protocol error: invalid bulk length\r\n",
+        ),
+        (
+            "SET k \"v\r\n",
+            "-ERR Protocol error: unbalanced quotes in request\r\n",
+        ),
+        ("QUIT\r\nPING\r\n", "+OK\r\n"),
+    ] {
+        let mut client = server.connect();
+        client.send_bytes(bytes.as_bytes());
+        assert_eq!(
+            String::from_utf8(client.rest()).unwrap(),
+            replies,
+            "{bytes:?}"
+        );
+    }
+    // Garbage, half of a request, an announced length of which nothing comes.
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00"[..],
+        b"*3\r\n$3\r\nSET\r\n",
+        b"*1\r\n$536870912\r\nx",
+    ] {
+        server.connect().send_bytes(bytes);
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn a_client_that_sends_forever_is_disconnected() {
+    let server = Tierra::start("--client-query-buffer-limit 1mb");
+    let piece = vec![b'x'; 64 * 1024];
+    let mut stream = std::os::unix::net::UnixStream::connect(&server.path).unwrap();
+    stream.write_all(b"*1\r\n$400000000\r\n").unwrap();
+    let sent = (0..6000)
+        .take_while(|_| stream.write_all(&piece).is_ok())
+        .count();
+    assert!(sent < 6000, "a client sent {sent} pieces");
+    let stats = text(server.connect().ask("INFO stats"));
+    assert!(
+        stats.contains("client_query_buffer_limit_disconnections:1"),
+        "{stats}"
+    );
+}
+
+#[test]
+fn a_client_that_does_not_read_is_disconnected() {
+    let server = Tierra::start("--client-output-buffer-limit normal 4mb 0 0");
+    let mut client = server.connect();
+    client.send(&[vec![b"SET".to_vec(), b"k".to_vec(), vec![b'x'; 1_000_000]]]);
+    assert_eq!(client.receive(), ok());
+    let mut slow = server.connect();
+    slow.send_bytes("GET k\r\n".repeat(50).as_bytes());
+    while !text(client.ask("INFO stats")).contains("client_output_buffer_limit_disconnections:1") {}
+    // What fits the socket has arrived, then the connection ends.
+    let received = slow.rest().len();
+    assert!(received < 50 * 1_000_000, "{received} bytes");
+    assert_eq!(client.ask("STRLEN k"), Reply::Integer(1_000_000));
+}
+
+#[test]
+fn too_many_clients_are_refused() {
+    let server = Tierra::start("--maxclients 2");
+    let (mut one, mut two) = (server.connect(), server.connect());
+    assert_eq!(one.ask("PING"), two.ask("PING"));
+    assert_eq!(
+        server.connect().rest(),
+        b"-ERR max number of clients reached\r\n"
+    );
+    drop(two);
+    // The place is free as soon as the server has seen the connection end.
+    while text(one.ask("INFO clients")).contains("connected_clients:2") {}
+    assert_alive(&server);
+}
+
+#[test]
+fn without_the_password_nothing_is_answered() {
+    let server = Tierra::start("--requirepass secret");
+    let mut client = server.connect();
+    assert_eq!(
+        client.ask("GET k"),
+        error("NOAUTH Authentication required.")
+    );
+    assert_eq!(
+        client.ask("AUTH wrong"),
+        error("WRONGPASS invalid username-password pair or user is disabled.")
+    );
+    assert_eq!(
+        client.ask("AUTH other secret"),
+        error("WRONGPASS invalid username-password pair or user is disabled.")
+    );
+    assert!(
+        matches!(client.ask("HELLO 3"), Reply::Error(text) if text.starts_with("NOAUTH HELLO must be called"))
+    );
+    // A long request is refused before the password, and read after it in the same pipeline.
+    let mset = format!("*{}\r\n$4\r\nMSET\r\n{}", 41, "$1\r\nk\r\n".repeat(40));
+    client.send_bytes(format!("AUTH secret\r\n{mset}GET k\r\n").as_bytes());
+    assert_eq!(
+        [client.receive(), client.receive(), client.receive()],
+        [ok(), ok(), bulk("k")]
+    );
+    let mut stranger = server.connect();
+    stranger.send_bytes(mset.as_bytes());
+    assert_eq!(
+        stranger.rest(),
+        b"-ERR Protocol error: unauthenticated multibulk length\r\n"
+    );
+    assert!(matches!(
+        server.connect().ask("HELLO 3 AUTH default secret"),
+        Reply::Map(_)
+    ));
+}
+
+#[test]
+fn transactions_fail_when_what_they_watch_has_changed() {
+    let server = Tierra::start("");
+    let (mut one, mut other) = (server.connect(), server.connect());
+    let change = |change: &str, one: &mut Client, other: &mut Client| {
+        for request in ["SELECT 0", "FLUSHALL", "SET k 1", "WATCH k missing"] {
+            assert_eq!(one.ask(request), ok(), "{request}");
+        }
+        other.ask(change);
+        for (request, reply) in [("MULTI", "OK"), ("INCR n", "QUEUED"), ("INCR n", "QUEUED")] {
+            assert_eq!(one.ask(request), Reply::Simple(reply.into()));
+        }
+        one.ask("EXEC")
+    };
+    let done = Reply::Array(vec![Reply::Integer(1), Reply::Integer(2)]);
+    for (request, reply) in [
+        ("GET k", &done),
+        ("SET other 1", &done),
+        ("SET k 2", &Reply::Null),
+        ("DEL k", &Reply::Null),
+        ("SET missing 1", &Reply::Null),
+        ("EXPIRE k 100", &Reply::Null),
+        ("PEXPIREAT k 1", &Reply::Null),
+        ("FLUSHALL", &Reply::Null),
+        ("SWAPDB 0 1", &Reply::Null),
+        ("COPY k missing", &Reply::Null),
+        ("RENAME k missing", &Reply::Null),
+    ] {
+        assert_eq!(&change(request, &mut one, &mut other), reply, "{request}");
+    }
+    // The watch of a key ends with the transaction.
+    one.send_bytes(b"SET k 1\r\nWATCH k\r\nMULTI\r\nEXEC\r\nSET k 2\r\nMULTI\r\nGET k\r\nEXEC\r\n");
+    let replies: Vec<Reply> = (0..8).map(|_| one.receive()).collect();
+    assert_eq!(replies[7], Reply::Array(vec![bulk("2")]));
+}
+
+#[test]
+fn keys_expire_whether_anyone_looks_or_not() {
+    let server = Tierra::start("--hz 100");
+    let mut client = server.connect();
+    for n in 0..2000 {
+        client.send_bytes(format!("SET k{n} v PX 1\r\n").as_bytes());
+    }
+    for _ in 0..2000 {
+        assert_eq!(client.receive(), ok());
+    }
+    client.ask("SET stays v EX 1000");
+    while client.ask("DBSIZE") != Reply::Integer(1) {}
+    assert_eq!(client.ask("GET k7"), Reply::Null);
+    assert!(text(client.ask("INFO keyspace")).contains("db0:keys=1,expires=1"));
+}
+
+#[test]
+fn above_maxmemory_nothing_is_added() {
+    let server = Tierra::start("--maxmemory 1b");
+    let mut client = server.connect();
+    client.ask("CONFIG SET maxmemory 0");
+    assert_eq!(client.ask("SET k v"), ok());
+    assert_eq!(client.ask("CONFIG SET maxmemory 1"), ok());
+    let full = error("OOM command not allowed when used memory > 'maxmemory'.");
+    for request in [
+        "SET l v",
+        "HSET h f v",
+        "ZADD z 1 m",
+        "APPEND k v",
+        "INCR n",
+        "COPY k l",
+    ] {
+        assert_eq!(client.ask(request), full, "{request}");
+    }
+    assert_eq!(client.ask("GET k"), bulk("v"));
+    assert_eq!(client.ask("DEL k"), Reply::Integer(1));
+}
+
+#[test]
+fn clients_are_listed_named_and_killed() {
+    let server = Tierra::start("");
+    let (mut one, mut two) = (server.connect(), server.connect());
+    assert_eq!(two.ask("CLIENT SETNAME second"), ok());
+    assert_eq!(two.ask("CLIENT GETNAME"), bulk("second"));
+    let Reply::Integer(id) = two.ask("CLIENT ID") else {
+        panic!("an id is a number")
+    };
+    let list = text(one.ask("CLIENT LIST"));
+    assert_eq!(list.lines().count(), 2, "{list}");
+    assert!(
+        list.contains(&format!("id={id} "))
+            && list.contains("name=second")
+            && list.contains("cmd=client|list"),
+        "{list}"
+    );
+    assert_eq!(one.ask(&format!("CLIENT KILL ID {id}")), Reply::Integer(1));
+    assert_eq!(two.rest(), b"");
+    assert_eq!(
+        one.ask("CLIENT KILL 1.2.3.4:5"),
+        error("ERR No such client")
+    );
+    one.send_bytes(b"CLIENT REPLY OFF\r\nPING\r\nCLIENT REPLY ON\r\nCLIENT REPLY SKIP\r\nPING\r\nECHO last\r\n");
+    assert_eq!([one.receive(), one.receive()], [ok(), bulk("last")]);
+}
+
+#[test]
+fn settings_are_shown_and_changed_all_or_none() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    assert_eq!(
+        client.ask("CONFIG GET timeout"),
+        Reply::Array(vec![bulk("timeout"), bulk("0")])
+    );
+    assert_eq!(client.ask("CONFIG SET timeout 100 maxclients 50"), ok());
+    assert_eq!(
+        client.ask("CONFIG GET maxc* timeout"),
+        Reply::Array(vec![
+            bulk("maxclients"),
+            bulk("50"),
+            bulk("timeout"),
+            bulk("100")
+        ])
+    );
+    let refused = error(
+        "ERR CONFIG SET failed (possibly related to argument 'hz') - argument must be between 1 and 500 inclusive",
+    );
+    assert_eq!(client.ask("CONFIG SET timeout 7 hz 0"), refused);
+    let refused =
+        error("ERR CONFIG SET failed (possibly related to argument 'memory-alloc-policy') - ");
+    let reply = client.ask("CONFIG SET timeout 7 memory-alloc-policy nonsense");
+    assert!(
+        matches!((&reply, &refused), (Reply::Error(reply), Reply::Error(start)) if reply.starts_with(start)),
+        "{reply:?}"
+    );
+    assert_eq!(
+        client.ask("CONFIG GET timeout"),
+        Reply::Array(vec![bulk("timeout"), bulk("100")])
+    );
+    assert_eq!(client.ask("CONFIG SET memory-alloc-policy only-dram"), ok());
+    assert_eq!(
+        client.ask("CONFIG GET memory-alloc-policy"),
+        Reply::Array(vec![bulk("memory-alloc-policy"), bulk("only-dram")])
+    );
+    assert!(matches!(client.ask("CONFIG REWRITE"), Reply::Error(_)));
+}
+
+#[test]
+fn both_protocols_are_spoken() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    client.ask("ZADD z 1.5 a 2 b");
+    client.ask("HSET h f v");
+    assert!(matches!(client.ask("HELLO 3"), Reply::Map(fields) if fields[5] == Reply::Integer(3)));
+    assert_eq!(
+        client.ask("HGETALL h"),
+        Reply::Map(vec![bulk("f"), bulk("v")])
+    );
+    assert_eq!(client.ask("ZSCORE z a"), Reply::Double("1.5".into()));
+    let pair =
+        |member: &str, score: &str| Reply::Array(vec![bulk(member), Reply::Double(score.into())]);
+    assert_eq!(
+        client.ask("ZRANGE z 0 -1 WITHSCORES"),
+        Reply::Array(vec![pair("a", "1.5"), pair("b", "2")])
+    );
+    assert_eq!(client.ask("GET missing"), Reply::Null);
+    assert!(
+        matches!(client.ask("HELLO 2"), Reply::Array(fields) if fields[5] == Reply::Integer(2))
+    );
+    assert_eq!(
+        client.ask("HGETALL h"),
+        Reply::Array(vec![bulk("f"), bulk("v")])
+    );
+}
+
+#[test]
+fn info_counts_what_happened() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    client.send_bytes(b"SET k v\r\nGET k\r\nGET k\r\nGET missing\r\nINCR k\r\nGET\r\n");
+    (0..6).for_each(|_| _ = client.receive());
+    let info = text(client.ask("INFO everything"));
+    for line in [
+        "keyspace_hits:2",
+        "keyspace_misses:1",
+        "cmdstat_get:calls=3,",
+        "rejected_calls=1,failed_calls=0",
+        "errorstat_ERR:count=2",
+        "db0:keys=1,expires=0",
+        "near_records:",
+        "far_used_bytes:",
+        "prefetched_far:",
+    ] {
+        assert!(info.contains(line), "{line} is not in\n{info}");
+    }
+    assert_eq!(client.ask("CONFIG RESETSTAT"), ok());
+    assert!(text(client.ask("INFO stats")).contains("keyspace_hits:0"));
+}
+
+#[test]
+fn a_server_ends_when_it_is_asked_to() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    client.send_bytes(b"SHUTDOWN NOSAVE\r\n");
+    assert_eq!(client.rest(), b"");
+    drop(server);
+}
+
+#[test]
+fn a_socket_is_not_taken_from_a_server_that_listens() {
+    let server = Tierra::start("");
+    let config = tierra_kv::Config {
+        port: 0,
+        unixsocket: Some(server.path.clone()),
+        ..Default::default()
+    };
+    let error = tierra_kv::Server::bind(config)
+        .err()
+        .map(|error| error.to_string())
+        .unwrap();
+    assert!(error.contains("tierra.sock"), "{error}");
+    assert_alive(&server);
+}

@@ -1,0 +1,159 @@
+//! A server to talk to, and what it replies.
+
+use std::io::{BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tierra_kv::{Config, Handle, Server};
+
+/// Longer than any reply takes on a loaded machine; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A reply of either protocol.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reply {
+    Simple(String),
+    Error(String),
+    Integer(i64),
+    Double(String),
+    Bulk(Vec<u8>),
+    Null,
+    Array(Vec<Reply>),
+    /// Keys and values in turn.
+    Map(Vec<Reply>),
+    Set(Vec<Reply>),
+}
+
+/// A connection to a server.
+pub(crate) struct Client {
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    pub(crate) fn connect(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self {
+            stream: BufReader::new(stream),
+        }
+    }
+
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
+    /// Sends requests without waiting for replies.
+    pub(crate) fn send(&mut self, requests: &[Vec<Vec<u8>>]) {
+        let mut bytes = Vec::new();
+        for request in requests {
+            bytes.extend(format!("*{}\r\n", request.len()).into_bytes());
+            for arg in request {
+                bytes.extend(format!("${}\r\n", arg.len()).into_bytes());
+                bytes.extend(arg);
+                bytes.extend(b"\r\n");
+            }
+        }
+        self.send_bytes(&bytes);
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        line.truncate(line.len() - 2);
+        String::from_utf8_lossy(&line).into_owned()
+    }
+
+    pub(crate) fn receive(&mut self) -> Reply {
+        let line = self.line();
+        let (kind, text) = line.split_at(1);
+        let count = || text.parse::<i64>().unwrap();
+        let mut many = |count: i64| (0..count).map(|_| self.receive()).collect();
+        match kind {
+            "+" => Reply::Simple(text.into()),
+            "-" => Reply::Error(text.into()),
+            ":" => Reply::Integer(count()),
+            "," => Reply::Double(text.into()),
+            "_" => Reply::Null,
+            "$" | "*" if count() < 0 => Reply::Null,
+            "$" | "=" => {
+                let mut bytes = vec![0; count() as usize + 2];
+                self.stream.read_exact(&mut bytes).unwrap();
+                bytes.truncate(bytes.len() - 2);
+                Reply::Bulk(bytes)
+            }
+            "*" => Reply::Array(many(count())),
+            "%" => Reply::Map(many(2 * count())),
+            "~" => Reply::Set(many(count())),
+            _ => panic!("no reply: {line:?}"),
+        }
+    }
+
+    /// The reply to a request of words.
+    pub(crate) fn ask(&mut self, request: &str) -> Reply {
+        self.send(&[request
+            .split(' ')
+            .map(|word| word.as_bytes().to_vec())
+            .collect()]);
+        self.receive()
+    }
+
+    /// Everything until the server ends the connection.
+    pub(crate) fn rest(mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).unwrap();
+        rest
+    }
+}
+
+/// A server of ours in a thread of its own.
+pub(crate) struct Tierra {
+    pub(crate) path: PathBuf,
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Tierra {
+    pub(crate) fn start(settings: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tierra.sock");
+        let mut config = Config {
+            port: 0,
+            unixsocket: Some(path.clone()),
+            ..Config::default()
+        };
+        config
+            .add_arguments(settings.split_whitespace().map(String::from))
+            .unwrap();
+        let mut server = Server::bind(config).unwrap();
+        let handle = server.handle();
+        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
+        Self {
+            path,
+            handle,
+            thread,
+            _folder: folder,
+        }
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(&self.path)
+    }
+}
+
+impl Drop for Tierra {
+    fn drop(&mut self) {
+        self.handle.stop();
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
