@@ -78,9 +78,9 @@ fn values(snapshot: &Snapshot, ids: &[i64], scheduling: impl Into<Scheduling>) -
         .rows_by_key(&keys(snapshot, ids), &mut lookups)
         .unwrap();
     let there: Vec<_> = found.iter().flatten().copied().collect();
-    let schema = Arc::new(snapshot.table().schema().project(&[0, 2]).unwrap());
+    let projection = snapshot.table().projection(&[0, 2]);
     let read = snapshot
-        .reconstruct(&there, &[0, 2], &schema, &mut lookups)
+        .reconstruct(&there, &projection, &mut lookups)
         .unwrap();
     let read_ids = read.column(0).as_primitive::<arrow::datatypes::Int64Type>();
     let mut values = read.column(1).as_primitive::<Int32Type>().values().iter();
