@@ -46,6 +46,7 @@ pub(crate) fn process(
                 );
             }
         },
+        Err(_) if resolved == Resolved::Unknown && is_browser(args.at(0)) => client.closing = true,
         Err(failure) => {
             if let Resolved::Command(id) = resolved {
                 shared.stats.calls[id as usize].rejected += 1;
@@ -101,6 +102,13 @@ fn admit(
         }
     }
     Ok((id, command))
+}
+
+/// Whether it is a web page that talks to us through somebody's browser: its request does not get to the
+/// lines after its head, which would be commands.
+#[cold]
+fn is_browser(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
 }
 
 #[cold]

@@ -2,8 +2,8 @@
 
 use super::ProtocolError;
 
-/// Splits a line into words. Each is told by where it begins in the line, which then holds it unquoted,
-/// and how long it is.
+/// Splits a line into words, up to its end or its first zero byte. Each is told by where it begins in the
+/// line, which then holds it unquoted, and how long it is.
 pub(crate) fn split(
     line: &mut [u8],
     mut word: impl FnMut(usize, usize),
@@ -13,7 +13,7 @@ pub(crate) fn split(
         while line.get(at).is_some_and(|byte| is_space(*byte)) {
             at += 1;
         }
-        if at == line.len() {
+        if at == line.len() || line[at] == 0 {
             return Ok(());
         }
         let start = at;

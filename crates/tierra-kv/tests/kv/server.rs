@@ -143,6 +143,11 @@ fn what_is_not_the_protocol_ends_the_connection_after_what_was() {
             "-ERR Protocol error: unbalanced quotes in request\r\n",
         ),
         ("QUIT\r\nPING\r\n", "+OK\r\n"),
+        ("POST / HTTP/1.1\r\nHost: x\r\n\r\nFLUSHALL\r\n", ""),
+        (
+            "GET / HTTP/1.1\r\nHost: x\r\n\r\nFLUSHALL\r\n",
+            "-ERR wrong number of arguments for 'get' command\r\n",
+        ),
     ] {
         let mut client = server.connect();
         client.send_bytes(bytes.as_bytes());
