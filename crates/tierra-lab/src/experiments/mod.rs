@@ -126,6 +126,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &records::KvWindow,
         &records::YcsbDynamic,
         &records::KvShift,
+        &records::KvPeers,
     ]
 }
 

@@ -5,10 +5,12 @@
 //! is checked and copied out. Far memory is emulated Optane.
 
 mod dynamic;
+mod peers;
 mod shift;
 mod window;
 
 pub(super) use dynamic::YcsbDynamic;
+pub(super) use peers::KvPeers;
 pub(super) use shift::KvShift;
 pub(super) use window::KvWindow;
 
