@@ -1,4 +1,4 @@
-//! The one binary: `tierra demo|sql|generate|load|tiers`.
+//! The one binary: `tierra demo|sql|generate|load|tiers|kv`.
 
 use std::process::ExitCode;
 

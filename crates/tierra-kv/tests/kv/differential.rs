@@ -3,7 +3,7 @@
 //!
 //! Needs `redis-server` 7.0 on the path; says so and passes where there is none. A failure prints the seed
 //! and everything since the last FLUSHALL. `TIERRA_KV_SEED` replays a seed, `TIERRA_KV_ROUNDS` says how many
-//! rounds of random requests there are (20 by default, in about a second).
+//! rounds of random requests there are (60 by default, in about a second).
 //!
 //! Left out on purpose, because the replies differ by nature: cursors (whole scans are compared), what is
 //! chosen at random (only how much of it), OBJECT ENCODING of hashes, sorted sets and appended strings, and
@@ -476,7 +476,7 @@ fn random_requests_are_answered_as_redis_answers_them() {
         return;
     };
     let seed = setting("TIERRA_KV_SEED", 1);
-    let rounds = setting("TIERRA_KV_ROUNDS", 20);
+    let rounds = setting("TIERRA_KV_ROUNDS", 60);
     let tierra = Tierra::start("");
     let mut random = Random(seed);
     for round in 0..rounds {

@@ -72,6 +72,12 @@ pub(crate) enum CommandError {
     /// Group sizes could not be measured.
     #[error(transparent)]
     Calibrate(#[from] Box<tierra_engine::CalibrateError>),
+    /// Settings of the server of records are wrong.
+    #[error(transparent)]
+    Config(#[from] tierra_kv::ConfigError),
+    /// The server of records cannot start or go on.
+    #[error(transparent)]
+    Serve(#[from] tierra_kv::ServeError),
     /// The demo may not use its directory.
     #[error(
         "{} is not empty and was not made by the demo: remove it, or choose another with --dir",

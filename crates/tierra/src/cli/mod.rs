@@ -11,6 +11,7 @@ mod format;
 mod generate;
 mod interrupt;
 mod json;
+mod kv;
 mod load;
 mod open;
 mod produce;
@@ -54,6 +55,8 @@ enum Command {
     Scrub(scrub::Arguments),
     /// The same, after making copies that tables should have and lack
     Repair(scrub::Arguments),
+    /// Serve records to clients of Redis
+    Kv(kv::Arguments),
     /// Measure how many look-ups should take turns on this machine, for a database
     Calibrate(calibrate::Arguments),
 }
@@ -81,6 +84,7 @@ pub(crate) fn main() -> ExitCode {
                     Command::Scrub(arguments) => scrub::run(&arguments, scrub::Task::Scrub),
                     Command::Repair(arguments) => scrub::run(&arguments, scrub::Task::Repair),
                     Command::Calibrate(arguments) => calibrate::run(&arguments),
+                    Command::Kv(arguments) => kv::run(arguments).await,
                 }
             });
             // A query that was stopped may still be in the middle of a batch: no reason to wait.

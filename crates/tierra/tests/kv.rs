@@ -1,0 +1,55 @@
+//! The promise of `tierra kv`: it serves clients of Redis until it is told to end, and says what is wrong with its settings.
+
+mod binary;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use binary::tierra;
+
+#[test]
+fn records_are_served_until_the_server_is_told_to_end() {
+    let scratch = tempfile::tempdir().unwrap();
+    let socket = scratch.path().join("kv.sock");
+    let config = scratch.path().join("kv.conf");
+    fn text(path: &std::path::Path) -> &str {
+        path.to_str().unwrap()
+    }
+    std::fs::write(&config, format!("port 0\nunixsocket {}\n", text(&socket))).unwrap();
+    for signal in ["-TERM", "-INT"] {
+        let mut server = Command::new(env!("CARGO_BIN_EXE_tierra"))
+            .args(["kv", "--near-memory", "1gb", "--config", text(&config)])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut client = loop {
+            match UnixStream::connect(&socket) {
+                Ok(client) => break client,
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        client
+            .write_all(b"SET k v\r\nGET k\r\nCONFIG GET near-memory\r\n")
+            .unwrap();
+        let expected = b"+OK\r\n$1\r\nv\r\n*2\r\n$11\r\nnear-memory\r\n$10\r\n1073741824\r\n";
+        let mut replies = vec![0; expected.len()];
+        client.read_exact(&mut replies).unwrap();
+        assert_eq!(replies, expected);
+        let sent = Command::new("kill")
+            .args([signal, &server.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+        assert!(server.wait().unwrap().success());
+        assert!(!socket.exists());
+    }
+}
+
+#[test]
+fn what_is_wrong_with_settings_is_said() {
+    tierra(["kv", "--prot", "7000"]).with_error(&["there is no setting prot"]);
+    tierra(["kv", "--port", "0"]).with_error(&["nothing to listen on"]);
+    tierra(["kv", "--config", "/nowhere"]).with_error(&["/nowhere"]);
+}
