@@ -6,7 +6,7 @@
 //! given beside it, and is the client's limit as often as the server's.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -181,6 +181,12 @@ const VIEWS: [View; 3] = [
     ),
 ];
 
+/// A port that nobody listens on.
+fn free_port() -> Result<u16, LabError> {
+    let free = TcpListener::bind("127.0.0.1:0").at("127.0.0.1")?;
+    Ok(free.local_addr().at("127.0.0.1")?.port())
+}
+
 /// A server that is measured.
 struct Peer {
     port: u16,
@@ -196,7 +202,8 @@ enum Running {
 
 impl Peer {
     fn ours() -> Result<Peer, LabError> {
-        let arguments = ["--port", "0", "--bind", "127.0.0.1"].map(str::to_owned);
+        let port = free_port()?;
+        let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1"].map(str::to_owned);
         let config = Config::from_arguments(arguments.into_iter()).by(WHO, "reading settings")?;
         let (tell, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -206,11 +213,11 @@ impl Peer {
                 Err(error) => return drop(tell.send(Err(error))),
             };
             let id = rustix::thread::gettid().as_raw_nonzero();
-            let _ = tell.send(Ok((server.port(), server.handle(), id)));
+            let _ = tell.send(Ok((server.handle(), id)));
             // What ends it shows in the client's next request.
             let _ = server.run();
         });
-        let (port, handle, id) = told
+        let (handle, id) = told
             .recv()
             .by(WHO, "starting the server")?
             .by(WHO, "starting the server")?;
@@ -223,10 +230,7 @@ impl Peer {
 
     /// `None` where it is not installed.
     fn redis() -> Result<Option<Peer>, LabError> {
-        let port = {
-            let free = std::net::TcpListener::bind("127.0.0.1:0").at("127.0.0.1")?;
-            free.local_addr().at("127.0.0.1")?.port()
-        };
+        let port = free_port()?;
         let start = move || {
             // A child runs where the thread does that starts it.
             pin::to_cpu(1);
