@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn it_is_the_checksum() {
-        let bytes: Vec<u8> = (0..30_000_u32).map(|at| (at * at >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..30_000_u32).map(|at| ((at * at) >> 7) as u8).collect();
         for len in [0, 1, 63, 1535, 1536, 1537, 8192, 9727, 9728, 30_000] {
             let (before, behind) = bytes[..len].split_at(len / 3);
             assert_eq!(
