@@ -189,7 +189,7 @@ impl Migration {
         self.is_stuck &= !ticks;
         loop {
             let wanted = Wanted::now(heap, self);
-            if !self.is_due() && !(wanted.anyway && !self.is_stuck) {
+            if !self.is_due() && (!wanted.anyway || self.is_stuck) {
                 return false;
             }
             if groups == 0 || self.done.bytes - moved_before > STEP_BYTES_MAX {
