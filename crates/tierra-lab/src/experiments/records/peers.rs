@@ -204,7 +204,7 @@ impl Peer {
     fn ours() -> Result<Peer, LabError> {
         let port = free_port()?;
         let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1"].map(str::to_owned);
-        let config = Config::from_arguments(arguments.into_iter()).by(WHO, "reading settings")?;
+        let config = Config::from_arguments(arguments).by(WHO, "reading settings")?;
         let (tell, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             pin::to_cpu(1);
