@@ -189,6 +189,10 @@ impl Migration {
         self.is_stuck &= !ticks;
         loop {
             let wanted = Wanted::now(heap, self);
+            if !wanted.by_heat {
+                // Uses call for nothing then.
+                self.uses = 0;
+            }
             if !self.is_due() && (!wanted.anyway || self.is_stuck) {
                 return false;
             }
