@@ -141,6 +141,11 @@ impl RecordTable {
         self.segments.entries().map(Entry::record)
     }
 
+    /// Groups that [`visit`](Self::visit) goes through in a round, at most.
+    pub fn groups(&self) -> usize {
+        self.segments.numbers() * self.segments.groups(0).len()
+    }
+
     /// Looks a key up: one group, rarely two, and the heads of records that may have it, rarely another's.
     pub async fn find<M: Mode, R: Records>(
         &self,

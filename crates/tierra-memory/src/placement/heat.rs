@@ -5,7 +5,7 @@
 //! (Morris 1978, "Counting large numbers of events in small registers"); growing old halves what it stands for.
 
 /// The number of heats.
-pub(super) const HEATS: usize = 128;
+pub const HEATS: usize = 128;
 
 const STEPS_PER_OCTAVE: f64 = 8.0;
 /// 2^(1/8).

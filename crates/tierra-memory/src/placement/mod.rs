@@ -6,5 +6,5 @@
 mod heat;
 mod mover;
 
-pub use heat::Heat;
+pub use heat::{HEATS, Heat};
 pub use mover::{Border, Pace, Round};

@@ -97,6 +97,7 @@ pub struct RecordMemory {
     far_at: usize,
     /// Makes the far part slow while far memory is emulated.
     counted: FarRange,
+    far_node: Option<NodeId>,
 }
 
 #[derive(Debug)]
@@ -140,6 +141,7 @@ impl RecordMemory {
             ],
             far_at,
             counted: FarRange::new(start.addr() + far_at, 0),
+            far_node: options.far_node,
             range,
         })
     }
@@ -273,6 +275,11 @@ impl RecordMemory {
     /// Allows a tier to hold as much from now on. What it holds above that stays until it is moved.
     pub fn set_limit(&mut self, speed: Speed, bytes: u64) {
         self.tiers[speed as usize].arena.set_limit(bytes);
+    }
+
+    /// The node that far memory was asked of.
+    pub fn far_node(&self) -> Option<NodeId> {
+        self.far_node
     }
 
     fn first(&self, speed: Speed) -> usize {

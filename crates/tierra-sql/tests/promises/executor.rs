@@ -43,7 +43,8 @@ async fn lists_keys_and_rows_are_looked_up_by_lookups_that_take_turns() {
     loader.push(batch).unwrap();
     loader.finish().unwrap();
 
-    let list: Vec<String> = (0..300).map(|n| (n * 57).to_string()).collect();
+    // Few enough that all that is counted is told in full.
+    let list: Vec<String> = (0..200).map(|n| (n * 57).to_string()).collect();
     let list = list.join(", ");
     let by_list = format!("SELECT COUNT(*) FROM t WHERE n IN ({list})");
     let by_key = format!("SELECT n FROM t WHERE id IN ({list})");
@@ -51,15 +52,15 @@ async fn lists_keys_and_rows_are_looked_up_by_lookups_that_take_turns() {
         let set = format!("SET tierra.execution = '{mode}'");
         twins.tierra.sql(&set).await.unwrap();
         let found = twins.tierra.query(&by_list).await.unwrap();
-        assert_eq!(rows(&found), ["1200"], "{mode}");
+        assert_eq!(rows(&found), ["800"], "{mode}");
         assert_eq!(
             twins.tierra.query(&by_key).await.unwrap()[0].num_rows(),
-            300
+            200
         );
         // A key, and the one cell of its row; the values of the list, in a dictionary of two parts.
         for (operator, query, least, most) in [
-            ("TierraScanExec", &by_list, 300, 600),
-            ("TierraPointExec", &by_key, 600, 600),
+            ("TierraScanExec", &by_list, 200, 400),
+            ("TierraPointExec", &by_key, 400, 400),
         ] {
             let lookups = counted(&twins, operator, "lookups", query).await;
             assert!((least..=most).contains(&lookups), "{mode} {operator}");
