@@ -20,6 +20,9 @@ use crate::space::{ExtentCopy, OwnedExtent, Owner};
 /// Bytes that are compared, and written if they differ, at a time: a page.
 const PIECE_BYTES: usize = 4096;
 
+/// What is failing may fail again before it has been looked at.
+const TRIES: usize = 3;
+
 /// One repair at a time: two that write the same bytes would have to write them at once.
 static MENDING: Mutex<()> = Mutex::new(());
 
@@ -93,10 +96,13 @@ fn stored_in(
         // What was lost beside it: the bytes are there, but perhaps not in the file.
         return rewrite(extent, read, range).is_ok();
     }
-    let right = others(extent, read).find(|other| is_right(&other[range.clone()]));
-    let is_right = right.is_some_and(|right| {
-        replace(extent, read, right, range.clone()).is_ok() && is_right(&read[range.clone()])
-    });
+    let put_right = |_| {
+        let right = others(extent, read).find(|other| is_right(&other[range.clone()]));
+        right.is_some_and(|right| {
+            replace(extent, read, right, range.clone()).is_ok() && is_right(&read[range.clone()])
+        })
+    };
+    let is_right = (0..TRIES).any(put_right);
     if !is_right {
         log.lost(extent, read, &range);
     }

@@ -83,7 +83,8 @@ impl Segment {
         let open = || {
             let verified = VerifiedBlocks::new(&entry, false);
             let (entry, extents) = (entry.clone(), extents.clone());
-            Self::with_verified(entry, extents, spec, &Budget::new(0), verified, None)
+            let none = Budget::new(0);
+            Self::with_verified(entry, extents, spec, (&none, &|_| false), verified, None)
         };
         open().or_else(|error| match mend_heads(&entry, &extents, spec) {
             true => open(),
@@ -97,12 +98,21 @@ impl Segment {
         spec: &TableSpec,
         budget: &Budget,
     ) -> Result<Arc<Self>, StorageError> {
-        let mut columns = 0..spec.columns.len();
+        // What has no room is not copied, and need not be read.
+        let left_bytes = budget.limit().saturating_sub(budget.used());
+        let fits = |extent: usize| self.extents[extent].first().len() as u64 <= left_bytes;
+        let mut columns = (0..spec.columns.len())
+            .filter(|column| fits(self.entry.chunks[*column].extent as usize));
         columns.try_for_each(|column| self.verify_column(spec, column))?;
         let (entry, extents) = (self.entry.clone(), self.extents.clone());
         let (verified, heads) = (self.verified.clone(), Some(self.heads().clone()));
         Ok(Self::with_verified(
-            entry, extents, spec, budget, verified, heads,
+            entry,
+            extents,
+            spec,
+            (budget, &fits),
+            verified,
+            heads,
         )?)
     }
 
@@ -113,7 +123,8 @@ impl Segment {
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let verified = VerifiedBlocks::new(&entry, true);
-        Self::with_verified(entry, extents, spec, &Budget::new(0), verified, None)
+        let none = Budget::new(0);
+        Self::with_verified(entry, extents, spec, (&none, &|_| false), verified, None)
     }
 
     /// The same rows with the chunks of `columns` written anew, none of them near yet.
@@ -136,7 +147,8 @@ impl Segment {
             false => self.heads().of(column),
         });
         let heads = Some(Arc::new(Heads::read(self.rows(), heads)));
-        Self::with_verified(entry, extents, spec, &Budget::new(0), verified, heads)
+        let none = Budget::new(0);
+        Self::with_verified(entry, extents, spec, (&none, &|_| false), verified, heads)
     }
 
     /// The same rows from other copies of the extents; near copies stay.
@@ -162,19 +174,24 @@ impl Segment {
         Self::of_parts(entry, parts, extents, spec, verified)
     }
 
-    /// `heads` where they are known.
+    /// Near copies come out of a budget, of those extents that may have one. `heads` where they are known.
     fn with_verified(
         entry: Arc<SegmentEntry>,
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
-        budget: &Budget,
+        (budget, may_be_near): (&Budget, &dyn Fn(usize) -> bool),
         verified: VerifiedBlocks,
         heads: Option<Arc<Heads>>,
     ) -> Result<Arc<Self>, DamageError> {
         let mut wishes = vec![None; extents.len()];
         for (place, column) in entry.chunks.iter().zip(&spec.columns) {
             // Columns that share an extent share the wish.
-            wishes[place.extent as usize] = column.near;
+            let extent = place.extent as usize;
+            wishes[extent] = if may_be_near(extent) {
+                column.near
+            } else {
+                Some(false)
+            };
         }
         let read: Vec<_> = extents
             .iter()
