@@ -36,7 +36,10 @@ mod segments;
 #[cfg(test)]
 mod tests;
 
-use tierra_interleave::{Cx, Mode};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tierra_interleave::{Cx, LoadBytes, Mode};
 
 use group::{Entry, HASH_BITS, NOTE_BITS, RECORD_BITS, SLOTS, VERSIONS, tag_of};
 pub use scan::Slot;
@@ -50,9 +53,14 @@ const ABSENT: u8 = SLOTS as u8;
 
 /// Whoever holds the records that a [`RecordTable`] names.
 pub trait Records {
-    /// The first bytes of a record, as many as [`has_key`](Self::has_key) mostly needs: they are fetched
+    /// The first bytes of a record, as many as [`has_key`](Self::has_key) mostly needs: they are waited for
     /// before it is asked. Not empty.
     fn head(&self, record: u64) -> &[u8];
+
+    /// Asks for what else of a record will be wanted if it has the key, and waits for nothing: its head has
+    /// just been asked for. Nothing, unless somebody knows better.
+    #[inline(always)]
+    fn ask(&self, _record: u64) {}
 
     /// Whether `key` is the record's.
     fn has_key(&self, record: u64, key: &[u8]) -> bool;
@@ -162,7 +170,13 @@ impl RecordTable {
             let group = cx.load(&groups[at]).await;
             for slot in group.candidates(hash) {
                 let record = group.entry(slot).record();
-                cx.load_bytes(records.head(record)).await;
+                let head = cx.load_bytes(records.head(record));
+                Asking {
+                    head,
+                    records,
+                    record: Some(record),
+                }
+                .await;
                 if records.has_key(record, key) {
                     return self.carried(hash, segment, at, slot as u8);
                 }
@@ -239,15 +253,22 @@ impl RecordTable {
         group.entry(usize::from(carried.slot)).note()
     }
 
-    /// Notes something with an entry that holds, at most [`NOTE_MAX`](Self::NOTE_MAX). Changes no version.
+    /// Changes the note of an entry that holds to another, at most [`NOTE_MAX`](Self::NOTE_MAX), and returns that.
+    /// Changes no version.
     ///
     /// # Panics
     /// As [`note`](Self::note).
     #[inline(always)]
-    pub fn set_note(&mut self, carried: &Carried, note: u8) {
+    pub fn update_note(&mut self, carried: &Carried, change: impl FnOnce(u8) -> u8) -> u8 {
         let group =
             &mut self.segments.groups_mut(carried.segment as usize)[usize::from(carried.group)];
-        group.set_note(usize::from(carried.slot), note);
+        let slot = usize::from(carried.slot);
+        let before = group.entry(slot).note();
+        let after = change(before);
+        if after != before {
+            group.set_note(slot, after);
+        }
+        after
     }
 
     /// Adds a record whose key is not there, and returns its entry.
@@ -366,6 +387,27 @@ impl RecordTable {
 impl Default for RecordTable {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// The head of a record on its way, the rest of which is asked for behind it.
+struct Asking<'a, M: Mode, R> {
+    head: LoadBytes<'a, M>,
+    records: &'a R,
+    /// The record, until its rest has been asked for.
+    record: Option<u64>,
+}
+
+impl<M: Mode, R: Records> Future for Asking<'_, M, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let polled = Pin::new(&mut self.head).poll(context);
+        if let Some(record) = self.record.take() {
+            self.records.ask(record);
+        }
+        polled.map(|_| ())
     }
 }
 

@@ -82,7 +82,7 @@ fn insert(table: &mut RecordTable, keys: &Keys, oracle: &mut HashMap<u64, u8>, n
         table.insert((keys.hash)(number), number, 0, keys);
     } else {
         let carried = keys.find(table, number);
-        table.set_note(&carried, 0);
+        table.update_note(&carried, |_| 0);
     }
 }
 
@@ -110,7 +110,7 @@ fn check(hash: fn(u64) -> u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Note(number, note) => {
                 if let Some(noted) = oracle.get_mut(&number) {
                     *noted = note;
-                    table.set_note(&keys.find(&table, number), note);
+                    table.update_note(&keys.find(&table, number), |_| note);
                 }
             }
         }
@@ -206,7 +206,7 @@ fn a_carried_entry_holds_until_its_key_changes() {
     assert_eq!(table.resolve(&present), Resolved::Record(7));
     assert_eq!(table.resolve(&absent), Resolved::Absent);
 
-    table.set_note(&present, 5);
+    table.update_note(&present, |_| 5);
     assert_eq!(
         table.resolve(&present),
         Resolved::Record(7),

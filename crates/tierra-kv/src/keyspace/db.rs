@@ -11,7 +11,7 @@ use super::key::{Found, Key};
 use super::large::{Large, Larges};
 use super::migration::Migration;
 use super::record::Form;
-use super::window::{Fetching, Windows};
+use super::window::{Arriving, Fetching, Windows};
 use super::{DATABASES, MemoryFull};
 
 /// The type of a value.
@@ -64,6 +64,7 @@ pub struct Db {
     pub(super) migration: Migration,
     pub(super) gate: MemoryGate,
     pub(super) windows: Windows,
+    pub(super) arriving: Arriving,
     pub(super) has_window: bool,
     /// Where packed values are made anew; kept for its memory.
     pub(super) scratch: Vec<u8>,
@@ -81,6 +82,7 @@ impl Db {
             migration: Migration::new(),
             gate: MemoryGate::default(),
             windows: Windows::default(),
+            arriving: Arriving::default(),
             has_window: true,
             scratch: Vec::new(),
         }
@@ -139,19 +141,22 @@ impl Db {
 
     /// Where a key is, by what is known of it or by looking it up.
     #[inline]
-    fn locate(&self, key: &Key<'_>) -> (Carried, Resolved) {
+    fn locate(&mut self, key: &Key<'_>) -> (Carried, Resolved) {
         let table = &self.table().records;
         let found = key.found.get();
         if let Some(carried) = found.of(self.selected, self.epoch) {
             let resolved = table.resolve(&carried);
             if resolved != Resolved::Changed {
+                if let Resolved::Record(record) = resolved {
+                    self.arriving.wait_for(record);
+                }
                 return (carried, resolved);
             }
         }
         let hash = found.hash().unwrap_or_else(|| self.heap.hash_of(key.bytes));
         let carried = self.look_up(hash, key.bytes);
         key.found.set(self.found(carried));
-        (carried, table.resolve(&carried))
+        (carried, self.table().records.resolve(&carried))
     }
 
     fn look_up(&self, hash: u64, key: &[u8]) -> Carried {
@@ -475,7 +480,7 @@ impl Db {
 /// Where a key of a table is, found by itself.
 #[inline]
 pub(super) fn look_up_one(table: &RecordTable, heap: &Heap, hash: u64, key: &[u8]) -> Carried {
-    let fetching = Fetching::at_most(usize::MAX, heap);
+    let fetching = Fetching::at_once(heap);
     let mut found = None;
     in_mode!(Execution::Plain, M => for_each(
         GroupSize::DEFAULT,

@@ -5,13 +5,14 @@
 //!
 //! Invariant: a number that a table holds is that of a live record whose header tells its length.
 
+use std::cell::Cell;
 use std::hash::BuildHasher;
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use tierra_index::Records;
 use tierra_memory::Speed;
-use tierra_memory::emulation;
+use tierra_memory::emulation::{self, Transfer};
 use tierra_memory::slab::{Place, RecordMemory};
 
 use super::MemoryFull;
@@ -25,6 +26,8 @@ pub(super) struct Heap {
     pub(super) memory: RecordMemory,
     pub(super) chooser: Chooser,
     hasher: SeedableRandomState,
+    /// What is being written to emulated far memory: stores do not wait, but one has to be done before the next.
+    writing: Cell<Option<Transfer>>,
 }
 
 impl Heap {
@@ -35,6 +38,7 @@ impl Heap {
             memory,
             chooser,
             hasher: SeedableRandomState::with_seed(seed, SharedSeed::global_random()),
+            writing: Cell::new(None),
         }
     }
 
@@ -270,7 +274,9 @@ impl Heap {
     pub(super) fn wrote(&self, record: u64, at: usize, bytes: usize) {
         if emulation::is_on() {
             let all = self.memory.bytes(Place::from_number(record), at + bytes);
-            drop(emulation::begin_write(all[at..].as_ptr(), bytes));
+            drop(self.writing.take());
+            let writing = emulation::begin_write(all[at..].as_ptr(), bytes);
+            self.writing.set(Some(writing));
         }
     }
 

@@ -17,10 +17,14 @@ use super::{DATABASES, Db};
 
 /// Uses for each group that a round visits: a round takes about as many uses as there are records.
 const USES_PER_GROUP: u64 = 8;
-/// Rounds after which what was counted is halved.
-const ROUNDS_TO_AGE: u32 = 2;
 /// Groups that a step between two windows visits.
 const STEP_GROUPS: u64 = 8;
+/// Uses that a step takes.
+const STEP_USES: i64 = (STEP_GROUPS * USES_PER_GROUP) as i64;
+/// Where there is nothing to be done but to see how hot things are, a step passes over as many steps' groups...
+const PASSED_STEPS: u64 = 7;
+/// ...if the round is of at least as many groups, so that it still sees thousands of records.
+const LONG_ROUND_GROUPS: u64 = 4096;
 /// Groups that a tick visits at most, and bytes that it moves: about a millisecond.
 const TICK_GROUPS: u64 = 2048;
 const STEP_BYTES_MAX: u64 = 1 << 20;
@@ -30,8 +34,12 @@ const MOVED_BYTES_MAX: usize = 64 << 10;
 const SHARE_PERCENT: u64 = 50;
 /// The part of the near budget that is kept free for new records and those that become hot.
 const FREE_PART: u64 = 64;
-/// One record in as many is counted in the histogram.
-const SAMPLED: u64 = 8;
+/// Records that a round counts in the histogram, about: the size of each has to be looked up.
+const COUNTED: u64 = 4096;
+/// While as many of 64 uses find their record near...
+const NEARLY_ALL: u64 = 63;
+/// ...one use in as many is noted: to know what is cold, should room be needed.
+const NOTED_WHILE_NEAR: u64 = 8;
 /// How far from its ratio memory may be, in parts of all.
 const RATIO_TOLERANCE: u64 = 200;
 
@@ -58,16 +66,24 @@ pub(super) struct Migration {
     border: Border,
     pace: Pace,
     random: u64,
-    /// Uses that no group has been visited for.
-    uses: u64,
+    /// Uses that no group has been visited for; negative while more groups were passed than there were uses for.
+    uses: i64,
     /// What the round visits: a database or, from [`DATABASES`] on, a large hash; and the point in it.
     visiting: usize,
     point: usize,
-    rounds: u32,
+    /// Groups of the round so far, and of the one before.
+    groups: u64,
+    round_groups: u64,
+    /// Rounds since what was counted was last halved.
+    young_rounds: u32,
     /// What had been done when the round began.
     at_round: Migrations,
-    /// Entries met.
+    /// Near entries that the round has met.
     met: u64,
+    /// One of as many is counted.
+    counted: u64,
+    /// One use of as many is noted, a power of two.
+    noted: u64,
     /// Something hot has found no room since the last record went far.
     is_refusing: bool,
     /// A move has found no room: only the next tick tries again.
@@ -84,9 +100,13 @@ impl Migration {
             uses: 0,
             visiting: 0,
             point: 0,
-            rounds: 0,
+            groups: 0,
+            round_groups: 0,
+            young_rounds: 0,
             at_round: Migrations::default(),
             met: 0,
+            counted: 1,
+            noted: 1,
             is_refusing: false,
             is_stuck: false,
             done: Migrations::default(),
@@ -105,7 +125,7 @@ impl Migration {
     /// Whether uses call for a step.
     #[inline(always)]
     fn is_due(&self) -> bool {
-        self.uses >= STEP_GROUPS * USES_PER_GROUP
+        self.uses >= STEP_USES
     }
 
     /// What a new record's entry notes: it stays where it was born for a round.
@@ -133,14 +153,17 @@ impl Migration {
             Speed::Near => self.done.uses_near += 1,
             Speed::Far => self.done.uses_far += 1,
         }
-        if heap.chooser.settings.policy != Policy::Dynamic {
+        if heap.chooser.settings.policy != Policy::Dynamic
+            || self.uses as u64 & (self.noted - 1) != 0
+        {
             return false;
         }
-        let before = Heat::from_bits(table.note(&entry.carried));
-        let heat = (0..uses).fold(before, |heat, _| heat.used(self.random()));
-        if heat != before {
-            table.set_note(&entry.carried, heat.bits());
-        }
+        let heat = table.update_note(&entry.carried, |note| {
+            let before = Heat::from_bits(note);
+            let heat = (0..uses).fold(before, |heat, _| heat.used(self.random()));
+            heat.bits()
+        });
+        let heat = Heat::from_bits(heat);
         let bytes = heap.header(entry.record).bytes();
         self.pace.earn(bytes as u64);
         if speed == Speed::Near || !self.border.attracts(heat) || bytes > MOVED_BYTES_MAX {
@@ -191,7 +214,7 @@ impl Migration {
             let wanted = Wanted::now(heap, self);
             if !wanted.by_heat {
                 // Uses call for nothing then.
-                self.uses = 0;
+                self.uses = self.uses.min(0);
             }
             if !self.is_due() && (!wanted.anyway || self.is_stuck) {
                 return false;
@@ -199,20 +222,27 @@ impl Migration {
             if groups == 0 || self.done.bytes - moved_before > STEP_BYTES_MAX {
                 return wanted.anyway;
             }
-            self.uses = self.uses.saturating_sub(STEP_GROUPS * USES_PER_GROUP);
-            self.visit(tables, larges, heap, &wanted);
+            let passed = if wanted.everything(self) {
+                0
+            } else {
+                PASSED_STEPS
+            };
+            self.uses -= STEP_USES * (1 + passed) as i64;
+            self.visit(tables, larges, heap, &wanted, passed * STEP_GROUPS);
             groups = groups.saturating_sub(STEP_GROUPS);
         }
     }
 
-    /// Visits the next groups of the round.
+    /// Visits the next groups of the round, and passes over as many behind them.
     fn visit(
         &mut self,
         tables: &mut [Table; DATABASES],
         larges: &mut Larges,
         heap: &mut Heap,
         wanted: &Wanted,
+        passed: u64,
     ) {
+        self.groups += STEP_GROUPS + passed;
         let table = match tables.get_mut(self.visiting) {
             Some(table) => Some(&mut table.records),
             None => larges.hash_table(self.visiting - DATABASES),
@@ -224,7 +254,9 @@ impl Migration {
             }),
             None => 0,
         };
-        if self.point == 0 {
+        if self.point != 0 {
+            self.point += passed as usize;
+        } else {
             self.visiting += 1;
             if self.visiting >= DATABASES + larges.numbers() {
                 self.visiting = 0;
@@ -241,8 +273,25 @@ impl Migration {
             near_uses,
             moved: now.to_near - before.to_near,
         });
+        let uses = near_uses + now.uses_far - before.uses_far;
+        self.noted = if near_uses * 64 >= uses * NEARLY_ALL {
+            NOTED_WHILE_NEAR
+        } else {
+            1
+        };
+        self.counted = (std::mem::take(&mut self.met) / COUNTED).max(1);
         self.at_round = now;
-        self.rounds = self.rounds.wrapping_add(1);
+        self.round_groups = std::mem::take(&mut self.groups);
+        self.young_rounds = if self.ages() {
+            0
+        } else {
+            self.young_rounds + 1
+        };
+    }
+
+    /// Whether heats are halved in this round.
+    fn ages(&self) -> bool {
+        self.young_rounds + 1 >= self.border.rounds_to_age()
     }
 
     fn meet(&mut self, mut slot: Slot<'_>, heap: &mut Heap, wanted: &Wanted) {
@@ -256,7 +305,7 @@ impl Migration {
             }
             if speed == Speed::Near {
                 self.met += 1;
-                if self.met.is_multiple_of(SAMPLED) {
+                if self.met.is_multiple_of(self.counted) {
                     self.border.meet(heat, heap.capacity(record) as u64);
                 }
                 let has_to_go = self.border.repels(heat) && (wanted.room || self.is_refusing);
@@ -312,6 +361,15 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// Whether every entry has to be met.
+    fn everything(&self, migration: &Migration) -> bool {
+        self.anyway
+            || self.ages
+            || (self.room && migration.done.uses_far != migration.at_round.uses_far)
+            || migration.is_refusing
+            || migration.round_groups < LONG_ROUND_GROUPS
+    }
+
     fn now(heap: &Heap, migration: &Migration) -> Wanted {
         /// Less is not worth gathering.
         const FEW_BYTES: u64 = 4 << 20;
@@ -328,7 +386,7 @@ impl Wanted {
         let sparse = used.map(|tier| tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES);
         Wanted {
             by_heat: policy == Policy::Dynamic,
-            ages: migration.rounds % ROUNDS_TO_AGE == ROUNDS_TO_AGE - 1,
+            ages: migration.ages(),
             // Free slots count as free, though other sizes may have no use for them.
             room: near.vacant_bytes + near.limit_bytes.saturating_sub(near.held_bytes)
                 < near.limit_bytes / FREE_PART,

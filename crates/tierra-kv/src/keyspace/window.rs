@@ -1,17 +1,21 @@
 //! The window: between a request's arrival and its execution its key is looked up, together with all others
 //! that have arrived.
 //!
-//! A look-up reads the group of its key and the record that it finds there: everything that the command will need is in the cache when it runs, and where it is goes along as a [`Found`]. Look-ups of a
-//! window take turns at each of these, so their misses overlap, whichever tier they go to.
+//! A look-up reads the group of its key and the first line of the record that it finds there, and has asked for the
+//! rest of the record when it reads that line; where the record is goes along as a [`Found`]. Look-ups of a window
+//! take turns at each of these, so their misses overlap, whichever tier they go to, and nobody waits for what comes
+//! behind a first line before the request is executed that wants it: far records arrive while requests before theirs are
+//! executed.
 //!
 //! Records beyond [`WINDOW_BYTES`] in one window are found but not fetched: they would evict each other before
 //! they are used.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use tierra_index::Records;
-use tierra_interleave::{Cx, Execution, Lookups, Scheduling, for_each};
-use tierra_memory::in_mode;
+use tierra_interleave::{Cx, Execution, Interleaved, Lookups, Mode, Scheduling, for_each};
+use tierra_memory::emulation::{self, Fetch};
+use tierra_memory::{LINE_BYTES, Speed, in_mode};
 
 use super::heap::Heap;
 use super::{Db, Found, WINDOW_KEYS};
@@ -32,22 +36,64 @@ pub struct Windows {
     pub fetched_far: u64,
 }
 
+/// Records of emulated far memory that have been asked for and not yet been used: whoever uses one waits until it
+/// would have arrived. (The processor knows by itself what is under way.)
+#[derive(Debug, Default)]
+pub(super) struct Arriving(Vec<(u64, Fetch)>);
+
+impl Arriving {
+    /// A record is used now.
+    #[inline(always)]
+    pub(super) fn wait_for(&mut self, record: u64) {
+        if !self.0.is_empty() {
+            self.wait(record);
+        }
+    }
+
+    #[cold]
+    fn wait(&mut self, record: u64) {
+        if let Some(at) = self.0.iter().position(|&(number, _)| number == record) {
+            self.0.swap_remove(at).1.wait();
+        }
+    }
+}
+
+/// What lies behind the first line of an object.
+#[inline(always)]
+fn rest(bytes: &[u8]) -> Option<&[u8]> {
+    let in_line = LINE_BYTES - bytes.as_ptr().addr() % LINE_BYTES;
+    bytes.get(in_line..).filter(|rest| !rest.is_empty())
+}
+
 /// The records of a heap, fetched whole as soon as an entry names one: a record's size class is known near, so
 /// there is no need to wait for its header first.
 pub(super) struct Fetching<'a> {
     heap: &'a Heap,
     left_bytes: Cell<usize>,
+    at_once: bool,
+    arriving: RefCell<Arriving>,
     /// Records, by `Speed`.
     fetched: [Cell<u64>; 2],
 }
 
 impl<'a> Fetching<'a> {
-    /// Fetches at most as many bytes of records.
-    pub(super) fn at_most(bytes: usize, heap: &'a Heap) -> Fetching<'a> {
+    /// For one look-up, which waits for all of its record: there is nothing else to do.
+    pub(super) fn at_once(heap: &'a Heap) -> Fetching<'a> {
         Fetching {
             heap,
-            left_bytes: Cell::new(bytes),
+            left_bytes: Cell::new(0),
+            at_once: true,
+            arriving: RefCell::default(),
             fetched: Default::default(),
+        }
+    }
+
+    /// For a window that fetches at most as many bytes of records, and does not wait for them.
+    fn at_most(bytes: usize, heap: &'a Heap) -> Fetching<'a> {
+        Fetching {
+            left_bytes: Cell::new(bytes),
+            at_once: false,
+            ..Fetching::at_once(heap)
         }
     }
 }
@@ -55,14 +101,28 @@ impl<'a> Fetching<'a> {
 impl Records for Fetching<'_> {
     #[inline(always)]
     fn head(&self, record: u64) -> &[u8] {
+        if self.at_once {
+            self.heap.fetched(record)
+        } else {
+            self.heap.head(record)
+        }
+    }
+
+    #[inline(always)]
+    fn ask(&self, record: u64) {
         let bytes = self.heap.fetched(record);
-        match self.left_bytes.get().checked_sub(bytes.len()) {
-            Some(left) => {
-                self.left_bytes.set(left);
-                self.fetched[self.heap.speed(record) as usize].update(|fetched| fetched + 1);
-                bytes
-            }
-            None => self.heap.head(record),
+        let Some(left) = self.left_bytes.get().checked_sub(bytes.len()) else {
+            return;
+        };
+        self.left_bytes.set(left);
+        let speed = self.heap.speed(record);
+        self.fetched[speed as usize].update(|fetched| fetched + 1);
+        let Some(rest) = rest(bytes) else { return };
+        Interleaved.issue(rest.as_ptr(), rest.len());
+        if speed == Speed::Far {
+            let fetch = emulation::begin_fetch(rest);
+            let arriving = fetch.map(|fetch| (record, fetch));
+            self.arriving.borrow_mut().0.extend(arriving);
         }
     }
 
@@ -94,8 +154,13 @@ impl Db {
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.heap.hash_of(key);
         }
+        // What nobody has used by now nobody will.
+        self.arriving.0.clear();
+        let fetching = Fetching {
+            arriving: RefCell::new(std::mem::take(&mut self.arriving)),
+            ..Fetching::at_most(WINDOW_BYTES, &self.heap)
+        };
         let table = &self.table().records;
-        let fetching = Fetching::at_most(WINDOW_BYTES, &self.heap);
         let found = &mut found[first..];
         let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
         lookups.run(self.gate.now(), keys.len(), |execution, size, part| {
@@ -110,7 +175,11 @@ impl Db {
         });
         self.windows.windows += 1;
         self.windows.keys += keys.len() as u64;
-        let [near, far] = fetching.fetched.map(Cell::into_inner);
+        let Fetching {
+            fetched, arriving, ..
+        } = fetching;
+        self.arriving = arriving.into_inner();
+        let [near, far] = fetched.map(Cell::into_inner);
         self.windows.fetched_near += near;
         self.windows.fetched_far += far;
     }

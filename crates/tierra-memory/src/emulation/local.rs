@@ -100,12 +100,10 @@ impl Core {
         let (first, last) = lines(address, len_bytes);
         let sets = &cache::SETS[..self.costs.cache_sets];
         let (mut now, mut arrives) = (None, 0);
-        for line in first..=last {
-            if !cache::touch(sets, line) {
-                let now = *now.get_or_insert_with(&clock);
-                arrives = self.misses.issue(&self.costs, &READS, line, now);
-            }
-        }
+        cache::touch(sets, first, last, |line| {
+            let now = *now.get_or_insert_with(&clock);
+            arrives = self.misses.issue(&self.costs, &READS, line, now);
+        });
         arrives
     }
 
@@ -157,6 +155,31 @@ pub(super) fn load(address: usize, len_bytes: usize) -> u64 {
         }
         local.with_core(|core| core.load(address, len_bytes, || local.tick()))
     })
+}
+
+/// The time now, at which the lines of an object are asked for; what the model will need to know when they arrive is
+/// fetched.
+#[inline(never)]
+pub(super) fn ask(address: usize, len_bytes: usize) -> u64 {
+    LOCAL.with(|local| {
+        if local.recording.get() {
+            record(address, len_bytes);
+        }
+        local.with_core(|core| {
+            let (first, last) = lines(address, len_bytes);
+            cache::prepare(&cache::SETS[..core.costs.cache_sets], first, last);
+        });
+        local.tick()
+    })
+}
+
+/// Waits for lines that were asked for at a time.
+#[inline(never)]
+pub(super) fn arrive(address: usize, len_bytes: usize, asked: u64) {
+    LOCAL.with(|local| {
+        let time = local.with_core(|core| core.load(address, len_bytes, || asked));
+        local.wait_until(time);
+    });
 }
 
 /// Waits for a load of a mode that gives way.

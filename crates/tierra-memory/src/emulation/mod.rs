@@ -6,6 +6,8 @@
 //! * **Loads of lookups** pass through [`Emulated`], a [`Mode`](tierra_interleave::Mode) around the
 //!   native one. It prefetches the line, gives it a completion time, and waits for that time when the
 //!   lookup uses the line ([`misses`](self) tells how times are given).
+//! * **Objects fetched ahead** ([`begin_fetch`]) have their lines join these misses; whoever uses one
+//!   waits then for what is left of its time.
 //! * **Sequential reads** are charged per block: [`begin_read`] before the block is read, and the
 //!   [`Transfer`] that it returns waits, when dropped, for whatever is left of the time the block takes.
 //! * **Writes** are charged where lines leave the caches: by [`persist`](crate::persist)'s flushes,
@@ -64,7 +66,7 @@ pub use far::{FarRange, count_as_far};
 pub use mode::{Arrival, Emulated};
 pub use switch::{current, is_on, set};
 pub use text::parse;
-pub use transfer::{Transfer, begin_read, begin_write};
+pub use transfer::{Fetch, Transfer, begin_fetch, begin_read, begin_write};
 
 pub(crate) use local::{end_recording, start_recording};
 pub(crate) use switch::{emulated, hold_on, last_emulated, release};

@@ -3,7 +3,7 @@
 //! Invariant: the time that a transfer takes begins when it is begun and is waited for when it ends, so what
 //! the processor does in between is not added to it.
 
-use super::{local, switch};
+use super::{far, local, switch};
 
 /// Bytes on their way from or to far memory. Dropping it waits until they would have arrived.
 #[derive(Debug)]
@@ -40,6 +40,36 @@ pub fn begin_read(bytes: &[u8]) -> Transfer {
         0
     };
     Transfer { until }
+}
+
+/// The lines of a far object on their way to a core that does something else meanwhile. Whoever uses the object
+/// [waits](Fetch::wait).
+#[derive(Debug)]
+#[must_use = "what is fetched is waited for when it is used"]
+pub struct Fetch {
+    address: usize,
+    len_bytes: usize,
+    asked: u64,
+}
+
+/// Asks for the lines of an object that will be used a little later, as a look-up's load does, whose misses they
+/// join; `None` if they are near. The caller prefetches the lines.
+#[inline]
+pub fn begin_fetch(bytes: &[u8]) -> Option<Fetch> {
+    let (address, len_bytes) = (bytes.as_ptr().addr(), bytes.len());
+    (len_bytes > 0 && far::concerns_load(address)).then(|| Fetch {
+        address,
+        len_bytes,
+        asked: local::ask(address, len_bytes),
+    })
+}
+
+impl Fetch {
+    /// Waits until the lines would have arrived. What they wait for is found out only now, so that it takes little time
+    /// of a core that real far memory would leave alone: lines used first are taken to have been asked for first.
+    pub fn wait(self) {
+        local::arrive(self.address, self.len_bytes, self.asked);
+    }
 }
 
 /// Begins to write bytes to far memory, where no flush says so: media of pools whose stores count as written

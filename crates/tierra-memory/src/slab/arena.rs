@@ -3,7 +3,9 @@
 //! What is free is known near, as bits: neither allocating nor freeing touches the object, which may lie in
 //! memory that is slow to write.
 //!
-//! Invariants: `page_spans` names, for every page of a span, the span; a span of a class is in `partial`
+//! How large an object is can be told by its page's class alone, a byte: whoever fetches objects asks that of every one.
+//!
+//! Invariants: `page_spans` names, for every page of a span, the span, and `page_classes` its class; a span of a class is in `partial`
 //! exactly if it has a free slot; a span without objects is given back, but for one of its class.
 
 use super::classes::{
@@ -18,6 +20,8 @@ const WORDS: usize = SPAN_OBJECTS_MAX / u64::BITS as usize;
 const NO_SPAN: u32 = u32::MAX;
 /// The class of a span that is one large object.
 const LARGE: u8 = u8::MAX;
+/// The class of a page of no span.
+const NO_CLASS: u8 = u8::MAX - 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Span {
@@ -53,6 +57,7 @@ pub(super) struct Arena {
     spans: Vec<Span>,
     unused_spans: Vec<u32>,
     page_spans: Vec<u32>,
+    page_classes: Vec<u8>,
     partial: [Vec<u32>; CLASSES],
     free: FreeRuns,
     pages_max: u32,
@@ -66,6 +71,7 @@ impl Arena {
             spans: Vec::new(),
             unused_spans: Vec::new(),
             page_spans: Vec::new(),
+            page_classes: Vec::new(),
             partial: [const { Vec::new() }; CLASSES],
             free: FreeRuns::default(),
             pages_max,
@@ -180,11 +186,11 @@ impl Arena {
     /// Bytes of the object at `place`, which may not be its first byte.
     #[inline]
     pub(super) fn capacity(&self, place: usize) -> usize {
-        let span = &self.spans[self.span_at(place) as usize];
-        if span.class == LARGE {
-            span.pages as usize * PAGE_BYTES
-        } else {
-            class_bytes(usize::from(span.class))
+        let class = self.page_classes.get(place / PAGE_BYTES).copied();
+        match class.unwrap_or(NO_CLASS) {
+            LARGE => self.spans[self.span_at(place) as usize].pages as usize * PAGE_BYTES,
+            NO_CLASS => panic!("there is an object"),
+            class => class_bytes(usize::from(class)),
         }
     }
 
@@ -240,6 +246,7 @@ impl Arena {
                     return None;
                 }
                 self.page_spans.resize(end as usize, NO_SPAN);
+                self.page_classes.resize(end as usize, NO_CLASS);
                 self.free.give(mapped, end - mapped);
                 self.free.take(pages).expect("as many have just come")
             }
@@ -271,6 +278,7 @@ impl Arena {
             }
         };
         self.page_spans[first_page as usize..][..pages as usize].fill(number);
+        self.page_classes[first_page as usize..][..pages as usize].fill(class);
         Some(number)
     }
 
@@ -297,6 +305,7 @@ impl Arena {
             first_page, pages, ..
         } = self.spans[number as usize];
         self.page_spans[first_page as usize..][..pages as usize].fill(NO_SPAN);
+        self.page_classes[first_page as usize..][..pages as usize].fill(NO_CLASS);
         self.unused_spans.push(number);
         self.used.held_bytes -= u64::from(pages) * PAGE_BYTES as u64;
         let (start, length) = self.free.give(first_page, pages);
