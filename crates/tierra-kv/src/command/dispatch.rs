@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{
-    Call, Command, DENYOOM, FAST, Failure, NO_AUTH, Outcome, Resolved, SKIP_SLOWLOG, UNQUEUED,
-    UNTIMED,
+    Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, Outcome, Resolved, SKIP_SLOWLOG,
+    UNQUEUED, UNTIMED,
 };
 use crate::keyspace::{Found, Keyspace};
 use crate::protocol::{Args, Reply};
@@ -27,7 +27,7 @@ pub(crate) fn process(
     match admit(keyspace, shared, client, args, resolved) {
         Ok((id, command)) => match &mut client.queue {
             Some(queue) if command.flags & UNQUEUED == 0 => {
-                queue.add(id, command, args);
+                queue.add(id, command, args, found);
                 reply.simple("QUEUED");
             }
             _ => {
@@ -36,7 +36,7 @@ pub(crate) fn process(
                     Call {
                         command,
                         args,
-                        found,
+                        ahead: Ahead::new(found),
                         keyspace,
                         client,
                         reply,

@@ -6,6 +6,7 @@
 //! of Redis 7.0; `docs/kv.md` lists what differs.
 
 mod admin;
+mod ahead;
 mod call;
 mod connection;
 mod dispatch;
@@ -19,6 +20,7 @@ mod strings;
 mod table;
 mod transaction;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use call::Call;
 pub(crate) use dispatch::process;
 pub(crate) use failure::{Failure, Outcome};

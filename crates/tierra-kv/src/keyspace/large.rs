@@ -21,6 +21,12 @@ impl Large {
         }
     }
 
+    pub(super) fn table_mut(&mut self) -> &mut RecordTable {
+        match self {
+            Large::Hash(table) | Large::Set(table, _) => table,
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         match self {
             Large::Hash(table) => table.bytes(),

@@ -25,6 +25,7 @@ mod large;
 mod migration;
 mod order;
 mod packed;
+mod parts;
 mod policy;
 mod record;
 mod string;

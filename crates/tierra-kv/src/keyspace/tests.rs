@@ -41,9 +41,9 @@ enum Step {
     Keep(u8, Vec<u8>),
     Resize(u8, usize),
     HashSet(u8, Vec<(u8, Vec<u8>)>),
-    HashRemove(u8, u8),
+    HashRemove(u8, Vec<u8>),
     Add(u8, u8, i8),
-    Drop(u8, u8),
+    Drop(u8, Vec<u8>),
     DropRanks(u8, usize, usize),
     Remove(u8),
     Expire(u8, Option<u64>),
@@ -64,9 +64,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (key(), bytes()).prop_map(|(key, value)| Step::Keep(key, value)),
         1 => (key(), 0usize..700).prop_map(|(key, len)| Step::Resize(key, len)),
         4 => (key(), pairs).prop_map(|(key, pairs)| Step::HashSet(key, pairs)),
-        3 => (key(), 0u8..12).prop_map(|(key, field)| Step::HashRemove(key, field)),
+        3 => (key(), prop::collection::vec(0u8..12, 1..6)).prop_map(|(key, fields)| Step::HashRemove(key, fields)),
         4 => (key(), 0u8..24, -3i8..4).prop_map(|(key, member, score)| Step::Add(key, member, score)),
-        3 => (key(), 0u8..24).prop_map(|(key, member)| Step::Drop(key, member)),
+        3 => (key(), prop::collection::vec(0u8..24, 1..6)).prop_map(|(key, members)| Step::Drop(key, members)),
         1 => (key(), 0usize..6, 0usize..8).prop_map(|(key, start, len)| Step::DropRanks(key, start, len)),
         1 => key().prop_map(Step::Remove),
         2 => (key(), prop::option::of(1u64..50)).prop_map(|(key, ms)| Step::Expire(key, ms)),
@@ -185,12 +185,15 @@ impl Pair {
                     }
                 }
             }
-            Step::HashRemove(_, field) => {
+            Step::HashRemove(_, names) => {
                 if self.is(&bytes, Kind::Hash) {
-                    let removed = self.ours.db(0).hash_remove(&key, &name(field));
-                    let mut expected = false;
+                    let names: Vec<Vec<u8>> = names.into_iter().map(name).collect();
+                    let slices = names.iter().map(Vec::as_slice);
+                    let removed = self.ours.db(0).hash_remove_many(&key, slices);
+                    let mut expected = 0;
                     if let Some(Value::Hash(fields)) = self.value(&bytes) {
-                        expected = fields.remove(&name(field)).is_some();
+                        let removed = names.iter().map(|name| fields.remove(name).is_some());
+                        expected = removed.filter(|removed| *removed).count();
                         if fields.is_empty() {
                             self.theirs.remove(&bytes);
                         }
@@ -213,12 +216,15 @@ impl Pair {
                     }
                 }
             }
-            Step::Drop(_, member) => {
+            Step::Drop(_, names) => {
                 if self.is(&bytes, Kind::SortedSet) {
-                    let removed = self.ours.db(0).zset_remove(&key, &name(member));
-                    let mut expected = false;
+                    let names: Vec<Vec<u8>> = names.into_iter().map(name).collect();
+                    let slices = names.iter().map(Vec::as_slice);
+                    let removed = self.ours.db(0).zset_remove_many(&key, slices);
+                    let mut expected = 0;
                     if let Some(Value::Set(members)) = self.value(&bytes) {
-                        expected = members.remove(&name(member)).is_some();
+                        let removed = names.iter().map(|name| members.remove(name).is_some());
+                        expected = removed.filter(|removed| *removed).count();
                         if members.is_empty() {
                             self.theirs.remove(&bytes);
                         }
@@ -328,6 +334,13 @@ impl Pair {
                             fields.get(&name(field)).map(Vec::as_slice)
                         );
                     }
+                    // Twelve there may be, twice, and one that is not.
+                    let names: Vec<Vec<u8>> = (0..25).map(|at| name(at % 13)).collect();
+                    let mut found = Vec::new();
+                    let slices = names.iter().map(Vec::as_slice);
+                    db.hash_get_many(entry, slices, |value| found.push(value.map(<[u8]>::to_vec)));
+                    let expected = names.iter().map(|name| fields.get(name).cloned());
+                    prop_assert_eq!(found, expected.collect::<Vec<_>>());
                     let (field, value) = db.hash_random(entry, 77);
                     prop_assert_eq!(fields.get(field).map(Vec::as_slice), Some(value));
                 }
@@ -346,6 +359,12 @@ impl Pair {
                         prop_assert_eq!(db.zset_below_score(entry, *score, false), below);
                     }
                     prop_assert_eq!(db.zset_rank(entry, b"nobody"), None);
+                    let names: Vec<Vec<u8>> = (0..30).map(name).collect();
+                    let mut found = Vec::new();
+                    let slices = names.iter().map(Vec::as_slice);
+                    db.zset_scores(entry, slices, |score| found.push(score));
+                    let expected = names.iter().map(|name| members.get(name).copied());
+                    prop_assert_eq!(found, expected.collect::<Vec<_>>());
                 }
             }
         }
@@ -613,4 +632,37 @@ fn memory_that_runs_out_is_an_error_and_changes_nothing() {
     assert_eq!(db.string(entry), [7; 1000]);
     assert!(db.remove(&name));
     assert_eq!(db.len(), kept as usize - 1);
+}
+
+/// More names than a window takes, each twice, over values of as many parts.
+#[test]
+fn many_parts_are_found_in_windows() {
+    let mut keyspace = keyspace(Settings::default());
+    let db = keyspace.db(0);
+    let (hash, set) = (Key::new(b"hash"), Key::new(b"set"));
+    let names: Vec<Vec<u8>> = (0..700u32)
+        .map(|at| format!("part:{}", at % 350).into_bytes())
+        .collect();
+    let slices = || names.iter().map(Vec::as_slice);
+    assert_eq!(db.hash_set(&hash, slices().zip(slices())), Ok(350));
+    for (at, name) in names.iter().enumerate() {
+        db.zset_set(&set, name, at as f64).unwrap();
+    }
+    let windows = db.windows.windows;
+    let (hash_entry, set_entry) = (db.find(&hash).unwrap(), db.find(&set).unwrap());
+    let (mut values, mut scores) = (Vec::new(), Vec::new());
+    db.hash_get_many(hash_entry, slices(), |value| {
+        values.push(value.map(<[u8]>::to_vec))
+    });
+    db.zset_scores(set_entry, slices(), |score| scores.push(score));
+    assert!(values.into_iter().eq(names.iter().cloned().map(Some)));
+    assert!(
+        scores
+            .into_iter()
+            .eq((0..700).map(|at| Some((at % 350 + 350) as f64)))
+    );
+    assert_eq!(db.windows.windows - windows, 12);
+    assert_eq!(db.hash_remove_many(&hash, slices().skip(3)), 350);
+    assert_eq!(db.zset_remove_many(&set, slices().take(349)), 349);
+    assert_eq!((db.find(&hash), db.zset_len(set_entry)), (None, 1));
 }

@@ -9,15 +9,15 @@
 
 use std::cell::Cell;
 
-use tierra_index::Records;
+use tierra_index::{Carried, RecordTable, Records};
 use tierra_interleave::{Cx, Execution, Lookups, Scheduling, for_each};
-use tierra_memory::in_mode;
+use tierra_memory::{MemoryGate, in_mode};
 
 use super::heap::Heap;
 use super::{Db, Found, WINDOW_KEYS};
 
 /// Bytes of records that one window fetches: a quarter of a common second-level cache.
-const WINDOW_BYTES: usize = 256 << 10;
+pub(super) const WINDOW_BYTES: usize = 256 << 10;
 
 /// What windows have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,11 @@ impl<'a> Fetching<'a> {
             fetched: Default::default(),
         }
     }
+
+    /// How many records of each tier, by `Speed`, were fetched.
+    pub(super) fn end(self) -> [u64; 2] {
+        self.fetched.map(Cell::into_inner)
+    }
 }
 
 impl Records for Fetching<'_> {
@@ -76,6 +81,16 @@ impl Records for Fetching<'_> {
     }
 }
 
+impl Windows {
+    /// A window of as many keys has fetched as many records of each tier.
+    pub(super) fn note(&mut self, keys: usize, [near, far]: [u64; 2]) {
+        self.windows += 1;
+        self.keys += keys as u64;
+        self.fetched_near += near;
+        self.fetched_far += far;
+    }
+}
+
 impl Db {
     /// Looks up at most [`WINDOW_KEYS`](super::WINDOW_KEYS) keys as one group, fetches their records, and pushes
     /// what it found of each.
@@ -97,21 +112,39 @@ impl Db {
         let table = &self.table().records;
         let fetching = Fetching::at_most(WINDOW_BYTES, &self.heap);
         let found = &mut found[first..];
-        let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
-        lookups.run(self.gate.now(), keys.len(), |execution, size, part| {
-            let found = &mut found[part.start..];
-            let inputs = part.map(|at| (hashes[at], keys[at]));
-            in_mode!(execution, M => for_each(
-                size,
-                inputs,
-                |cx: Cx<M>, (hash, key)| table.find(cx, hash, key, &fetching),
-                |at, carried| found[at] = self.found(carried),
-            ))
-        });
-        self.windows.windows += 1;
-        self.windows.keys += keys.len() as u64;
-        let [near, far] = fetching.fetched.map(Cell::into_inner);
-        self.windows.fetched_near += near;
-        self.windows.fetched_far += far;
+        look_up_many(
+            table,
+            &self.gate,
+            &fetching,
+            &hashes,
+            keys,
+            |at, carried| {
+                found[at] = self.found(carried);
+            },
+        );
+        let fetched = fetching.end();
+        self.windows.note(keys.len(), fetched);
     }
+}
+
+/// Looks keys with these hashes up in a table as one group, and tells where each was found, in any order.
+pub(super) fn look_up_many(
+    table: &RecordTable,
+    gate: &MemoryGate,
+    fetching: &Fetching<'_>,
+    hashes: &[u64; WINDOW_KEYS],
+    keys: &[&[u8]],
+    mut tell: impl FnMut(usize, Carried),
+) {
+    let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
+    lookups.run(gate.now(), keys.len(), |execution, size, part| {
+        let first = part.start;
+        let inputs = part.map(|at| (hashes[at], keys[at]));
+        in_mode!(execution, M => for_each(
+            size,
+            inputs,
+            |cx: Cx<M>, (hash, key)| table.find(cx, hash, key, fetching),
+            |at, carried| tell(first + at, carried),
+        ))
+    });
 }

@@ -60,7 +60,11 @@ pub(super) fn score_of(value: &[u8]) -> f64 {
 }
 
 /// How an entry of an order compares with a member.
-fn compare<'a>(heap: &'a Heap, score: f64, member: &'a [u8]) -> impl Fn(Ranked) -> Ordering + 'a {
+pub(super) fn compare<'a>(
+    heap: &'a Heap,
+    score: f64,
+    member: &'a [u8],
+) -> impl Fn(Ranked) -> Ordering + 'a {
     move |(other, record)| match other.partial_cmp(&score) {
         // Members are read only where scores are equal.
         Some(Ordering::Equal) | None => heap.key(record).cmp(member),
@@ -222,6 +226,9 @@ impl Db {
         let Some(entry) = self.peek(key) else {
             return false;
         };
+        if !self.is_packed(entry) {
+            return self.remove_parts(entry, std::iter::once(member)) == 1;
+        }
         let Some(rank) = self.zset_rank(entry, member) else {
             return false;
         };
@@ -253,14 +260,15 @@ impl Db {
             packed::set_count(packed, len - ranks.len());
             return self.shrink(key, &mut entry, bytes - (end - start));
         }
-        let (table, order, heap) = self.set_parts_mut(entry.record);
-        let removed: Vec<Ranked> = order.range(ranks).collect();
-        for (score, record) in removed {
-            let member = heap.key(record);
-            order.remove(compare(heap, score, member));
-            let (carried, _) = look_up(table, heap, member).expect("a member has its record");
-            table.remove(&carried, heap);
-            heap.free(record);
+        let removed: Vec<Ranked> = self.set_parts(entry).1.range(ranks).collect();
+        let (large, heap) = (
+            self.larges.get_mut(self.heap.large_number(entry.record)),
+            &mut self.heap,
+        );
+        for (_, record) in removed {
+            let found = look_up(large.table(), heap, heap.key(record));
+            let (carried, _) = found.expect("a member has its record");
+            large.remove(&carried, record, heap);
         }
     }
 

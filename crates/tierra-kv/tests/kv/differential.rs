@@ -31,7 +31,7 @@ use Compare::{Exactly, Near, Shape, Unordered, UnorderedPairs};
 
 /// Requests. Small letters stand for: `k` a key, `f` a field, `m` a member, `v` a value, `i` a whole number,
 /// `d` a number, `s` a bound of scores, `l` one of members, `n` a rank, `c` a count, `x` and `y` a time to live in seconds and milliseconds,
-/// `p` a pattern, `o` an option of ZADD, `b` a database.
+/// `p` a pattern, `o` an option of ZADD, `b` a database. `kv*300` stands for up to so many times `k v`.
 const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "GET k"),
     (Exactly, "GET k"),
@@ -65,6 +65,18 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "MSET k v k v"),
     (Exactly, "MSETNX k v k v"),
     (Exactly, "MSET k v k"),
+    (Exactly, "MGET k*300"),
+    (Exactly, "MSET kv*200"),
+    (Exactly, "MSETNX kv*200"),
+    (Exactly, "DEL k*300"),
+    (Exactly, "EXISTS k*300"),
+    (Exactly, "TOUCH k*300"),
+    (Exactly, "HSET k fv*200"),
+    (Exactly, "HMGET k f*300"),
+    (Exactly, "HDEL k f*200"),
+    (Exactly, "ZADD k dm*200"),
+    (Exactly, "ZMSCORE k m*300"),
+    (Exactly, "ZREM k m*200"),
     (Exactly, "APPEND k v"),
     (Exactly, "STRLEN k"),
     (Exactly, "INCR k"),
@@ -334,10 +346,26 @@ struct Request {
 
 fn request(random: &mut Random, keys: usize, names: usize) -> Request {
     let (compare, template) = REQUESTS[random.below(REQUESTS.len())];
-    let mut words: Vec<Vec<u8>> = template
-        .split(' ')
-        .map(|letter| argument(random, letter, keys, names))
-        .collect();
+    let mut words = Vec::new();
+    for word in template.split(' ') {
+        let (letters, most) = match word.split_once('*') {
+            Some((letters, most)) => (
+                letters
+                    .split("")
+                    .filter(|letter| !letter.is_empty())
+                    .collect(),
+                most.parse().unwrap(),
+            ),
+            None => (vec![word], 1),
+        };
+        for _ in 0..1 + random.below(most) {
+            words.extend(
+                letters
+                    .iter()
+                    .map(|letter| argument(random, letter, keys, names)),
+            );
+        }
+    }
     match random.below(100) {
         0 if words.len() > 1 => _ = words.pop(),
         1 => words.push(b"more".to_vec()),

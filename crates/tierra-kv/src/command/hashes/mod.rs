@@ -134,11 +134,15 @@ fn hget(call: &mut Call<'_>) -> Outcome {
 
 fn hmget(call: &mut Call<'_>) -> Outcome {
     let entry = hash(call)?;
-    let db = call.keyspace.selected();
-    call.reply.array(call.args.len() - 2);
-    for field in call.args.from(2).iter() {
-        call.reply
-            .bulk_or_null(entry.and_then(|entry| db.hash_get(entry, field)));
+    let fields = call.args.from(2);
+    call.reply.array(fields.len());
+    match entry {
+        Some(entry) => {
+            call.keyspace
+                .db(call.client.db)
+                .hash_get_many(entry, fields.iter(), |value| call.reply.bulk_or_null(value))
+        }
+        None => fields.iter().for_each(|_| call.reply.null()),
     }
     Ok(())
 }
@@ -156,16 +160,13 @@ fn hgetall(call: &mut Call<'_>) -> Outcome {
 
 fn hdel(call: &mut Call<'_>) -> Outcome {
     let key = call.key(1);
-    let mut removed = 0;
-    if call.write(&key, Kind::Hash)?.is_some() {
-        for field in call.args.from(2).iter() {
-            removed += i64::from(call.db().hash_remove(&key, field));
-        }
-    }
+    call.write(&key, Kind::Hash)?;
+    let fields = call.args.from(2).iter();
+    let removed = call.db().hash_remove_many(&key, fields);
     if removed > 0 {
         call.changed(key.bytes);
     }
-    call.reply.integer(removed);
+    call.reply.integer(removed as i64);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod remove;
 use super::keys::scan;
 use super::{Call, Command, DENYOOM, FAST, Failure, Group, Outcome, READONLY, UNTIMED, WRITE};
 use crate::keyspace::{Entry, Kind};
+use crate::protocol::Reply;
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
     Command::new(name, arity, Group::SortedSet, run)
@@ -128,24 +129,33 @@ fn zcard(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn reply_score(call: &mut Call<'_>, entry: Option<Entry>, member: &[u8]) {
-    match entry.and_then(|entry| call.db_ref().zset_score(entry, member)) {
-        Some(score) => call.reply.double(score),
-        None => call.reply.null(),
+fn reply_score(reply: &mut Reply, score: Option<f64>) {
+    match score {
+        Some(score) => reply.double(score),
+        None => reply.null(),
     }
 }
 
 fn zscore(call: &mut Call<'_>) -> Outcome {
     let entry = zset(call)?;
-    reply_score(call, entry, call.arg(2));
+    let score = entry.and_then(|entry| call.db_ref().zset_score(entry, call.arg(2)));
+    reply_score(call.reply, score);
     Ok(())
 }
 
 fn zmscore(call: &mut Call<'_>) -> Outcome {
     let entry = zset(call)?;
-    call.reply.array(call.args.len() - 2);
-    for member in call.args.from(2).iter() {
-        reply_score(call, entry, member);
+    let members = call.args.from(2);
+    call.reply.array(members.len());
+    match entry {
+        Some(entry) => {
+            call.keyspace
+                .db(call.client.db)
+                .zset_scores(entry, members.iter(), |score| {
+                    reply_score(call.reply, score)
+                })
+        }
+        None => members.iter().for_each(|_| call.reply.null()),
     }
     Ok(())
 }
