@@ -78,12 +78,9 @@ impl Larges {
         self.all.len()
     }
 
-    /// The table of fields of a large hash, if that is what the number names.
-    pub(super) fn hash_table(&mut self, number: usize) -> Option<&mut RecordTable> {
-        match self.all.get_mut(number)?.as_deref_mut()? {
-            Large::Hash(table) => Some(table),
-            Large::Set(..) => None,
-        }
+    /// What the number names, if it names something.
+    pub(super) fn named(&mut self, number: usize) -> Option<&mut Large> {
+        self.all.get_mut(number)?.as_deref_mut()
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -666,3 +666,47 @@ fn many_parts_are_found_in_windows() {
     assert_eq!(db.zset_remove_many(&set, slices().take(349)), 349);
     assert_eq!((db.find(&hash), db.zset_len(set_entry)), (None, 1));
 }
+
+/// Most scores are equal, so that the order has to read members, of which some have moved.
+#[test]
+fn members_of_large_sorted_sets_move() {
+    let mut keyspace = keyspace(Settings {
+        policy: Policy::OnlyPmem,
+        ..Settings::default()
+    });
+    let name = |at: u32| format!("member:{at:05}:{}", "x".repeat(60)).into_bytes();
+    let set = Key::new(b"set");
+    for at in 0..5000 {
+        keyspace
+            .db(0)
+            .zset_set(&set, &name(at), f64::from(at / 1000))
+            .unwrap();
+    }
+    assert_eq!(keyspace.report().near.objects, 0);
+    keyspace
+        .set_setting("memory-alloc-policy", "ratio")
+        .unwrap();
+    keyspace.set_setting("dram-pmem-ratio", "1 1").unwrap();
+    for tick in 1..200 {
+        keyspace.set_now(tick * 100);
+        keyspace.tick();
+        if tick % 20 == 0 {
+            let at = tick as u32 * 13;
+            assert!(keyspace.db(0).zset_remove(&set, &name(at)));
+            keyspace
+                .db(0)
+                .zset_set(&set, &name(at), f64::from(at / 1000))
+                .unwrap();
+        }
+    }
+    let Report { near, far, .. } = keyspace.report();
+    assert!(near.objects.abs_diff(far.objects) < 100, "{near:?} {far:?}");
+    let db = keyspace.db(0);
+    let entry = db.find(&set).unwrap();
+    let members: Vec<_> = db
+        .zset_range(entry, 0..5000)
+        .map(|(member, _)| member.to_vec())
+        .collect();
+    assert!(members.into_iter().eq((0..5000).map(name)));
+    assert_eq!(db.zset_rank(entry, &name(4321)), Some(4321));
+}

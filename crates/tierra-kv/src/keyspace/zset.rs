@@ -8,8 +8,8 @@ use tierra_index::RecordTable;
 use super::hash::{PACKED_BYTES_MAX, look_up, scan_table};
 use super::heap::Heap;
 use super::large::Large;
-use super::order::{Order, Ranked, RankedRange};
-use super::packed::{self, COUNT_BYTES, Member, order};
+use super::order::{Order, OrderPlace, Ranked, RankedRange};
+use super::packed::{self, COUNT_BYTES, Member};
 use super::record::Form;
 use super::{Db, Entry, Key, MemoryFull};
 
@@ -70,6 +70,13 @@ pub(super) fn compare<'a>(
         Some(Ordering::Equal) | None => heap.key(record).cmp(member),
         Some(unequal) => unequal,
     }
+}
+
+/// The place in an order of the member that a record holds.
+pub(super) fn member_place(order: &Order, heap: &Heap, record: u64) -> OrderPlace {
+    let score = score_of(heap.value(record));
+    let place = order.find(compare(heap, score, heap.key(record)));
+    place.expect("a member has its place")
 }
 
 impl Db {
@@ -150,7 +157,9 @@ impl Db {
             if found.member == member {
                 continue;
             }
-            if !placed && order((found.score, found.member), (score, member)) == Ordering::Greater {
+            if !placed
+                && packed::order((found.score, found.member), (score, member)) == Ordering::Greater
+            {
                 packed::push_member(&mut scratch, score, member);
                 (count, placed) = (count + 1, true);
             }
