@@ -10,8 +10,8 @@ mod size;
 
 use std::path::PathBuf;
 
+use tierra_memory::FarSource;
 use tierra_memory::emulation::FarMemory;
-use tierra_memory::topology::NodeId;
 
 pub(crate) use settings::settings;
 
@@ -82,8 +82,8 @@ pub struct Config {
     pub emulate: Option<FarMemory>,
     /// Bytes of far memory that records may hold; 0 for as many as there are.
     pub far_memory: u64,
-    /// The NUMA node whose memory is far.
-    pub far_node: Option<NodeId>,
+    /// Where far memory comes from.
+    pub far: FarSource,
     /// The file that settings were read from.
     pub file: Option<PathBuf>,
     /// Settings of placement by name, as they were given.
@@ -113,7 +113,7 @@ impl Default for Config {
             enable_debug_command: DebugCommand::No,
             emulate: None,
             far_memory: 0,
-            far_node: None,
+            far: FarSource::Near,
             file: None,
             placement: Vec::new(),
         }

@@ -35,8 +35,7 @@ mod window;
 mod zset;
 
 use tierra_memory::slab::{RecordMemory, RecordMemoryOptions, TierUse};
-use tierra_memory::topology::NodeId;
-use tierra_memory::{RegionError, Speed};
+use tierra_memory::{FarSource, RegionError, Speed};
 
 pub use db::{Db, Entry, Expiry, Kind};
 pub use hash::HashIter;
@@ -72,9 +71,8 @@ pub struct MemoryFull;
 pub struct Options {
     /// Where records go. All of it can be changed later.
     pub settings: Settings,
-    /// The NUMA node whose memory is far: an expander, persistent memory as system RAM, another socket. None:
-    /// near memory under another name, which [`tierra_memory::emulation`] makes slow.
-    pub far_node: Option<NodeId>,
+    /// Where far memory comes from.
+    pub far: FarSource,
     /// Bytes of far memory that records may hold; 0 for as much as there is.
     pub far_bytes: u64,
 }
@@ -103,7 +101,7 @@ impl Keyspace {
     /// Sixteen empty databases.
     ///
     /// # Errors
-    /// Where not even addresses can be had, or for a node that there is not.
+    /// Where not even addresses can be had, or for a node or directory that cannot be far memory.
     pub fn new(options: &Options) -> Result<Keyspace, RegionError> {
         let memory = RecordMemory::new(&RecordMemoryOptions {
             near_bytes: options.settings.near_bytes,
@@ -112,7 +110,7 @@ impl Keyspace {
             } else {
                 options.far_bytes
             },
-            far_node: options.far_node,
+            far: options.far.clone(),
         })?;
         let heap = Heap::new(memory, Chooser::new(options.settings.clone()));
         Ok(Keyspace { db: Db::new(heap) })

@@ -139,7 +139,7 @@ impl Server {
             emulation::set(Some(far))?;
         }
         let mut keyspace = Keyspace::new(&Options {
-            far_node: config.far_node,
+            far: config.far.clone(),
             far_bytes: config.far_memory,
             ..Options::default()
         })?;

@@ -471,3 +471,63 @@ fn a_socket_is_not_taken_from_a_server_that_listens() {
     assert!(error.contains("tierra.sock"), "{error}");
     assert_alive(&server);
 }
+
+#[test]
+fn far_memory_may_be_a_file_that_has_no_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display();
+    let server = Tierra::start(&format!(
+        "--far-path {path} --far-memory 3mb --near-memory 1mb --memory-alloc-policy only-pmem"
+    ));
+    let mut client = server.connect();
+    let value = "v".repeat(1000);
+    // Three times what the file may hold: the rest goes near, then there is no room.
+    let replies: Vec<Reply> = (0..9000)
+        .map(|at| client.ask(&format!("SET k{at} {value}")))
+        .collect();
+    let kept = replies.iter().take_while(|reply| **reply == ok()).count();
+    assert!((3500..4200).contains(&kept), "{kept}");
+    assert!(
+        matches!(&replies[kept], Reply::Error(text) if text.starts_with("OOM ")),
+        "{:?}",
+        replies[kept]
+    );
+    assert_eq!(client.ask("OBJECT TIER k7"), bulk("far"));
+    assert_eq!(
+        client.ask(&format!("OBJECT TIER k{}", kept - 1)),
+        bulk("near")
+    );
+    for at in (0..kept).step_by(97) {
+        assert_eq!(client.ask(&format!("GET k{at}")), bulk(&value));
+    }
+    let info = text(client.ask("INFO tiers"));
+    assert!(
+        info.contains(&format!("far_source:a file in {path}")),
+        "{info}"
+    );
+    assert_eq!(
+        client.ask("CONFIG GET far-path"),
+        Reply::Array(vec![bulk("far-path"), bulk(&path.to_string())])
+    );
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_that_cannot_be_far_memory_is_named() {
+    for path in ["/nowhere/at/all", "/dev/null"] {
+        let mut config = tierra_kv::Config {
+            port: 0,
+            ..Default::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        config.unixsocket = Some(folder.path().join("tierra.sock"));
+        config
+            .add_arguments(["--far-path".into(), path.into()])
+            .unwrap();
+        let error = tierra_kv::Server::bind(config).err().unwrap().to_string();
+        assert!(
+            error.contains(path) && error.contains("far memory"),
+            "{error}"
+        );
+    }
+}
