@@ -84,6 +84,8 @@ pub struct Config {
     pub far_memory: u64,
     /// Where far memory comes from.
     pub far: FarSource,
+    /// Whether hash tables are in near memory.
+    pub hashtable_on_dram: bool,
     /// The file that settings were read from.
     pub file: Option<PathBuf>,
     /// Settings of placement by name, as they were given.
@@ -114,6 +116,7 @@ impl Default for Config {
             emulate: None,
             far_memory: 0,
             far: FarSource::Near,
+            hashtable_on_dram: true,
             file: None,
             placement: Vec::new(),
         }

@@ -258,6 +258,11 @@ static SETTINGS: &[Setting] = &[
         },
     ),
     at_start(
+        "hashtable-on-dram",
+        |c| shown(c.hashtable_on_dram),
+        |c, v| yes_or_no(v).map(|yes| c.hashtable_on_dram = yes),
+    ),
+    at_start(
         "enable-debug-command",
         |c| match c.enable_debug_command {
             DebugCommand::No => "no".into(),

@@ -210,7 +210,7 @@ impl Db {
         let packed = entry
             .map(|entry| self.heap.value(entry.record).to_vec())
             .unwrap_or_default();
-        let mut table = RecordTable::new();
+        let mut table = self.new_table();
         for (field, value) in Pairs::new(&packed) {
             let Ok(record) = self.heap.create_field(field, value) else {
                 table.iter().for_each(|record| self.heap.free(record));

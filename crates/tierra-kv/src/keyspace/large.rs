@@ -83,6 +83,11 @@ impl Larges {
         self.all.get_mut(number)?.as_deref_mut()
     }
 
+    /// The tables of all that there is.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &RecordTable> {
+        self.all.iter().flatten().map(|large| large.table())
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let all = self
             .all

@@ -34,6 +34,9 @@ mod tests;
 mod window;
 mod zset;
 
+use std::sync::Arc;
+
+use tierra_index::RecordTable;
 use tierra_memory::slab::{RecordMemory, RecordMemoryOptions, TierUse};
 use tierra_memory::{FarSource, RegionError, Speed};
 
@@ -73,6 +76,8 @@ pub struct Options {
     pub settings: Settings,
     /// Where far memory comes from.
     pub far: FarSource,
+    /// Whether tables of keys, fields and members are in far memory as well, and their records' places not known near.
+    pub far_tables: bool,
     /// Bytes of far memory that records may hold; 0 for as much as there is.
     pub far_bytes: u64,
 }
@@ -84,8 +89,10 @@ pub struct Report {
     pub near: TierUse,
     /// Records in far memory.
     pub far: TierUse,
-    /// Bytes of tables, orders and queues, all near.
+    /// Bytes of tables, orders and queues.
     pub table_bytes: u64,
+    /// How much of that is far: tables, if they are to be.
+    pub far_table_bytes: u64,
     /// Look-ups in groups.
     pub windows: Windows,
     /// Records moved between tiers.
@@ -113,7 +120,14 @@ impl Keyspace {
             far: options.far.clone(),
         })?;
         let heap = Heap::new(memory, Chooser::new(options.settings.clone()));
-        Ok(Keyspace { db: Db::new(heap) })
+        let table = if options.far_tables {
+            RecordTable::in_far(Arc::new(options.far.clone()))
+        } else {
+            RecordTable::new()
+        };
+        Ok(Keyspace {
+            db: Db::new(heap, table),
+        })
     }
 
     /// A database.
@@ -193,6 +207,7 @@ impl Keyspace {
             near: self.db.heap.memory.used(Speed::Near),
             far: self.db.heap.memory.used(Speed::Far),
             table_bytes: self.db.table_bytes(),
+            far_table_bytes: self.db.far_table_bytes(),
             windows: self.db.windows,
             migrations: self.db.migration.done,
         }

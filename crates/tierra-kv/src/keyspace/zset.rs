@@ -188,7 +188,7 @@ impl Db {
     fn unpack_set(&mut self, key: &Key<'_>, entry: Option<Entry>) -> Result<u64, MemoryFull> {
         let packed = entry.map(|entry| self.heap.value(entry.record).to_vec());
         let packed = packed.unwrap_or_else(|| vec![0; COUNT_BYTES]);
-        let (mut table, mut ranked) = (RecordTable::new(), Vec::new());
+        let (mut table, mut ranked) = (self.new_table(), Vec::new());
         for found in packed::members(&packed) {
             let Ok(record) = self
                 .heap

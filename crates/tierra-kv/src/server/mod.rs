@@ -140,6 +140,7 @@ impl Server {
         }
         let mut keyspace = Keyspace::new(&Options {
             far: config.far.clone(),
+            far_tables: !config.hashtable_on_dram,
             far_bytes: config.far_memory,
             ..Options::default()
         })?;

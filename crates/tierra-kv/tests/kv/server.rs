@@ -531,3 +531,39 @@ fn a_directory_that_cannot_be_far_memory_is_named() {
         );
     }
 }
+
+#[test]
+fn hash_tables_may_be_in_far_memory() {
+    for (setting, is_far) in [("yes", false), ("no", true)] {
+        let server = Tierra::start(&format!("--hashtable-on-dram {setting}"));
+        let mut client = server.connect();
+        let requests: Vec<Vec<Vec<u8>>> = (0..20_000)
+            .map(|at| {
+                ["SET", &format!("k{at}"), "v"]
+                    .map(|word| word.as_bytes().to_vec())
+                    .to_vec()
+            })
+            .collect();
+        for part in requests.chunks(1000) {
+            client.send(part);
+            (0..part.len()).for_each(|_| assert_eq!(client.receive(), ok()));
+        }
+        let info = text(client.ask("INFO tiers"));
+        assert_eq!(!info.contains("far_table_bytes:0\r\n"), is_far, "{info}");
+        assert_eq!(
+            client.ask("MGET k0 k19999 k20000"),
+            Reply::Array(vec![bulk("v"), bulk("v"), Reply::Null])
+        );
+        assert_eq!(client.ask("DBSIZE"), Reply::Integer(20_000));
+        assert_eq!(client.ask("FLUSHALL"), ok());
+        assert!(text(client.ask("INFO tiers")).contains("far_table_bytes:0\r\n"));
+        assert_eq!(
+            client.ask("CONFIG GET hashtable-on-dram"),
+            Reply::Array(vec![bulk("hashtable-on-dram"), bulk(setting)])
+        );
+        assert!(matches!(
+            client.ask("CONFIG SET hashtable-on-dram yes"),
+            Reply::Error(_)
+        ));
+    }
+}

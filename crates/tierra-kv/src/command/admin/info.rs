@@ -300,6 +300,7 @@ fn tiers(call: &Call<'_>, lines: &mut Lines) {
     }
     lines.add("far_source", &call.shared.config.far);
     lines.add("table_bytes", report.table_bytes);
+    lines.add("far_table_bytes", report.far_table_bytes);
     lines.add("windows", report.windows.windows);
     lines.add("window_keys", report.windows.keys);
     lines.add("prefetched_near", report.windows.fetched_near);
