@@ -7,6 +7,7 @@
 
 mod admin;
 mod ahead;
+mod arguments;
 mod call;
 mod connection;
 mod dispatch;
@@ -133,6 +134,8 @@ pub(crate) struct Command {
     pub(crate) keys: KeyArgs,
     pub(crate) since: &'static str,
     pub(crate) summary: &'static str,
+    /// What its arguments are called, in the language of [`arguments`].
+    pub(crate) arguments: &'static str,
     pub(crate) run: Run,
     pub(crate) subcommands: &'static [Command],
 }
@@ -153,6 +156,7 @@ impl Command {
             keys,
             since: "",
             summary: "",
+            arguments: "",
             run,
             subcommands: &[],
         }
@@ -198,6 +202,11 @@ impl Command {
     pub(crate) const fn about(mut self, since: &'static str, summary: &'static str) -> Self {
         self.since = since;
         self.summary = summary;
+        self
+    }
+
+    pub(crate) const fn arguments(mut self, arguments: &'static str) -> Self {
+        self.arguments = arguments;
         self
     }
 

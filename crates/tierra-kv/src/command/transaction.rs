@@ -30,7 +30,8 @@ pub(super) static COMMANDS: &[Command] = &[
         .about(
             "2.2.0",
             "Lets the next transaction fail if one of these keys changes before it",
-        ),
+        )
+        .arguments("key*"),
     of("unwatch", 1, unwatch)
         .flags(NOSCRIPT | FAST)
         .about("2.2.0", "Watches no key any more"),

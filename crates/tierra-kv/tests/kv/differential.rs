@@ -596,6 +596,55 @@ fn random_requests_are_answered_as_redis_answers_them() {
     }
 }
 
+/// The value of a name in a map of either protocol.
+fn field<'r>(map: &'r Reply, name: &str) -> Option<&'r Reply> {
+    let (Reply::Array(elements) | Reply::Map(elements)) = map else {
+        return None;
+    };
+    let mut pairs = elements.chunks_exact(2);
+    pairs
+        .find(|pair| pair[0] == Reply::Bulk(name.into()))
+        .map(|pair| &pair[1])
+}
+
+#[test]
+fn arguments_are_called_what_redis_calls_them() {
+    let Some(redis) = Redis::start() else {
+        println!("redis-server 7.0 is not on the path: nothing is compared");
+        return;
+    };
+    let tierra = Tierra::start("");
+    for hello in ["HELLO 2", "HELLO 3"] {
+        let (mut theirs, mut ours) = (redis.connect(), tierra.connect());
+        for client in [&mut theirs, &mut ours] {
+            client.ask(hello);
+        }
+        let Reply::Array(names) = ours.ask("COMMAND LIST FILTERBY PATTERN *") else {
+            panic!("names are a list")
+        };
+        assert!(names.len() > 150, "{}", names.len());
+        let mut compared = 0;
+        for name in names {
+            let Reply::Bulk(name) = name else {
+                panic!("a name is a string")
+            };
+            let name = String::from_utf8(name).unwrap();
+            let docs =
+                [&mut theirs, &mut ours].map(|client| client.ask(&format!("COMMAND DOCS {name}")));
+            let [theirs, ours] = docs.each_ref().map(|docs| field(docs, &name));
+            // What Redis does not know, or does not document, is compared with nothing.
+            let Some(theirs) = theirs.filter(|_| name != "debug|sleep") else {
+                continue;
+            };
+            compared += 1;
+            let [theirs, ours] =
+                [Some(theirs), ours].map(|docs| docs.and_then(|docs| field(docs, "arguments")));
+            assert_eq!(ours, theirs, "{name}");
+        }
+        assert!(compared > 140, "{compared}");
+    }
+}
+
 /// The comparison itself must be able to fail.
 #[test]
 fn differences_are_seen() {

@@ -19,13 +19,16 @@ const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
 }
 
 pub(super) static COMMANDS: &[Command] = &[
-    of("info", -1, info::info).about("1.0.0", "What there is to know about the server"),
+    of("info", -1, info::info)
+        .about("1.0.0", "What there is to know about the server")
+        .arguments("[section*]"),
     of("time", 1, time)
         .flags(FAST)
         .about("2.6.0", "What time it is"),
     of("shutdown", -1, shutdown)
         .flags(super::ADMIN | NOSCRIPT)
-        .about("1.0.0", "Ends the server"),
+        .about("1.0.0", "Ends the server")
+        .arguments("[nosave_save<NOSAVE|SAVE>] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]"),
     config::CONFIG,
     memory::MEMORY,
     slowlog::SLOWLOG,
