@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{
     Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, Outcome, Resolved, SKIP_SLOWLOG,
-    UNQUEUED, UNTIMED,
+    UNQUEUED, UNTIMED, admin,
 };
 use crate::keyspace::{Found, Keyspace};
 use crate::protocol::{Args, Reply};
@@ -152,6 +152,9 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
     } else {
         (call.command.run)(&mut call)
     };
+    if call.shared.monitors > 0 {
+        admin::tell(&mut call);
+    }
     call.shared.stats.commands += 1;
     let calls = &mut call.shared.stats.calls[id as usize];
     calls.calls += 1;

@@ -28,6 +28,15 @@ pub struct OutputLimit {
     pub soft_s: u64,
 }
 
+impl OutputLimit {
+    /// Of clients that are told every command: as Redis has it, that of its replicas.
+    pub(crate) const MONITORS: OutputLimit = OutputLimit {
+        hard_bytes: 256 << 20,
+        soft_bytes: 64 << 20,
+        soft_s: 60,
+    };
+}
+
 /// Who may use DEBUG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugCommand {

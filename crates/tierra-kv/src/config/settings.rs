@@ -288,8 +288,10 @@ fn output_limits(config: &Config) -> String {
         soft_bytes,
         soft_s,
     } = config.output_limit;
+    let monitors = OutputLimit::MONITORS;
     format!(
-        "normal {hard_bytes} {soft_bytes} {soft_s} slave 268435456 67108864 60 pubsub 33554432 8388608 60"
+        "normal {hard_bytes} {soft_bytes} {soft_s} slave {} {} {} pubsub 33554432 8388608 60",
+        monitors.hard_bytes, monitors.soft_bytes, monitors.soft_s,
     )
 }
 

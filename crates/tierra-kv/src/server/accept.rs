@@ -77,6 +77,7 @@ impl Server {
             authenticated: !self.shared.is_guarded(),
             replies: Replies::All,
             no_evict: false,
+            is_monitor: false,
             queue: None,
             watched: Vec::new(),
             closing: false,
@@ -108,6 +109,7 @@ impl Server {
                 .watches
                 .forget(connection.client.id, &mut connection.client.watched);
             self.shared.connected -= 1;
+            self.shared.monitors -= usize::from(connection.client.is_monitor);
             self.vacant.push(slot);
         }
     }

@@ -24,6 +24,9 @@ impl Server {
             for index in 0..self.batch.members.len() {
                 self.finish(self.batch.members[index]);
             }
+            if self.shared.monitors > 0 {
+                self.send_to_monitors();
+            }
             while let Some(slot) = self.shared.killed.pop() {
                 self.close(slot);
             }
@@ -152,6 +155,19 @@ impl Server {
         }
         if connection.waiting() > 0 || connection.client.closing {
             self.send(slot);
+        }
+    }
+
+    /// Monitors were told of what others have done.
+    #[cold]
+    fn send_to_monitors(&mut self) {
+        for slot in 0..self.shared.connections.len() {
+            let connection = self.shared.connections[slot].as_ref();
+            if connection
+                .is_some_and(|connection| connection.client.is_monitor && connection.waiting() > 0)
+            {
+                self.send(slot);
+            }
         }
     }
 

@@ -645,6 +645,54 @@ fn arguments_are_called_what_redis_calls_them() {
     }
 }
 
+#[test]
+fn monitors_are_told_what_redis_tells_them() {
+    let Some(redis) = Redis::start() else {
+        println!("redis-server 7.0 is not on the path: nothing is compared");
+        return;
+    };
+    let tierra = Tierra::start("");
+    const SCRIPT: &str = "SET k v|GET k|GET|NOTHING|INCR k|SELECT 3|MULTI|INCR n|GET n|EXEC|MULTI|DISCARD|DISCARD|WATCH a b|\
+        UNWATCH|CONFIG GET maxmemory|CLIENT SETNAME me|CLIENT ID|CLIENT LIST|INFO server|COMMAND COUNT|AUTH secret|\
+        AUTH default secret|HELLO 2 AUTH default secret SETNAME x|HELLO 2|PING|ECHO x|DBSIZE|OBJECT REFCOUNT k|\
+        MEMORY USAGE k|SLOWLOG LEN|LATENCY LATEST|TIME|ROLE|WAIT 0 0|SWAPDB 0 3|EXPIRE k 100|SCAN 0|FLUSHALL|RESET|ECHO end";
+    let told = |mut monitor: Client, mut client: Client| {
+        assert_eq!(monitor.ask("MONITOR"), Reply::Simple("OK".into()));
+        let mut requests: Vec<Vec<Vec<u8>>> = vec![vec![b"ECHO".to_vec(), (0..=255).collect()]];
+        let words = |request: &str| {
+            request
+                .split_whitespace()
+                .map(|word| word.as_bytes().to_vec())
+                .collect()
+        };
+        requests.extend(SCRIPT.split('|').map(words));
+        client.send(&requests);
+        let mut told = Vec::new();
+        loop {
+            let Reply::Simple(line) = monitor.receive() else {
+                panic!("a line is told")
+            };
+            // When, in which database, by whom, what.
+            let (head, what) = line.split_once("] ").unwrap();
+            let (_, place) = head.split_once(" [").unwrap();
+            let (db, from) = place.split_once(' ').unwrap();
+            assert!(from.starts_with("unix:"), "{line}");
+            told.push(format!("{db} {what}"));
+            if what.ends_with("\"end\"") {
+                // What the monitor does itself it is told as well, after its reply.
+                assert_eq!(monitor.ask("PING"), Reply::Simple("PONG".into()));
+                assert!(
+                    matches!(monitor.receive(), Reply::Simple(line) if line.ends_with("\"PING\""))
+                );
+                return told;
+            }
+        }
+    };
+    let theirs = told(redis.connect(), redis.connect());
+    let ours = told(tierra.connect(), tierra.connect());
+    assert_eq!(ours, theirs);
+}
+
 /// The comparison itself must be able to fail.
 #[test]
 fn differences_are_seen() {

@@ -567,3 +567,22 @@ fn hash_tables_may_be_in_far_memory() {
         ));
     }
 }
+
+#[test]
+fn a_monitor_is_one_until_it_resets_or_leaves() {
+    let server = Tierra::start("");
+    let (mut monitor, mut leaves, mut client) =
+        (server.connect(), server.connect(), server.connect());
+    assert_eq!(monitor.ask("MONITOR"), ok());
+    assert_eq!(leaves.ask("MONITOR"), ok());
+    drop(leaves);
+    assert!(text(client.ask("CLIENT LIST")).contains("flags=O"));
+    assert_eq!(client.ask("SET k v"), ok());
+    let Reply::Simple(line) = monitor.receive() else {
+        panic!("a line is told")
+    };
+    assert!(line.ends_with("] \"SET\" \"k\" \"v\""), "{line}");
+    assert_eq!(monitor.ask("RESET"), Reply::Simple("RESET".into()));
+    assert_eq!(client.ask("GET k"), bulk("v"));
+    assert_eq!(monitor.ask("ECHO x"), bulk("x"));
+}

@@ -75,6 +75,7 @@ fn setname(call: &mut Call<'_>) -> Outcome {
 fn describe(shared: &Shared, client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     let mut line = String::new();
     let mut flags = String::new();
+    flags.extend(client.is_monitor.then_some('O'));
     flags.extend(client.queue.is_some().then_some('x'));
     flags.extend(client.is_unix.then_some('U'));
     flags.extend(client.no_evict.then_some('e'));

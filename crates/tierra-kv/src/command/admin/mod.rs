@@ -7,10 +7,12 @@ mod debug;
 mod info;
 mod latency;
 mod memory;
+mod monitor;
 mod slowlog;
 
 pub(super) use client::{CLIENT, set_name};
 pub(super) use command::COMMAND;
+pub(super) use monitor::tell;
 
 use super::{Call, Command, FAST, Failure, Group, NOSCRIPT, Outcome};
 
@@ -34,6 +36,11 @@ pub(super) static COMMANDS: &[Command] = &[
     slowlog::SLOWLOG,
     latency::LATENCY,
     debug::DEBUG,
+    monitor::MONITOR,
+    of("role", 1, role).flags(NOSCRIPT | FAST).about(
+        "2.8.12",
+        "What part the server has in replication: there is none",
+    ),
 ];
 
 /// A container without a subcommand: its arity has refused that already.
@@ -56,6 +63,15 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         call.reply.simple(&subcommand.name.to_uppercase());
         call.reply.simple(&format!("    {}.", subcommand.summary));
     }
+    Ok(())
+}
+
+/// A master without replicas.
+fn role(call: &mut Call<'_>) -> Outcome {
+    call.reply.array(3);
+    call.reply.bulk(b"master");
+    call.reply.integer(0);
+    call.reply.array(0);
     Ok(())
 }
 
