@@ -76,7 +76,7 @@ pub struct Options {
     pub settings: Settings,
     /// Where far memory comes from.
     pub far: FarSource,
-    /// Whether tables of keys, fields and members are in far memory as well, and their records' places not known near.
+    /// Whether the tables of keys, fields and members are in far memory as well.
     pub far_tables: bool,
     /// Bytes of far memory that records may hold; 0 for as much as there is.
     pub far_bytes: u64,

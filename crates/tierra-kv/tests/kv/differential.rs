@@ -505,10 +505,16 @@ fn random_requests_are_answered_as_redis_answers_them() {
     };
     let seed = setting("TIERRA_KV_SEED", 1);
     let rounds = setting("TIERRA_KV_ROUNDS", 60);
-    let tierra = Tierra::start("");
+    // All near, and on the move between both tiers all the time.
+    let directory = tempfile::tempdir().unwrap();
+    let moving = format!(
+        "--memory-alloc-policy ratio --dram-pmem-ratio 1:1 --hz 500 --far-path {}",
+        directory.path().display()
+    );
+    let tierras = ["", &moving].map(Tierra::start);
     let mut random = Random(seed);
     for round in 0..rounds {
-        let (mut theirs, mut ours) = (redis.connect(), tierra.connect());
+        let (mut theirs, mut ours) = (redis.connect(), tierras[round as usize % 2].connect());
         let mut log = vec!["FLUSHALL".to_string()];
         assert_eq!(theirs.ask("FLUSHALL"), ours.ask("FLUSHALL"));
         let (keys, names) = (
