@@ -5,6 +5,7 @@ pub mod column;
 pub mod csv;
 pub mod database;
 pub mod image;
+pub mod protocol;
 pub mod queries;
 pub mod seal;
 pub mod seeds;

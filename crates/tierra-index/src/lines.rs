@@ -1,5 +1,5 @@
-//! Where the nodes of an index lie: a near region on large pages once they fill one, the heap while
-//! they do not, or where the system grants no region.
+//! Where the nodes of an index lie: a region on large pages once they fill one, near or, where that is asked for, far;
+//! the heap while they do not, or where the system grants no region.
 //!
 //! With small pages nearly every lookup in a large index misses the TLB besides the cache.
 //!
@@ -8,7 +8,8 @@
 use std::ops::{Deref, DerefMut};
 
 use tierra_interleave::LINE_BYTES;
-use tierra_memory::{LARGE_PAGE_BYTES, Region};
+use tierra_memory::emulation::FarRange;
+use tierra_memory::{FarSource, LARGE_PAGE_BYTES, Region};
 
 /// A node of an index: one or more whole lines.
 ///
@@ -23,21 +24,40 @@ pub unsafe trait Node: Copy {
 /// An array of nodes.
 pub(crate) enum Lines<T> {
     Heap(Box<[T]>),
-    Large(Region),
+    /// With what has far ones count as far, which goes first.
+    Large(Option<FarRange>, Region),
 }
 
 impl<T: Node> Lines<T> {
-    /// `len` nodes of zero bytes.
+    /// `len` near nodes of zero bytes.
     pub(crate) fn zeroed(len: usize) -> Self {
+        Self::zeroed_in(None, len)
+    }
+
+    /// `len` nodes of zero bytes, far if they fill a large page and far memory can be had.
+    pub(crate) fn zeroed_in(far: Option<&FarSource>, len: usize) -> Self {
         const { assert!(align_of::<T>() == LINE_BYTES && size_of::<T>() > 0) };
         let len_bytes = len.saturating_mul(size_of::<T>());
-        if len_bytes >= LARGE_PAGE_BYTES
-            && let Ok(region) = Region::near(len_bytes)
-        {
-            assert!(region.as_ptr().cast::<T>().is_aligned() && region.len() == len_bytes);
-            return Lines::Large(region);
+        if len_bytes < LARGE_PAGE_BYTES {
+            return Lines::Heap(vec![T::ZERO; len].into_boxed_slice());
         }
-        Lines::Heap(vec![T::ZERO; len].into_boxed_slice())
+        let far = far.and_then(|far| Region::far(far, len_bytes).ok());
+        let region = match far {
+            Some((counted, region)) => Ok((Some(counted), region)),
+            None => Region::near(len_bytes).map(|region| (None, region)),
+        };
+        match region {
+            Ok((counted, region)) => {
+                assert!(region.as_ptr().cast::<T>().is_aligned() && region.len() == len_bytes);
+                Lines::Large(counted, region)
+            }
+            Err(_) => Lines::Heap(vec![T::ZERO; len].into_boxed_slice()),
+        }
+    }
+
+    /// Whether the nodes are in far memory.
+    pub(crate) fn is_far(&self) -> bool {
+        matches!(self, Lines::Large(Some(_), _))
     }
 }
 
@@ -48,7 +68,7 @@ impl<T: Node> Deref for Lines<T> {
     fn deref(&self) -> &[T] {
         match self {
             Lines::Heap(nodes) => nodes,
-            Lines::Large(region) => {
+            Lines::Large(_, region) => {
                 let len = region.len() / size_of::<T>();
                 // SAFETY: `zeroed` has checked alignment and length of the region, which never
                 // moves; any bytes are a `T`, as `Node` promises; and the region is borrowed for as
@@ -63,7 +83,7 @@ impl<T: Node> DerefMut for Lines<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match self {
             Lines::Heap(nodes) => nodes,
-            Lines::Large(region) => {
+            Lines::Large(_, region) => {
                 let len = region.len() / size_of::<T>();
                 // SAFETY: as in `deref`, and the region is borrowed uniquely.
                 unsafe { std::slice::from_raw_parts_mut(region.as_mut_ptr().cast::<T>(), len) }

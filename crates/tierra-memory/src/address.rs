@@ -9,12 +9,13 @@
 //! fail (reserved large pages) gets a range of its own instead, and where a failure cannot be ruled
 //! out the rest of the range is given up ([`AddressRange::give_up_from`]).
 
+use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::mm::{
-    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
 };
 
 use crate::LARGE_PAGE_BYTES;
@@ -256,6 +257,32 @@ pub(crate) unsafe fn open(start: *mut u8, len_bytes: usize) -> io::Result<()> {
     let access = MprotectFlags::READ | MprotectFlags::WRITE;
     // SAFETY: the caller owns the pages, which nobody could use so far. A failure leaves them as they were.
     Ok(unsafe { mprotect(start.cast(), len_bytes, access) }?)
+}
+
+/// Maps a part of a file, readable and writable, at a fixed address.
+///
+/// # Safety
+/// `[start, start + len_bytes)` must be reserved by the caller and hold nothing in use. After a failure something
+/// else may come to lie there: see the [module](self).
+pub(crate) unsafe fn map_fixed(
+    file: &File,
+    start: *mut u8,
+    offset: u64,
+    len_bytes: usize,
+    flags: MapFlags,
+) -> io::Result<()> {
+    // SAFETY: replaces a reservation that the caller owns and that holds nothing in use.
+    unsafe {
+        mmap(
+            start.cast(),
+            len_bytes,
+            ProtFlags::READ | ProtFlags::WRITE,
+            flags | MapFlags::FIXED,
+            file,
+            offset,
+        )
+    }?;
+    Ok(())
 }
 
 /// Gives anonymous pages back to the system; they read as zeros from now on.

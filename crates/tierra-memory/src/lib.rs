@@ -3,6 +3,7 @@
 //! * [`topology`]: the tiers of this machine, read from sysfs and the mount table.
 //! * [`region`]: volatile memory on large pages, bound to a NUMA node on request. A node without
 //!   CPUs (a CXL expander, persistent memory in system-RAM mode) is volatile far memory.
+//! * [`far`]: where volatile far memory comes from.
 //! * [`pool`]: one durable file, mapped where pointers never move, filled with self-describing
 //!   extents and published by one 8-byte store.
 //! * [`placement`]: what is hot enough for near memory.
@@ -48,6 +49,7 @@ mod arch;
 pub mod budget;
 mod checksum;
 pub mod emulation;
+pub mod far;
 pub mod faults;
 mod gate;
 pub mod machine;
@@ -64,6 +66,7 @@ mod smaps;
 pub mod topology;
 
 pub use budget::{Budget, Reservation};
+pub use far::FarSource;
 pub use gate::{GateStart, MemoryGate};
 pub use pool::{
     Counters, Durability, Extent, ExtentLabel, ExtentWriter, Fault, Finished, MediumKind, Pool,

@@ -6,10 +6,11 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 
 use crate::address::{self, AddressRange};
 use crate::topology::NodeId;
-use crate::{LARGE_PAGE_BYTES, smaps};
+use crate::{FarSource, LARGE_PAGE_BYTES, smaps};
 
 /// A region could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,17 @@ pub enum RegionError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A directory cannot be far memory.
+    #[error(
+        "cannot use {} as far memory: {source}; name an existing directory in which this user may write, with room",
+        directory.display()
+    )]
+    File {
+        /// The directory.
+        directory: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// The pages could not be had, though the mapping could.
     #[error("cannot bring in {len_bytes} bytes of memory: {source}; lower `near-memory`")]
     Populate {
@@ -39,6 +51,20 @@ pub enum RegionError {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+impl RegionError {
+    /// What failed with a file of far memory.
+    pub(crate) fn file(source: &FarSource, error: io::Error) -> RegionError {
+        let directory = match source {
+            FarSource::Directory(directory) => directory.clone(),
+            FarSource::Near | FarSource::Node(_) => PathBuf::new(),
+        };
+        RegionError::File {
+            directory,
+            source: error,
+        }
+    }
 }
 
 /// A run of volatile memory, line-aligned, zero at first.
@@ -75,6 +101,12 @@ impl Region {
         }
         .map_err(|source| RegionError::Node { node, source })?;
         Ok(region)
+    }
+
+    /// Memory that is mapped already.
+    pub(crate) fn of(range: AddressRange, len_bytes: usize) -> Region {
+        debug_assert!(len_bytes <= range.len_bytes());
+        Region { range, len_bytes }
     }
 
     fn map(len_bytes: usize, reserved_pages: bool) -> Result<Region, RegionError> {

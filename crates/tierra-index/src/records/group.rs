@@ -130,6 +130,12 @@ impl Group {
         unsafe { &*std::ptr::from_ref(self).cast::<[u8; HEAD_BYTES]>() }
     }
 
+    /// The bytes of neighbouring groups.
+    pub(super) fn bytes(groups: &[Group]) -> &[u8] {
+        // SAFETY: integers without padding, borrowed for as long.
+        unsafe { std::slice::from_raw_parts(groups.as_ptr().cast(), size_of_val(groups)) }
+    }
+
     /// The slots whose entries may be of `hash`: one in ten million others is among them.
     #[inline(always)]
     pub(super) fn candidates(&self, hash: u64) -> impl Iterator<Item = usize> {

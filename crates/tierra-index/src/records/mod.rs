@@ -37,9 +37,11 @@ mod segments;
 mod tests;
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tierra_interleave::{Cx, LoadBytes, Mode};
+use tierra_memory::FarSource;
 
 use group::{Entry, HASH_BITS, NOTE_BITS, RECORD_BITS, SLOTS, VERSIONS, tag_of};
 pub use scan::Slot;
@@ -116,12 +118,27 @@ impl RecordTable {
     /// The greatest note.
     pub const NOTE_MAX: u8 = (1 << NOTE_BITS) - 1;
 
-    /// An empty table of one group.
+    /// An empty table of one group, in near memory.
     pub fn new() -> RecordTable {
+        RecordTable::with(Segments::new(None))
+    }
+
+    /// An empty table whose groups are in far memory, from 512 of them on; where none can be had they are near. The
+    /// directory, four bytes for every 64 KiB of groups, is near.
+    pub fn in_far(source: Arc<FarSource>) -> RecordTable {
+        RecordTable::with(Segments::new(Some(source)))
+    }
+
+    /// An empty table in the same memory as this one.
+    pub fn empty_like(&self) -> RecordTable {
+        RecordTable::with(Segments::new(self.segments.far().cloned()))
+    }
+
+    fn with(segments: Segments) -> RecordTable {
         RecordTable {
             directory: vec![0],
             depth: 0,
-            segments: Segments::new(),
+            segments,
             len: 0,
             changes: 0,
         }
@@ -142,6 +159,11 @@ impl RecordTable {
     /// The memory that the table takes, records not included.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.segments.bytes() + self.directory.capacity() * size_of::<u32>()
+    }
+
+    /// How much of that is far memory.
+    pub fn far_bytes(&self) -> usize {
+        self.segments.far_bytes()
     }
 
     /// Every record, in no particular order.
@@ -200,6 +222,7 @@ impl RecordTable {
         let groups = self.segments.groups(segment);
         let mut at = home_of(hash, groups.len());
         loop {
+            self.segments.reading(segment, at..at + 1);
             let group = &groups[at];
             for slot in group.candidates(hash) {
                 let record = group.entry(slot).record();
@@ -260,13 +283,14 @@ impl RecordTable {
     /// As [`note`](Self::note).
     #[inline(always)]
     pub fn update_note(&mut self, carried: &Carried, change: impl FnOnce(u8) -> u8) -> u8 {
-        let group =
-            &mut self.segments.groups_mut(carried.segment as usize)[usize::from(carried.group)];
+        let (segment, at) = (carried.segment as usize, usize::from(carried.group));
+        let group = &mut self.segments.groups_mut(segment)[at];
         let slot = usize::from(carried.slot);
         let before = group.entry(slot).note();
         let after = change(before);
         if after != before {
             group.set_note(slot, after);
+            self.segments.wrote(segment, at..at + 1);
         }
         after
     }
@@ -285,6 +309,7 @@ impl RecordTable {
         let home = home_of(hash, self.segments.groups(segment).len());
         let entry = Entry::new(hash, record, note);
         let (group, slot) = self.segments.put(segment, home, tag_of(hash), entry);
+        self.segments.wrote(segment, group..group + 1);
         self.changes = self.changes.wrapping_add(1);
         self.len += 1;
         self.carried(hash, segment, group, slot as u8)
@@ -296,10 +321,11 @@ impl RecordTable {
     /// As [`note`](Self::note), and if `record` has too many bits.
     pub fn replace(&mut self, carried: &mut Carried, record: u64) {
         assert!(record <= Self::RECORD_MAX);
-        let group =
-            &mut self.segments.groups_mut(carried.segment as usize)[usize::from(carried.group)];
+        let (segment, at) = (carried.segment as usize, usize::from(carried.group));
+        let group = &mut self.segments.groups_mut(segment)[at];
         group.set_record(usize::from(carried.slot), record);
         carried.version = group.version();
+        self.segments.wrote(segment, at..at + 1);
         self.changes = self.changes.wrapping_add(1);
         carried.changes = self.changes;
     }
@@ -317,6 +343,7 @@ impl RecordTable {
             groups[passed].unpass();
             passed = after(passed, groups.len());
         }
+        self.segments.wrote(segment, at..at + 1);
         self.changes = self.changes.wrapping_add(1);
         self.len -= 1;
         self.segments.forget(segment);

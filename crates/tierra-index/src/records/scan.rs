@@ -20,6 +20,7 @@ pub struct Slot<'a> {
     group: &'a mut Group,
     slot: usize,
     changes: &'a mut u32,
+    is_changed: &'a mut bool,
 }
 
 impl Slot<'_> {
@@ -39,12 +40,14 @@ impl Slot<'_> {
     #[inline(always)]
     pub fn set_note(&mut self, note: u8) {
         self.group.set_note(self.slot, note);
+        *self.is_changed = true;
     }
 
     /// Names another record for the same key.
     pub fn set_record(&mut self, record: u64) {
         assert!(record <= RecordTable::RECORD_MAX);
         self.group.set_record(self.slot, record);
+        *self.is_changed = true;
         *self.changes = self.changes.wrapping_add(1);
     }
 }
@@ -65,6 +68,7 @@ impl RecordTable {
         let home = (reversed.reverse_bits() >> 1 >> (u32::BITS - 1 - GROUP_BITS)) as usize;
         let mut at = home;
         loop {
+            self.segments.reading(number, at..at + 1);
             let group = &groups[at];
             for slot in group.occupied() {
                 let entry = group.entry(slot);
@@ -103,20 +107,26 @@ impl RecordTable {
         let mut left = groups;
         while number < self.segments.numbers() {
             if self.segments.is_used(number) {
-                let changes = &mut self.changes;
-                let all = self.segments.groups_mut(number);
-                let end = all.len().min(first.saturating_add(left));
-                for group in all.get_mut(first..end).unwrap_or_default() {
+                let len = self.segments.groups(number).len();
+                let end = len.min(first.saturating_add(left));
+                self.segments.reading(number, first..end);
+                for at in first..end {
+                    let group = &mut self.segments.groups_mut(number)[at];
+                    let mut is_changed = false;
                     for slot in group.occupied() {
                         visit(Slot {
                             group,
                             slot,
-                            changes,
+                            changes: &mut self.changes,
+                            is_changed: &mut is_changed,
                         });
+                    }
+                    if is_changed {
+                        self.segments.wrote(number, at..at + 1);
                     }
                 }
                 left -= end.saturating_sub(first);
-                if end < all.len() {
+                if end < len {
                     return number * SEGMENT_GROUPS + end;
                 }
             }

@@ -1,12 +1,15 @@
 //! The groups of a table: where they lie, and how they grow, split, merge and shrink.
 //!
-//! Segments come thirty-two to a large page, so that a probe rarely misses the TLB; the only segment of a
-//! small table lies by itself. Entries move by the bits that the table keeps of their hashes: a record's key
+//! Segments come thirty-two to a large page, near or far, so that a probe rarely misses the TLB; the only segment of a
+//! small table lies by itself, near. Entries move by the bits that the table keeps of their hashes: a record's key
 //! is read only where these do not say where its entry belongs.
 //!
 //! Invariant: a segment's length is the number of its occupied slots.
 
-use tierra_memory::LARGE_PAGE_BYTES;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tierra_memory::{FarSource, LARGE_PAGE_BYTES, emulation};
 
 use super::group::{Entry, Group, HASH_BITS, SLOTS};
 use super::{LOAD, Records, after, home_of};
@@ -25,6 +28,8 @@ pub(super) struct Segments {
     blocks: Vec<Option<Lines<Group>>>,
     about: Vec<About>,
     unused: Vec<u32>,
+    /// Where blocks come from, if they are to be far.
+    far: Option<Arc<FarSource>>,
 }
 
 #[derive(Clone, Copy)]
@@ -43,13 +48,46 @@ struct Moved {
 }
 
 impl Segments {
-    /// One segment of one group.
-    pub(super) fn new() -> Segments {
+    /// One segment of one group. Blocks are far if a source of far memory is given.
+    pub(super) fn new(far: Option<Arc<FarSource>>) -> Segments {
         Segments {
             small: Lines::zeroed(1),
             blocks: Vec::new(),
             about: vec![About { len: 0, depth: 0 }],
             unused: Vec::new(),
+            far,
+        }
+    }
+
+    pub(super) fn far(&self) -> Option<&Arc<FarSource>> {
+        self.far.as_ref()
+    }
+
+    /// Bytes of far memory.
+    pub(super) fn far_bytes(&self) -> usize {
+        let far = self.blocks.iter().flatten().filter(|block| block.is_far());
+        far.map(|block| block.len()).sum::<usize>() * size_of::<Group>()
+    }
+
+    /// Some groups are about to be read in order, or by somebody who is no look-up: where they are far, and that
+    /// is emulated, it takes its time.
+    #[inline(always)]
+    pub(super) fn reading(&self, number: usize, groups: Range<usize>) {
+        if self.far.is_some() {
+            let groups = self.groups(number).get(groups).unwrap_or_default();
+            drop(emulation::begin_read(Group::bytes(groups)));
+        }
+    }
+
+    /// Some groups have been written, which takes its time as well.
+    #[inline(always)]
+    pub(super) fn wrote(&self, number: usize, groups: Range<usize>) {
+        if self.far.is_some() {
+            let groups = &self.groups(number)[groups];
+            drop(emulation::begin_write(
+                groups.as_ptr().cast(),
+                size_of_val(groups),
+            ));
         }
     }
 
@@ -207,6 +245,7 @@ impl Segments {
     /// Empties a segment; `home` is asked for every entry's new home.
     fn take_all(&mut self, number: usize, home: impl Fn(usize, Entry) -> usize) -> Vec<Moved> {
         let mut moved = Vec::with_capacity(self.about[number].len as usize);
+        self.reading(number, 0..self.groups(number).len());
         for (at, group) in self.groups_mut(number).iter_mut().enumerate() {
             for slot in group.occupied() {
                 let (tag, entry) = (group.tag(slot), group.entry(slot));
@@ -223,6 +262,7 @@ impl Segments {
         for Moved { home, tag, entry } in moved {
             self.put(number, home, tag, entry);
         }
+        self.wrote(number, 0..self.groups(number).len());
     }
 
     /// Gives the only segment, which is empty, as many groups, and the number 0.
@@ -246,19 +286,23 @@ impl Segments {
     fn unused_number(&mut self) -> usize {
         if self.unused.is_empty() {
             let first = self.about.len() as u32;
-            let block = Some(Lines::zeroed(BLOCK_SEGMENTS * SEGMENT_GROUPS));
-            self.blocks.push(block);
+            self.blocks.push(Some(block(self.far.as_deref())));
             let end = first + BLOCK_SEGMENTS as u32;
             self.about.resize(end as usize, About { len: 0, depth: 0 });
             self.unused.extend((first..end).rev());
         }
         let number = self.unused.pop().expect("there are some now") as usize;
         // All of its block may have been given back.
-        let block = &mut self.blocks[number / BLOCK_SEGMENTS];
-        block.get_or_insert_with(|| Lines::zeroed(BLOCK_SEGMENTS * SEGMENT_GROUPS));
+        let far = self.far.as_deref();
+        self.blocks[number / BLOCK_SEGMENTS].get_or_insert_with(|| block(far));
         self.about[number] = About { len: 0, depth: 0 };
         number
     }
+}
+
+/// Segments that nothing names.
+fn block(far: Option<&FarSource>) -> Lines<Group> {
+    Lines::zeroed_in(far, BLOCK_SEGMENTS * SEGMENT_GROUPS)
 }
 
 /// The home of an entry in a segment of as many groups: where it lies, or where it would if there were room.

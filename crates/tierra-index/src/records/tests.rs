@@ -94,9 +94,13 @@ fn remove(table: &mut RecordTable, keys: &Keys, oracle: &mut HashMap<u64, u8>, n
     }
 }
 
-fn check(hash: fn(u64) -> u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
+fn check(
+    mut table: RecordTable,
+    hash: fn(u64) -> u64,
+    steps: Vec<Step>,
+) -> Result<(), TestCaseError> {
     let keys = Keys::new(20_000, hash);
-    let (mut table, mut oracle) = (RecordTable::new(), HashMap::new());
+    let mut oracle = HashMap::new();
     for step in steps {
         match step {
             Step::Insert(number) => insert(&mut table, &keys, &mut oracle, number),
@@ -159,12 +163,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn it_holds_what_a_map_holds(steps in steps()) {
-        check(mixed, steps)?;
+        check(RecordTable::new(), mixed, steps)?;
     }
 
     #[test]
     fn crowded_groups_lose_nothing(steps in steps()) {
-        check(crowded, steps)?;
+        check(RecordTable::new(), crowded, steps)?;
+    }
+
+    #[test]
+    fn far_tables_hold_what_near_ones_hold(steps in steps()) {
+        check(RecordTable::in_far(Arc::default()), mixed, steps)?;
     }
 
     #[test]
@@ -240,13 +249,22 @@ fn no_carried_entry_outlives_growth() {
 
 #[test]
 fn memory_is_given_back() {
+    for table in [RecordTable::new(), RecordTable::in_far(Arc::default())] {
+        fill_and_empty(table);
+    }
+}
+
+fn fill_and_empty(mut table: RecordTable) {
     let keys = Keys::new(300_000, mixed);
-    let mut table = RecordTable::new();
+    let is_far = table.segments.far().is_some();
     for number in 0..300_000 {
         table.insert(mixed(number), number, 0, &keys);
     }
     let full = table.bytes();
     assert!(full < 300_000 * 16, "{full} bytes");
+    let far = table.far_bytes();
+    assert_eq!(far > full / 100 * 97, is_far, "{far} of {full} bytes");
+    assert!(is_far || far == 0);
     for number in 0..300_000 {
         let carried = keys.find(&table, number);
         table.remove(&carried, &keys);

@@ -1,7 +1,7 @@
 //! One execution of a command: its arguments, who asks, and what it works on.
 
-use super::{Command, Failure};
-use crate::keyspace::{Db, Entry, Found, Key, Keyspace, Kind};
+use super::{Ahead, Command, Failure};
+use crate::keyspace::{Db, Entry, Key, Keyspace, Kind};
 use crate::number::parse_i64;
 use crate::protocol::{Args, Reply};
 use crate::server::{Client, Shared};
@@ -10,8 +10,8 @@ use crate::server::{Client, Shared};
 pub(crate) struct Call<'a> {
     pub(crate) command: &'static Command,
     pub(crate) args: Args<'a>,
-    /// Where its keys were found when they were looked up ahead, in their order.
-    pub(crate) found: &'a [Found],
+    /// Where its keys were found when they were looked up ahead.
+    pub(crate) ahead: Ahead<'a>,
     pub(crate) keyspace: &'a mut Keyspace,
     pub(crate) client: &'a mut Client,
     pub(crate) reply: &'a mut Reply,
@@ -25,15 +25,15 @@ impl<'a> Call<'a> {
         self.args.at(index)
     }
 
-    /// An argument as a key, with where it was found ahead.
+    /// An argument as a key, with where it was found ahead. Of a command that takes any number of keys the next
+    /// ones may be looked up now: entries found before do not hold any more.
     #[inline]
-    pub(crate) fn key(&self, index: usize) -> Key<'a> {
+    pub(crate) fn key(&mut self, index: usize) -> Key<'a> {
         let keys = self.command.keys;
         let position = index.wrapping_sub(keys.first as usize) / keys.step.max(1) as usize;
-        Key::carried(
-            self.args.at(index),
-            self.found.get(position).copied().unwrap_or(Found::UNKNOWN),
-        )
+        let (args, db) = (self.args, self.client.db);
+        let found = self.ahead.get(position, keys, args, self.keyspace, db);
+        Key::carried(args.at(index), found)
     }
 
     /// The database that the client has selected.

@@ -15,19 +15,19 @@ const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
 pub(super) static COMMANDS: &[Command] = &[
     of("ping", -1, ping)
         .flags(FAST)
-        .about("1.0.0", "Replies with PONG, or with its argument"),
+        .about("1.0.0", "Replies with PONG, or with its argument").arguments("[message]"),
     of("echo", 2, echo)
         .flags(FAST)
-        .about("1.0.0", "Replies with its argument"),
+        .about("1.0.0", "Replies with its argument").arguments("message"),
     of("select", 2, select)
         .flags(FAST)
-        .about("1.0.0", "Selects a database"),
+        .about("1.0.0", "Selects a database").arguments("index:integer"),
     of("auth", -2, auth)
         .flags(NOSCRIPT | FAST | NO_AUTH)
-        .about("1.0.0", "Says the password"),
+        .about("1.0.0", "Says the password").arguments("[username@6.0.0] password"),
     of("hello", -1, hello)
         .flags(NOSCRIPT | FAST | NO_AUTH)
-        .about("6.0.0", "Chooses the protocol"),
+        .about("6.0.0", "Chooses the protocol").arguments("[arguments(protover:integer [AUTH username_password(username password)] [SETNAME clientname])]"),
     of("quit", -1, quit)
         .flags(NOSCRIPT | FAST | NO_AUTH | UNQUEUED)
         .about("1.0.0", "Ends the connection"),
@@ -36,7 +36,7 @@ pub(super) static COMMANDS: &[Command] = &[
         .about("6.2.0", "Makes the connection as if it were new"),
     of("wait", 3, wait)
         .flags(NOSCRIPT | FAST)
-        .about("3.0.0", "How many replicas have everything: none"),
+        .about("3.0.0", "How many replicas have everything: none").arguments("numreplicas:integer timeout:integer"),
     admin::CLIENT,
     admin::COMMAND,
 ];
@@ -158,6 +158,7 @@ fn reset(call: &mut Call<'_>) -> Outcome {
     let client = &mut *call.client;
     call.shared.watches.forget(client.id, &mut client.watched);
     client.queue = None;
+    call.shared.monitors -= usize::from(std::mem::take(&mut client.is_monitor));
     client.db = 0;
     client.name.clear();
     client.replies = Replies::All;

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{
-    Call, Command, DENYOOM, FAST, Failure, NO_AUTH, Outcome, Resolved, SKIP_SLOWLOG, UNQUEUED,
-    UNTIMED,
+    Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, Outcome, Resolved, SKIP_SLOWLOG,
+    UNQUEUED, UNTIMED, admin,
 };
 use crate::keyspace::{Found, Keyspace};
 use crate::protocol::{Args, Reply};
@@ -27,7 +27,7 @@ pub(crate) fn process(
     match admit(keyspace, shared, client, args, resolved) {
         Ok((id, command)) => match &mut client.queue {
             Some(queue) if command.flags & UNQUEUED == 0 => {
-                queue.add(id, command, args);
+                queue.add(id, command, args, found);
                 reply.simple("QUEUED");
             }
             _ => {
@@ -36,7 +36,7 @@ pub(crate) fn process(
                     Call {
                         command,
                         args,
-                        found,
+                        ahead: Ahead::new(found),
                         keyspace,
                         client,
                         reply,
@@ -152,6 +152,9 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
     } else {
         (call.command.run)(&mut call)
     };
+    if call.shared.monitors > 0 {
+        admin::tell(&mut call);
+    }
     call.shared.stats.commands += 1;
     let calls = &mut call.shared.stats.calls[id as usize];
     calls.calls += 1;

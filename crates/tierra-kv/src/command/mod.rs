@@ -6,6 +6,8 @@
 //! of Redis 7.0; `docs/kv.md` lists what differs.
 
 mod admin;
+mod ahead;
+mod arguments;
 mod call;
 mod connection;
 mod dispatch;
@@ -19,6 +21,7 @@ mod strings;
 mod table;
 mod transaction;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use call::Call;
 pub(crate) use dispatch::process;
 pub(crate) use failure::{Failure, Outcome};
@@ -131,6 +134,8 @@ pub(crate) struct Command {
     pub(crate) keys: KeyArgs,
     pub(crate) since: &'static str,
     pub(crate) summary: &'static str,
+    /// What its arguments are called, in the language of [`arguments`].
+    pub(crate) arguments: &'static str,
     pub(crate) run: Run,
     pub(crate) subcommands: &'static [Command],
 }
@@ -151,6 +156,7 @@ impl Command {
             keys,
             since: "",
             summary: "",
+            arguments: "",
             run,
             subcommands: &[],
         }
@@ -196,6 +202,11 @@ impl Command {
     pub(crate) const fn about(mut self, since: &'static str, summary: &'static str) -> Self {
         self.since = since;
         self.summary = summary;
+        self
+    }
+
+    pub(crate) const fn arguments(mut self, arguments: &'static str) -> Self {
+        self.arguments = arguments;
         self
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::ahead::{Ahead, fill};
 use super::{Call, Command, FAST, Group, NOSCRIPT, Outcome, SKIP_SLOWLOG, UNQUEUED, dispatch};
-use crate::keyspace::{DbId, Key};
+use crate::keyspace::{DbId, Found, Key, Keyspace, WINDOW_KEYS};
 use crate::protocol::{Arg, Args};
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
@@ -29,7 +30,8 @@ pub(super) static COMMANDS: &[Command] = &[
         .about(
             "2.2.0",
             "Lets the next transaction fail if one of these keys changes before it",
-        ),
+        )
+        .arguments("key*"),
     of("unwatch", 1, unwatch)
         .flags(NOSCRIPT | FAST)
         .about("2.2.0", "Watches no key any more"),
@@ -40,6 +42,8 @@ pub(super) static COMMANDS: &[Command] = &[
 pub(crate) struct Queue {
     bytes: Vec<u8>,
     args: Vec<Arg>,
+    /// What batches have found of the keys of commands that came in one batch with MULTI.
+    found: Vec<Found>,
     commands: Vec<Queued>,
     flags: u16,
     aborted: bool,
@@ -49,11 +53,20 @@ pub(crate) struct Queue {
 struct Queued {
     id: u16,
     command: &'static Command,
+    /// Where its arguments, and what was found of its keys, end.
     end: usize,
+    found_end: usize,
 }
 
 impl Queue {
-    pub(crate) fn add(&mut self, id: u16, command: &'static Command, args: Args<'_>) {
+    /// Adds a command, with what was found of its keys if they have been looked up already.
+    pub(crate) fn add(
+        &mut self,
+        id: u16,
+        command: &'static Command,
+        args: Args<'_>,
+        found: &[Found],
+    ) {
         for arg in args.iter() {
             self.args.push(Arg {
                 start: self.bytes.len() as u32,
@@ -64,10 +77,12 @@ impl Queue {
         self.flags |= command.flags;
         // Where the bytes of a transaction are more than its arguments can say, it cannot be executed.
         self.aborted |= u32::try_from(self.bytes.len()).is_err();
+        self.found.extend_from_slice(found);
         self.commands.push(Queued {
             id,
             command,
             end: self.args.len(),
+            found_end: self.found.len(),
         });
     }
 
@@ -83,6 +98,46 @@ impl Queue {
 
     pub(crate) fn len(&self) -> usize {
         self.commands.len()
+    }
+
+    /// The arguments of a command, and what was found of its keys when it came.
+    fn parts(&self, at: usize) -> (Args<'_>, &[Found]) {
+        let (first, found_first) = match at.checked_sub(1).map(|before| self.commands[before]) {
+            Some(before) => (before.end, before.found_end),
+            None => (0, 0),
+        };
+        let Queued { end, found_end, .. } = self.commands[at];
+        (
+            Args::new(&self.bytes, &self.args[first..end]),
+            &self.found[found_first..found_end],
+        )
+    }
+
+    /// The keys of a command that nobody has looked up yet.
+    fn unknown_keys(&self, at: usize) -> impl Iterator<Item = &[u8]> {
+        let (args, found) = self.parts(at);
+        let count = if found.is_empty() { args.len() } else { 0 };
+        let indices = self.commands[at].command.keys.indices(count);
+        indices.map(move |index| args.at(index))
+    }
+
+    /// Looks up the keys of commands from one on, as many as a window takes, and tells where the window ends.
+    fn look_up(
+        &self,
+        first: usize,
+        keyspace: &mut Keyspace,
+        db: DbId,
+        found: &mut Vec<Found>,
+    ) -> usize {
+        let mut group: [&[u8]; WINDOW_KEYS] = [&[]; WINDOW_KEYS];
+        let (mut len, mut end) = (0, first);
+        while end < self.len() && len < WINDOW_KEYS {
+            len += fill(&mut group[len..], self.unknown_keys(end));
+            end += 1;
+        }
+        found.clear();
+        keyspace.db(db).find_many(&group[..len], found);
+        end
     }
 }
 
@@ -182,11 +237,19 @@ fn exec(call: &mut Call<'_>) -> Outcome {
         call.reply.null_array();
         return Ok(());
     }
-    call.reply.array(queue.commands.len());
-    let mut first = 0;
-    for Queued { id, command, end } in queue.commands {
-        let args = Args::new(&queue.bytes, &queue.args[first..end]);
-        first = end;
+    call.reply.array(queue.len());
+    let (mut found, mut ahead, mut end) = (Vec::new(), 0, 0);
+    for (at, &Queued { id, command, .. }) in queue.commands.iter().enumerate() {
+        if at == end {
+            end = queue.look_up(at, call.keyspace, call.client.db, &mut found);
+            ahead = 0;
+        }
+        let (args, mut known) = queue.parts(at);
+        if known.is_empty() {
+            let keys = queue.unknown_keys(at).count();
+            known = &found[ahead..(ahead + keys).min(found.len())];
+            ahead += known.len();
+        }
         let (keyspace, client, reply, shared) = (
             &mut *call.keyspace,
             &mut *call.client,
@@ -197,7 +260,7 @@ fn exec(call: &mut Call<'_>) -> Outcome {
             Call {
                 command,
                 args,
-                found: &[],
+                ahead: Ahead::new(known),
                 keyspace,
                 client,
                 reply,

@@ -10,8 +10,8 @@ mod size;
 
 use std::path::PathBuf;
 
+use tierra_memory::FarSource;
 use tierra_memory::emulation::FarMemory;
-use tierra_memory::topology::NodeId;
 
 pub(crate) use settings::settings;
 
@@ -26,6 +26,15 @@ pub struct OutputLimit {
     pub soft_bytes: u64,
     /// After how many seconds.
     pub soft_s: u64,
+}
+
+impl OutputLimit {
+    /// Of clients that are told every command: as Redis has it, that of its replicas.
+    pub(crate) const MONITORS: OutputLimit = OutputLimit {
+        hard_bytes: 256 << 20,
+        soft_bytes: 64 << 20,
+        soft_s: 60,
+    };
 }
 
 /// Who may use DEBUG.
@@ -82,8 +91,10 @@ pub struct Config {
     pub emulate: Option<FarMemory>,
     /// Bytes of far memory that records may hold; 0 for as many as there are.
     pub far_memory: u64,
-    /// The NUMA node whose memory is far.
-    pub far_node: Option<NodeId>,
+    /// Where far memory comes from.
+    pub far: FarSource,
+    /// Whether hash tables are in near memory.
+    pub hashtable_on_dram: bool,
     /// The file that settings were read from.
     pub file: Option<PathBuf>,
     /// Settings of placement by name, as they were given.
@@ -113,7 +124,8 @@ impl Default for Config {
             enable_debug_command: DebugCommand::No,
             emulate: None,
             far_memory: 0,
-            far_node: None,
+            far: FarSource::Near,
+            hashtable_on_dram: true,
             file: None,
             placement: Vec::new(),
         }

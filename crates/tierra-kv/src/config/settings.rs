@@ -1,5 +1,6 @@
 //! The table of settings: name, whether it may change while the server runs, how to show and to read it.
 
+use tierra_memory::FarSource;
 use tierra_memory::emulation;
 use tierra_memory::topology::NodeId;
 
@@ -72,6 +73,8 @@ fn shown(yes: bool) -> String {
 }
 
 const INT_MAX: i64 = i32::MAX as i64;
+
+const ONE_SOURCE: &str = "far memory is a node (far-node) or in a directory (far-path), not both";
 
 static SETTINGS: &[Setting] = &[
     at_start(
@@ -216,14 +219,48 @@ static SETTINGS: &[Setting] = &[
     ),
     at_start(
         "far-node",
-        |c| c.far_node.map_or("none".into(), |node| node.0.to_string()),
+        |c| match &c.far {
+            FarSource::Node(node) => node.0.to_string(),
+            _ => "none".into(),
+        },
         |c, v| {
-            c.far_node = match v {
+            let node = match v {
                 "none" => None,
                 v => Some(NodeId(number(v, 0, i64::from(u16::MAX))?)),
             };
-            Ok(())
+            match (node, &c.far) {
+                (Some(_), FarSource::Directory(_)) => Err(ONE_SOURCE.into()),
+                (None, FarSource::Directory(_)) => Ok(()),
+                (node, _) => {
+                    c.far = node.map_or(FarSource::Near, FarSource::Node);
+                    Ok(())
+                }
+            }
         },
+    ),
+    at_start(
+        "far-path",
+        |c| match &c.far {
+            FarSource::Directory(directory) => directory.display().to_string(),
+            _ => String::new(),
+        },
+        |c, v| match (v, &c.far) {
+            ("", FarSource::Node(_)) => Ok(()),
+            (_, FarSource::Node(_)) => Err(ONE_SOURCE.into()),
+            ("", _) => {
+                c.far = FarSource::Near;
+                Ok(())
+            }
+            (directory, _) => {
+                c.far = FarSource::Directory(directory.into());
+                Ok(())
+            }
+        },
+    ),
+    at_start(
+        "hashtable-on-dram",
+        |c| shown(c.hashtable_on_dram),
+        |c, v| yes_or_no(v).map(|yes| c.hashtable_on_dram = yes),
     ),
     at_start(
         "enable-debug-command",
@@ -251,8 +288,10 @@ fn output_limits(config: &Config) -> String {
         soft_bytes,
         soft_s,
     } = config.output_limit;
+    let monitors = OutputLimit::MONITORS;
     format!(
-        "normal {hard_bytes} {soft_bytes} {soft_s} slave 268435456 67108864 60 pubsub 33554432 8388608 60"
+        "normal {hard_bytes} {soft_bytes} {soft_s} slave {} {} {} pubsub 33554432 8388608 60",
+        monitors.hard_bytes, monitors.soft_bytes, monitors.soft_s,
     )
 }
 
@@ -351,5 +390,21 @@ mod tests {
             "Wrong number of arguments in buffer limit configuration."
         );
         assert_eq!(refused("appendonly", "yes"), "Tierra has only 'no'");
+    }
+
+    #[test]
+    fn far_memory_comes_from_one_place() {
+        let mut config = Config::default();
+        let mut set = |name: &str, value: &str| {
+            let setting = settings().find(|setting| setting.name == name).unwrap();
+            (setting.set)(&mut config, value).map(|()| config.far.clone())
+        };
+        let directory = FarSource::Directory("/mnt/pmem0".into());
+        assert_eq!(set("far-path", "/mnt/pmem0"), Ok(directory.clone()));
+        assert_eq!(set("far-node", "1"), Err(ONE_SOURCE.into()));
+        assert_eq!(set("far-node", "none"), Ok(directory));
+        assert_eq!(set("far-path", ""), Ok(FarSource::Near));
+        assert_eq!(set("far-node", "1"), Ok(FarSource::Node(NodeId(1))));
+        assert_eq!(set("far-path", "/mnt/pmem0"), Err(ONE_SOURCE.into()));
     }
 }

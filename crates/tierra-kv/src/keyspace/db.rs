@@ -44,12 +44,21 @@ pub struct Entry {
 }
 
 /// The keys of one database.
-#[derive(Default)]
 pub(super) struct Table {
     pub(super) records: RecordTable,
     expiries: ExpiryQueue,
     /// Keys that expire.
     pub(super) expiring: usize,
+}
+
+impl Table {
+    fn new(records: RecordTable) -> Table {
+        Table {
+            records,
+            expiries: ExpiryQueue::default(),
+            expiring: 0,
+        }
+    }
 }
 
 /// A database, of those that share one memory: the one that was selected.
@@ -71,10 +80,11 @@ pub struct Db {
 }
 
 impl Db {
-    pub(super) fn new(heap: Heap) -> Db {
+    /// Databases whose tables are like this one, which is empty.
+    pub(super) fn new(heap: Heap, table: RecordTable) -> Db {
         Db {
             heap,
-            tables: std::array::from_fn(|_| Table::default()),
+            tables: std::array::from_fn(|_| Table::new(table.empty_like())),
             larges: Larges::default(),
             selected: 0,
             epoch: 0,
@@ -111,6 +121,18 @@ impl Db {
     #[inline(always)]
     pub(super) fn found(&self, carried: Carried) -> Found {
         Found::new(carried, self.selected, self.epoch)
+    }
+
+    /// An empty table in the memory that tables are in.
+    pub(super) fn new_table(&self) -> RecordTable {
+        self.table().records.empty_like()
+    }
+
+    /// How much of [`table_bytes`](Self::table_bytes) is far memory.
+    pub(super) fn far_table_bytes(&self) -> u64 {
+        let tables = self.tables.iter().map(|table| &table.records);
+        let far = tables.chain(self.larges.tables());
+        far.map(RecordTable::far_bytes).sum::<usize>() as u64
     }
 
     pub(super) fn table_bytes(&self) -> u64 {
@@ -402,7 +424,7 @@ impl Db {
                 true,
             ),
         };
-        let mut table = RecordTable::new();
+        let mut table = self.new_table();
         let mut ranked = Vec::new();
         for part in parts {
             let key = self.heap.key(part).to_vec();
@@ -448,7 +470,8 @@ impl Db {
 
     /// Removes all keys.
     pub fn clear(&mut self) {
-        let table = std::mem::take(self.table_mut());
+        let empty = Table::new(self.new_table());
+        let table = std::mem::replace(self.table_mut(), empty);
         for record in table.records.iter() {
             self.free(record);
         }

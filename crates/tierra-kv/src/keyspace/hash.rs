@@ -65,13 +65,6 @@ impl Db {
         }
     }
 
-    fn field_table_mut(&mut self, record: u64) -> (&mut RecordTable, &mut Heap) {
-        match self.larges.get_mut(self.heap.large_number(record)) {
-            Large::Hash(table) => (table, &mut self.heap),
-            Large::Set(..) => unreachable!("the caller has asked for the kind"),
-        }
-    }
-
     /// How many fields a hash has.
     pub fn hash_len(&self, entry: Entry) -> usize {
         if self.is_packed(entry) {
@@ -217,7 +210,7 @@ impl Db {
         let packed = entry
             .map(|entry| self.heap.value(entry.record).to_vec())
             .unwrap_or_default();
-        let mut table = RecordTable::new();
+        let mut table = self.new_table();
         for (field, value) in Pairs::new(&packed) {
             let Ok(record) = self.heap.create_field(field, value) else {
                 table.iter().for_each(|record| self.heap.free(record));
@@ -261,64 +254,28 @@ impl Db {
         Ok(record)
     }
 
-    fn large_hash_set<'f>(
-        &mut self,
-        record: u64,
-        pairs: impl Iterator<Item = (&'f [u8], &'f [u8])>,
-    ) -> Result<usize, MemoryFull> {
-        let (table, heap) = self.field_table_mut(record);
-        let mut new = 0;
-        for (field, value) in pairs {
-            match look_up(table, heap, field) {
-                Some((mut carried, record)) => {
-                    let resized = heap.resize(record, value.len())?;
-                    if resized != record {
-                        table.replace(&mut carried, resized);
-                    }
-                    heap.value_mut(resized).copy_from_slice(value);
-                    heap.wrote(resized, 0, heap.header(resized).bytes());
-                }
-                None => {
-                    let record = heap.create_field(field, value)?;
-                    table.insert(heap.hash_of(field), record, 0, heap);
-                    new += 1;
-                }
-            }
-        }
-        Ok(new)
-    }
-
     /// Removes a field, and the hash with its last one. False where there is no such field.
     pub fn hash_remove(&mut self, key: &Key<'_>, field: &[u8]) -> bool {
         let Some(mut entry) = self.peek(key) else {
             return false;
         };
-        let (removed, left) = if self.is_packed(entry) {
-            let value = self.heap.value(entry.record);
-            let Some(place) = Pairs::new(value).find(field) else {
-                return false;
-            };
-            let (len, count) = (value.len(), packed::count(value) - 1);
-            if count > 0 {
-                let packed = self.heap.value_mut(entry.record);
-                packed.copy_within(place.end.., place.start);
-                packed::set_count(packed, count);
-                self.shrink(key, &mut entry, len - (place.end - place.start));
-            }
-            (true, count)
-        } else {
-            let (table, heap) = self.field_table_mut(entry.record);
-            let found = look_up(table, heap, field);
-            if let Some((carried, record)) = found {
-                table.remove(&carried, heap);
-                heap.free(record);
-            }
-            (found.is_some(), table.len())
-        };
-        if left == 0 {
-            self.remove_entry(entry);
+        if !self.is_packed(entry) {
+            return self.remove_parts(entry, std::iter::once(field)) == 1;
         }
-        removed
+        let value = self.heap.value(entry.record);
+        let Some(place) = Pairs::new(value).find(field) else {
+            return false;
+        };
+        let (len, count) = (value.len(), packed::count(value) - 1);
+        if count == 0 {
+            self.remove_entry(entry);
+            return true;
+        }
+        let packed = self.heap.value_mut(entry.record);
+        packed.copy_within(place.end.., place.start);
+        packed::set_count(packed, count);
+        self.shrink(key, &mut entry, len - (place.end - place.start));
+        true
     }
 
     /// Shortens a packed value whose kept bytes are at the beginning. Where there is no memory to move it, it

@@ -21,6 +21,12 @@ impl Large {
         }
     }
 
+    pub(super) fn table_mut(&mut self) -> &mut RecordTable {
+        match self {
+            Large::Hash(table) | Large::Set(table, _) => table,
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         match self {
             Large::Hash(table) => table.bytes(),
@@ -72,12 +78,14 @@ impl Larges {
         self.all.len()
     }
 
-    /// The table of fields of a large hash, if that is what the number names.
-    pub(super) fn hash_table(&mut self, number: usize) -> Option<&mut RecordTable> {
-        match self.all.get_mut(number)?.as_deref_mut()? {
-            Large::Hash(table) => Some(table),
-            Large::Set(..) => None,
-        }
+    /// What the number names, if it names something.
+    pub(super) fn named(&mut self, number: usize) -> Option<&mut Large> {
+        self.all.get_mut(number)?.as_deref_mut()
+    }
+
+    /// The tables of all that there is.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &RecordTable> {
+        self.all.iter().flatten().map(|large| large.table())
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -11,8 +11,10 @@ use tierra_memory::placement::{Border, Heat, Pace, Round};
 
 use super::db::{Entry, Table};
 use super::heap::Heap;
-use super::large::Larges;
+use super::large::{Large, Larges};
+use super::order::Order;
 use super::policy::Policy;
+use super::zset::member_place;
 use super::{DATABASES, Db};
 
 /// Uses for each group that a round visits: a round takes about as many uses as there are records.
@@ -68,7 +70,7 @@ pub(super) struct Migration {
     random: u64,
     /// Uses that no group has been visited for; negative while more groups were passed than there were uses for.
     uses: i64,
-    /// What the round visits: a database or, from [`DATABASES`] on, a large hash; and the point in it.
+    /// What the round visits: a database or, from [`DATABASES`] on, a large value; and the point in it.
     visiting: usize,
     point: usize,
     /// Groups of the round so far, and of the one before.
@@ -243,14 +245,18 @@ impl Migration {
         passed: u64,
     ) {
         self.groups += STEP_GROUPS + passed;
-        let table = match tables.get_mut(self.visiting) {
-            Some(table) => Some(&mut table.records),
-            None => larges.hash_table(self.visiting - DATABASES),
+        let (table, mut order) = match tables.get_mut(self.visiting) {
+            Some(table) => (Some(&mut table.records), None),
+            None => match larges.named(self.visiting - DATABASES) {
+                Some(Large::Hash(table)) => (Some(table), None),
+                Some(Large::Set(table, order)) => (Some(table), Some(order)),
+                None => (None, None),
+            },
         };
         let point = self.point;
         self.point = match table.filter(|table| !table.is_empty()) {
             Some(table) => table.visit(point, STEP_GROUPS as usize, |slot| {
-                self.meet(slot, heap, wanted)
+                self.meet(slot, order.as_deref_mut(), heap, wanted)
             }),
             None => 0,
         };
@@ -294,7 +300,14 @@ impl Migration {
         self.young_rounds + 1 >= self.border.rounds_to_age()
     }
 
-    fn meet(&mut self, mut slot: Slot<'_>, heap: &mut Heap, wanted: &Wanted) {
+    /// Looks at an entry, of a sorted set if there is an `order`, and moves its record if that is called for.
+    fn meet(
+        &mut self,
+        mut slot: Slot<'_>,
+        order: Option<&mut Order>,
+        heap: &mut Heap,
+        wanted: &Wanted,
+    ) {
         let record = slot.record();
         let speed = heap.speed(record);
         let mut to = None;
@@ -329,11 +342,16 @@ impl Migration {
         if bytes > MOVED_BYTES_MAX {
             return;
         }
+        // The order names the record as well; its place is found while the record can be compared.
+        let place = order.map(|order| (member_place(order, heap, record), order));
         let Some(moved) = heap.migrate(record, to) else {
             self.is_stuck = true;
             return;
         };
         slot.set_record(moved);
+        if let Some((place, order)) = place {
+            order.set_record(place, moved);
+        }
         self.pace.spend(bytes as u64);
         self.done.bytes += bytes as u64;
         match (speed == to, to) {

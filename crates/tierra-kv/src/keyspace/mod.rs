@@ -25,6 +25,7 @@ mod large;
 mod migration;
 mod order;
 mod packed;
+mod parts;
 mod policy;
 mod record;
 mod string;
@@ -33,9 +34,11 @@ mod tests;
 mod window;
 mod zset;
 
+use std::sync::Arc;
+
+use tierra_index::RecordTable;
 use tierra_memory::slab::{RecordMemory, RecordMemoryOptions, TierUse};
-use tierra_memory::topology::NodeId;
-use tierra_memory::{RegionError, Speed};
+use tierra_memory::{FarSource, RegionError, Speed};
 
 pub use db::{Db, Entry, Expiry, Kind};
 pub use hash::HashIter;
@@ -71,9 +74,10 @@ pub struct MemoryFull;
 pub struct Options {
     /// Where records go. All of it can be changed later.
     pub settings: Settings,
-    /// The NUMA node whose memory is far: an expander, persistent memory as system RAM, another socket. None:
-    /// near memory under another name, which [`tierra_memory::emulation`] makes slow.
-    pub far_node: Option<NodeId>,
+    /// Where far memory comes from.
+    pub far: FarSource,
+    /// Whether the tables of keys, fields and members are in far memory as well.
+    pub far_tables: bool,
     /// Bytes of far memory that records may hold; 0 for as much as there is.
     pub far_bytes: u64,
 }
@@ -85,8 +89,10 @@ pub struct Report {
     pub near: TierUse,
     /// Records in far memory.
     pub far: TierUse,
-    /// Bytes of tables, orders and queues, all near.
+    /// Bytes of tables, orders and queues.
     pub table_bytes: u64,
+    /// How much of that is far: tables, if they are to be.
+    pub far_table_bytes: u64,
     /// Look-ups in groups.
     pub windows: Windows,
     /// Records moved between tiers.
@@ -102,7 +108,7 @@ impl Keyspace {
     /// Sixteen empty databases.
     ///
     /// # Errors
-    /// Where not even addresses can be had, or for a node that there is not.
+    /// Where not even addresses can be had, or for a node or directory that cannot be far memory.
     pub fn new(options: &Options) -> Result<Keyspace, RegionError> {
         let memory = RecordMemory::new(&RecordMemoryOptions {
             near_bytes: options.settings.near_bytes,
@@ -111,10 +117,17 @@ impl Keyspace {
             } else {
                 options.far_bytes
             },
-            far_node: options.far_node,
+            far: options.far.clone(),
         })?;
         let heap = Heap::new(memory, Chooser::new(options.settings.clone()));
-        Ok(Keyspace { db: Db::new(heap) })
+        let table = if options.far_tables {
+            RecordTable::in_far(Arc::new(options.far.clone()))
+        } else {
+            RecordTable::new()
+        };
+        Ok(Keyspace {
+            db: Db::new(heap, table),
+        })
     }
 
     /// A database.
@@ -194,6 +207,7 @@ impl Keyspace {
             near: self.db.heap.memory.used(Speed::Near),
             far: self.db.heap.memory.used(Speed::Far),
             table_bytes: self.db.table_bytes(),
+            far_table_bytes: self.db.far_table_bytes(),
             windows: self.db.windows,
             migrations: self.db.migration.done,
         }

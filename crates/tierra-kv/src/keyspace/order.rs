@@ -16,6 +16,13 @@ use std::ops::Range;
 /// A score, and the record of a member.
 pub(super) type Ranked = (f64, u64);
 
+/// Where an entry is: which leaf, and where in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OrderPlace {
+    leaf: usize,
+    at: usize,
+}
+
 const LEAF_MAX: usize = 256;
 
 #[derive(Debug)]
@@ -101,21 +108,32 @@ impl Order {
         self.note(leaf);
     }
 
-    /// Removes the entry that `compare` finds equal. `false` if there is none.
-    pub(super) fn remove(&mut self, mut compare: impl FnMut(Ranked) -> Ordering) -> bool {
+    /// The place of the entry that `compare` finds equal; it holds until the order changes.
+    pub(super) fn find(&self, mut compare: impl FnMut(Ranked) -> Ordering) -> Option<OrderPlace> {
         let (mut leaf, mut at) = self.seek(|other| compare(other) == Ordering::Less);
         if at == self.leaves[leaf].len() && leaf + 1 < self.leaves.len() {
             (leaf, at) = (leaf + 1, 0);
         }
-        let found = self.leaves[leaf]
-            .get(at)
-            .is_some_and(|&other| compare(other) == Ordering::Equal);
-        if found {
+        let found = self.leaves[leaf].get(at);
+        let is_it = found.is_some_and(|&other| compare(other) == Ordering::Equal);
+        is_it.then_some(OrderPlace { leaf, at })
+    }
+
+    /// Names another record for the member of an entry.
+    pub(super) fn set_record(&mut self, place: OrderPlace, record: u64) {
+        self.leaves[place.leaf][place.at].1 = record;
+        self.note(place.leaf);
+    }
+
+    /// Removes the entry that `compare` finds equal. `false` if there is none.
+    pub(super) fn remove(&mut self, compare: impl FnMut(Ranked) -> Ordering) -> bool {
+        let found = self.find(compare);
+        if let Some(OrderPlace { leaf, at }) = found {
             self.leaves[leaf].remove(at);
             self.len -= 1;
             self.tidy(leaf);
         }
-        found
+        found.is_some()
     }
 
     /// Entries of some ranks, in order, from either end.

@@ -12,16 +12,16 @@
 
 use std::cell::{Cell, RefCell};
 
-use tierra_index::Records;
+use tierra_index::{Carried, RecordTable, Records};
 use tierra_interleave::{Cx, Execution, Interleaved, Lookups, Mode, Scheduling, for_each};
 use tierra_memory::emulation::{self, Fetch};
-use tierra_memory::{LINE_BYTES, Speed, in_mode};
+use tierra_memory::{LINE_BYTES, MemoryGate, Speed, in_mode};
 
 use super::heap::Heap;
 use super::{Db, Found, WINDOW_KEYS};
 
 /// Bytes of records that one window fetches: a quarter of a common second-level cache.
-const WINDOW_BYTES: usize = 256 << 10;
+pub(super) const WINDOW_BYTES: usize = 256 << 10;
 
 /// What windows have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,11 @@ impl Arriving {
         if !self.0.is_empty() {
             self.wait(record);
         }
+    }
+
+    /// All of them are used now.
+    pub(super) fn wait_for_all(self) {
+        self.0.into_iter().for_each(|(_, fetch)| fetch.wait());
     }
 
     #[cold]
@@ -89,12 +94,20 @@ impl<'a> Fetching<'a> {
     }
 
     /// For a window that fetches at most as many bytes of records, and does not wait for them.
-    fn at_most(bytes: usize, heap: &'a Heap) -> Fetching<'a> {
+    pub(super) fn at_most(bytes: usize, heap: &'a Heap) -> Fetching<'a> {
         Fetching {
             left_bytes: Cell::new(bytes),
             at_once: false,
             ..Fetching::at_once(heap)
         }
+    }
+
+    /// How many records of each tier, by `Speed`, were fetched, and which of them are still to come.
+    pub(super) fn end(self) -> ([u64; 2], Arriving) {
+        (
+            self.fetched.map(Cell::into_inner),
+            self.arriving.into_inner(),
+        )
     }
 }
 
@@ -136,6 +149,16 @@ impl Records for Fetching<'_> {
     }
 }
 
+impl Windows {
+    /// A window of as many keys has fetched as many records of each tier.
+    pub(super) fn note(&mut self, keys: usize, [near, far]: [u64; 2]) {
+        self.windows += 1;
+        self.keys += keys as u64;
+        self.fetched_near += near;
+        self.fetched_far += far;
+    }
+}
+
 impl Db {
     /// Looks up at most [`WINDOW_KEYS`](super::WINDOW_KEYS) keys as one group, fetches their records, and pushes
     /// what it found of each.
@@ -162,25 +185,40 @@ impl Db {
         };
         let table = &self.table().records;
         let found = &mut found[first..];
-        let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
-        lookups.run(self.gate.now(), keys.len(), |execution, size, part| {
-            let found = &mut found[part.start..];
-            let inputs = part.map(|at| (hashes[at], keys[at]));
-            in_mode!(execution, M => for_each(
-                size,
-                inputs,
-                |cx: Cx<M>, (hash, key)| table.find(cx, hash, key, &fetching),
-                |at, carried| found[at] = self.found(carried),
-            ))
-        });
-        self.windows.windows += 1;
-        self.windows.keys += keys.len() as u64;
-        let Fetching {
-            fetched, arriving, ..
-        } = fetching;
-        self.arriving = arriving.into_inner();
-        let [near, far] = fetched.map(Cell::into_inner);
-        self.windows.fetched_near += near;
-        self.windows.fetched_far += far;
+        look_up_many(
+            table,
+            &self.gate,
+            &fetching,
+            &hashes,
+            keys,
+            |at, carried| {
+                found[at] = self.found(carried);
+            },
+        );
+        let fetched;
+        (fetched, self.arriving) = fetching.end();
+        self.windows.note(keys.len(), fetched);
     }
+}
+
+/// Looks keys with these hashes up in a table as one group, and tells where each was found, in any order.
+pub(super) fn look_up_many(
+    table: &RecordTable,
+    gate: &MemoryGate,
+    fetching: &Fetching<'_>,
+    hashes: &[u64; WINDOW_KEYS],
+    keys: &[&[u8]],
+    mut tell: impl FnMut(usize, Carried),
+) {
+    let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
+    lookups.run(gate.now(), keys.len(), |execution, size, part| {
+        let first = part.start;
+        let inputs = part.map(|at| (hashes[at], keys[at]));
+        in_mode!(execution, M => for_each(
+            size,
+            inputs,
+            |cx: Cx<M>, (hash, key)| table.find(cx, hash, key, fetching),
+            |at, carried| tell(first + at, carried),
+        ))
+    });
 }

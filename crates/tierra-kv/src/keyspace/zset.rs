@@ -8,8 +8,8 @@ use tierra_index::RecordTable;
 use super::hash::{PACKED_BYTES_MAX, look_up, scan_table};
 use super::heap::Heap;
 use super::large::Large;
-use super::order::{Order, Ranked, RankedRange};
-use super::packed::{self, COUNT_BYTES, Member, order};
+use super::order::{Order, OrderPlace, Ranked, RankedRange};
+use super::packed::{self, COUNT_BYTES, Member};
 use super::record::Form;
 use super::{Db, Entry, Key, MemoryFull};
 
@@ -60,12 +60,23 @@ pub(super) fn score_of(value: &[u8]) -> f64 {
 }
 
 /// How an entry of an order compares with a member.
-fn compare<'a>(heap: &'a Heap, score: f64, member: &'a [u8]) -> impl Fn(Ranked) -> Ordering + 'a {
+pub(super) fn compare<'a>(
+    heap: &'a Heap,
+    score: f64,
+    member: &'a [u8],
+) -> impl Fn(Ranked) -> Ordering + 'a {
     move |(other, record)| match other.partial_cmp(&score) {
         // Members are read only where scores are equal.
         Some(Ordering::Equal) | None => heap.key(record).cmp(member),
         Some(unequal) => unequal,
     }
+}
+
+/// The place in an order of the member that a record holds.
+pub(super) fn member_place(order: &Order, heap: &Heap, record: u64) -> OrderPlace {
+    let score = score_of(heap.value(record));
+    let place = order.find(compare(heap, score, heap.key(record)));
+    place.expect("a member has its place")
 }
 
 impl Db {
@@ -146,7 +157,9 @@ impl Db {
             if found.member == member {
                 continue;
             }
-            if !placed && order((found.score, found.member), (score, member)) == Ordering::Greater {
+            if !placed
+                && packed::order((found.score, found.member), (score, member)) == Ordering::Greater
+            {
                 packed::push_member(&mut scratch, score, member);
                 (count, placed) = (count + 1, true);
             }
@@ -175,7 +188,7 @@ impl Db {
     fn unpack_set(&mut self, key: &Key<'_>, entry: Option<Entry>) -> Result<u64, MemoryFull> {
         let packed = entry.map(|entry| self.heap.value(entry.record).to_vec());
         let packed = packed.unwrap_or_else(|| vec![0; COUNT_BYTES]);
-        let (mut table, mut ranked) = (RecordTable::new(), Vec::new());
+        let (mut table, mut ranked) = (self.new_table(), Vec::new());
         for found in packed::members(&packed) {
             let Ok(record) = self
                 .heap
@@ -222,6 +235,9 @@ impl Db {
         let Some(entry) = self.peek(key) else {
             return false;
         };
+        if !self.is_packed(entry) {
+            return self.remove_parts(entry, std::iter::once(member)) == 1;
+        }
         let Some(rank) = self.zset_rank(entry, member) else {
             return false;
         };
@@ -253,14 +269,15 @@ impl Db {
             packed::set_count(packed, len - ranks.len());
             return self.shrink(key, &mut entry, bytes - (end - start));
         }
-        let (table, order, heap) = self.set_parts_mut(entry.record);
-        let removed: Vec<Ranked> = order.range(ranks).collect();
-        for (score, record) in removed {
-            let member = heap.key(record);
-            order.remove(compare(heap, score, member));
-            let (carried, _) = look_up(table, heap, member).expect("a member has its record");
-            table.remove(&carried, heap);
-            heap.free(record);
+        let removed: Vec<Ranked> = self.set_parts(entry).1.range(ranks).collect();
+        let (large, heap) = (
+            self.larges.get_mut(self.heap.large_number(entry.record)),
+            &mut self.heap,
+        );
+        for (_, record) in removed {
+            let found = look_up(large.table(), heap, heap.key(record));
+            let (carried, _) = found.expect("a member has its record");
+            large.remove(&carried, record, heap);
         }
     }
 

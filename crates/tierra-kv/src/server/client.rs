@@ -29,6 +29,8 @@ pub(crate) struct Client {
     pub(crate) authenticated: bool,
     pub(crate) replies: Replies,
     pub(crate) no_evict: bool,
+    /// Whether it is told every command.
+    pub(crate) is_monitor: bool,
     /// The commands of a transaction that has begun.
     pub(crate) queue: Option<Queue>,
     /// Keys it watches, of each database.

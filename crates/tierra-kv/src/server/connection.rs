@@ -164,8 +164,18 @@ impl Connection {
         self.reply.buffer.len() - self.sent
     }
 
-    /// Whether not more waits than may, or not for too long.
+    /// Adds what the client has not asked for, to be sent at the end of the turn.
+    pub(crate) fn tell(&mut self, bytes: &[u8]) {
+        self.reply.buffer.extend_from_slice(bytes);
+    }
+
+    /// Whether not more waits than may, or not for too long. `limit` is that of normal clients.
     pub(super) fn is_within(&mut self, limit: OutputLimit, now_ms: u64) -> bool {
+        let limit = if self.client.is_monitor {
+            OutputLimit::MONITORS
+        } else {
+            limit
+        };
         let waiting = self.waiting() as u64;
         if limit.hard_bytes > 0 && waiting > limit.hard_bytes {
             return false;

@@ -9,6 +9,7 @@
 //! socket; one that does not puts its connection at the end of the queue, so that nobody waits for a
 //! client that never stops sending.
 
+mod accept;
 mod arch;
 mod client;
 mod connection;
@@ -18,29 +19,27 @@ mod slowlog;
 mod stats;
 mod stream;
 mod timers;
+mod turn;
 mod window;
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::event::Event;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 use tierra_memory::emulation;
 
 pub(crate) use client::{Client, Replies};
-use connection::{Arrived, Buffers, Connection};
+use connection::Buffers;
 pub(crate) use shared::Shared;
-use stream::{Accepted, Listener, Stream};
+use stream::Listener;
 use window::Batch;
 
-use crate::command::process;
 use crate::config::Config;
 use crate::keyspace::{Keyspace, Options};
-use crate::protocol::Limits;
 
 /// Listeners have the highest tokens, below that of the waker.
 const WAKER: Token = Token(usize::MAX);
@@ -130,7 +129,7 @@ impl Server {
     pub fn bind(config: Config) -> Result<Self, ServeError> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let mut listeners = listen(&config)?;
+        let mut listeners = accept::listen(&config)?;
         for (index, listener) in listeners.iter_mut().enumerate() {
             listener.register(poll.registry(), Token(FIRST_LISTENER - index))?;
         }
@@ -139,7 +138,8 @@ impl Server {
             emulation::set(Some(far))?;
         }
         let mut keyspace = Keyspace::new(&Options {
-            far_node: config.far_node,
+            far: config.far.clone(),
+            far_tables: !config.hashtable_on_dram,
             far_bytes: config.far_memory,
             ..Options::default()
         })?;
@@ -238,314 +238,5 @@ impl Server {
         if event.is_writable() && connection.waiting() > 0 {
             self.send(token);
         }
-    }
-
-    fn accept(&mut self, listener: usize) {
-        loop {
-            match self.listeners[listener].accept(self.shared.config.tcp_keepalive) {
-                Ok(accepted) => self.welcome(accepted),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-                    ) => {}
-                // Too many open files, most likely: some will be closed.
-                Err(_) => {
-                    self.accept_again = true;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn welcome(&mut self, accepted: Accepted) {
-        let Accepted {
-            mut stream,
-            address,
-            local_address,
-            is_local,
-        } = accepted;
-        let (config, stats) = (&self.shared.config, &mut self.shared.stats);
-        let refusal = if self.shared.connected >= config.maxclients {
-            Some(&b"-ERR max number of clients reached\r\n"[..])
-        } else if config.protected_mode && config.requirepass.is_empty() && !is_local {
-            Some(&b"-DENIED Tierra is running in protected mode: without a password it serves only clients of its own machine. Set requirepass, or, where no stranger can reach the port, set protected-mode to no.\r\n"[..])
-        } else {
-            None
-        };
-        if let Some(refusal) = refusal {
-            stats.rejected_connections += 1;
-            // Whoever does not take it will see the connection end.
-            let _ = stream.write(refusal);
-            return;
-        }
-        stats.connections += 1;
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.shared.connections.push(None);
-            self.shared.connections.len() - 1
-        });
-        let registered = self.poll.registry().register(
-            stream.source(),
-            Token(slot),
-            Interest::READABLE | Interest::WRITABLE,
-        );
-        if registered.is_err() {
-            self.vacant.push(slot);
-            return;
-        }
-        let client = Client {
-            id: self.next_client,
-            address,
-            local_address,
-            is_local,
-            is_unix: matches!(stream, Stream::Unix(_)),
-            fd: stream.as_fd().as_raw_fd(),
-            name: Vec::new(),
-            db: 0,
-            authenticated: !self.shared.is_guarded(),
-            replies: Replies::All,
-            no_evict: false,
-            queue: None,
-            watched: Vec::new(),
-            closing: false,
-            created_ms: self.now_ms,
-            used_ms: self.now_ms,
-            last_command: None,
-            input_bytes: 0,
-            input_spare_bytes: 0,
-            output_bytes: 0,
-            resp3: false,
-        };
-        self.next_client += 1;
-        self.shared.connected += 1;
-        let mut connection = Box::new(Connection::new(stream, client));
-        // Its first request may have come with it.
-        connection.queued = true;
-        self.shared.connections[slot] = Some(connection);
-        self.ready.push_back(slot);
-    }
-
-    fn close(&mut self, slot: usize) {
-        if let Some(mut connection) = self.shared.connections[slot].take() {
-            // The descriptor is closed next, which ends its registration in any case.
-            let _ = self
-                .poll
-                .registry()
-                .deregister(connection.stream().source());
-            self.shared
-                .watches
-                .forget(connection.client.id, &mut connection.client.watched);
-            self.shared.connected -= 1;
-            self.vacant.push(slot);
-        }
-    }
-
-    /// Serves every connection that is ready once.
-    fn serve(&mut self) {
-        let mut left = self.ready.len();
-        while left > 0 {
-            self.batch.clear();
-            while left > 0 && !self.batch.is_full() {
-                left -= 1;
-                if let Some(slot) = self.ready.pop_front() {
-                    self.gather(slot);
-                }
-            }
-            self.batch.look_up(&self.shared, &mut self.keyspace);
-            self.execute();
-            for index in 0..self.batch.members.len() {
-                self.finish(self.batch.members[index]);
-            }
-            while let Some(slot) = self.shared.killed.pop() {
-                self.close(slot);
-            }
-        }
-    }
-
-    /// Reads from a connection and adds the requests that are complete to the batch.
-    fn gather(&mut self, slot: usize) {
-        let shared = &mut self.shared;
-        let Some(mut connection) = shared.connections[slot].take() else {
-            return;
-        };
-        connection.queued = false;
-        if !connection.more && connection.readable && !connection.client.closing {
-            connection.client.used_ms = self.now_ms;
-            shared.stats.reads += 1;
-            let ended = match connection.read(&mut self.buffers) {
-                Ok(Arrived::Some(count)) => {
-                    shared.stats.input_bytes += count as u64;
-                    let over = connection.input_len() > shared.config.client_query_buffer_limit;
-                    shared.stats.query_buffer_limit_closed += u64::from(over);
-                    over
-                }
-                Ok(Arrived::Nothing) => false,
-                Ok(Arrived::End) | Err(_) => true,
-            };
-            if ended {
-                shared.connections[slot] = Some(connection);
-                return self.close(slot);
-            }
-        }
-        let trusted = connection.client.authenticated || !shared.is_guarded();
-        let limits = Limits {
-            bulk_bytes: shared.config.proto_max_bulk_len,
-            trusted,
-        };
-        let looked_up = connection.client.queue.is_none();
-        connection.more = !connection.client.closing;
-        while connection.more && !self.batch.is_full() {
-            match connection.parse(limits) {
-                Ok(Some(request)) => {
-                    let args = connection.args(request);
-                    let resolved = shared.table.resolve(args.at(0), args.get(1));
-                    self.batch.add(
-                        shared,
-                        slot,
-                        request,
-                        resolved,
-                        connection.client.db,
-                        looked_up,
-                    );
-                    // What comes after AUTH is believed only once that has been executed.
-                    if !trusted {
-                        break;
-                    }
-                }
-                Ok(None) => connection.more = false,
-                Err(error) => {
-                    connection.failed = Some(error);
-                    connection.more = false;
-                }
-            }
-        }
-        shared.connections[slot] = Some(connection);
-        self.batch.members.push(slot);
-    }
-
-    fn execute(&mut self) {
-        let (shared, batch) = (&mut self.shared, &self.batch);
-        if batch.requests.is_empty() {
-            return;
-        }
-        let (begun, timed_before) = (Instant::now(), shared.timed_ns());
-        let mut at = 0;
-        while let Some(first) = batch.requests.get(at) {
-            let slot = first.slot;
-            let Some(mut connection) = shared.connections[slot].take() else {
-                at += 1;
-                continue;
-            };
-            connection.prepare(&mut self.buffers);
-            while let Some(pending) = batch
-                .requests
-                .get(at)
-                .filter(|pending| pending.slot == slot)
-            {
-                if !connection.client.closing {
-                    let (args, client, reply) = connection.split(pending.request);
-                    let found = batch.found(at, client.db);
-                    process(
-                        &mut self.keyspace,
-                        shared,
-                        client,
-                        reply,
-                        args,
-                        pending.resolved,
-                        found,
-                    );
-                    if connection.is_swollen() {
-                        shared.send_early(&mut connection, &mut self.buffers);
-                    }
-                }
-                at += 1;
-            }
-            shared.connections[slot] = Some(connection);
-        }
-        shared.note_batch(&batch.requests, begun.elapsed(), timed_before);
-    }
-
-    /// Ends a turn of a connection: what was executed is forgotten, what was replied is sent.
-    fn finish(&mut self, slot: usize) {
-        let Some(connection) = &mut self.shared.connections[slot] else {
-            return;
-        };
-        if let Some(error) = connection.failed.take() {
-            let text = format!("ERR Protocol error: {error}");
-            self.shared.stats.error(text.as_bytes());
-            connection.reply.error(text.as_bytes());
-            connection.client.closing = true;
-        }
-        connection.executed(&mut self.buffers);
-        let again = (connection.more || connection.readable) && !connection.client.closing;
-        if again && !connection.queued {
-            connection.queued = true;
-            self.ready.push_back(slot);
-        }
-        if connection.waiting() > 0 || connection.client.closing {
-            self.send(slot);
-        }
-    }
-
-    /// Sends what waits, and ends the connection where it must be ended.
-    fn send(&mut self, slot: usize) {
-        let Some(connection) = &mut self.shared.connections[slot] else {
-            return;
-        };
-        let stats = &mut self.shared.stats;
-        let keep = match connection.send(&mut self.buffers) {
-            Ok(count) => {
-                stats.writes += 1;
-                stats.output_bytes += count as u64;
-                let within = connection.is_within(self.shared.config.output_limit, self.now_ms);
-                stats.output_buffer_limit_closed += u64::from(!within);
-                within && !(connection.client.closing && connection.waiting() == 0)
-            }
-            Err(_) => false,
-        };
-        if !keep {
-            self.close(slot);
-        }
-    }
-}
-
-/// Listens on everything that the settings name.
-fn listen(config: &Config) -> Result<Vec<Listener>, ServeError> {
-    let mut listeners = Vec::new();
-    if config.port > 0 {
-        for address in &config.bind {
-            let (address, optional) = match address.strip_prefix('-') {
-                Some(address) => (address, true),
-                None => (&**address, false),
-            };
-            let host = match address {
-                "*" => "0.0.0.0",
-                "::*" => "::",
-                host => host,
-            };
-            match Listener::tcp(host, config.port, config.tcp_backlog) {
-                Ok(listener) => listeners.push(listener),
-                Err(_) if optional => {}
-                Err(error) => {
-                    return Err(ServeError::Listen {
-                        address: format!("{host} port {}", config.port),
-                        error,
-                    });
-                }
-            }
-        }
-    }
-    if let Some(path) = &config.unixsocket {
-        let listener = Listener::unix(path, config.unixsocketperm, config.tcp_backlog);
-        listeners.push(listener.map_err(|error| ServeError::Listen {
-            address: path.display().to_string(),
-            error,
-        })?);
-    }
-    if listeners.is_empty() {
-        Err(ServeError::Nowhere)
-    } else {
-        Ok(listeners)
     }
 }

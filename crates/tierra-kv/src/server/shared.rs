@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) port: u16,
     /// Slots of connections that CLIENT KILL has ended.
     pub(crate) killed: Vec<usize>,
+    /// How many clients are told every command.
+    pub(crate) monitors: usize,
     /// Whether a client has asked the server to end.
     pub(crate) stopping: bool,
 }
@@ -54,6 +56,7 @@ impl Shared {
             run_id,
             port: 0,
             killed: Vec::new(),
+            monitors: 0,
             stopping: false,
         }
     }

@@ -74,7 +74,8 @@ impl Server {
                 continue;
             };
             let silent_ms = self.now_ms.saturating_sub(connection.client.used_ms);
-            let is_silent = timeout_s > 0 && silent_ms > timeout_s.saturating_mul(1000);
+            let may_be_silent = timeout_s == 0 || connection.client.is_monitor;
+            let is_silent = !may_be_silent && silent_ms > timeout_s.saturating_mul(1000);
             let is_within = connection.is_within(limit, self.now_ms);
             self.shared.stats.output_buffer_limit_closed += u64::from(!is_within);
             if is_silent || !is_within {

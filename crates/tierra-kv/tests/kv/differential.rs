@@ -31,7 +31,7 @@ use Compare::{Exactly, Near, Shape, Unordered, UnorderedPairs};
 
 /// Requests. Small letters stand for: `k` a key, `f` a field, `m` a member, `v` a value, `i` a whole number,
 /// `d` a number, `s` a bound of scores, `l` one of members, `n` a rank, `c` a count, `x` and `y` a time to live in seconds and milliseconds,
-/// `p` a pattern, `o` an option of ZADD, `b` a database.
+/// `p` a pattern, `o` an option of ZADD, `b` a database. `kv*300` stands for up to so many times `k v`.
 const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "GET k"),
     (Exactly, "GET k"),
@@ -65,6 +65,18 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "MSET k v k v"),
     (Exactly, "MSETNX k v k v"),
     (Exactly, "MSET k v k"),
+    (Exactly, "MGET k*300"),
+    (Exactly, "MSET kv*200"),
+    (Exactly, "MSETNX kv*200"),
+    (Exactly, "DEL k*300"),
+    (Exactly, "EXISTS k*300"),
+    (Exactly, "TOUCH k*300"),
+    (Exactly, "HSET k fv*200"),
+    (Exactly, "HMGET k f*300"),
+    (Exactly, "HDEL k f*200"),
+    (Exactly, "ZADD k dm*200"),
+    (Exactly, "ZMSCORE k m*300"),
+    (Exactly, "ZREM k m*200"),
     (Exactly, "APPEND k v"),
     (Exactly, "STRLEN k"),
     (Exactly, "INCR k"),
@@ -334,10 +346,26 @@ struct Request {
 
 fn request(random: &mut Random, keys: usize, names: usize) -> Request {
     let (compare, template) = REQUESTS[random.below(REQUESTS.len())];
-    let mut words: Vec<Vec<u8>> = template
-        .split(' ')
-        .map(|letter| argument(random, letter, keys, names))
-        .collect();
+    let mut words = Vec::new();
+    for word in template.split(' ') {
+        let (letters, most) = match word.split_once('*') {
+            Some((letters, most)) => (
+                letters
+                    .split("")
+                    .filter(|letter| !letter.is_empty())
+                    .collect(),
+                most.parse().unwrap(),
+            ),
+            None => (vec![word], 1),
+        };
+        for _ in 0..1 + random.below(most) {
+            words.extend(
+                letters
+                    .iter()
+                    .map(|letter| argument(random, letter, keys, names)),
+            );
+        }
+    }
     match random.below(100) {
         0 if words.len() > 1 => _ = words.pop(),
         1 => words.push(b"more".to_vec()),
@@ -477,10 +505,16 @@ fn random_requests_are_answered_as_redis_answers_them() {
     };
     let seed = setting("TIERRA_KV_SEED", 1);
     let rounds = setting("TIERRA_KV_ROUNDS", 60);
-    let tierra = Tierra::start("");
+    // All near, and on the move between both tiers all the time.
+    let directory = tempfile::tempdir().unwrap();
+    let moving = format!(
+        "--memory-alloc-policy ratio --dram-pmem-ratio 1:1 --hz 500 --far-path {}",
+        directory.path().display()
+    );
+    let tierras = ["", &moving].map(Tierra::start);
     let mut random = Random(seed);
     for round in 0..rounds {
-        let (mut theirs, mut ours) = (redis.connect(), tierra.connect());
+        let (mut theirs, mut ours) = (redis.connect(), tierras[round as usize % 2].connect());
         let mut log = vec!["FLUSHALL".to_string()];
         assert_eq!(theirs.ask("FLUSHALL"), ours.ask("FLUSHALL"));
         let (keys, names) = (
@@ -566,6 +600,103 @@ fn random_requests_are_answered_as_redis_answers_them() {
             }
         }
     }
+}
+
+/// The value of a name in a map of either protocol.
+fn field<'r>(map: &'r Reply, name: &str) -> Option<&'r Reply> {
+    let (Reply::Array(elements) | Reply::Map(elements)) = map else {
+        return None;
+    };
+    let mut pairs = elements.chunks_exact(2);
+    pairs
+        .find(|pair| pair[0] == Reply::Bulk(name.into()))
+        .map(|pair| &pair[1])
+}
+
+#[test]
+fn arguments_are_called_what_redis_calls_them() {
+    let Some(redis) = Redis::start() else {
+        println!("redis-server 7.0 is not on the path: nothing is compared");
+        return;
+    };
+    let tierra = Tierra::start("");
+    for hello in ["HELLO 2", "HELLO 3"] {
+        let (mut theirs, mut ours) = (redis.connect(), tierra.connect());
+        for client in [&mut theirs, &mut ours] {
+            client.ask(hello);
+        }
+        let Reply::Array(names) = ours.ask("COMMAND LIST FILTERBY PATTERN *") else {
+            panic!("names are a list")
+        };
+        assert!(names.len() > 150, "{}", names.len());
+        let mut compared = 0;
+        for name in names {
+            let Reply::Bulk(name) = name else {
+                panic!("a name is a string")
+            };
+            let name = String::from_utf8(name).unwrap();
+            let docs =
+                [&mut theirs, &mut ours].map(|client| client.ask(&format!("COMMAND DOCS {name}")));
+            let [theirs, ours] = docs.each_ref().map(|docs| field(docs, &name));
+            // What Redis does not know, or does not document, is compared with nothing.
+            let Some(theirs) = theirs.filter(|_| name != "debug|sleep") else {
+                continue;
+            };
+            compared += 1;
+            let [theirs, ours] =
+                [Some(theirs), ours].map(|docs| docs.and_then(|docs| field(docs, "arguments")));
+            assert_eq!(ours, theirs, "{name}");
+        }
+        assert!(compared > 140, "{compared}");
+    }
+}
+
+#[test]
+fn monitors_are_told_what_redis_tells_them() {
+    let Some(redis) = Redis::start() else {
+        println!("redis-server 7.0 is not on the path: nothing is compared");
+        return;
+    };
+    let tierra = Tierra::start("");
+    const SCRIPT: &str = "SET k v|GET k|GET|NOTHING|INCR k|SELECT 3|MULTI|INCR n|GET n|EXEC|MULTI|DISCARD|DISCARD|WATCH a b|\
+        UNWATCH|CONFIG GET maxmemory|CLIENT SETNAME me|CLIENT ID|CLIENT LIST|INFO server|COMMAND COUNT|AUTH secret|\
+        AUTH default secret|HELLO 2 AUTH default secret SETNAME x|HELLO 2|PING|ECHO x|DBSIZE|OBJECT REFCOUNT k|\
+        MEMORY USAGE k|SLOWLOG LEN|LATENCY LATEST|TIME|ROLE|WAIT 0 0|SWAPDB 0 3|EXPIRE k 100|SCAN 0|FLUSHALL|RESET|ECHO end";
+    let told = |mut monitor: Client, mut client: Client| {
+        assert_eq!(monitor.ask("MONITOR"), Reply::Simple("OK".into()));
+        let mut requests: Vec<Vec<Vec<u8>>> = vec![vec![b"ECHO".to_vec(), (0..=255).collect()]];
+        let words = |request: &str| {
+            request
+                .split_whitespace()
+                .map(|word| word.as_bytes().to_vec())
+                .collect()
+        };
+        requests.extend(SCRIPT.split('|').map(words));
+        client.send(&requests);
+        let mut told = Vec::new();
+        loop {
+            let Reply::Simple(line) = monitor.receive() else {
+                panic!("a line is told")
+            };
+            // When, in which database, by whom, what.
+            let (head, what) = line.split_once("] ").unwrap();
+            let (_, place) = head.split_once(" [").unwrap();
+            let (db, from) = place.split_once(' ').unwrap();
+            assert!(from.starts_with("unix:"), "{line}");
+            told.push(format!("{db} {what}"));
+            if what.ends_with("\"end\"") {
+                // What the monitor does itself it is told as well, after its reply.
+                assert_eq!(monitor.ask("PING"), Reply::Simple("PONG".into()));
+                assert!(
+                    matches!(monitor.receive(), Reply::Simple(line) if line.ends_with("\"PING\""))
+                );
+                return told;
+            }
+        }
+    };
+    let theirs = told(redis.connect(), redis.connect());
+    let ours = told(tierra.connect(), tierra.connect());
+    assert_eq!(ours, theirs);
 }
 
 /// The comparison itself must be able to fail.

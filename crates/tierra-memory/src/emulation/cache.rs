@@ -31,12 +31,14 @@ const SETS_BYTES: usize = NEIGHBOURS * WAYS * LINE_BYTES;
 pub(super) struct Sets([AtomicU64; NEIGHBOURS]);
 
 impl Sets {
-    const EMPTY: Sets = Sets([const { AtomicU64::new(0) }; NEIGHBOURS]);
+    const fn empty() -> Sets {
+        Sets([const { AtomicU64::new(0) }; NEIGHBOURS])
+    }
 }
 
 /// Sets of the largest cache; only those in use are ever touched.
 pub(super) static SETS: [Sets; FarMemory::MAX_CACHE_BYTES / SETS_BYTES] =
-    [const { Sets::EMPTY }; FarMemory::MAX_CACHE_BYTES / SETS_BYTES];
+    [const { Sets::empty() }; FarMemory::MAX_CACHE_BYTES / SETS_BYTES];
 
 /// Eights of sets of a cache of `bytes`.
 pub(super) fn sets_of(bytes: usize) -> usize {
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     fn cache(sets: usize) -> Vec<Sets> {
-        (0..sets).map(|_| Sets::EMPTY).collect()
+        (0..sets).map(|_| Sets::empty()).collect()
     }
 
     fn hits(cache: &[Sets], line: u64) -> bool {

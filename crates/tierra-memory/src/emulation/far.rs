@@ -51,7 +51,7 @@ pub(super) fn set_concern(concern: Concern) {
 
 /// Whether the address lies in a range that counts as far.
 #[inline(always)]
-pub(super) fn is_covered(address: usize) -> bool {
+pub(crate) fn is_covered(address: usize) -> bool {
     COVERED
         .get(address >> PART_BITS)
         .is_some_and(|covered| covered.load(Ordering::Relaxed) != 0)

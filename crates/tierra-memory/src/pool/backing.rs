@@ -1,4 +1,4 @@
-//! Space of the file system for a pool: had before it is mapped, so that a store never meets a full
+//! Space of the file system for a pool, or for far memory in a file: had before it is mapped, so that a store never meets a full
 //! disk (which would be a signal, `SIGBUS`, and no error).
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 /// Allocates `[from, to)` of the file, extending it; what it holds stays. A failure leaves the file
 /// as long as it was, if that was `from`.
-pub(super) fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
+pub(crate) fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
     let was_bytes = file.metadata()?.len();
     let result = match fallocate(file, FallocateFlags::empty(), from, to - from) {
         // A file system without it gets zeros, written where the file has nothing yet.

@@ -15,7 +15,7 @@
 //! "Pool", draws the layout.
 
 mod allocation;
-mod backing;
+pub(crate) mod backing;
 mod counters;
 mod direct;
 pub(crate) mod entry;

@@ -31,7 +31,8 @@ mod runs;
 
 use crate::address::{self, AddressRange};
 use crate::emulation::FarRange;
-use crate::topology::{NodeId, Speed};
+use crate::far::{FarPages, FarSource};
+use crate::topology::Speed;
 use crate::{LARGE_PAGE_BYTES, RegionError};
 
 use arena::Arena;
@@ -41,6 +42,8 @@ use classes::{PAGE_BYTES, UNIT_BYTES};
 /// Addresses reserved for both tiers: what 40-bit numbers of 16-byte units reach.
 const RANGE_BYTES: usize = UNIT_BYTES << 40;
 const RANGE_BYTES_LEAST: usize = 1 << 30;
+/// After the system has refused pages it is asked again when as many spans have been refused.
+const REFUSALS: u32 = 1024;
 
 /// Where an object lies: a number below 2^40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,8 +77,8 @@ pub struct RecordMemoryOptions {
     pub near_bytes: u64,
     /// Bytes of far memory.
     pub far_bytes: u64,
-    /// The NUMA node whose memory is far: an expander, persistent memory as system RAM, another socket.
-    pub far_node: Option<NodeId>,
+    /// Where far memory comes from.
+    pub far: FarSource,
 }
 
 impl Default for RecordMemoryOptions {
@@ -83,7 +86,7 @@ impl Default for RecordMemoryOptions {
         RecordMemoryOptions {
             near_bytes: u64::MAX,
             far_bytes: u64::MAX,
-            far_node: None,
+            far: FarSource::Near,
         }
     }
 }
@@ -97,13 +100,15 @@ pub struct RecordMemory {
     far_at: usize,
     /// Makes the far part slow while far memory is emulated.
     counted: FarRange,
-    far_node: Option<NodeId>,
+    far: FarPages,
 }
 
 #[derive(Debug)]
 struct TierMemory {
     arena: Arena,
     mapped_bytes: usize,
+    /// How many requests for more pages are refused before the system, which has refused one, is asked again.
+    refusals_left: u32,
 }
 
 impl RecordMemory {
@@ -111,7 +116,7 @@ impl RecordMemory {
     ///
     /// # Errors
     /// [`RegionError::Map`] where not even addresses can be had; [`RegionError::Node`] for a node that there
-    /// is not.
+    /// is not; [`RegionError::File`] for a directory that cannot be far memory.
     pub fn new(options: &RecordMemoryOptions) -> Result<RecordMemory, RegionError> {
         let failed = |source| RegionError::Map {
             len_bytes: RANGE_BYTES_LEAST,
@@ -123,16 +128,17 @@ impl RecordMemory {
         let start = range.start().as_ptr();
         // SAFETY: the range is ours, just reserved.
         unsafe { address::advise_large_pages(start, range.len_bytes()) };
-        if let Some(node) = options.far_node {
-            // SAFETY: as above; the far part ends where the range does.
-            unsafe { address::bind(start.add(far_at), range.len_bytes() - far_at, node) }
-                .map_err(|source| RegionError::Node { node, source })?;
-        }
+        let far = FarPages::new(
+            &options.far,
+            start.wrapping_add(far_at),
+            range.len_bytes() - far_at,
+        )?;
         // Pages are counted in 32 bits: 16 TiB of them.
         let pages = |bytes: usize| u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX);
         let tier = |bytes, limit_bytes| TierMemory {
             arena: Arena::new(pages(bytes), limit_bytes),
             mapped_bytes: 0,
+            refusals_left: 0,
         };
         Ok(RecordMemory {
             tiers: [
@@ -141,7 +147,7 @@ impl RecordMemory {
             ],
             far_at,
             counted: FarRange::new(start.addr() + far_at, 0),
-            far_node: options.far_node,
+            far,
             range,
         })
     }
@@ -156,24 +162,35 @@ impl RecordMemory {
     #[inline]
     pub fn allocate(&mut self, speed: Speed, bytes: usize) -> Option<Place> {
         let first = self.first(speed);
-        let start = self.range.start().as_ptr().wrapping_add(first);
         let TierMemory {
             arena,
             mapped_bytes,
+            refusals_left,
         } = &mut self.tiers[speed as usize];
-        let counted = &mut self.counted;
+        let (range, far, counted) = (&self.range, &self.far, &mut self.counted);
         let at = arena.allocate(bytes, |pages| {
-            let end = pages as usize * PAGE_BYTES;
-            // SAFETY: the arena asks for no more pages than its part of the range has, which is ours, and of
-            // which nothing beyond `mapped_bytes` was ever handed out.
-            let opened = unsafe { address::open(start.add(*mapped_bytes), end - *mapped_bytes) };
-            if let Err(error) = opened {
-                tracing::warn!(%error, "no more memory for records");
+            if *refusals_left > 0 {
+                *refusals_left -= 1;
                 return false;
             }
-            *mapped_bytes = end;
+            let (from, to) = (*mapped_bytes, pages as usize * PAGE_BYTES);
+            let start = range.start().as_ptr().wrapping_add(first);
+            // SAFETY: the arena asks for no more pages than its part of the range has, which is ours, and of
+            // which nothing beyond `mapped_bytes` was ever handed out.
+            let opened = unsafe {
+                match speed {
+                    Speed::Near => address::open(start.add(from), to - from),
+                    Speed::Far => far.open(range, first, from, to),
+                }
+            };
+            if let Err(error) = opened {
+                *refusals_left = REFUSALS;
+                tracing::warn!(%error, ?speed, "no more memory for records");
+                return false;
+            }
+            *mapped_bytes = to;
             if speed == Speed::Far {
-                counted.cover_up_to(start.addr() + end);
+                counted.cover_up_to(start.addr() + to);
             }
             true
         })?;
@@ -190,12 +207,14 @@ impl RecordMemory {
         if let Some((page, pages)) = self.tiers[speed as usize].arena.free(place.at() - first) {
             let at = first + page as usize * PAGE_BYTES;
             // SAFETY: whole pages within the mapped part of the range that no object lies in; they read as
-            // zeros from now on, which is as good as what was there.
+            // zeros from now on, or as they did, which is as good as what was there.
             unsafe {
-                address::empty(
-                    self.range.start().as_ptr().add(at),
-                    pages as usize * PAGE_BYTES,
-                )
+                let start = self.range.start().as_ptr().add(at);
+                let bytes = pages as usize * PAGE_BYTES;
+                match speed {
+                    Speed::Near => address::empty(start, bytes),
+                    Speed::Far => self.far.empty(start, bytes),
+                }
             };
         }
     }
@@ -277,11 +296,6 @@ impl RecordMemory {
         self.tiers[speed as usize].arena.set_limit(bytes);
     }
 
-    /// The node that far memory was asked of.
-    pub fn far_node(&self) -> Option<NodeId> {
-        self.far_node
-    }
-
     fn first(&self, speed: Speed) -> usize {
         match speed {
             Speed::Near => 0,
@@ -310,6 +324,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::NodeId;
 
     fn memory() -> RecordMemory {
         RecordMemory::new(&RecordMemoryOptions::default()).unwrap()
@@ -438,10 +453,60 @@ mod tests {
         memory.bytes(Place::from_number((1 << 40) - 1), 16);
     }
 
+    fn in_directory(directory: &std::path::Path) -> Result<RecordMemory, RegionError> {
+        RecordMemory::new(&RecordMemoryOptions {
+            far: FarSource::Directory(directory.into()),
+            ..Default::default()
+        })
+    }
+
+    #[test]
+    fn a_file_holds_objects_as_far_memory_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut memory = in_directory(directory.path()).unwrap();
+        let mut places = Vec::new();
+        for at in 0..3000 {
+            let place = memory.allocate(Speed::Far, 2000).unwrap();
+            assert_eq!(memory.speed(place), Speed::Far);
+            memory.bytes_mut(place, 2000).fill(at as u8);
+            places.push(place);
+        }
+        for (at, &place) in places.iter().enumerate() {
+            assert!(
+                memory
+                    .bytes(place, 2000)
+                    .iter()
+                    .all(|&byte| byte == at as u8)
+            );
+        }
+        places.into_iter().for_each(|place| memory.free(place));
+        // What it has grown to it uses again.
+        let mapped = memory.tiers[Speed::Far as usize].mapped_bytes;
+        assert!(memory.allocate(Speed::Far, 5_000_000).is_some());
+        assert_eq!(memory.tiers[Speed::Far as usize].mapped_bytes, mapped);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_full_file_system_is_no_signal() {
+        let shared = std::path::Path::new("/dev/shm");
+        if !shared.is_dir() {
+            println!("there is no tmpfs at /dev/shm: nothing is filled");
+            return;
+        }
+        let mut memory = in_directory(shared).unwrap();
+        let small = memory.allocate(Speed::Far, 100).unwrap();
+        // More than any machine's memory, which tmpfs refuses at once.
+        assert_eq!(memory.allocate(Speed::Far, 4 << 40), None);
+        memory.bytes_mut(small, 100).fill(7);
+        assert!(memory.allocate(Speed::Far, 100).is_some());
+        assert!(memory.allocate(Speed::Near, 4 << 10).is_some());
+    }
+
     #[test]
     fn a_node_that_there_is_not_is_refused() {
         let options = RecordMemoryOptions {
-            far_node: Some(NodeId(1023)),
+            far: FarSource::Node(NodeId(1023)),
             ..Default::default()
         };
         assert!(matches!(

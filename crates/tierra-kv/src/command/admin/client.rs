@@ -18,22 +18,22 @@ pub(in crate::command) const CLIENT: Command = Command::container(
     &[
         of("id", 2, id).about("5.0.0", "The number of the connection"),
         of("getname", 2, getname).about("2.6.9", "The name of the connection"),
-        of("setname", 3, setname).about("2.6.9", "Gives the connection a name"),
+        of("setname", 3, setname).about("2.6.9", "Gives the connection a name").arguments("connection-name"),
         of("info", 2, info).about("6.2.0", "What is known about the connection"),
         of("list", -2, list)
             .flags(ADMIN | NOSCRIPT | DANGEROUS)
-            .about("2.4.0", "What is known about all connections"),
+            .about("2.4.0", "What is known about all connections").arguments("[TYPE normal_master_replica_pubsub<NORMAL|MASTER|REPLICA|PUBSUB>@5.0.0] [ID id(client-id:integer*)@6.2.0]"),
         of("kill", -3, kill)
             .flags(ADMIN | NOSCRIPT | DANGEROUS)
-            .about("2.4.0", "Ends connections"),
-        of("reply", 3, reply).about("3.2.0", "Says whether replies are wanted"),
+            .about("2.4.0", "Ends connections").arguments("filter<ip:port:string!2.8.12|new-format<[ID client-id:integer@2.8.12]|[TYPE normal_master_slave_pubsub<NORMAL|MASTER@3.2.0|SLAVE|REPLICA@5.0.0|PUBSUB>@2.8.12]|[USER username]|[ADDR ip:port:string]|[LADDR ip:port:string@6.2.0]|[SKIPME yes/no]>*>"),
+        of("reply", 3, reply).about("3.2.0", "Says whether replies are wanted").arguments("on_off_skip<ON|OFF|SKIP>"),
         of("no-evict", 3, no_evict)
             .flags(ADMIN | NOSCRIPT | DANGEROUS)
-            .about("7.0.0", "Keeps the connection when memory is short"),
+            .about("7.0.0", "Keeps the connection when memory is short").arguments("enabled<ON|OFF>"),
         of("getredir", 2, getredir).about("6.0.0", "Who is told of invalid keys: nobody"),
         of("unblock", -3, unblock)
             .flags(ADMIN | NOSCRIPT | DANGEROUS)
-            .about("5.0.0", "Unblocks a client: none is blocked"),
+            .about("5.0.0", "Unblocks a client: none is blocked").arguments("client-id:integer [timeout_error<TIMEOUT|ERROR>]"),
         of("help", 2, help).about("5.0.0", "What subcommands there are"),
     ],
 )
@@ -75,6 +75,7 @@ fn setname(call: &mut Call<'_>) -> Outcome {
 fn describe(shared: &Shared, client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     let mut line = String::new();
     let mut flags = String::new();
+    flags.extend(client.is_monitor.then_some('O'));
     flags.extend(client.queue.is_some().then_some('x'));
     flags.extend(client.is_unix.then_some('U'));
     flags.extend(client.no_evict.then_some('e'));

@@ -1,5 +1,6 @@
 //! COMMAND: what commands there are.
 
+use super::super::arguments;
 use super::super::options::Options;
 use super::super::table::{Listed, Table};
 use super::super::{
@@ -21,9 +22,9 @@ pub(in crate::command) const COMMAND: Command = Command {
         Group::Connection,
         &[
             of("count", 2, count).about("2.8.13", "How many commands there are"),
-            of("info", -2, info).about("2.8.13", "What commands take"),
-            of("docs", -2, docs).about("7.0.0", "What commands are for"),
-            of("list", -2, list).about("7.0.0", "The names of commands"),
+            of("info", -2, info).about("2.8.13", "What commands take").arguments("[command-name*]"),
+            of("docs", -2, docs).about("7.0.0", "What commands are for").arguments("[command-name*]"),
+            of("list", -2, list).about("7.0.0", "The names of commands").arguments("[FILTERBY filterby<MODULE module-name|ACLCAT category|PATTERN pattern:pattern>]"),
             of("getkeys", -4, getkeys).about("2.8.13", "The keys among the arguments of a command"),
             of("getkeysandflags", -4, getkeysandflags).about(
                 "7.0.0",
@@ -181,7 +182,9 @@ fn info(call: &mut Call<'_>) -> Outcome {
 fn document(table: &Table, listed: &Listed, reply: &mut Reply) {
     let command = listed.command;
     reply.bulk(listed.full_name.as_bytes());
-    reply.map(3 + usize::from(!listed.subcommands.is_empty()));
+    let arguments = arguments::parse(command.arguments).unwrap_or_default();
+    let more = [!arguments.is_empty(), !listed.subcommands.is_empty()];
+    reply.map(3 + more.into_iter().filter(|more| *more).count());
     for (name, text) in [
         ("summary", command.summary),
         ("since", command.since),
@@ -189,6 +192,10 @@ fn document(table: &Table, listed: &Listed, reply: &mut Reply) {
     ] {
         reply.bulk(name.as_bytes());
         reply.bulk(text.as_bytes());
+    }
+    if !arguments.is_empty() {
+        reply.bulk(b"arguments");
+        arguments::reply_all(&arguments, command.keys.access.split(';').count(), reply);
     }
     if !listed.subcommands.is_empty() {
         reply.bulk(b"subcommands");

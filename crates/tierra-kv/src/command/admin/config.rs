@@ -15,8 +15,12 @@ pub(super) const CONFIG: Command = Command::container(
     "config",
     Group::Server,
     &[
-        of("get", -3, get).about("2.0.0", "The values of settings"),
-        of("set", -4, set).about("2.0.0", "Changes settings"),
+        of("get", -3, get)
+            .about("2.0.0", "The values of settings")
+            .arguments("parameter(parameter)*"),
+        of("set", -4, set)
+            .about("2.0.0", "Changes settings")
+            .arguments("parameter_value(parameter value)*"),
         of("resetstat", 2, resetstat).about("2.0.0", "Sets to zero what is counted"),
         of("rewrite", 2, rewrite).about("2.8.0", "Refused: configuration files are not written"),
         of("help", 2, help)

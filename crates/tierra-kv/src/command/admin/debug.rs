@@ -13,7 +13,9 @@ pub(super) const DEBUG: Command = Command::container(
     "debug",
     Group::Server,
     &[
-        of("sleep", 3, sleep).about("1.0.0", "Does nothing for so many seconds"),
+        of("sleep", 3, sleep)
+            .about("1.0.0", "Does nothing for so many seconds")
+            .arguments("seconds:double"),
         of("help", 2, help).about("1.0.0", "What subcommands there are"),
     ],
 )

@@ -298,7 +298,9 @@ fn tiers(call: &Call<'_>, lines: &mut Lines) {
             used.objects, used.object_bytes, used.held_bytes, limit_bytes,
         ));
     }
+    lines.add("far_source", &call.shared.config.far);
     lines.add("table_bytes", report.table_bytes);
+    lines.add("far_table_bytes", report.far_table_bytes);
     lines.add("windows", report.windows.windows);
     lines.add("window_keys", report.windows.keys);
     lines.add("prefetched_near", report.windows.fetched_near);

@@ -12,8 +12,12 @@ pub(super) const LATENCY: Command = Command::container(
     Group::Server,
     &[
         of("latest", 2, nothing).about("2.8.13", "The latest events: none are recorded"),
-        of("history", 3, nothing).about("2.8.13", "The events of a kind: none are recorded"),
-        of("reset", -2, reset).about("2.8.13", "Forgets events: none are recorded"),
+        of("history", 3, nothing)
+            .about("2.8.13", "The events of a kind: none are recorded")
+            .arguments("event"),
+        of("reset", -2, reset)
+            .about("2.8.13", "Forgets events: none are recorded")
+            .arguments("[event*]"),
         of("doctor", 2, doctor).about("2.8.13", "What to look at instead"),
         of("help", 2, help).about("2.8.13", "What subcommands there are"),
     ],

@@ -16,7 +16,8 @@ pub(super) const MEMORY: Command = Command::container(
         of("usage", -3, usage)
             .flags(READONLY)
             .keys(2, 2, 1, "RO")
-            .about("4.0.0", "How many bytes a key and its value take"),
+            .about("4.0.0", "How many bytes a key and its value take")
+            .arguments("key [SAMPLES count:integer]"),
         of("stats", 2, stats).about("4.0.0", "How many bytes are used for what"),
         of("doctor", 2, doctor).about("4.0.0", "What is wrong with memory"),
         of("purge", 2, purge).about(

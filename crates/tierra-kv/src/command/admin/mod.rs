@@ -7,10 +7,12 @@ mod debug;
 mod info;
 mod latency;
 mod memory;
+mod monitor;
 mod slowlog;
 
 pub(super) use client::{CLIENT, set_name};
 pub(super) use command::COMMAND;
+pub(super) use monitor::tell;
 
 use super::{Call, Command, FAST, Failure, Group, NOSCRIPT, Outcome};
 
@@ -19,18 +21,26 @@ const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
 }
 
 pub(super) static COMMANDS: &[Command] = &[
-    of("info", -1, info::info).about("1.0.0", "What there is to know about the server"),
+    of("info", -1, info::info)
+        .about("1.0.0", "What there is to know about the server")
+        .arguments("[section*]"),
     of("time", 1, time)
         .flags(FAST)
         .about("2.6.0", "What time it is"),
     of("shutdown", -1, shutdown)
         .flags(super::ADMIN | NOSCRIPT)
-        .about("1.0.0", "Ends the server"),
+        .about("1.0.0", "Ends the server")
+        .arguments("[nosave_save<NOSAVE|SAVE>] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]"),
     config::CONFIG,
     memory::MEMORY,
     slowlog::SLOWLOG,
     latency::LATENCY,
     debug::DEBUG,
+    monitor::MONITOR,
+    of("role", 1, role).flags(NOSCRIPT | FAST).about(
+        "2.8.12",
+        "What part the server has in replication: there is none",
+    ),
 ];
 
 /// A container without a subcommand: its arity has refused that already.
@@ -53,6 +63,15 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         call.reply.simple(&subcommand.name.to_uppercase());
         call.reply.simple(&format!("    {}.", subcommand.summary));
     }
+    Ok(())
+}
+
+/// A master without replicas.
+fn role(call: &mut Call<'_>) -> Outcome {
+    call.reply.array(3);
+    call.reply.bulk(b"master");
+    call.reply.integer(0);
+    call.reply.array(0);
     Ok(())
 }
 

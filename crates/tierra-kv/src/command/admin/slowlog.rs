@@ -15,7 +15,9 @@ pub(super) const SLOWLOG: Command = Command::container(
     "slowlog",
     Group::Server,
     &[
-        of("get", -2, get).about("2.2.12", "The commands that took longest lately"),
+        of("get", -2, get)
+            .about("2.2.12", "The commands that took longest lately")
+            .arguments("[count:integer]"),
         of("len", 2, len).about("2.2.12", "How many there are"),
         of("reset", 2, reset).about("2.2.12", "Forgets them"),
         of("help", 2, help).about("6.2.0", "What subcommands there are"),

@@ -15,67 +15,83 @@ pub(super) static COMMANDS: &[Command] = &[
     of("hset", -4, hset)
         .flags(WRITE | DENYOOM | FAST)
         .key("RW update")
-        .about("2.0.0", "Sets fields of a hash"),
+        .about("2.0.0", "Sets fields of a hash")
+        .arguments("key field_value(field value)*"),
     of("hmset", -4, hmset)
         .flags(WRITE | DENYOOM | FAST)
         .key("RW update")
-        .about("2.0.0", "Sets fields of a hash"),
+        .about("2.0.0", "Sets fields of a hash")
+        .arguments("key field_value(field value)*"),
     of("hsetnx", 4, hsetnx)
         .flags(WRITE | DENYOOM | FAST)
         .key("RW insert")
-        .about("2.0.0", "Sets a field that does not exist"),
+        .about("2.0.0", "Sets a field that does not exist")
+        .arguments("key field value"),
     of("hget", 3, hget)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("2.0.0", "The value of a field"),
+        .about("2.0.0", "The value of a field")
+        .arguments("key field"),
     of("hmget", -3, hmget)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("2.0.0", "The values of several fields"),
+        .about("2.0.0", "The values of several fields")
+        .arguments("key field*"),
     of("hgetall", 2, hgetall)
         .flags(READONLY | UNTIMED)
         .key("RO access")
-        .about("2.0.0", "All fields and values of a hash"),
+        .about("2.0.0", "All fields and values of a hash")
+        .arguments("key"),
     of("hdel", -3, hdel)
         .flags(WRITE | FAST)
         .key("RW delete")
-        .about("2.0.0", "Deletes fields of a hash"),
+        .about("2.0.0", "Deletes fields of a hash")
+        .arguments("key field*"),
     of("hlen", 2, hlen)
         .flags(READONLY | FAST)
         .key("RO")
-        .about("2.0.0", "How many fields a hash has"),
+        .about("2.0.0", "How many fields a hash has")
+        .arguments("key"),
     of("hkeys", 2, hkeys)
         .flags(READONLY)
         .key("RO access")
-        .about("2.0.0", "All fields of a hash"),
+        .about("2.0.0", "All fields of a hash")
+        .arguments("key"),
     of("hvals", 2, hvals)
         .flags(READONLY)
         .key("RO access")
-        .about("2.0.0", "All values of a hash"),
+        .about("2.0.0", "All values of a hash")
+        .arguments("key"),
     of("hexists", 3, hexists)
         .flags(READONLY | FAST)
         .key("RO")
-        .about("2.0.0", "Whether a hash has a field"),
+        .about("2.0.0", "Whether a hash has a field")
+        .arguments("key field"),
     of("hstrlen", 3, hstrlen)
         .flags(READONLY | FAST)
         .key("RO")
-        .about("3.2.0", "The length of the value of a field"),
+        .about("3.2.0", "The length of the value of a field")
+        .arguments("key field"),
     of("hincrby", 4, counters::hincrby)
         .flags(WRITE | DENYOOM | FAST)
         .key("RW access update")
-        .about("2.0.0", "Adds to the number of a field"),
+        .about("2.0.0", "Adds to the number of a field")
+        .arguments("key field increment:integer"),
     of("hincrbyfloat", 4, counters::hincrbyfloat)
         .flags(WRITE | DENYOOM | FAST)
         .key("RW access update")
-        .about("2.6.0", "Adds to the number with a fraction of a field"),
+        .about("2.6.0", "Adds to the number with a fraction of a field")
+        .arguments("key field increment:double"),
     of("hrandfield", -2, random::hrandfield)
         .flags(READONLY)
         .key("RO access")
-        .about("6.2.0", "Fields of a hash, chosen at random"),
+        .about("6.2.0", "Fields of a hash, chosen at random")
+        .arguments("key [options(count:integer [WITHVALUES])]"),
     of("hscan", -3, hscan)
         .flags(READONLY)
         .key("RO access")
-        .about("2.8.0", "Goes through the fields and values of a hash"),
+        .about("2.8.0", "Goes through the fields and values of a hash")
+        .arguments("key cursor:integer [MATCH pattern:pattern] [COUNT count:integer]"),
 ];
 
 /// A field and its value.
@@ -134,11 +150,15 @@ fn hget(call: &mut Call<'_>) -> Outcome {
 
 fn hmget(call: &mut Call<'_>) -> Outcome {
     let entry = hash(call)?;
-    let db = call.keyspace.selected();
-    call.reply.array(call.args.len() - 2);
-    for field in call.args.from(2).iter() {
-        call.reply
-            .bulk_or_null(entry.and_then(|entry| db.hash_get(entry, field)));
+    let fields = call.args.from(2);
+    call.reply.array(fields.len());
+    match entry {
+        Some(entry) => {
+            call.keyspace
+                .db(call.client.db)
+                .hash_get_many(entry, fields.iter(), |value| call.reply.bulk_or_null(value))
+        }
+        None => fields.iter().for_each(|_| call.reply.null()),
     }
     Ok(())
 }
@@ -156,16 +176,13 @@ fn hgetall(call: &mut Call<'_>) -> Outcome {
 
 fn hdel(call: &mut Call<'_>) -> Outcome {
     let key = call.key(1);
-    let mut removed = 0;
-    if call.write(&key, Kind::Hash)?.is_some() {
-        for field in call.args.from(2).iter() {
-            removed += i64::from(call.db().hash_remove(&key, field));
-        }
-    }
+    call.write(&key, Kind::Hash)?;
+    let fields = call.args.from(2).iter();
+    let removed = call.db().hash_remove_many(&key, fields);
     if removed > 0 {
         call.changed(key.bytes);
     }
-    call.reply.integer(removed);
+    call.reply.integer(removed as i64);
     Ok(())
 }
 

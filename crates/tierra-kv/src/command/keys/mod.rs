@@ -22,96 +22,121 @@ pub(super) static COMMANDS: &[Command] = &[
     of("del", -2, del)
         .flags(WRITE)
         .keys(1, -1, 1, "RM delete")
-        .about("1.0.0", "Deletes keys"),
+        .about("1.0.0", "Deletes keys")
+        .arguments("key*"),
     of("unlink", -2, del)
         .flags(WRITE | FAST)
         .keys(1, -1, 1, "RM delete")
-        .about("4.0.0", "Deletes keys"),
+        .about("4.0.0", "Deletes keys")
+        .arguments("key*"),
     of("exists", -2, exists)
         .flags(READONLY | FAST)
         .keys(1, -1, 1, "RO")
-        .about("1.0.0", "How many of these keys exist"),
+        .about("1.0.0", "How many of these keys exist")
+        .arguments("key*"),
     of("touch", -2, exists)
         .flags(READONLY | FAST)
         .keys(1, -1, 1, "RO")
-        .about("3.2.1", "Marks keys as used"),
+        .about("3.2.1", "Marks keys as used")
+        .arguments("key*"),
     of("type", 2, kind)
         .flags(READONLY | FAST)
         .key("RO")
-        .about("1.0.0", "What kind of value a key has"),
+        .about("1.0.0", "What kind of value a key has")
+        .arguments("key"),
     of("expire", -3, expiry::expire)
         .flags(WRITE | FAST)
         .key("RW update")
-        .about("1.0.0", "Lets a key expire in so many seconds"),
+        .about("1.0.0", "Lets a key expire in so many seconds")
+        .arguments("key seconds:integer [condition<NX|XX|GT|LT>@7.0.0]"),
     of("pexpire", -3, expiry::pexpire)
         .flags(WRITE | FAST)
         .key("RW update")
-        .about("2.6.0", "Lets a key expire in so many milliseconds"),
+        .about("2.6.0", "Lets a key expire in so many milliseconds")
+        .arguments("key milliseconds:integer [condition<NX|XX|GT|LT>@7.0.0]"),
     of("expireat", -3, expiry::expireat)
         .flags(WRITE | FAST)
         .key("RW update")
-        .about("1.2.0", "Lets a key expire at a time in seconds"),
+        .about("1.2.0", "Lets a key expire at a time in seconds")
+        .arguments("key unix-time-seconds:unix-time [condition<NX|XX|GT|LT>@7.0.0]"),
     of("pexpireat", -3, expiry::pexpireat)
         .flags(WRITE | FAST)
         .key("RW update")
-        .about("2.6.0", "Lets a key expire at a time in milliseconds"),
+        .about("2.6.0", "Lets a key expire at a time in milliseconds")
+        .arguments("key unix-time-milliseconds:unix-time [condition<NX|XX|GT|LT>@7.0.0]"),
     of("ttl", 2, expiry::ttl)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("1.0.0", "In how many seconds a key expires"),
+        .about("1.0.0", "In how many seconds a key expires")
+        .arguments("key"),
     of("pttl", 2, expiry::pttl)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("2.6.0", "In how many milliseconds a key expires"),
+        .about("2.6.0", "In how many milliseconds a key expires")
+        .arguments("key"),
     of("expiretime", 2, expiry::expiretime)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("7.0.0", "At which second a key expires"),
+        .about("7.0.0", "At which second a key expires")
+        .arguments("key"),
     of("pexpiretime", 2, expiry::pexpiretime)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("7.0.0", "At which millisecond a key expires"),
+        .about("7.0.0", "At which millisecond a key expires")
+        .arguments("key"),
     of("persist", 2, expiry::persist)
         .flags(WRITE | FAST)
         .key("RW update")
-        .about("2.2.0", "Lets a key expire no more"),
+        .about("2.2.0", "Lets a key expire no more")
+        .arguments("key"),
     of("keys", 2, scan::keys)
         .flags(READONLY | DANGEROUS)
-        .about("1.0.0", "All keys that a pattern describes"),
+        .about("1.0.0", "All keys that a pattern describes")
+        .arguments("pattern:pattern"),
     of("scan", -2, scan::scan)
         .flags(READONLY)
-        .about("2.8.0", "Goes through all keys"),
+        .about("2.8.0", "Goes through all keys")
+        .arguments(
+            "cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type@6.0.0]",
+        ),
     of("randomkey", 1, names::randomkey)
         .flags(READONLY)
         .about("1.0.0", "A key, chosen at random"),
     of("rename", 3, names::rename)
         .flags(WRITE)
         .keys(1, 2, 1, "RW access delete;OW update")
-        .about("1.0.0", "Gives a value another key"),
+        .about("1.0.0", "Gives a value another key")
+        .arguments("key newkey:key"),
     of("renamenx", 3, names::renamenx)
         .flags(WRITE | FAST)
         .keys(1, 2, 1, "RW access delete;OW insert")
-        .about("1.0.0", "Gives a value another key that does not exist"),
+        .about("1.0.0", "Gives a value another key that does not exist")
+        .arguments("key newkey:key"),
     of("copy", -3, copy::copy)
         .flags(WRITE | DENYOOM)
         .keys(1, 2, 1, "RO access;OW update")
-        .about("6.2.0", "Copies a value to another key"),
+        .about("6.2.0", "Copies a value to another key")
+        .arguments("source:key destination:key [DB destination-db:integer] [REPLACE]"),
     of("move", 3, copy::move_to)
         .flags(WRITE | FAST)
         .key("RW access update")
-        .about("1.0.0", "Moves a key to another database"),
+        .about("1.0.0", "Moves a key to another database")
+        .arguments("key db:integer"),
     of("dbsize", 1, databases::dbsize)
         .flags(READONLY | FAST)
         .about("1.0.0", "How many keys there are"),
     of("flushdb", -1, databases::flushdb)
         .flags(WRITE | DANGEROUS)
-        .about("1.0.0", "Deletes all keys of a database"),
+        .about("1.0.0", "Deletes all keys of a database")
+        .arguments("[async<ASYNC@4.0.0|SYNC@6.2.0>]"),
     of("flushall", -1, databases::flushall)
         .flags(WRITE | DANGEROUS)
-        .about("1.0.0", "Deletes all keys of all databases"),
+        .about("1.0.0", "Deletes all keys of all databases")
+        .arguments("[async<ASYNC@4.0.0|SYNC@6.2.0>]"),
     of("swapdb", 3, databases::swapdb)
         .flags(WRITE | FAST | DANGEROUS)
-        .about("4.0.0", "Exchanges two databases"),
+        .about("4.0.0", "Exchanges two databases")
+        .arguments("index1:integer index2:integer"),
     Command::container(
         "object",
         Group::Generic,
@@ -119,23 +144,28 @@ pub(super) static COMMANDS: &[Command] = &[
             of("encoding", 3, object::encoding)
                 .flags(READONLY)
                 .keys(2, 2, 1, "RO")
-                .about("2.2.3", "How a value is stored"),
+                .about("2.2.3", "How a value is stored")
+                .arguments("key"),
             of("freq", 3, object::freq)
                 .flags(READONLY)
                 .keys(2, 2, 1, "RO")
-                .about("4.0.0", "How often a key is used, from 0 to 127"),
+                .about("4.0.0", "How often a key is used, from 0 to 127")
+                .arguments("key"),
             of("idletime", 3, object::idletime)
                 .flags(READONLY)
                 .keys(2, 2, 1, "RO")
-                .about("2.2.3", "Refused: uses are counted, not timed"),
+                .about("2.2.3", "Refused: uses are counted, not timed")
+                .arguments("key"),
             of("refcount", 3, object::refcount)
                 .flags(READONLY)
                 .keys(2, 2, 1, "RO")
-                .about("2.2.3", "How many keys share the value: one"),
+                .about("2.2.3", "How many keys share the value: one")
+                .arguments("key"),
             of("tier", 3, object::tier)
                 .flags(READONLY)
                 .keys(2, 2, 1, "RO")
-                .about("7.0.0", "In which tier of memory the record of a key is"),
+                .about("7.0.0", "In which tier of memory the record of a key is")
+                .arguments("key"),
             of("help", 2, admin::help).about("6.2.0", "What subcommands there are"),
         ],
     )

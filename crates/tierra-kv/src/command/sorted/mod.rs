@@ -10,6 +10,7 @@ mod remove;
 use super::keys::scan;
 use super::{Call, Command, DENYOOM, FAST, Failure, Group, Outcome, READONLY, UNTIMED, WRITE};
 use crate::keyspace::{Entry, Kind};
+use crate::protocol::Reply;
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
     Command::new(name, arity, Group::SortedSet, run)
@@ -19,98 +20,98 @@ pub(super) static COMMANDS: &[Command] = &[
     of("zadd", -4, add::zadd)
         .flags(WRITE | DENYOOM | FAST)
         .key("RW update")
-        .about("1.2.0", "Adds members, or changes their scores"),
+        .about("1.2.0", "Adds members, or changes their scores").arguments("key [condition<NX|XX>@3.0.2] [comparison<GT|LT>@6.2.0] [change=CH@3.0.2] [increment=INCR@3.0.2] score_member(score:double member)*"),
     of("zincrby", 4, add::zincrby)
         .flags(WRITE | DENYOOM | FAST)
         .key("RW access update")
-        .about("1.2.0", "Adds to the score of a member"),
+        .about("1.2.0", "Adds to the score of a member").arguments("key increment:integer member"),
     of("zrem", -3, remove::zrem)
         .flags(WRITE | FAST)
         .key("RW delete")
-        .about("1.2.0", "Removes members"),
+        .about("1.2.0", "Removes members").arguments("key member*"),
     of("zremrangebyrank", 4, remove::by_rank)
         .flags(WRITE)
         .key("RW delete")
-        .about("2.0.0", "Removes members by rank"),
+        .about("2.0.0", "Removes members by rank").arguments("key start:integer stop:integer"),
     of("zremrangebyscore", 4, remove::by_score)
         .flags(WRITE)
         .key("RW delete")
-        .about("1.2.0", "Removes members by score"),
+        .about("1.2.0", "Removes members by score").arguments("key min:double max:double"),
     of("zremrangebylex", 4, remove::by_member)
         .flags(WRITE)
         .key("RW delete")
-        .about("2.8.9", "Removes members of equal score by their bytes"),
+        .about("2.8.9", "Removes members of equal score by their bytes").arguments("key min max"),
     of("zcard", 2, zcard)
         .flags(READONLY | FAST)
         .key("RO")
-        .about("1.2.0", "How many members a sorted set has"),
+        .about("1.2.0", "How many members a sorted set has").arguments("key"),
     of("zscore", 3, zscore)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("1.2.0", "The score of a member"),
+        .about("1.2.0", "The score of a member").arguments("key member"),
     of("zmscore", -3, zmscore)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("6.2.0", "The scores of several members"),
+        .about("6.2.0", "The scores of several members").arguments("key member*"),
     of("zrank", 3, zrank)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("2.0.0", "How many members have a lower score"),
+        .about("2.0.0", "How many members have a lower score").arguments("key member"),
     of("zrevrank", 3, zrevrank)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("2.0.0", "How many members have a higher score"),
+        .about("2.0.0", "How many members have a higher score").arguments("key member"),
     of("zcount", 4, range::zcount)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("2.0.0", "How many members have such scores"),
+        .about("2.0.0", "How many members have such scores").arguments("key min:double max:double"),
     of("zlexcount", 4, range::zlexcount)
         .flags(READONLY | FAST)
         .key("RO access")
-        .about("2.8.9", "How many members of equal score have such bytes"),
+        .about("2.8.9", "How many members of equal score have such bytes").arguments("key min max"),
     of("zrange", -4, range::zrange)
         .flags(READONLY | UNTIMED)
         .key("RO access")
-        .about("1.2.0", "Members by rank, score or bytes"),
+        .about("1.2.0", "Members by rank, score or bytes").arguments("key start stop [sortby<BYSCORE|BYLEX>@6.2.0] [REV@6.2.0] [LIMIT offset_count(offset:integer count:integer)@6.2.0] [WITHSCORES]"),
     of("zrevrange", -4, range::zrevrange)
         .flags(READONLY | UNTIMED)
         .key("RO access")
-        .about("1.2.0", "Members by rank, the highest score first"),
+        .about("1.2.0", "Members by rank, the highest score first").arguments("key start:integer stop:integer [WITHSCORES]"),
     of("zrangebyscore", -4, range::zrangebyscore)
         .flags(READONLY | UNTIMED)
         .key("RO access")
-        .about("1.0.5", "Members by score"),
+        .about("1.0.5", "Members by score").arguments("key min:double max:double [WITHSCORES@2.0.0] [LIMIT offset_count(offset:integer count:integer)]"),
     of("zrevrangebyscore", -4, range::zrevrangebyscore)
         .flags(READONLY | UNTIMED)
         .key("RO access")
-        .about("2.2.0", "Members by score, the highest first"),
+        .about("2.2.0", "Members by score, the highest first").arguments("key max:double min:double [WITHSCORES] [LIMIT offset_count(offset:integer count:integer)]"),
     of("zrangebylex", -4, range::zrangebylex)
         .flags(READONLY | UNTIMED)
         .key("RO access")
-        .about("2.8.9", "Members of equal score by their bytes"),
+        .about("2.8.9", "Members of equal score by their bytes").arguments("key min max [LIMIT offset_count(offset:integer count:integer)]"),
     of("zrevrangebylex", -4, range::zrevrangebylex)
         .flags(READONLY | UNTIMED)
         .key("RO access")
         .about(
             "2.8.9",
             "Members of equal score by their bytes, the last first",
-        ),
+        ).arguments("key max min [LIMIT offset_count(offset:integer count:integer)]"),
     of("zpopmin", -2, pop::zpopmin)
         .flags(WRITE | FAST)
         .key("RW access delete")
-        .about("5.0.0", "Removes the members with the lowest scores"),
+        .about("5.0.0", "Removes the members with the lowest scores").arguments("key [count:integer]"),
     of("zpopmax", -2, pop::zpopmax)
         .flags(WRITE | FAST)
         .key("RW access delete")
-        .about("5.0.0", "Removes the members with the highest scores"),
+        .about("5.0.0", "Removes the members with the highest scores").arguments("key [count:integer]"),
     of("zrandmember", -2, random::zrandmember)
         .flags(READONLY)
         .key("RO access")
-        .about("6.2.0", "Members, chosen at random"),
+        .about("6.2.0", "Members, chosen at random").arguments("key [options(count:integer [WITHSCORES])]"),
     of("zscan", -3, zscan)
         .flags(READONLY)
         .key("RO access")
-        .about("2.8.0", "Goes through members and scores"),
+        .about("2.8.0", "Goes through members and scores").arguments("key cursor:integer [MATCH pattern:pattern] [COUNT count:integer]"),
 ];
 
 /// From here on scores are not kept as integers in any set of Redis.
@@ -128,24 +129,33 @@ fn zcard(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn reply_score(call: &mut Call<'_>, entry: Option<Entry>, member: &[u8]) {
-    match entry.and_then(|entry| call.db_ref().zset_score(entry, member)) {
-        Some(score) => call.reply.double(score),
-        None => call.reply.null(),
+fn reply_score(reply: &mut Reply, score: Option<f64>) {
+    match score {
+        Some(score) => reply.double(score),
+        None => reply.null(),
     }
 }
 
 fn zscore(call: &mut Call<'_>) -> Outcome {
     let entry = zset(call)?;
-    reply_score(call, entry, call.arg(2));
+    let score = entry.and_then(|entry| call.db_ref().zset_score(entry, call.arg(2)));
+    reply_score(call.reply, score);
     Ok(())
 }
 
 fn zmscore(call: &mut Call<'_>) -> Outcome {
     let entry = zset(call)?;
-    call.reply.array(call.args.len() - 2);
-    for member in call.args.from(2).iter() {
-        reply_score(call, entry, member);
+    let members = call.args.from(2);
+    call.reply.array(members.len());
+    match entry {
+        Some(entry) => {
+            call.keyspace
+                .db(call.client.db)
+                .zset_scores(entry, members.iter(), |score| {
+                    reply_score(call.reply, score)
+                })
+        }
+        None => members.iter().for_each(|_| call.reply.null()),
     }
     Ok(())
 }

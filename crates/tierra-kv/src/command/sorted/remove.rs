@@ -6,20 +6,13 @@ use crate::keyspace::Kind;
 
 pub(super) fn zrem(call: &mut Call<'_>) -> Outcome {
     let key = call.key(1);
-    let mut removed = 0;
-    if call.write(&key, Kind::SortedSet)?.is_some() {
-        for member in call.args.from(2).iter() {
-            // The set is gone with its last member.
-            if call.db().find(&key).is_none() {
-                break;
-            }
-            removed += i64::from(call.db().zset_remove(&key, member));
-        }
-    }
+    call.write(&key, Kind::SortedSet)?;
+    let members = call.args.from(2).iter();
+    let removed = call.db().zset_remove_many(&key, members);
     if removed > 0 {
         call.changed(key.bytes);
     }
-    call.reply.integer(removed);
+    call.reply.integer(removed as i64);
     Ok(())
 }
 

@@ -1,26 +1,13 @@
 //! Commands over several keys at once.
 
 use super::{Call, Failure, Outcome};
-use crate::keyspace::{Expiry, Key, Kind, WINDOW_KEYS};
+use crate::keyspace::{Expiry, Kind};
 
-/// Keys that the batch's window had no room for are looked up in windows of their own.
 pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
-    let keys = call.args.from(1);
-    call.reply.array(keys.len());
-    let (ahead, mut more) = (call.found, Vec::new());
-    for index in 0..keys.len() {
-        if index >= ahead.len() + more.len() {
-            let mut group: [&[u8]; WINDOW_KEYS] = [&[]; WINDOW_KEYS];
-            let len = (keys.len() - index).min(WINDOW_KEYS);
-            let places = group.iter_mut().zip(keys.from(index).iter());
-            places.for_each(|(place, key)| *place = key);
-            call.db().find_many(&group[..len], &mut more);
-        }
-        let found = ahead
-            .get(index)
-            .copied()
-            .unwrap_or_else(|| more[index - ahead.len()]);
-        let entry = call.look(&Key::carried(keys.at(index), found));
+    call.reply.array(call.args.len() - 1);
+    for index in 1..call.args.len() {
+        let key = call.key(index);
+        let entry = call.look(&key);
         let db = call.keyspace.selected();
         match entry.filter(|&entry| db.kind(entry) == Kind::String) {
             Some(entry) => call.reply.bulk(db.string(entry)),

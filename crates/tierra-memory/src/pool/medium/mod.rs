@@ -15,8 +15,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap};
-
+pub(super) use crate::address::map_fixed;
 use crate::persist::{Flush, Processor};
 use crate::pool::Durability;
 use crate::simulation::Recorder;
@@ -149,29 +148,4 @@ pub(crate) fn recorded(recorder: &Recorder) -> Box<dyn Medium> {
         Durability::CacheLine => Box::new(dax::Dax::recorded(recorder)),
         _ => Box::new(file::PageCache::recorded(recorder)),
     }
-}
-
-/// Maps a part of a file, readable and writable, at a fixed address.
-///
-/// # Safety
-/// `[at, at + len_bytes)` must be reserved by the caller and hold nothing in use.
-pub(super) unsafe fn map_fixed(
-    file: &File,
-    at: *mut u8,
-    offset: u64,
-    len_bytes: usize,
-    flags: MapFlags,
-) -> io::Result<()> {
-    // SAFETY: replaces a reservation that the caller owns and that holds nothing in use.
-    unsafe {
-        mmap(
-            at.cast(),
-            len_bytes,
-            ProtFlags::READ | ProtFlags::WRITE,
-            flags | MapFlags::FIXED,
-            file,
-            offset,
-        )
-    }?;
-    Ok(())
 }

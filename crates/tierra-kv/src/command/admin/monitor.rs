@@ -1,0 +1,79 @@
+//! MONITOR: a client is told every command that is executed.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::super::{ADMIN, Call, Command, DANGEROUS, Group, NOSCRIPT, Outcome};
+
+pub(super) const MONITOR: Command = Command::new("monitor", 1, Group::Server, monitor)
+    .flags(ADMIN | NOSCRIPT | DANGEROUS)
+    .about("1.0.0", "Tells every command that the server executes");
+
+fn monitor(call: &mut Call<'_>) -> Outcome {
+    if !call.client.is_monitor {
+        call.client.is_monitor = true;
+        call.shared.monitors += 1;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Tells those who want to know of a command that was executed. Those of administrators are nobody's business.
+#[cold]
+pub(in crate::command) fn tell(call: &mut Call<'_>) {
+    if call.command.flags & ADMIN != 0 {
+        return;
+    }
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let client = &*call.client;
+    let from = if client.is_unix {
+        format!("unix:{}", client.address.trim_end_matches(":0"))
+    } else {
+        client.address.clone()
+    };
+    let mut line = format!(
+        "+{}.{:06} [{} {from}]",
+        now.as_secs(),
+        now.subsec_micros(),
+        client.db
+    );
+    let mut secret: u32 = 0;
+    for arg in call.args.iter() {
+        if secret > 0 {
+            line.push_str(" \"(redacted)\"");
+        } else {
+            line.push_str(" \"");
+            arg.iter().for_each(|&byte| push_quoted(&mut line, byte));
+            line.push('"');
+        }
+        // A password, or a name and a password.
+        secret = match secret {
+            0 if call.command.name == "auth" => 2,
+            0 if call.command.name == "hello" && arg.eq_ignore_ascii_case(b"AUTH") => 2,
+            left => left.saturating_sub(1),
+        };
+    }
+    line.push_str("\r\n");
+    let others = call.shared.connections.iter_mut().flatten();
+    for connection in others.filter(|connection| connection.client.is_monitor) {
+        connection.tell(line.as_bytes());
+    }
+    if call.client.is_monitor {
+        call.reply.buffer.extend_from_slice(line.as_bytes());
+    }
+}
+
+/// As Redis quotes bytes.
+fn push_quoted(line: &mut String, byte: u8) {
+    match byte {
+        b'"' | b'\\' => line.extend(['\\', char::from(byte)]),
+        b'\n' => line.push_str("\\n"),
+        b'\r' => line.push_str("\\r"),
+        b'\t' => line.push_str("\\t"),
+        0x07 => line.push_str("\\a"),
+        0x08 => line.push_str("\\b"),
+        b' '..=b'~' => line.push(char::from(byte)),
+        _ => line.push_str(&format!("\\x{byte:02x}")),
+    }
+}

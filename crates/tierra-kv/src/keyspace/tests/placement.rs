@@ -1,0 +1,213 @@
+//! Where records are, where they move, and what happens when there is no room.
+
+use tierra_memory::Speed;
+
+use super::*;
+
+#[test]
+fn static_policies_go_by_size() {
+    for (policy, bytes, tier) in [
+        (Policy::OnlyDram, 1000, Speed::Near),
+        (Policy::OnlyPmem, 10, Speed::Far),
+        (Policy::Threshold, 10, Speed::Near),
+        (Policy::Threshold, 200, Speed::Far),
+    ] {
+        let mut keyspace = keyspace(Settings {
+            policy,
+            ..Settings::default()
+        });
+        fill(&mut keyspace, 0..1, bytes);
+        let entry = keyspace.db(0).find(&Key::new(b"key:00000000")).unwrap();
+        assert_eq!(keyspace.db(0).tier(entry), tier, "{policy} {bytes}");
+    }
+}
+
+#[test]
+fn a_value_that_grows_changes_its_tier() {
+    let mut keyspace = keyspace(Settings {
+        policy: Policy::Threshold,
+        ..Settings::default()
+    });
+    let db = keyspace.db(0);
+    let key = Key::new(b"k");
+    db.set_string(&key, b"small", Expiry::Clear).unwrap();
+    let entry = db.find(&key).unwrap();
+    assert_eq!(db.tier(entry), Speed::Near);
+    db.resize_string(&key, 1000).unwrap();
+    let entry = db.find(&key).unwrap();
+    assert_eq!(
+        (db.tier(entry), &db.string(entry)[..5]),
+        (Speed::Far, &b"small"[..])
+    );
+    db.set_string(&key, b"small", Expiry::Clear).unwrap();
+    let entry = db.find(&key).unwrap();
+    assert_eq!(db.tier(entry), Speed::Near);
+}
+
+#[test]
+fn a_ratio_is_kept_also_of_what_grows() {
+    let mut keyspace = keyspace(Settings {
+        policy: Policy::Ratio,
+        ..Settings::default()
+    });
+    keyspace.set_setting("dram-pmem-ratio", "1 4").unwrap();
+    let share = |keyspace: &Keyspace| {
+        let Report { near, far, .. } = keyspace.report();
+        near.object_bytes as f64 / (near.object_bytes + far.object_bytes) as f64
+    };
+    let mut now = 0;
+    let mut settle = |keyspace: &mut Keyspace| {
+        for _ in 0..200 {
+            now += 50;
+            keyspace.set_now(now);
+            keyspace.tick();
+        }
+    };
+    fill(&mut keyspace, 0..20_000, 100);
+    settle(&mut keyspace);
+    assert!(
+        (share(&keyspace) - 0.2).abs() < 0.006,
+        "{}",
+        share(&keyspace)
+    );
+    fill(&mut keyspace, 0..20_000, 700);
+    settle(&mut keyspace);
+    assert!(
+        (share(&keyspace) - 0.2).abs() < 0.006,
+        "{}",
+        share(&keyspace)
+    );
+}
+
+#[test]
+fn what_is_hot_comes_near_and_what_is_cold_goes_far() {
+    let mut keyspace = keyspace(Settings {
+        near_bytes: 6 << 20,
+        ..Settings::default()
+    });
+    fill(&mut keyspace, 0..20_000, 1000);
+    assert!(keyspace.report().far.objects > 13_000);
+    // The last ones, which were born far, are used all the time.
+    let hot = 17_000..20_000u32;
+    for _ in 0..60 {
+        for key in hot.clone() {
+            let name = format!("key:{key:08}");
+            assert!(keyspace.db(0).find(&Key::new(name.as_bytes())).is_some());
+        }
+        keyspace.tick();
+    }
+    let near = hot.clone().filter(|key| {
+        let name = format!("key:{key:08}");
+        let entry = keyspace.db(0).find(&Key::new(name.as_bytes())).unwrap();
+        keyspace.db(0).tier(entry) == Speed::Near
+    });
+    assert!(near.count() > 2900, "{:?}", keyspace.report());
+    assert!(keyspace.report().near.held_bytes <= 6 << 20);
+}
+
+#[test]
+fn memory_comes_back_when_most_keys_are_gone() {
+    let mut keyspace = keyspace(Settings {
+        policy: Policy::OnlyDram,
+        ..Settings::default()
+    });
+    fill(&mut keyspace, 0..40_000, 500);
+    let full = keyspace.used_bytes();
+    for key in (0..40_000).filter(|key| key % 20 != 0) {
+        let name = format!("key:{key:08}");
+        assert!(keyspace.db(0).remove(&Key::new(name.as_bytes())));
+    }
+    for _ in 0..100 {
+        keyspace.tick();
+    }
+    // A twentieth, what is not worth gathering, and a large page of the table.
+    assert!(
+        keyspace.used_bytes() < full / 20 * 2 + (7 << 20),
+        "{} of {full}",
+        keyspace.used_bytes()
+    );
+    for key in (0..40_000).filter(|key| key % 20 == 0) {
+        let name = format!("key:{key:08}");
+        let entry = keyspace.db(0).find(&Key::new(name.as_bytes())).unwrap();
+        assert_eq!(keyspace.db(0).string(entry), vec![key as u8; 500]);
+    }
+}
+
+#[test]
+fn memory_that_runs_out_is_an_error_and_changes_nothing() {
+    let options = Options {
+        settings: Settings {
+            near_bytes: 1 << 20,
+            ..Settings::default()
+        },
+        far_bytes: 1 << 20,
+        ..Options::default()
+    };
+    let mut keyspace = Keyspace::new(&options).unwrap();
+    let db = keyspace.db(0);
+    let mut kept = 0u32;
+    loop {
+        let name = format!("key:{kept:08}");
+        if db
+            .set_string(&Key::new(name.as_bytes()), &[7; 1000], Expiry::Clear)
+            .is_err()
+        {
+            break;
+        }
+        kept += 1;
+    }
+    assert!((1700..2100).contains(&kept), "{kept}");
+    let name = Key::new(b"key:00000000");
+    assert_eq!(
+        db.resize_string(&name, 100_000).map(|_| ()),
+        Err(MemoryFull)
+    );
+    let entry = db.find(&name).unwrap();
+    assert_eq!(db.string(entry), [7; 1000]);
+    assert!(db.remove(&name));
+    assert_eq!(db.len(), kept as usize - 1);
+}
+
+/// Most scores are equal, so that the order has to read members, of which some have moved.
+#[test]
+fn members_of_large_sorted_sets_move() {
+    let mut keyspace = keyspace(Settings {
+        policy: Policy::OnlyPmem,
+        ..Settings::default()
+    });
+    let name = |at: u32| format!("member:{at:05}:{}", "x".repeat(60)).into_bytes();
+    let set = Key::new(b"set");
+    for at in 0..5000 {
+        keyspace
+            .db(0)
+            .zset_set(&set, &name(at), f64::from(at / 1000))
+            .unwrap();
+    }
+    assert_eq!(keyspace.report().near.objects, 0);
+    keyspace
+        .set_setting("memory-alloc-policy", "ratio")
+        .unwrap();
+    keyspace.set_setting("dram-pmem-ratio", "1 1").unwrap();
+    for tick in 1..200 {
+        keyspace.set_now(tick * 100);
+        keyspace.tick();
+        if tick % 20 == 0 {
+            let at = tick as u32 * 13;
+            assert!(keyspace.db(0).zset_remove(&set, &name(at)));
+            keyspace
+                .db(0)
+                .zset_set(&set, &name(at), f64::from(at / 1000))
+                .unwrap();
+        }
+    }
+    let Report { near, far, .. } = keyspace.report();
+    assert!(near.objects.abs_diff(far.objects) < 100, "{near:?} {far:?}");
+    let db = keyspace.db(0);
+    let entry = db.find(&set).unwrap();
+    let members: Vec<_> = db
+        .zset_range(entry, 0..5000)
+        .map(|(member, _)| member.to_vec())
+        .collect();
+    assert!(members.into_iter().eq((0..5000).map(name)));
+    assert_eq!(db.zset_rank(entry, &name(4321)), Some(4321));
+}

@@ -1,0 +1,156 @@
+//! Connections come and go.
+
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd};
+
+use mio::{Interest, Token};
+
+use super::connection::Connection;
+use super::stream::{Accepted, Listener, Stream};
+use super::{Client, Replies, ServeError, Server};
+use crate::config::Config;
+
+impl Server {
+    pub(super) fn accept(&mut self, listener: usize) {
+        loop {
+            match self.listeners[listener].accept(self.shared.config.tcp_keepalive) {
+                Ok(accepted) => self.welcome(accepted),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+                    ) => {}
+                // Too many open files, most likely: some will be closed.
+                Err(_) => {
+                    self.accept_again = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, accepted: Accepted) {
+        let Accepted {
+            mut stream,
+            address,
+            local_address,
+            is_local,
+        } = accepted;
+        let (config, stats) = (&self.shared.config, &mut self.shared.stats);
+        let refusal = if self.shared.connected >= config.maxclients {
+            Some(&b"-ERR max number of clients reached\r\n"[..])
+        } else if config.protected_mode && config.requirepass.is_empty() && !is_local {
+            Some(&b"-DENIED Tierra is running in protected mode: without a password it serves only clients of its own machine. Set requirepass, or, where no stranger can reach the port, set protected-mode to no.\r\n"[..])
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            stats.rejected_connections += 1;
+            // Whoever does not take it will see the connection end.
+            let _ = stream.write(refusal);
+            return;
+        }
+        stats.connections += 1;
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.shared.connections.push(None);
+            self.shared.connections.len() - 1
+        });
+        let registered = self.poll.registry().register(
+            stream.source(),
+            Token(slot),
+            Interest::READABLE | Interest::WRITABLE,
+        );
+        if registered.is_err() {
+            self.vacant.push(slot);
+            return;
+        }
+        let client = Client {
+            id: self.next_client,
+            address,
+            local_address,
+            is_local,
+            is_unix: matches!(stream, Stream::Unix(_)),
+            fd: stream.as_fd().as_raw_fd(),
+            name: Vec::new(),
+            db: 0,
+            authenticated: !self.shared.is_guarded(),
+            replies: Replies::All,
+            no_evict: false,
+            is_monitor: false,
+            queue: None,
+            watched: Vec::new(),
+            closing: false,
+            created_ms: self.now_ms,
+            used_ms: self.now_ms,
+            last_command: None,
+            input_bytes: 0,
+            input_spare_bytes: 0,
+            output_bytes: 0,
+            resp3: false,
+        };
+        self.next_client += 1;
+        self.shared.connected += 1;
+        let mut connection = Box::new(Connection::new(stream, client));
+        // Its first request may have come with it.
+        connection.queued = true;
+        self.shared.connections[slot] = Some(connection);
+        self.ready.push_back(slot);
+    }
+
+    pub(super) fn close(&mut self, slot: usize) {
+        if let Some(mut connection) = self.shared.connections[slot].take() {
+            // The descriptor is closed next, which ends its registration in any case.
+            let _ = self
+                .poll
+                .registry()
+                .deregister(connection.stream().source());
+            self.shared
+                .watches
+                .forget(connection.client.id, &mut connection.client.watched);
+            self.shared.connected -= 1;
+            self.shared.monitors -= usize::from(connection.client.is_monitor);
+            self.vacant.push(slot);
+        }
+    }
+}
+
+/// Listens on everything that the settings name.
+pub(super) fn listen(config: &Config) -> Result<Vec<Listener>, ServeError> {
+    let mut listeners = Vec::new();
+    if config.port > 0 {
+        for address in &config.bind {
+            let (address, optional) = match address.strip_prefix('-') {
+                Some(address) => (address, true),
+                None => (&**address, false),
+            };
+            let host = match address {
+                "*" => "0.0.0.0",
+                "::*" => "::",
+                host => host,
+            };
+            match Listener::tcp(host, config.port, config.tcp_backlog) {
+                Ok(listener) => listeners.push(listener),
+                Err(_) if optional => {}
+                Err(error) => {
+                    return Err(ServeError::Listen {
+                        address: format!("{host} port {}", config.port),
+                        error,
+                    });
+                }
+            }
+        }
+    }
+    if let Some(path) = &config.unixsocket {
+        let listener = Listener::unix(path, config.unixsocketperm, config.tcp_backlog);
+        listeners.push(listener.map_err(|error| ServeError::Listen {
+            address: path.display().to_string(),
+            error,
+        })?);
+    }
+    if listeners.is_empty() {
+        Err(ServeError::Nowhere)
+    } else {
+        Ok(listeners)
+    }
+}

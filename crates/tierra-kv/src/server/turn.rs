@@ -1,0 +1,194 @@
+//! One turn of the event loop: what has arrived is read, looked up as one batch, executed and replied to.
+
+use std::time::Instant;
+
+use super::Server;
+use super::connection::Arrived;
+use crate::command::process;
+use crate::protocol::Limits;
+
+impl Server {
+    /// Serves every connection that is ready once.
+    pub(super) fn serve(&mut self) {
+        let mut left = self.ready.len();
+        while left > 0 {
+            self.batch.clear();
+            while left > 0 && !self.batch.is_full() {
+                left -= 1;
+                if let Some(slot) = self.ready.pop_front() {
+                    self.gather(slot);
+                }
+            }
+            self.batch.look_up(&self.shared, &mut self.keyspace);
+            self.execute();
+            for index in 0..self.batch.members.len() {
+                self.finish(self.batch.members[index]);
+            }
+            if self.shared.monitors > 0 {
+                self.send_to_monitors();
+            }
+            while let Some(slot) = self.shared.killed.pop() {
+                self.close(slot);
+            }
+        }
+    }
+
+    /// Reads from a connection and adds the requests that are complete to the batch.
+    fn gather(&mut self, slot: usize) {
+        let shared = &mut self.shared;
+        let Some(mut connection) = shared.connections[slot].take() else {
+            return;
+        };
+        connection.queued = false;
+        if !connection.more && connection.readable && !connection.client.closing {
+            connection.client.used_ms = self.now_ms;
+            shared.stats.reads += 1;
+            let ended = match connection.read(&mut self.buffers) {
+                Ok(Arrived::Some(count)) => {
+                    shared.stats.input_bytes += count as u64;
+                    let over = connection.input_len() > shared.config.client_query_buffer_limit;
+                    shared.stats.query_buffer_limit_closed += u64::from(over);
+                    over
+                }
+                Ok(Arrived::Nothing) => false,
+                Ok(Arrived::End) | Err(_) => true,
+            };
+            if ended {
+                shared.connections[slot] = Some(connection);
+                return self.close(slot);
+            }
+        }
+        let trusted = connection.client.authenticated || !shared.is_guarded();
+        let limits = Limits {
+            bulk_bytes: shared.config.proto_max_bulk_len,
+            trusted,
+        };
+        let looked_up = connection.client.queue.is_none();
+        connection.more = !connection.client.closing;
+        while connection.more && !self.batch.is_full() {
+            match connection.parse(limits) {
+                Ok(Some(request)) => {
+                    let args = connection.args(request);
+                    let resolved = shared.table.resolve(args.at(0), args.get(1));
+                    self.batch.add(
+                        shared,
+                        slot,
+                        request,
+                        resolved,
+                        connection.client.db,
+                        looked_up,
+                    );
+                    // What comes after AUTH is believed only once that has been executed.
+                    if !trusted {
+                        break;
+                    }
+                }
+                Ok(None) => connection.more = false,
+                Err(error) => {
+                    connection.failed = Some(error);
+                    connection.more = false;
+                }
+            }
+        }
+        shared.connections[slot] = Some(connection);
+        self.batch.members.push(slot);
+    }
+
+    fn execute(&mut self) {
+        let (shared, batch) = (&mut self.shared, &self.batch);
+        if batch.requests.is_empty() {
+            return;
+        }
+        let (begun, timed_before) = (Instant::now(), shared.timed_ns());
+        let mut at = 0;
+        while let Some(first) = batch.requests.get(at) {
+            let slot = first.slot;
+            let Some(mut connection) = shared.connections[slot].take() else {
+                at += 1;
+                continue;
+            };
+            connection.prepare(&mut self.buffers);
+            while let Some(pending) = batch
+                .requests
+                .get(at)
+                .filter(|pending| pending.slot == slot)
+            {
+                if !connection.client.closing {
+                    let (args, client, reply) = connection.split(pending.request);
+                    let found = batch.found(at, client.db);
+                    process(
+                        &mut self.keyspace,
+                        shared,
+                        client,
+                        reply,
+                        args,
+                        pending.resolved,
+                        found,
+                    );
+                    if connection.is_swollen() {
+                        shared.send_early(&mut connection, &mut self.buffers);
+                    }
+                }
+                at += 1;
+            }
+            shared.connections[slot] = Some(connection);
+        }
+        shared.note_batch(&batch.requests, begun.elapsed(), timed_before);
+    }
+
+    /// Ends a turn of a connection: what was executed is forgotten, what was replied is sent.
+    fn finish(&mut self, slot: usize) {
+        let Some(connection) = &mut self.shared.connections[slot] else {
+            return;
+        };
+        if let Some(error) = connection.failed.take() {
+            let text = format!("ERR Protocol error: {error}");
+            self.shared.stats.error(text.as_bytes());
+            connection.reply.error(text.as_bytes());
+            connection.client.closing = true;
+        }
+        connection.executed(&mut self.buffers);
+        let again = (connection.more || connection.readable) && !connection.client.closing;
+        if again && !connection.queued {
+            connection.queued = true;
+            self.ready.push_back(slot);
+        }
+        if connection.waiting() > 0 || connection.client.closing {
+            self.send(slot);
+        }
+    }
+
+    /// Monitors were told of what others have done.
+    #[cold]
+    fn send_to_monitors(&mut self) {
+        for slot in 0..self.shared.connections.len() {
+            let connection = self.shared.connections[slot].as_ref();
+            if connection
+                .is_some_and(|connection| connection.client.is_monitor && connection.waiting() > 0)
+            {
+                self.send(slot);
+            }
+        }
+    }
+
+    /// Sends what waits, and ends the connection where it must be ended.
+    pub(super) fn send(&mut self, slot: usize) {
+        let Some(connection) = &mut self.shared.connections[slot] else {
+            return;
+        };
+        let stats = &mut self.shared.stats;
+        let keep = match connection.send(&mut self.buffers) {
+            Ok(count) => {
+                stats.writes += 1;
+                stats.output_bytes += count as u64;
+                let within = connection.is_within(self.shared.config.output_limit, self.now_ms);
+                stats.output_buffer_limit_closed += u64::from(!within);
+                within && !(connection.client.closing && connection.waiting() == 0)
+            }
+            Err(_) => false,
+        };
+        if !keep {
+            self.close(slot);
+        }
+    }
+}
