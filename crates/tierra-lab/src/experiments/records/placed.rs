@@ -89,6 +89,11 @@ pub(super) fn against_near(
                 store.index(store.records)?;
             }
         }
+        if workload == Workload::I {
+            for store in &mut stores {
+                store.make_room((operations * (1 + sizes.runs)) as u64)?;
+            }
+        }
         emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
         let mut requests = stores
             .each_ref()

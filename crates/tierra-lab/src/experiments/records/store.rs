@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use tierra_data::ycsb::{
-    FIELD_BYTES, FIELD_NAMES, FIELDS, Operation, Requests, SCAN_MAX, check_field, check_record,
-    fnv, write_field, write_name,
+    FIELD_BYTES, FIELD_NAMES, FIELDS, Operation, Requests, SCAN_MAX, check_record, fnv,
+    write_field, write_name,
 };
 use tierra_kv::keyspace::{Entry, Found, Key, Keyspace, Options, Report, Settings};
 
@@ -13,15 +13,13 @@ use super::{INDEX, WHO, record_of};
 use crate::error::{Context, LabError};
 
 /// Requests of a window.
-const WINDOW: usize = 16;
-/// A bit that tells fields that were added from YCSB's.
-const ADDED: u64 = 1 << 40;
+pub(super) const WINDOW: usize = 16;
 /// How often a server has the background do its part, requests or not.
 const TICK_EVERY: Duration = Duration::from_millis(100);
 
 /// A store of YCSB's records.
 pub(super) struct Store {
-    keyspace: Keyspace,
+    pub(super) keyspace: Keyspace,
     pub(super) records: u64,
     /// Uses of near and of far records when measuring began.
     pub(super) uses_before: (u64, u64),
@@ -80,6 +78,24 @@ impl Store {
             window.extend((self.records..end).map(|record| Operation::Insert { record }));
             self.serve_window(&window)?;
             self.records = end;
+        }
+        Ok(())
+    }
+
+    /// Gives the store memory for as many more records, as a store has it from which as many were removed: what
+    /// is inserted then waits for no page that the system has to find and clear.
+    pub(super) fn make_room(&mut self, records: u64) -> Result<(), LabError> {
+        // Few enough to matter to nobody, and enough that no large page becomes empty and goes back.
+        const KEPT: u64 = 256;
+        const FIRST: u64 = 1 << 41;
+        let mut name = String::new();
+        for record in FIRST..FIRST + records {
+            write_name(&mut name, record);
+            self.insert(&Key::new(name.as_bytes()), record)?;
+        }
+        for record in (FIRST..FIRST + records).filter(|record| !record.is_multiple_of(KEPT)) {
+            write_name(&mut name, record);
+            self.keyspace.db(0).remove(&Key::new(name.as_bytes()));
         }
         Ok(())
     }
@@ -181,7 +197,7 @@ impl Store {
     }
 
     /// Looks the keys of at most [`WINDOW`] records up together, then does something with each.
-    fn in_window(
+    pub(super) fn in_window(
         &mut self,
         records: impl Iterator<Item = u64>,
         mut each: impl FnMut(&mut Store, usize, &Key<'_>) -> Result<(), LabError>,
@@ -290,42 +306,6 @@ impl Store {
         }
         self.scanned = names;
         result
-    }
-
-    /// Adds fields to records beside those of YCSB, each record's by their numbers, in windows.
-    pub(super) fn add_fields(&mut self, fields: &[(u64, u16)]) -> Result<(), LabError> {
-        self.let_time_pass();
-        for window in fields.chunks(WINDOW) {
-            let records = window.iter().map(|&(record, _)| record);
-            self.in_window(records, |store, at, key| {
-                let (record, number) = window[at];
-                let field = format!("added{number}");
-                let mut content = [0; FIELD_BYTES];
-                write_field(&mut content, record | ADDED, usize::from(number), 0);
-                let pair = std::iter::once((field.as_bytes(), &content[..]));
-                let db = store.keyspace.db(0);
-                db.hash_set(key, pair).by(WHO, "adding a field")?;
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Whether a record has YCSB's fields and as many added, and nothing else, all of them right.
-    pub(super) fn has_fields(&mut self, record: u64, added: u16) -> Result<bool, LabError> {
-        let mut name = String::new();
-        write_name(&mut name, record);
-        let db = self.keyspace.db(0);
-        let key = Key::new(name.as_bytes());
-        let entry = db.find(&key).ok_or_else(|| wrong(record))?;
-        let is_added = |name: &[u8]| name.starts_with(b"added");
-        let own = db.hash_iter(entry).filter(|(name, _)| !is_added(name));
-        let are_right = (0..added).all(|number| {
-            let content = db.hash_get(entry, format!("added{number}").as_bytes());
-            content.is_some_and(|content| check_field(content, record | ADDED, usize::from(number)))
-        });
-        let count = FIELDS + usize::from(added);
-        Ok(are_right && db.hash_len(entry) == count && check_record(own, record))
     }
 
     pub(super) fn report(&self) -> Report {
