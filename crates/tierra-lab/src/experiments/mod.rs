@@ -73,7 +73,7 @@ pub trait Experiment: Sync {
     /// The question, one sentence.
     fn about(&self) -> &'static str;
 
-    /// Whether it heeds [`Scale`](crate::lab::Scale).
+    /// Whether it heeds [`Scale`](crate::lab::Scale), as far as it has records, requests and runs.
     fn has_scale(&self) -> bool {
         false
     }

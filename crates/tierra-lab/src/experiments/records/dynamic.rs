@@ -55,11 +55,15 @@ impl Experiment for YcsbDynamic {
         "does placement by heat beat static placement at the same near budget, and how near is it to all near?"
     }
 
+    fn has_scale(&self) -> bool {
+        true
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let records = lab.size(4_000, 1_000_000);
-        let operations = lab.size(2_000, 200_000);
+        let records = lab.records(4_000, 1_000_000);
+        let operations = lab.operations(2_000, 200_000);
         let settling = lab.size(8_000, 2_000_000);
-        let rounds = lab.size(2, 5);
+        let rounds = lab.runs(2, 5);
         let budgets = if lab.is_quick() {
             &BUDGETS_PERCENT[1..2]
         } else {

@@ -38,8 +38,12 @@ impl Experiment for KvShift {
         "when the hot set moves, how soon does dynamic placement follow?"
     }
 
+    fn has_scale(&self) -> bool {
+        true
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let records = lab.size(4_000, 1_000_000);
+        let records = lab.records(4_000, 1_000_000);
         let (before, after) = lab.size((0.2, 0.4), (10.0, 25.0));
         let settings = Settings {
             near_bytes: records * RECORD_BYTES / 4,
