@@ -240,6 +240,10 @@ fn ratio(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
+/// What is made between two adjustments of a ratio's threshold at most: a part of all bytes, and at least as many.
+const MADE_PART: u64 = 256;
+const MADE_BYTES_MIN: u64 = 64 << 10;
+
 /// What decides, with what it has found out.
 #[derive(Clone, Debug)]
 pub(super) struct Chooser {
@@ -249,6 +253,8 @@ pub(super) struct Chooser {
     /// The largest record made near since it was last adjusted, and the smallest made far, under that policy.
     largest_near: Option<usize>,
     smallest_far: Option<usize>,
+    /// Bytes that may be made before it is adjusted again, whatever the clock says.
+    left_bytes: u64,
     checked_ms: u64,
 }
 
@@ -258,6 +264,7 @@ impl Chooser {
             dynamic_threshold: settings.initial_dynamic_threshold,
             largest_near: None,
             smallest_far: None,
+            left_bytes: 0,
             settings,
             checked_ms: 0,
         }
@@ -272,6 +279,7 @@ impl Chooser {
             Policy::OnlyPmem => 0,
             Policy::Threshold => self.settings.static_threshold,
             Policy::Ratio => {
+                self.left_bytes = self.left_bytes.saturating_sub(bytes as u64);
                 if bytes >= self.dynamic_threshold {
                     self.smallest_far =
                         Some(self.smallest_far.map_or(bytes, |least| least.min(bytes)));
@@ -293,21 +301,34 @@ impl Chooser {
         *self = Chooser::new(self.settings.clone());
     }
 
-    /// Adjusts the threshold, once a period: by an eighth, and at least so far that of what was made since something
-    /// would have gone to the other tier. Where nothing was made that could have, it stays: a threshold that went on
-    /// would have to come back before it decides anything.
+    /// Whether so much was made under [`Policy::Ratio`] that its threshold cannot wait for the clock.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.left_bytes == 0 && self.settings.policy == Policy::Ratio
+    }
+
+    /// Adjusts the threshold, once a period.
     pub(super) fn check(&mut self, now_ms: u64, memory: &RecordMemory) {
         let due_ms = self
             .checked_ms
             .saturating_add(self.settings.ratio_check_period_ms);
-        if self.settings.policy != Policy::Ratio || now_ms < due_ms {
-            return;
+        if self.settings.policy == Policy::Ratio && now_ms >= due_ms {
+            self.checked_ms = now_ms;
+            self.check_now(memory);
         }
-        self.checked_ms = now_ms;
+    }
+
+    /// Adjusts the threshold.
+    pub(super) fn check_now(&mut self, memory: &RecordMemory) {
+        let all_bytes = [Speed::Near, Speed::Far].map(|speed| memory.used(speed).object_bytes);
+        self.left_bytes = (all_bytes.iter().sum::<u64>() / MADE_PART).max(MADE_BYTES_MIN);
         let excess = self.excess(memory).map(|(tier, _)| tier);
         self.adjust(excess);
     }
 
+    /// By an eighth, and at least so far that of what was made since something would have gone to the other tier. Where
+    /// nothing was made that could have, it stays: a threshold that went on would have to come back before it
+    /// decides anything.
     fn adjust(&mut self, excess: Option<Speed>) {
         let (threshold, step) = (self.dynamic_threshold, self.dynamic_threshold / 8 + 1);
         let made = (self.largest_near.take(), self.smallest_far.take());
@@ -341,6 +362,7 @@ impl Chooser {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Expiry, Key, Keyspace, Options};
     use super::*;
 
     #[test]
@@ -390,6 +412,35 @@ mod tests {
             (chooser.tier(20_000), chooser.tier(9_999)),
             (Speed::Far, Speed::Near)
         );
+    }
+
+    #[test]
+    fn a_ratio_holds_while_records_are_made_and_grow() {
+        let settings = Settings {
+            policy: Policy::Ratio,
+            ..Settings::default()
+        };
+        let mut keyspace = Keyspace::new(&Options {
+            settings,
+            ..Options::default()
+        })
+        .unwrap();
+        // No time passes, so nothing is moved.
+        for bytes in [1000, 1500, 3000] {
+            for record in 0..3000u32 {
+                let name = record.to_le_bytes();
+                let (key, value) = (Key::new(&name), vec![7; bytes]);
+                let db = keyspace.db(0);
+                db.set_string(&key, &value, Expiry::Clear).unwrap();
+            }
+            let report = keyspace.report();
+            let near = report.near.object_bytes as f64;
+            let share = near / (near + report.far.object_bytes as f64);
+            assert!(
+                (share - 0.25).abs() < 0.02,
+                "{share} of {bytes}-byte records"
+            );
+        }
     }
 
     #[test]
