@@ -14,6 +14,12 @@ pub enum LabError {
         /// The names there are.
         known: String,
     },
+    /// Another size was asked for than an experiment can have.
+    #[error("`{name}` has no --records, --operations or --runs; run it without them")]
+    NoScale {
+        /// The experiment.
+        name: &'static str,
+    },
     /// A file or directory could not be read or written.
     #[error("{path}: {source}", path = path.display())]
     File {

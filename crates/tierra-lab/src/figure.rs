@@ -1,4 +1,5 @@
-//! Figures: every view of an experiment as a panel of grouped bars in one SVG file.
+//! Figures: every view of an experiment as a panel of grouped bars, and every curve as one of lines, in one SVG
+//! file.
 //!
 //! A bar ends at the median, a thin line spans the quartiles. Bars of values the papers state stand
 //! in the same groups, hatched by a lighter fill. The axis is logarithmic where the values span more
@@ -10,6 +11,7 @@ use std::path::Path;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
+use crate::curve::{Curve, Line};
 use crate::error::LabError;
 use crate::results::{Results, write_whole};
 use crate::view::{Grid, Unit, View};
@@ -33,14 +35,31 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(20, 20, 20),
 ];
 
-/// Draws all views with something to show into one file.
-pub fn write(path: &Path, results: &Results, views: &[View]) -> Result<(), LabError> {
+/// A panel and what it shows.
+enum Panel<'a> {
+    Bars(&'a View, Grid),
+    Lines(&'a Curve, Vec<Line>),
+}
+
+/// Draws all views and curves with something to show into one file.
+pub fn write(
+    path: &Path,
+    results: &Results,
+    views: &[View],
+    curves: &[Curve],
+) -> Result<(), LabError> {
     let rows: Vec<_> = results.rows.iter().chain(&results.paper).cloned().collect();
-    let panels: Vec<(&View, Grid)> = views
+    let bars = views
         .iter()
         .map(|view| (view, view.grid(&rows)))
         .filter(|(_, grid)| grid.medians().any(|median| median > 0.0))
-        .collect();
+        .map(|(view, grid)| Panel::Bars(view, grid));
+    let lines = curves
+        .iter()
+        .map(|curve| (curve, curve.lines(&rows)))
+        .filter(|(_, lines)| !lines.is_empty())
+        .map(|(curve, lines)| Panel::Lines(curve, lines));
+    let panels: Vec<Panel<'_>> = bars.chain(lines).collect();
     if panels.is_empty() {
         return Ok(());
     }
@@ -54,32 +73,35 @@ pub fn write(path: &Path, results: &Results, views: &[View]) -> Result<(), LabEr
 
 type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
-fn draw(svg: &mut String, results: &Results, panels: &[(&View, Grid)]) -> DrawResult {
+fn draw(svg: &mut String, results: &Results, panels: &[Panel<'_>]) -> DrawResult {
     let root = SVGBackend::with_string(svg, (WIDTH, PANEL_HEIGHT * panels.len() as u32))
         .into_drawing_area();
     root.fill(&WHITE)?;
     let areas = root.split_evenly((panels.len(), 1));
-    for ((view, grid), area) in panels.iter().zip(&areas) {
-        let size = if results.quick {
-            " (quick run: not to be believed)"
-        } else {
-            ""
+    let size = if results.quick {
+        " (quick run: not to be believed)"
+    } else {
+        ""
+    };
+    for (panel, area) in panels.iter().zip(&areas) {
+        let (title, unit, typical) = match panel {
+            Panel::Bars(view, grid) => (view.title, view.unit, grid.typical()),
+            Panel::Lines(curve, lines) => (curve.title, curve.unit, highest(lines)),
         };
-        let (unit, scale) = view.unit.scaled_to(grid.typical());
-        let title = format!("{}: {} [{unit}]{size}", results.name, view.title);
-        let (low, high) = bounds(grid, scale);
-        if view.unit != Unit::Ratio && high / low > LINEAR_SPAN {
-            // One and a half decades below the smallest keep its bar visible.
-            panel(
-                area,
-                &title,
-                grid,
-                scale,
-                (low / 2.0..high * 1.3).log_scale(),
-                low / 2.0,
-            )?;
-        } else {
-            panel(area, &title, grid, scale, 0.0..high * 1.1, 0.0)?;
+        let (unit, scale) = unit.scaled_to(typical);
+        let title = format!("{}: {title} [{unit}]{size}", results.name);
+        match panel {
+            Panel::Bars(view, grid) => {
+                let (low, high) = bounds(grid, scale);
+                if view.unit != Unit::Ratio && high / low > LINEAR_SPAN {
+                    // One and a half decades below the smallest keep its bar visible.
+                    let axis = (low / 2.0..high * 1.3).log_scale();
+                    grouped(area, &title, grid, scale, axis, low / 2.0)?;
+                } else {
+                    grouped(area, &title, grid, scale, 0.0..high * 1.1, 0.0)?;
+                }
+            }
+            Panel::Lines(_, lines) => over_time(area, &title, lines, scale)?,
         }
     }
     root.present()?;
@@ -102,7 +124,7 @@ fn bounds(grid: &Grid, scale: f64) -> (f64, f64) {
     })
 }
 
-fn panel<Y>(
+fn grouped<Y>(
     area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     title: &str,
     grid: &Grid,
@@ -175,6 +197,55 @@ where
             });
         chart.draw_series(whiskers)?;
     }
+    legend(&mut chart)
+}
+
+/// The highest value of lines.
+fn highest(lines: &[Line]) -> f64 {
+    let points = lines.iter().flat_map(|line| &line.points);
+    points.map(|&(_, value)| value).fold(0.0, f64::max)
+}
+
+/// Lines over seconds, linear, from zero.
+fn over_time(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    title: &str,
+    lines: &[Line],
+    scale: f64,
+) -> DrawResult {
+    let points = lines.iter().flat_map(|line| &line.points);
+    let (first, last) = points.fold((f64::MAX, f64::MIN), |(first, last), &(at, _)| {
+        (first.min(at), last.max(at))
+    });
+    // A fifth on the right leaves the legend a place of its own.
+    let times = first..last + (last - first).max(1e-3) * 0.2;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(34)
+        .y_label_area_size(70)
+        .build_cartesian_2d(times, 0.0..(highest(lines) / scale).max(1e-9) * 1.1)?;
+    chart
+        .configure_mesh()
+        .x_desc("seconds")
+        .light_line_style(WHITE)
+        .draw()?;
+    for (number, line) in lines.iter().enumerate() {
+        let style = COLORS[number % COLORS.len()].stroke_width(2);
+        let points = line.points.iter().map(|&(at, value)| (at, value / scale));
+        chart
+            .draw_series(LineSeries::new(points, style))?
+            .label(line.name.clone())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 12, y)], style));
+    }
+    legend(&mut chart)
+}
+
+fn legend<'a, X, Y>(chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>) -> DrawResult
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
@@ -215,9 +286,34 @@ mod tests {
         results.paper = vec![row("theirs (paper)", "10", vec![500])];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.svg");
-        write(&path, &results, &[view]).unwrap();
+        let curve = Curve {
+            title: "over time",
+            at: "at_s",
+            series: "memory",
+            value: "held_bytes",
+            unit: Unit::Bytes,
+        };
+        let point = |memory: &str, at_s, bytes| {
+            let row = Row::new().text("memory", memory).number("at_s", at_s);
+            row.count("held_bytes", bytes)
+        };
+        results.rows.extend([
+            point("near", 0.0, 5),
+            point("near", 1.5, 8),
+            point("far", 0.0, 0),
+        ]);
+        write(&path, &results, &[view], &[curve]).unwrap();
         let svg = std::fs::read_to_string(&path).unwrap();
-        for text in ["ours", "theirs (paper)", "1000", "quick run"] {
+        for text in [
+            "ours",
+            "theirs (paper)",
+            "1000",
+            "quick run",
+            "over time",
+            "near",
+            "far",
+            "seconds",
+        ] {
             assert!(svg.contains(text), "{text} is missing");
         }
         assert!(svg.trim_end().ends_with("</svg>"));

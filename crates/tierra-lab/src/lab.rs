@@ -16,10 +16,25 @@ const MEMORY: &str = "/dev/shm";
 /// The seed of everything random.
 pub const SEED: u64 = 0x7161_7272_6965;
 
+/// Another size than an experiment's own, where it has records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Scale {
+    /// Records of a store, instead of the experiment's own number; the placement study has 10000000.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..))]
+    pub records: Option<u64>,
+    /// Requests of a run; the placement study has 1000000.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..))]
+    pub operations: Option<u64>,
+    /// Runs of each point, beside the one that warms up; the placement study has 4.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub runs: Option<u64>,
+}
+
 /// What every experiment is given.
 #[derive(Debug)]
 pub struct Lab {
     quick: bool,
+    scale: Scale,
     scratch: TempDir,
     runtime: Runtime,
     cpus: Vec<usize>,
@@ -41,10 +56,34 @@ impl Lab {
             .at(scratch)?;
         Ok(Lab {
             quick,
+            scale: Scale::default(),
             scratch,
             runtime,
             cpus,
         })
+    }
+
+    /// The same bench, for experiments of another size.
+    #[must_use]
+    pub fn scaled(self, scale: Scale) -> Lab {
+        Lab { scale, ..self }
+    }
+
+    /// Records of a store: what was asked for, else the one or the other.
+    pub fn records(&self, quick: u64, full: u64) -> u64 {
+        self.scale.records.unwrap_or(self.size(quick, full))
+    }
+
+    /// Requests of a run, likewise.
+    pub fn operations(&self, quick: usize, full: usize) -> usize {
+        let asked = self.scale.operations.map(|operations| operations as usize);
+        asked.unwrap_or(self.size(quick, full))
+    }
+
+    /// Runs of each point, likewise.
+    pub fn runs(&self, quick: usize, full: usize) -> usize {
+        let asked = self.scale.runs.map(|runs| runs as usize);
+        asked.unwrap_or(self.size(quick, full))
     }
 
     /// Whether to run small: seconds instead of minutes, every step still taken.

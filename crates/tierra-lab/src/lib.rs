@@ -32,6 +32,7 @@ pub mod answer;
 pub mod bar;
 #[cfg(feature = "sql")]
 pub mod contender;
+pub mod curve;
 #[cfg(feature = "sql")]
 pub mod dataset;
 #[cfg(feature = "sql")]
@@ -39,6 +40,7 @@ pub mod distributions;
 pub mod error;
 pub mod experiments;
 pub mod figure;
+pub mod histogram;
 mod json;
 pub mod lab;
 pub mod machine;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tierra_lab::error::LabError;
 use tierra_lab::experiments::Experiment;
-use tierra_lab::lab::Lab;
+use tierra_lab::lab::{Lab, Scale};
 use tierra_lab::machine::Machine;
 use tierra_lab::table::aligned;
 use tierra_lab::{experiments, run, verdict};
@@ -41,12 +41,21 @@ enum Command {
         /// Where data sets and databases are put while running; they need a few gigabytes.
         #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
         scratch: PathBuf,
+        #[command(flatten)]
+        scale: Scale,
     },
     /// Recomputes every bar of a results folder from its raw samples; fails where one is missed.
     Bars {
         /// The folder.
         #[arg(value_name = "DIR", default_value = results())]
         folder: PathBuf,
+    },
+    /// What experiments start as a process of its own: the server of records, with its settings.
+    #[command(hide = true)]
+    Serve {
+        /// As `tierra kv` takes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        settings: Vec<String>,
     },
     /// What experiments start and kill: changes a database for ever.
     #[cfg(feature = "engine")]
@@ -81,10 +90,12 @@ fn main() -> ExitCode {
             quick,
             out,
             scratch,
-        } => chosen(&names, all)
-            .and_then(|chosen| run_all(&chosen, quick, &out, &scratch))
+            scale,
+        } => chosen(&names, all, scale)
+            .and_then(|chosen| run_all(&chosen, quick, scale, &out, &scratch))
             .map(|()| true),
         Command::Bars { folder } => bars(&folder),
+        Command::Serve { settings } => experiments::serve(settings).map(|()| true),
         #[cfg(feature = "engine")]
         Command::Child { work, dir, number } => {
             experiments::database::child(&work, &dir, number).map(|()| true)
@@ -120,16 +131,27 @@ fn list() {
 }
 
 /// The experiments of those names: all looked up before the first one spends minutes.
-fn chosen(names: &[String], all: bool) -> Result<Vec<&'static dyn Experiment>, LabError> {
-    if all {
-        return Ok(experiments::all().to_vec());
+fn chosen(
+    names: &[String],
+    all: bool,
+    scale: Scale,
+) -> Result<Vec<&'static dyn Experiment>, LabError> {
+    let chosen = if all {
+        experiments::all().to_vec()
+    } else {
+        let named = names.iter().map(|name| experiments::named(name));
+        named.collect::<Result<_, _>>()?
+    };
+    match chosen.iter().find(|one| !one.has_scale()) {
+        Some(one) if scale != Scale::default() => Err(LabError::NoScale { name: one.name() }),
+        _ => Ok(chosen),
     }
-    names.iter().map(|name| experiments::named(name)).collect()
 }
 
 fn run_all(
     chosen: &[&'static dyn Experiment],
     quick: bool,
+    scale: Scale,
     out: &Path,
     scratch: &Path,
 ) -> Result<(), LabError> {
@@ -137,7 +159,7 @@ fn run_all(
     for experiment in chosen {
         // A bench of its own for each: what one leaves behind, on disk or in memory, is gone before
         // the next one starts.
-        let lab = Lab::new(quick, scratch)?;
+        let lab = Lab::new(quick, scratch)?.scaled(scale);
         run::run(*experiment, &lab, &machine, out)?;
     }
     Ok(())

@@ -49,6 +49,7 @@ pub fn run(
         &Results::path(out, experiment.name(), "svg"),
         &results,
         experiment.views(),
+        experiment.curves(),
     )?;
     print!("{}", shown(&results, experiment.views()));
     let written = Results::path(out, experiment.name(), "json");

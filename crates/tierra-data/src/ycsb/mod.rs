@@ -153,6 +153,18 @@ impl Requests {
     /// The next request.
     #[expect(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> Operation {
+        self.next_among(self.records)
+    }
+
+    /// The next requests, which are under way at the same time: none asks for a record that another of them inserts, as
+    /// clients of YCSB ask only for what has been acknowledged.
+    pub fn next_together(&mut self, requests: usize, into: &mut Vec<Operation>) {
+        let known = self.records;
+        into.extend((0..requests).map(|_| self.next_among(known)));
+    }
+
+    /// The next request, for one of the first records.
+    fn next_among(&mut self, known: u64) -> Operation {
         let kind = self.kind();
         if kind == 2 {
             self.records += 1;
@@ -160,8 +172,8 @@ impl Requests {
                 record: self.records - 1,
             };
         }
-        let drawn = self.chooser.draw(self.records, &mut self.random);
-        let record = (drawn + self.shift) % self.records;
+        let drawn = self.chooser.draw(known, &mut self.random);
+        let record = (drawn + self.shift) % known;
         let mut field = || self.random.below(FIELDS as u64) as usize;
         match kind {
             0 => Operation::Read { record },
@@ -222,6 +234,22 @@ pub fn write_field(content: &mut [u8; FIELD_BYTES], record: u64, field: usize, v
 /// Whether this is some version of a field.
 pub fn check_field(content: &[u8], record: u64, field: usize) -> bool {
     content.len() == FIELD_BYTES && content[..8] == tag(record, field).to_le_bytes()
+}
+
+/// Whether these are all fields of a record and nothing else, in any order, each some version of itself.
+pub fn check_record<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, record: u64) -> bool {
+    let (mut seen, mut are_right) = (0u32, true);
+    for (name, content) in fields {
+        let field = FIELD_NAMES
+            .iter()
+            .position(|known| known.as_bytes() == name);
+        are_right &= field.is_some_and(|field| {
+            let is_new = seen & 1 << field == 0;
+            seen |= 1 << field;
+            is_new && check_field(content, record, field)
+        });
+    }
+    are_right && seen.count_ones() as usize == FIELDS
 }
 
 fn tag(record: u64, field: usize) -> u64 {
@@ -308,6 +336,26 @@ mod tests {
     }
 
     #[test]
+    fn requests_under_way_together_do_not_depend_on_each_other() {
+        let mut requests = Workload::D.requests(10, 5);
+        let mut window = Vec::new();
+        for _ in 0..1_000 {
+            let known = requests.records();
+            window.clear();
+            requests.next_together(64, &mut window);
+            assert_eq!(window.len(), 64);
+            for operation in &window {
+                match operation {
+                    Operation::Insert { record } => assert!(*record >= known),
+                    Operation::Read { record } => assert!(*record < known),
+                    _ => unreachable!("D reads and inserts"),
+                }
+            }
+        }
+        assert!(requests.records() > 1_000);
+    }
+
+    #[test]
     fn contents_tell_whose_they_are() {
         let mut contents = [[0; FIELD_BYTES]; 2];
         write_field(&mut contents[0], 7, 3, 1);
@@ -318,5 +366,26 @@ mod tests {
                 .all(|content| check_field(content, 7, 3) && !check_field(content, 7, 4))
         );
         assert_ne!(contents[0], contents[1]);
+    }
+
+    #[test]
+    fn a_record_is_all_of_its_fields_once() {
+        let mut contents = [[0; FIELD_BYTES]; FIELDS];
+        for (field, content) in contents.iter_mut().enumerate() {
+            write_field(content, 7, field, field as u64);
+        }
+        let pair = |field: usize| (FIELD_NAMES[field].as_bytes(), &contents[field][..]);
+        let check = |fields: &[usize], record| {
+            check_record(fields.iter().map(|&field| pair(field)), record)
+        };
+        let in_some_order = [3, 1, 4, 0, 5, 9, 2, 6, 8, 7];
+        assert!(check(&in_some_order, 7));
+        assert!(!check(&in_some_order, 8));
+        assert!(!check(&in_some_order[1..], 7));
+        assert!(!check(&[3, 3, 4, 0, 5, 9, 2, 6, 8, 7], 7));
+        assert!(!check(&[3, 1, 4, 0, 5, 9, 2, 6, 8, 7, 7], 7));
+        let swapped = [(FIELD_NAMES[0].as_bytes(), &contents[1][..])];
+        let rest = (2..FIELDS).chain([1]).map(pair);
+        assert!(!check_record(swapped.into_iter().chain(rest), 7));
     }
 }

@@ -4,6 +4,7 @@ use std::iter::FusedIterator;
 
 use tierra_index::{Carried, RecordTable, Resolved};
 
+use super::ahead::Ahead;
 use super::db::{look_up_one, random_numbers};
 use super::heap::Heap;
 use super::large::Large;
@@ -91,7 +92,8 @@ impl Db {
         HashIter(if self.is_packed(entry) {
             Fields::Packed(Pairs::new(self.heap.value(entry.record)))
         } else {
-            Fields::Large(&self.heap, Box::new(self.field_table(entry).iter()))
+            let records = self.field_table(entry).iter();
+            Fields::Large(&self.heap, Box::new(Ahead::new(&self.heap, records)))
         })
     }
 

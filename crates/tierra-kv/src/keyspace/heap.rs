@@ -108,6 +108,9 @@ impl Heap {
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<Place, MemoryFull> {
+        if self.chooser.is_due() {
+            self.chooser.check_now(&self.memory);
+        }
         let (first, second) = match self.chooser.tier(bytes) {
             Speed::Near => (Speed::Near, Speed::Far),
             Speed::Far => (Speed::Far, Speed::Near),

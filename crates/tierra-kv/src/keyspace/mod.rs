@@ -16,6 +16,7 @@
 //! By-score and by-lex ranges of sorted sets are ranges of ranks: [`Db::zset_below_score`] and
 //! [`Db::zset_below_member`] say where they begin and end.
 
+mod ahead;
 mod db;
 mod expiry;
 mod hash;

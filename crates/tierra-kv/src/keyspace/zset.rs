@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use tierra_index::RecordTable;
 
+use super::ahead::Ahead;
 use super::hash::{PACKED_BYTES_MAX, look_up, scan_table};
 use super::heap::Heap;
 use super::large::Large;
@@ -18,7 +19,7 @@ pub struct ZsetRange<'a>(Members<'a>);
 
 enum Members<'a> {
     Packed(std::vec::IntoIter<(&'a [u8], f64)>),
-    Large(&'a Heap, RankedRange<'a>),
+    Large(Box<Ahead<'a, RankedRange<'a>>>),
 }
 
 impl<'a> Iterator for ZsetRange<'a> {
@@ -27,16 +28,16 @@ impl<'a> Iterator for ZsetRange<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
             Members::Packed(members) => members.next(),
-            Members::Large(heap, range) => range
+            Members::Large(range) => range
                 .next()
-                .map(|(score, record)| (heap.key(record), score)),
+                .map(|(score, record)| (range.heap().key(record), score)),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match &self.0 {
             Members::Packed(members) => members.size_hint(),
-            Members::Large(_, range) => range.size_hint(),
+            Members::Large(range) => range.size_hint(),
         }
     }
 }
@@ -45,9 +46,9 @@ impl DoubleEndedIterator for ZsetRange<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
             Members::Packed(members) => members.next_back(),
-            Members::Large(heap, range) => range
+            Members::Large(range) => range
                 .next_back()
-                .map(|(score, record)| (heap.key(record), score)),
+                .map(|(score, record)| (range.heap().key(record), score)),
         }
     }
 }
@@ -316,7 +317,10 @@ impl Db {
             let members: Vec<_> = members.map(|found| (found.member, found.score)).collect();
             Members::Packed(members.into_iter())
         } else {
-            Members::Large(&self.heap, self.set_parts(entry).1.range(ranks))
+            Members::Large(Box::new(Ahead::new(
+                &self.heap,
+                self.set_parts(entry).1.range(ranks),
+            )))
         })
     }
 

@@ -44,7 +44,10 @@ mod ssb;
 mod tpch;
 mod updates;
 
+pub use records::serve;
+
 use crate::bar::Bar;
+use crate::curve::Curve;
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::results::Tier;
@@ -70,6 +73,11 @@ pub trait Experiment: Sync {
     /// The question, one sentence.
     fn about(&self) -> &'static str;
 
+    /// Whether it heeds [`Scale`](crate::lab::Scale), as far as it has records, requests and runs.
+    fn has_scale(&self) -> bool {
+        false
+    }
+
     /// Measures.
     fn run(&self, lab: &Lab) -> Result<Measured, LabError>;
 
@@ -78,6 +86,11 @@ pub trait Experiment: Sync {
 
     /// How the rows are laid out.
     fn views(&self) -> &'static [View];
+
+    /// What is drawn as lines, over time.
+    fn curves(&self) -> &'static [Curve] {
+        &[]
+    }
 
     /// What the papers state, under the keys of the rows it stands beside.
     fn paper(&self) -> Vec<Row> {
@@ -124,7 +137,11 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &replicate_switch::ReplicateSwitch,
         &updates::Updates,
         &records::KvWindow,
+        &records::KvMemory,
+        &records::YcsbThreshold,
+        &records::YcsbRatio,
         &records::YcsbDynamic,
+        &records::YcsbServed,
         &records::KvShift,
         &records::KvPeers,
     ]

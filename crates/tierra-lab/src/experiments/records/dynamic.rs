@@ -4,12 +4,15 @@
 //! allows are: near while there is room (what `only-dram` and `threshold` do at a budget), a ratio of records
 //! near, and all far.
 
+use std::time::Instant;
+
 use tierra_data::ycsb::{Distribution, Workload};
 use tierra_kv::keyspace::{Policy, Settings};
 use tierra_memory::emulation::{self, FarMemory};
 
-use super::{Store, WHO};
+use super::{Store, WHO, tiers};
 use crate::bar::Bar;
+use crate::curve::Curve;
 use crate::error::{Context, LabError};
 use crate::experiments::{Experiment, Measured};
 use crate::lab::{Lab, SEED};
@@ -20,6 +23,8 @@ use crate::turns::turns;
 use crate::view::{Unit, View};
 
 const BUDGETS_PERCENT: [u64; 5] = [10, 25, 50, 75, 100];
+/// The budget at which memory is drawn over time.
+const DRAWN_PERCENT: u64 = 25;
 const ALL_NEAR: &str = "all near";
 const DYNAMIC: &str = "dynamic";
 const STATIC: [&str; 3] = ["near while there is room", "ratio", "all far"];
@@ -50,11 +55,15 @@ impl Experiment for YcsbDynamic {
         "does placement by heat beat static placement at the same near budget, and how near is it to all near?"
     }
 
+    fn has_scale(&self) -> bool {
+        true
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let records = lab.size(4_000, 1_000_000);
-        let operations = lab.size(2_000, 200_000);
+        let records = lab.records(4_000, 1_000_000);
+        let operations = lab.operations(2_000, 200_000);
         let settling = lab.size(8_000, 2_000_000);
-        let rounds = lab.size(2, 5);
+        let rounds = lab.runs(2, 5);
         let budgets = if lab.is_quick() {
             &BUDGETS_PERCENT[1..2]
         } else {
@@ -62,6 +71,7 @@ impl Experiment for YcsbDynamic {
         };
         let mut rows = Vec::new();
         let bar = progress::bar("workloads", budgets.len() * WORKLOADS.len());
+        let started = Instant::now();
         for &percent in budgets {
             let names: Vec<&str> = [ALL_NEAR, DYNAMIC].into_iter().chain(STATIC).collect();
             let all_near = Store::load(settings(ALL_NEAR, 0, percent), records)?;
@@ -102,6 +112,16 @@ impl Experiment for YcsbDynamic {
                     let time_ns = store.serve(&mut requests[turn.contender], operations)?;
                     if !turn.is_warm_up() {
                         samples[turn.contender].push(time_ns);
+                    }
+                    if percent == DRAWN_PERCENT && names[turn.contender] == DYNAMIC {
+                        let (near, far) = tiers::held_bytes(&store.report());
+                        tiers::note(
+                            &mut rows,
+                            DYNAMIC,
+                            started.elapsed().as_secs_f64(),
+                            near,
+                            far,
+                        );
                     }
                 }
                 for (((name, samples), store), asked) in
@@ -193,6 +213,13 @@ impl Experiment for YcsbDynamic {
 
     fn views(&self) -> &'static [View] {
         &VIEWS
+    }
+
+    fn curves(&self) -> &'static [Curve] {
+        const CURVES: [Curve; 1] = [tiers::curve(
+            "memory of each tier under dynamic, 25 % near, workload after workload",
+        )];
+        &CURVES
     }
 }
 

@@ -6,17 +6,13 @@
 //! given beside it, and is the client's limit as often as the server's.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use tierra_kv::{Config, Handle, Server};
-
 use super::WHO;
+use super::server::{REDIS, ServerProcess};
 use crate::bar::Bar;
-use crate::error::{At, Context, LabError};
+use crate::error::{At, LabError};
 use crate::experiments::{Experiment, Measured};
 use crate::lab::{Lab, SEED};
 use crate::pin;
@@ -31,11 +27,8 @@ const VALUE_BYTES: usize = 1000;
 const KEY_BYTES: usize = 16;
 const CONNECTIONS: usize = 50;
 const PIPELINES: [usize; 2] = [1, 16];
-const REDIS: &str = "redis-server";
 const SERVERS: [&str; 2] = [WHO, REDIS];
 const REQUESTS: [&str; 2] = ["GET", "SET"];
-/// What the kernel counts processor time in.
-const TICKS_PER_SECOND: u64 = 100;
 
 /// The experiment.
 pub(in crate::experiments) struct KvPeers;
@@ -53,8 +46,8 @@ impl Experiment for KvPeers {
         let records = lab.size(2_000, 4_500_000);
         let rounds = lab.size(1, 7);
         let sample = lab.size(Duration::from_millis(50), Duration::from_secs(1));
-        let mut servers = vec![Peer::ours()?];
-        match Peer::redis()? {
+        let mut servers = vec![ServerProcess::tierra(&[])?];
+        match ServerProcess::redis(&[]) {
             Some(redis) => servers.push(redis),
             None => println!("redis-server is not installed: only Tierra is measured."),
         }
@@ -76,15 +69,14 @@ impl Experiment for KvPeers {
                 for (number, turn) in turns(servers.len(), rounds).enumerate() {
                     let (server, client) = (&servers[turn.contender], &mut clients[turn.contender]);
                     let mut random = Random::new(SEED ^ number as u64);
-                    let before = server.cpu_ticks()?;
+                    let before_ns = server.cpu_ns()?;
                     let start = Instant::now();
                     let mut trips = Vec::new();
                     while start.elapsed() < sample {
                         trips.push(client.trip(request, pipeline, records, &mut random)?);
                     }
                     let time = start.elapsed();
-                    let cpu_ns =
-                        (server.cpu_ticks()? - before) * (1_000_000_000 / TICKS_PER_SECOND);
+                    let cpu_ns = server.cpu_ns()? - before_ns;
                     if !turn.is_warm_up() {
                         let served = (trips.len() * CONNECTIONS * pipeline) as u64;
                         trips.sort_unstable();
@@ -181,112 +173,6 @@ const VIEWS: [View; 3] = [
     ),
 ];
 
-/// A port that nobody listens on.
-fn free_port() -> Result<u16, LabError> {
-    let free = TcpListener::bind("127.0.0.1:0").at("127.0.0.1")?;
-    Ok(free.local_addr().at("127.0.0.1")?.port())
-}
-
-/// A server that is measured.
-struct Peer {
-    port: u16,
-    /// Where the kernel tells of its processor time.
-    stat: String,
-    running: Running,
-}
-
-enum Running {
-    Ours(Handle, Option<JoinHandle<()>>),
-    Redis(Child),
-}
-
-impl Peer {
-    fn ours() -> Result<Peer, LabError> {
-        let port = free_port()?;
-        let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1"].map(str::to_owned);
-        let config = Config::from_arguments(arguments).by(WHO, "reading settings")?;
-        let (tell, told) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            pin::to_cpu(1);
-            let mut server = match Server::bind(config) {
-                Ok(server) => server,
-                Err(error) => return drop(tell.send(Err(error))),
-            };
-            let id = rustix::thread::gettid().as_raw_nonzero();
-            let _ = tell.send(Ok((server.handle(), id)));
-            // What ends it shows in the client's next request.
-            let _ = server.run();
-        });
-        let (handle, id) = told
-            .recv()
-            .by(WHO, "starting the server")?
-            .by(WHO, "starting the server")?;
-        Ok(Peer {
-            port,
-            stat: format!("/proc/self/task/{id}/stat"),
-            running: Running::Ours(handle, Some(thread)),
-        })
-    }
-
-    /// `None` where it is not installed.
-    fn redis() -> Result<Option<Peer>, LabError> {
-        let port = free_port()?;
-        let start = move || {
-            // A child runs where the thread does that starts it.
-            pin::to_cpu(1);
-            let port = port.to_string();
-            Command::new(REDIS)
-                .args([
-                    "--port",
-                    &port,
-                    "--bind",
-                    "127.0.0.1",
-                    "--save",
-                    "",
-                    "--appendonly",
-                    "no",
-                ])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-        };
-        let started = std::thread::spawn(start)
-            .join()
-            .expect("starting a process does not panic");
-        let Ok(child) = started else { return Ok(None) };
-        let stat = format!("/proc/{}/stat", child.id());
-        Ok(Some(Peer {
-            port,
-            stat,
-            running: Running::Redis(child),
-        }))
-    }
-
-    /// Processor time, user and system.
-    fn cpu_ticks(&self) -> Result<u64, LabError> {
-        let stat = std::fs::read_to_string(&self.stat).at(&self.stat)?;
-        // The name, in parentheses, may hold anything; the times are 12 and 13 words behind it.
-        let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-        let times = behind.split_whitespace().skip(11).take(2);
-        Ok(times.filter_map(|time| time.parse::<u64>().ok()).sum())
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        match &mut self.running {
-            Running::Ours(handle, thread) => {
-                handle.stop();
-                let _ = thread.take().map(JoinHandle::join);
-            }
-            Running::Redis(child) => {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-        }
-    }
-}
-
 /// Connections, and what goes over them.
 struct Client {
     connections: Vec<TcpStream>,
@@ -375,7 +261,7 @@ impl Client {
                     _ => reply == b"+OK\r\n",
                 };
                 if !right {
-                    return Err(super::wrong(record));
+                    return Err(super::wrong(WHO, record));
                 }
             }
         }

@@ -9,8 +9,9 @@ use tierra_data::ycsb::{Distribution, Workload};
 use tierra_kv::keyspace::Settings;
 use tierra_memory::emulation::{self, FarMemory};
 
-use super::{Store, WHO};
+use super::{Store, WHO, tiers};
 use crate::bar::Bar;
+use crate::curve::Curve;
 use crate::error::{Context, LabError};
 use crate::experiments::{Experiment, Measured};
 use crate::lab::{Lab, SEED};
@@ -37,8 +38,12 @@ impl Experiment for KvShift {
         "when the hot set moves, how soon does dynamic placement follow?"
     }
 
+    fn has_scale(&self) -> bool {
+        true
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let records = lab.size(4_000, 1_000_000);
+        let records = lab.records(4_000, 1_000_000);
         let (before, after) = lab.size((0.2, 0.4), (10.0, 25.0));
         let settings = Settings {
             near_bytes: records * RECORD_BYTES / 4,
@@ -49,6 +54,7 @@ impl Experiment for KvShift {
         let workload = Workload::B.over(Distribution::Zipfian);
         let mut rows = Vec::new();
         let bar = progress::bar("hot sets", 2);
+        let started = Instant::now();
         for (phase, seconds) in [("before", before), ("after", after)] {
             let shift = if phase == "after" { records / 2 } else { 0 };
             let mut requests = workload.requests(records, SEED ^ shift).shifted_by(shift);
@@ -67,6 +73,14 @@ impl Experiment for KvShift {
                     .count("time_ns", time_ns)
                     .count("moved_near", store.report().migrations.to_near);
                 rows.push(row);
+                let (near, far) = tiers::held_bytes(&store.report());
+                tiers::note(
+                    &mut rows,
+                    "dynamic",
+                    started.elapsed().as_secs_f64(),
+                    near,
+                    far,
+                );
                 slice += 1;
             }
             bar.inc(1);
@@ -88,6 +102,11 @@ impl Experiment for KvShift {
             10.0,
             recovered_s(rows),
         )]
+    }
+
+    fn curves(&self) -> &'static [Curve] {
+        const CURVES: [Curve; 1] = [tiers::curve("memory of each tier, before and after")];
+        &CURVES
     }
 
     fn views(&self) -> &'static [View] {

@@ -174,7 +174,7 @@ fn finds(
         db.find_many(keys, &mut found);
         for (key, found) in keys.iter().zip(&found) {
             let Some(entry) = db.find(&Key::carried(key, *found)) else {
-                return Err(super::wrong(0));
+                return Err(super::wrong(WHO, 0));
             };
             sum += db
                 .string(entry)
@@ -191,7 +191,7 @@ fn finds(
         .map(|&record| u64::from(record as u8) * lines)
         .sum();
     if black_box(sum) != expected {
-        return Err(super::wrong(0));
+        return Err(super::wrong(WHO, 0));
     }
     Ok(time.as_nanos() as u64)
 }

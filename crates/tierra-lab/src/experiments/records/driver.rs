@@ -1,0 +1,86 @@
+//! The one driver of YCSB's requests: windows of them, to whatever serves them, each window's time noted.
+//!
+//! A request takes as long as its window: all of a window have arrived together, and their replies leave
+//! together.
+
+use std::time::Instant;
+
+use tierra_data::ycsb::{Operation, Requests};
+
+use crate::error::LabError;
+use crate::histogram::Histogram;
+use crate::row::Row;
+use crate::stats;
+
+/// Something that serves requests.
+pub(super) trait Target {
+    /// How many requests arrive together.
+    fn window(&self) -> usize;
+
+    /// Serves requests that have arrived together, and checks every answer.
+    fn serve_window(&mut self, window: &[Operation]) -> Result<(), LabError>;
+}
+
+/// What a run took.
+pub(super) struct Run {
+    /// All of it.
+    pub(super) time_ns: u64,
+    /// Of each request.
+    pub(super) latencies: Histogram,
+}
+
+/// Gives a target as many requests.
+pub(super) fn drive(
+    target: &mut impl Target,
+    requests: &mut Requests,
+    operations: usize,
+) -> Result<Run, LabError> {
+    let mut latencies = Histogram::new();
+    let most = target.window();
+    let mut window = Vec::with_capacity(most);
+    let mut left = operations;
+    let start = Instant::now();
+    let mut began_ns = 0;
+    while left > 0 {
+        window.clear();
+        requests.next_together(most.min(left), &mut window);
+        left -= window.len();
+        target.serve_window(&window)?;
+        let ended_ns = start.elapsed().as_nanos() as u64;
+        latencies.add(ended_ns - began_ns, window.len() as u64);
+        began_ns = ended_ns;
+    }
+    Ok(Run {
+        time_ns: began_ns,
+        latencies,
+    })
+}
+
+/// Samples of several runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Samples {
+    time_ns: Vec<u64>,
+    p50_ns: Vec<u64>,
+    p99_ns: Vec<u64>,
+}
+
+impl Samples {
+    pub(super) fn add(&mut self, run: &Run) {
+        self.time_ns.push(run.time_ns);
+        let quantile = |part| run.latencies.quantile(part).unwrap_or_default();
+        self.p50_ns.push(quantile(0.5));
+        self.p99_ns.push(quantile(0.99));
+    }
+
+    /// The median of the times.
+    pub(super) fn median_ns(&self) -> Option<f64> {
+        stats::median(&self.time_ns)
+    }
+
+    /// Adds them to a row, under names that end so: `time_ns`, `latency_p50_ns`, `latency_p99_ns`.
+    pub(super) fn onto(self, row: Row, of: &str) -> Row {
+        row.samples(&format!("time{of}"), "ns", self.time_ns)
+            .samples(&format!("latency_p50{of}"), "ns", self.p50_ns)
+            .samples(&format!("latency_p99{of}"), "ns", self.p99_ns)
+    }
+}

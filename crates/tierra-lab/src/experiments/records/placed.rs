@@ -1,0 +1,160 @@
+//! A placement beside everything near: the same requests to both, in turns, every workload of the study.
+//!
+//! Each placement is measured against a store of its own pair, whose runs alternate with its own, so that only two
+//! stores are there at a time.
+
+use tierra_data::ycsb::Workload;
+use tierra_kv::keyspace::{Policy, Settings};
+use tierra_memory::emulation::{self, FarMemory};
+
+use super::driver::Samples;
+use super::{Store, WHO};
+use crate::error::{Context, LabError};
+use crate::lab::{Lab, SEED};
+use crate::row::Row;
+use crate::turns::turns;
+use crate::view::{Unit, View};
+
+/// D and I leave larger stores behind and E's index is a cost of its own: they come last.
+pub(super) const WORKLOADS: [Workload; 8] = [
+    Workload::R,
+    Workload::C,
+    Workload::B,
+    Workload::A,
+    Workload::F,
+    Workload::D,
+    Workload::E,
+    Workload::I,
+];
+/// A scan reads fifty records.
+const REQUESTS_PER_SCAN: usize = 20;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) records: u64,
+    operations: usize,
+    runs: usize,
+}
+
+impl Sizes {
+    /// What the lab was asked for; by default a million records, and runs of 100,000 requests, so that all ends
+    /// within five minutes.
+    pub(super) fn of(lab: &Lab) -> Sizes {
+        Sizes {
+            records: lab.records(4_000, 1_000_000),
+            operations: lab.operations(2_000, 100_000),
+            runs: lab.runs(2, 4),
+        }
+    }
+
+    pub(super) fn parameters(&self) -> Row {
+        Row::new()
+            .count("records", self.records)
+            .count("operations", self.operations as u64)
+            .count("scans", (self.operations / REQUESTS_PER_SCAN) as u64)
+            .count("runs", self.runs as u64)
+    }
+}
+
+/// All near, otherwise as these settings say.
+fn near(settings: &Settings) -> Settings {
+    Settings {
+        policy: Policy::OnlyDram,
+        near_bytes: u64::MAX,
+        ..settings.clone()
+    }
+}
+
+/// A row for each workload: times of `placed`, which was made with these settings, and of all near beside it.
+pub(super) fn against_near(
+    placed: Store,
+    settings: &Settings,
+    sizes: Sizes,
+    key: &str,
+    placement: &str,
+    mut progress: impl FnMut(),
+) -> Result<Vec<Row>, LabError> {
+    let mut stores = [Store::load(near(settings), placed.records)?, placed];
+    let mut rows = Vec::new();
+    for workload in WORKLOADS {
+        let is_scan = workload.name == "E";
+        let operations = if is_scan {
+            (sizes.operations / REQUESTS_PER_SCAN).max(1)
+        } else {
+            sizes.operations
+        };
+        if is_scan {
+            for store in &mut stores {
+                store.index(store.records)?;
+            }
+        }
+        if workload == Workload::I {
+            for store in &mut stores {
+                store.make_room((operations * (1 + sizes.runs)) as u64)?;
+            }
+        }
+        emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
+        let mut requests = stores
+            .each_ref()
+            .map(|store| workload.requests(store.records, SEED));
+        let mut samples = [Samples::default(), Samples::default()];
+        for turn in turns(stores.len(), sizes.runs) {
+            let at = turn.contender;
+            let run = stores[at].run(&mut requests[at], operations)?;
+            if !turn.is_warm_up() {
+                samples[at].add(&run);
+            }
+        }
+        emulation::set(None).by(WHO, "ending emulation")?;
+        for (store, asked) in stores.iter_mut().zip(&requests) {
+            store.records = asked.records();
+            if is_scan {
+                store.drop_index();
+            }
+        }
+        let report = stores[1].report();
+        let [near, placed] = samples;
+        let over = placed
+            .median_ns()
+            .zip(near.median_ns())
+            .map(|(placed, near)| placed / near);
+        let row = Row::new()
+            .text(key, placement)
+            .text("workload", workload.name)
+            .count("operations", operations as u64)
+            .count("near_bytes", report.near.object_bytes)
+            .count("far_bytes", report.far.object_bytes)
+            .count("table_bytes", report.table_bytes)
+            .number("time_over_near", over.unwrap_or(f64::NAN));
+        rows.push(near.onto(placed.onto(row, ""), "_near"));
+        progress();
+    }
+    Ok(rows)
+}
+
+/// Time over that of everything near, for each workload, by placement.
+pub(super) const fn view(title: &'static str, key: &'static str) -> View {
+    View {
+        title,
+        category: "workload",
+        series: key,
+        value: "time_over_near",
+        per: None,
+        unit: Unit::Ratio,
+        mean: true,
+    }
+}
+
+/// Time for a request, likewise.
+pub(super) const fn times(title: &'static str, key: &'static str, value: &'static str) -> View {
+    View {
+        title,
+        category: "workload",
+        series: key,
+        value,
+        per: Some("operations"),
+        unit: Unit::Nanoseconds,
+        mean: false,
+    }
+}

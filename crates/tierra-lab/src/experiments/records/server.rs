@@ -1,0 +1,110 @@
+//! Servers that are measured, each a process of its own: Tierra's and redis-server.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use tierra_kv::{Config, Server};
+
+use super::WHO;
+use crate::error::{At, Context, LabError};
+use crate::pin;
+
+pub(super) const REDIS: &str = "redis-server";
+/// What the kernel counts processor time in, where it does not count nanoseconds.
+const TICKS_PER_SECOND: u64 = 100;
+/// The processor of servers; clients have the other one.
+const CPU: usize = 1;
+
+/// Serves until it is told to end, by settings as `tierra kv` takes them: what
+/// [`ServerProcess::tierra`] starts.
+///
+/// # Errors
+/// What is wrong with the settings, or that it cannot listen.
+pub fn serve(settings: Vec<String>) -> Result<(), LabError> {
+    let config = Config::from_arguments(settings).by(WHO, "reading settings")?;
+    let mut server = Server::bind(config).by(WHO, "starting the server")?;
+    server.run().by(WHO, "serving")
+}
+
+/// A server that is measured.
+pub(super) struct ServerProcess {
+    /// Its name, for messages.
+    pub(super) who: &'static str,
+    pub(super) port: u16,
+    child: Child,
+}
+
+impl ServerProcess {
+    /// Tierra's, with settings: `--name value`.
+    pub(super) fn tierra(settings: &[(&str, &str)]) -> Result<ServerProcess, LabError> {
+        let program = std::env::current_exe().by(WHO, "finding the lab's own program")?;
+        let mut command = Command::new(program);
+        command.arg("serve");
+        ServerProcess::start(WHO, command, settings).by(WHO, "starting the server")
+    }
+
+    /// Redis's, without persistence; `None` where it is not installed.
+    pub(super) fn redis(settings: &[(&str, &str)]) -> Option<ServerProcess> {
+        let mut command = Command::new(REDIS);
+        command.args(["--save", "", "--appendonly", "no"]);
+        ServerProcess::start(REDIS, command, settings).ok()
+    }
+
+    fn start(
+        who: &'static str,
+        mut command: Command,
+        settings: &[(&str, &str)],
+    ) -> Result<ServerProcess, std::io::Error> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+        for (name, value) in settings {
+            command.args([&format!("--{name}"), *value]);
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        // A child runs where the thread does that starts it.
+        let start = move || {
+            pin::to_cpu(CPU);
+            command.spawn()
+        };
+        let child = std::thread::spawn(start)
+            .join()
+            .expect("starting a process does not panic")?;
+        Ok(ServerProcess { who, port, child })
+    }
+
+    /// Processor time of the thread that serves, user and system.
+    pub(super) fn cpu_ns(&self) -> Result<u64, LabError> {
+        let process = format!("/proc/{}", self.child.id());
+        // Nanoseconds on a processor come first. Not every kernel counts them.
+        let counted = std::fs::read_to_string(format!("{process}/schedstat"));
+        let first = |text: String| text.split_whitespace().next()?.parse().ok();
+        if let Some(ns) = counted.ok().and_then(first) {
+            return Ok(ns);
+        }
+        let path = format!("{process}/stat");
+        let stat = std::fs::read_to_string(&path).at(&path)?;
+        // The name, in parentheses, may hold anything; the times are 12 and 13 words behind it.
+        let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+        let times = behind.split_whitespace().skip(11).take(2);
+        let ticks: u64 = times.filter_map(|time| time.parse::<u64>().ok()).sum();
+        Ok(ticks * (1_000_000_000 / TICKS_PER_SECOND))
+    }
+
+    /// Bytes of the process that are in memory.
+    pub(super) fn resident_bytes(&self) -> Result<u64, LabError> {
+        let path = format!("/proc/{}/statm", self.child.id());
+        let text = std::fs::read_to_string(&path).at(&path)?;
+        let pages = text
+            .split_whitespace()
+            .nth(1)
+            .and_then(|pages| pages.parse().ok());
+        Ok(pages.unwrap_or(0) * rustix::param::page_size() as u64)
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
