@@ -43,6 +43,10 @@ const WORKLOADS: [(&str, Workload); 10] = [
     ("I", Workload::I),
 ];
 
+/// How many times as many requests as others the policy has that learns from them: what is used once in a million times is
+/// told apart slowly.
+const LEARNING: usize = 8;
+
 /// The experiment.
 pub(in crate::experiments) struct YcsbDynamic;
 
@@ -84,18 +88,21 @@ impl Experiment for YcsbDynamic {
             for (workload_name, workload) in WORKLOADS {
                 let mut samples = vec![Vec::with_capacity(rounds); stores.len()];
                 let mut requests: Vec<_> = Vec::new();
-                for store in &mut stores {
+                for (name, store) in names.iter().zip(&mut stores) {
                     if workload_name == "E" {
                         emulation::set(None).by(WHO, "ending emulation")?;
                         store.index(store.records)?;
                         emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
                     }
                     let mut asked = workload.requests(store.records, SEED);
-                    let settling = if workload_name == "E" {
+                    let mut settling = if workload_name == "E" {
                         settling / 20
                     } else {
                         settling
                     };
+                    if *name == DYNAMIC {
+                        settling *= LEARNING;
+                    }
                     store.serve(&mut asked, settling)?;
                     let done = store.report().migrations;
                     store.uses_before = (done.uses_near, done.uses_far);
