@@ -308,7 +308,7 @@ impl Table {
     /// Has the writer copy indexes near. Asked for after the segments' near copies: a column that
     /// wishes for one comes first.
     pub(crate) fn ask_for_index_copies(self: &Arc<Self>) {
-        if self.spec.indexed_columns().next().is_some() {
+        if self.has_indexes() {
             self.storage.send(Request::CopyIndexesNear {
                 table: self.clone(),
             });

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use tierra_column::{Dictionary, POSTINGS_CHUNKS_MAX, PostingsError, PostingsPlan};
+use tierra_column::{Dictionary, FormatError, POSTINGS_CHUNKS_MAX, PostingsError, PostingsPlan};
 
 use super::Writer;
 use super::background::Task;
@@ -23,6 +23,7 @@ use crate::key::KeyRun;
 use crate::manifest::{PartEntry, TableEntry};
 use crate::segment::Segment;
 use crate::space::Owner;
+use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
 use crate::tiers::TierId;
@@ -57,8 +58,11 @@ pub(super) enum Work {
     },
     /// Making a run of keys.
     Run(RunStep),
-    /// Copying parts near, as far as the budget goes.
-    Copy { parts: Vec<Arc<InvertedPart>> },
+    /// Copying parts and runs near, as far as the budget goes.
+    Copy {
+        parts: Vec<Arc<InvertedPart>>,
+        runs: Vec<Arc<KeyRun>>,
+    },
     /// Building what is near of the index of a version's keys.
     Keys { version: Arc<TableVersion> },
 }
@@ -73,18 +77,24 @@ pub(crate) struct Ended {
 pub(super) enum Made {
     Part(Result<Arc<InvertedPart>, StorageError>),
     Run(Result<Arc<KeyRun>, RunError>),
-    Copies {
-        /// Parts, and the same with near copies.
-        copied: Vec<(Arc<InvertedPart>, Arc<InvertedPart>)>,
-        /// Whether a part was given up.
-        damaged: bool,
-    },
+    Copies(Copies),
     /// The version has its index of keys now, or why not.
     Keys(Result<(), StorageError>),
     /// The thread could not be started, or ended early.
     Nothing {
         why: String,
     },
+}
+
+/// What has a near copy now.
+#[derive(Default)]
+pub(super) struct Copies {
+    /// Parts, and the same with near copies.
+    parts: Vec<(Arc<InvertedPart>, Arc<InvertedPart>)>,
+    /// Runs, and the same with near copies.
+    runs: Vec<(Arc<KeyRun>, Arc<KeyRun>)>,
+    /// Whether something was given up.
+    damaged: bool,
 }
 
 impl Writer {
@@ -146,14 +156,16 @@ impl Writer {
         })
     }
 
-    /// The parts of a table's indexes to be copied near.
+    /// The parts and runs of a table's indexes to be copied near.
     fn copies_of(&self, table: &Arc<Table>) -> Option<Job> {
         let current = table.current();
         let parts = current.indexes.iter().filter(|part| !part.is_given_up());
         let parts: Vec<_> = parts.cloned().collect();
-        (!parts.is_empty()).then(|| Job {
+        let runs = current.keys.runs().iter().filter(|run| !run.is_given_up());
+        let runs: Vec<_> = runs.cloned().collect();
+        (!parts.is_empty() || !runs.is_empty()).then(|| Job {
             table: table.clone(),
-            work: Work::Copy { parts },
+            work: Work::Copy { parts, runs },
         })
     }
 
@@ -178,7 +190,7 @@ impl Writer {
                         column: table.spec().columns[*column].name.clone(),
                         source: PostingsError::Thread { why },
                     }),
-                    Made::Copies { .. } | Made::Keys(_) | Made::Run(_) => Ok(()),
+                    Made::Copies(_) | Made::Keys(_) | Made::Run(_) => Ok(()),
                 };
                 if let Err(error) = built {
                     self.note_failure(table, *column, dictionary.generation(), error);
@@ -187,7 +199,7 @@ impl Writer {
             Work::Run(step) => match made {
                 Made::Run(run) => self.publish_run(table, step, run),
                 Made::Nothing { why } => self.publish_run(table, step, Err(no_thread(why))),
-                Made::Part(_) | Made::Copies { .. } | Made::Keys(_) => {}
+                Made::Part(_) | Made::Copies(_) | Made::Keys(_) => {}
             },
             Work::Keys { .. } => {
                 self.background.pop();
@@ -199,11 +211,11 @@ impl Writer {
             }
             Work::Copy { .. } => {
                 self.background.pop();
-                let Made::Copies { copied, damaged } = made else {
+                let Made::Copies(copies) = made else {
                     return;
                 };
-                publish_near(table, &copied);
-                if damaged {
+                publish_near(table, &copies);
+                if copies.damaged {
                     // What is built a moment before it is copied is not read again.
                     self.background.push_front(Task::CopyIndexes(table.clone()));
                     self.background.push_front(Task::Index(table.clone()));
@@ -284,7 +296,7 @@ impl Job {
                 Made::Part(built.unwrap_or_else(|error| Err(error.into())))
             }
             Work::Run(step) => Made::Run(step.run(storage, table)),
-            Work::Copy { parts } => copy_near(storage, table, parts),
+            Work::Copy { parts, runs } => Made::Copies(copy_near(storage, table, parts, runs)),
             Work::Keys { version } => {
                 let key = table.key();
                 let built = key.map(|key| key.index(table, version).map(drop));
@@ -312,26 +324,27 @@ fn keys_of(table: &Arc<Table>, version: &Arc<TableVersion>) -> Option<Job> {
     })
 }
 
-/// Copies parts near. One that turns out to be damaged is given up.
-fn copy_near(storage: &Storage, table: &Table, parts: &[Arc<InvertedPart>]) -> Made {
-    let (spec, mut copied, mut damaged) = (table.spec(), Vec::new(), false);
+/// Copies parts and runs near. What turns out to be damaged is given up.
+fn copy_near(
+    storage: &Storage,
+    table: &Table,
+    parts: &[Arc<InvertedPart>],
+    runs: &[Arc<KeyRun>],
+) -> Copies {
+    let (spec, mut copies) = (table.spec(), Copies::default());
+    let (budget, calibration) = (&storage.budget, &storage.calibration);
+    let table = &spec.name;
     for part in parts {
-        if storage.is_closing() {
-            break;
-        }
         let column = &spec.columns[part.column()];
-        let copy = || part.with_near_copy(&storage.budget, column.near, &storage.calibration);
-        // Faster than it can be read: as good as damaged.
-        let Ok(near) = storage.whole(copy) else {
-            continue;
-        };
-        match near {
+        match copied(storage, || {
+            part.with_near_copy(budget, column.near, calibration)
+        }) {
             Ok(None) => {}
-            Ok(Some(near)) => copied.push((part.clone(), near)),
+            Ok(Some(near)) => copies.parts.push((part.clone(), near)),
             Err(error) => {
                 part.give_up();
-                damaged = true;
-                let (table, column) = (&spec.name, &column.name);
+                copies.damaged = true;
+                let column = &column.name;
                 tracing::warn!(
                     table,
                     column,
@@ -341,20 +354,69 @@ fn copy_near(storage: &Storage, table: &Table, parts: &[Arc<InvertedPart>]) -> M
             }
         }
     }
-    Made::Copies { copied, damaged }
+    let wish = key_wish(spec);
+    for run in runs {
+        match copied(storage, || run.with_near_copy(budget, wish, calibration)) {
+            Ok(None) => {}
+            Ok(Some(near)) => copies.runs.push((run.clone(), near)),
+            Err(error) => {
+                run.give_up();
+                copies.damaged = true;
+                tracing::warn!(table, %error, "a part of the index of keys is damaged: it is built again");
+            }
+        }
+    }
+    copies
 }
 
-fn publish_near(table: &Arc<Table>, copied: &[(Arc<InvertedPart>, Arc<InvertedPart>)]) {
-    if copied.is_empty() {
+/// What came of copying something near, once nothing was lost meanwhile; nothing where that does not end.
+fn copied<T>(
+    storage: &Storage,
+    copy: impl FnMut() -> Result<Option<T>, FormatError>,
+) -> Result<Option<T>, FormatError> {
+    match storage.is_closing() {
+        true => Ok(None),
+        false => storage.whole(copy).unwrap_or(Ok(None)),
+    }
+}
+
+/// What the columns of a key wish of the index's near copies: one that wishes for none keeps all of it far.
+fn key_wish(spec: &TableSpec) -> Option<bool> {
+    let mut wishes = spec.primary_key.iter().map(|at| spec.columns[*at].near);
+    let first = wishes.next().flatten();
+    wishes.fold(first, |all, one| match (all, one) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (None, None) => None,
+    })
+}
+
+fn publish_near(table: &Arc<Table>, copies: &Copies) {
+    if copies.parts.is_empty() && copies.runs.is_empty() {
         return;
     }
     let current = table.current();
-    let near = |part: &Arc<InvertedPart>| {
-        let of_part = copied.iter().find(|(far, _)| Arc::ptr_eq(far, part));
-        of_part.map_or(part, |(_, near)| near).clone()
-    };
-    let indexes = current.indexes.iter().map(near).collect();
-    publish_parts(table, &current, indexes);
+    let indexes = current.indexes.iter();
+    let runs = current.keys.runs().iter();
+    let indexes: Vec<_> = indexes
+        .map(|part| near_twin(part, &copies.parts).clone())
+        .collect();
+    let runs: Vec<_> = runs
+        .map(|run| near_twin(run, &copies.runs).clone())
+        .collect();
+    table.publish(TableVersion {
+        segments: current.segments.clone(),
+        dictionaries: current.dictionaries.clone(),
+        indexes: indexes.into(),
+        tail: current.tail.clone(),
+        keys: current.keys.with_runs(runs),
+    });
+}
+
+/// The same with a near copy, if there is one.
+fn near_twin<'a, T>(one: &'a Arc<T>, copied: &'a [(Arc<T>, Arc<T>)]) -> &'a Arc<T> {
+    let of_one = copied.iter().find(|(far, _)| Arc::ptr_eq(far, one));
+    of_one.map_or(one, |(_, near)| near)
 }
 
 fn build_part(
@@ -402,7 +464,7 @@ fn build_part(
     Ok(part.map_err(|source| damaged(table, column, source))?)
 }
 
-fn damaged(table: &Table, column: usize, source: tierra_column::FormatError) -> DamageError {
+fn damaged(table: &Table, column: usize, source: FormatError) -> DamageError {
     let column = table.spec().columns[column].name.clone();
     DamageError::Index { column, source }
 }
