@@ -72,6 +72,9 @@ mod losses;
 mod losses_tests;
 mod manifest;
 mod mend;
+mod mover;
+#[cfg(test)]
+mod mover_tests;
 mod near;
 mod open;
 mod rows;
@@ -107,6 +110,7 @@ pub use index_kind::{IndexKind, ParseIndexKindError};
 pub use input::canonical_double;
 pub use loader::{LoadReport, Loader};
 pub use lookup::CellCounters;
+pub use near::ColumnPlacement;
 pub use rows::{Projection, Rows};
 pub use scan::{IndexUse, Scan, ScanCounters, ScanCursor, ScanSpec, row_id_field};
 pub use scrub::{Lost, ScrubOptions, ScrubReport};

@@ -174,7 +174,9 @@ impl Snapshot {
             runs: runs.clone().count(),
             far_bytes: runs.clone().map(|run| run.extent().len_bytes()).sum(),
             near_bytes: keys.near_bytes() as u64,
-            copied_bytes: runs.map(|run| run.copied_bytes()).sum(),
+            copied_bytes: runs
+                .map(|run| run.near().map_or(0, |near| near.len() as u64))
+                .sum(),
         }
     }
 

@@ -337,6 +337,11 @@ impl Table {
         &self.storage
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared_storage(&self) -> Arc<Storage> {
+        self.storage.clone()
+    }
+
     pub(crate) fn dictionaries(&self) -> &TableDictionaries {
         &self.dictionaries
     }

@@ -16,14 +16,15 @@ use tierra_column::{Dictionary, FormatError, POSTINGS_CHUNKS_MAX, PostingsError,
 
 use super::Writer;
 use super::background::Task;
+use super::near::place;
 use super::runs::{RunError, RunStep};
 use crate::error::{DamageError, ScanError, StorageError};
 use crate::inverted::InvertedPart;
 use crate::key::KeyRun;
 use crate::manifest::{PartEntry, TableEntry};
+use crate::near::{self, NearChange, Object, ObjectName};
 use crate::segment::Segment;
 use crate::space::Owner;
-use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
 use crate::tiers::TierId;
@@ -59,10 +60,7 @@ pub(super) enum Work {
     /// Making a run of keys.
     Run(RunStep),
     /// Copying parts and runs near, as far as the budget goes.
-    Copy {
-        parts: Vec<Arc<InvertedPart>>,
-        runs: Vec<Arc<KeyRun>>,
-    },
+    Copy { indexes: Vec<ObjectName> },
     /// Building what is near of the index of a version's keys.
     Keys { version: Arc<TableVersion> },
 }
@@ -77,24 +75,17 @@ pub(crate) struct Ended {
 pub(super) enum Made {
     Part(Result<Arc<InvertedPart>, StorageError>),
     Run(Result<Arc<KeyRun>, RunError>),
-    Copies(Copies),
+    Copies {
+        copied: Vec<NearChange>,
+        /// Whether something was given up.
+        damaged: bool,
+    },
     /// The version has its index of keys now, or why not.
     Keys(Result<(), StorageError>),
     /// The thread could not be started, or ended early.
     Nothing {
         why: String,
     },
-}
-
-/// What has a near copy now.
-#[derive(Default)]
-pub(super) struct Copies {
-    /// Parts, and the same with near copies.
-    parts: Vec<(Arc<InvertedPart>, Arc<InvertedPart>)>,
-    /// Runs, and the same with near copies.
-    runs: Vec<(Arc<KeyRun>, Arc<KeyRun>)>,
-    /// Whether something was given up.
-    damaged: bool,
 }
 
 impl Writer {
@@ -159,13 +150,15 @@ impl Writer {
     /// The parts and runs of a table's indexes to be copied near.
     fn copies_of(&self, table: &Arc<Table>) -> Option<Job> {
         let current = table.current();
-        let parts = current.indexes.iter().filter(|part| !part.is_given_up());
-        let parts: Vec<_> = parts.cloned().collect();
-        let runs = current.keys.runs().iter().filter(|run| !run.is_given_up());
-        let runs: Vec<_> = runs.cloned().collect();
-        (!parts.is_empty() || !runs.is_empty()).then(|| Job {
+        let wants = |object: &Object<'_>| {
+            let is_chunk = matches!(object, Object::Chunk(..));
+            !is_chunk && object.wish(table.spec()) != Some(false)
+        };
+        let indexes = near::objects(&current).filter(wants);
+        let indexes: Vec<_> = indexes.map(|object| object.name()).collect();
+        (!indexes.is_empty()).then(|| Job {
             table: table.clone(),
-            work: Work::Copy { parts, runs },
+            work: Work::Copy { indexes },
         })
     }
 
@@ -190,7 +183,7 @@ impl Writer {
                         column: table.spec().columns[*column].name.clone(),
                         source: PostingsError::Thread { why },
                     }),
-                    Made::Copies(_) | Made::Keys(_) | Made::Run(_) => Ok(()),
+                    Made::Copies { .. } | Made::Keys(_) | Made::Run(_) => Ok(()),
                 };
                 if let Err(error) = built {
                     self.note_failure(table, *column, dictionary.generation(), error);
@@ -199,7 +192,7 @@ impl Writer {
             Work::Run(step) => match made {
                 Made::Run(run) => self.publish_run(table, step, run),
                 Made::Nothing { why } => self.publish_run(table, step, Err(no_thread(why))),
-                Made::Part(_) | Made::Copies(_) | Made::Keys(_) => {}
+                Made::Part(_) | Made::Copies { .. } | Made::Keys(_) => {}
             },
             Work::Keys { .. } => {
                 self.background.pop();
@@ -211,11 +204,13 @@ impl Writer {
             }
             Work::Copy { .. } => {
                 self.background.pop();
-                let Made::Copies(copies) = made else {
+                let Made::Copies { copied, damaged } = made else {
                     return;
                 };
-                publish_near(table, &copies);
-                if copies.damaged {
+                if !copied.is_empty() {
+                    place(&self.storage, table, copied);
+                }
+                if damaged {
                     // What is built a moment before it is copied is not read again.
                     self.background.push_front(Task::CopyIndexes(table.clone()));
                     self.background.push_front(Task::Index(table.clone()));
@@ -296,7 +291,7 @@ impl Job {
                 Made::Part(built.unwrap_or_else(|error| Err(error.into())))
             }
             Work::Run(step) => Made::Run(step.run(storage, table)),
-            Work::Copy { parts, runs } => Made::Copies(copy_near(storage, table, parts, runs)),
+            Work::Copy { indexes } => copy_near(storage, table, indexes),
             Work::Keys { version } => {
                 let key = table.key();
                 let built = key.map(|key| key.index(table, version).map(drop));
@@ -325,98 +320,28 @@ fn keys_of(table: &Arc<Table>, version: &Arc<TableVersion>) -> Option<Job> {
 }
 
 /// Copies parts and runs near. What turns out to be damaged is given up.
-fn copy_near(
-    storage: &Storage,
-    table: &Table,
-    parts: &[Arc<InvertedPart>],
-    runs: &[Arc<KeyRun>],
-) -> Copies {
-    let (spec, mut copies) = (table.spec(), Copies::default());
-    let (budget, calibration) = (&storage.budget, &storage.calibration);
-    let table = &spec.name;
-    for part in parts {
-        let column = &spec.columns[part.column()];
-        match copied(storage, || {
-            part.with_near_copy(budget, column.near, calibration)
-        }) {
-            Ok(None) => {}
-            Ok(Some(near)) => copies.parts.push((part.clone(), near)),
-            Err(error) => {
-                part.give_up();
-                copies.damaged = true;
-                let column = &column.name;
-                tracing::warn!(
-                    table,
-                    column,
-                    %error,
-                    "a part of an index is damaged: it is built again"
-                );
-            }
-        }
-    }
-    let wish = key_wish(spec);
-    for run in runs {
-        match copied(storage, || run.with_near_copy(budget, wish, calibration)) {
-            Ok(None) => {}
-            Ok(Some(near)) => copies.runs.push((run.clone(), near)),
-            Err(error) => {
-                run.give_up();
-                copies.damaged = true;
-                tracing::warn!(table, %error, "a part of the index of keys is damaged: it is built again");
-            }
-        }
-    }
-    copies
-}
-
-/// What came of copying something near, once nothing was lost meanwhile; nothing where that does not end.
-fn copied<T>(
-    storage: &Storage,
-    copy: impl FnMut() -> Result<Option<T>, FormatError>,
-) -> Result<Option<T>, FormatError> {
-    match storage.is_closing() {
-        true => Ok(None),
-        false => storage.whole(copy).unwrap_or(Ok(None)),
-    }
-}
-
-/// What the columns of a key wish of the index's near copies: one that wishes for none keeps all of it far.
-fn key_wish(spec: &TableSpec) -> Option<bool> {
-    let mut wishes = spec.primary_key.iter().map(|at| spec.columns[*at].near);
-    let first = wishes.next().flatten();
-    wishes.fold(first, |all, one| match (all, one) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), _) | (_, Some(true)) => Some(true),
-        (None, None) => None,
-    })
-}
-
-fn publish_near(table: &Arc<Table>, copies: &Copies) {
-    if copies.parts.is_empty() && copies.runs.is_empty() {
-        return;
-    }
+fn copy_near(storage: &Storage, table: &Table, indexes: &[ObjectName]) -> Made {
+    let (mut copied, mut damaged) = (Vec::new(), false);
     let current = table.current();
-    let indexes = current.indexes.iter();
-    let runs = current.keys.runs().iter();
-    let indexes: Vec<_> = indexes
-        .map(|part| near_twin(part, &copies.parts).clone())
-        .collect();
-    let runs: Vec<_> = runs
-        .map(|run| near_twin(run, &copies.runs).clone())
-        .collect();
-    table.publish(TableVersion {
-        segments: current.segments.clone(),
-        dictionaries: current.dictionaries.clone(),
-        indexes: indexes.into(),
-        tail: current.tail.clone(),
-        keys: current.keys.with_runs(runs),
-    });
-}
-
-/// The same with a near copy, if there is one.
-fn near_twin<'a, T>(one: &'a Arc<T>, copied: &'a [(Arc<T>, Arc<T>)]) -> &'a Arc<T> {
-    let of_one = copied.iter().find(|(far, _)| Arc::ptr_eq(far, one));
-    of_one.map_or(one, |(_, near)| near)
+    for name in indexes {
+        if storage.is_closing() {
+            break;
+        }
+        let Some(index) = name.find(&current) else {
+            continue;
+        };
+        let copy = || index.copy(table.spec(), &storage.near, |_| true);
+        // Faster than it can be read: as good as damaged.
+        match storage.whole(copy).unwrap_or(Ok(None)) {
+            Ok(None) => {}
+            Ok(copy) => copied.push(NearChange {
+                object: name.clone(),
+                copy,
+            }),
+            Err(_) => damaged = true,
+        }
+    }
+    Made::Copies { copied, damaged }
 }
 
 fn build_part(

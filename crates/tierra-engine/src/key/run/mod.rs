@@ -24,13 +24,13 @@ use tierra_column::FormatError;
 use tierra_index::HashIndex;
 use tierra_interleave::{Cx, Lookups, Plain, for_each};
 use tierra_memory::emulation::begin_read;
-use tierra_memory::{Budget, MemoryGate, Speed, in_mode};
+use tierra_memory::placement::{SAMPLED, Uses, sample};
+use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 
 use super::of_keys;
 use crate::calibration::{Calibration, LookupKind};
 use crate::manifest::RunEntry;
 use crate::mend;
-use crate::near::{self, CopyAt, NearCopy};
 use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
 use crate::verify::VerifyReads;
@@ -56,7 +56,7 @@ pub(crate) struct KeyRun {
     extent: Arc<OwnedExtent>,
     /// The copy of it that is read, where none is near.
     read: Arc<ExtentCopy>,
-    near: Option<(Arc<NearCopy>, CopyAt)>,
+    near: Option<Arc<NearCopy>>,
     leaves: Arc<Leaves>,
     /// A bit per leaf whose checksum held.
     verified: Arc<[AtomicU64]>,
@@ -64,9 +64,11 @@ pub(crate) struct KeyRun {
     state: Arc<State>,
 }
 
-/// What a run shares with itself read from other copies.
+/// What a run shares with itself read from other copies, near or far.
 #[derive(Default)]
 struct State {
+    /// What was read of it, wherever it lay.
+    uses: Uses,
     damaged: AtomicBool,
     /// Its entries, once it was given up and somebody needs them.
     stand_in: OnceLock<HashIndex>,
@@ -154,39 +156,58 @@ impl KeyRun {
         })
     }
 
-    /// The same run with a near copy; `None` where it has one, or the budget has no room. All of it is read and
-    /// checked. `wish` is that of the key's columns.
-    pub(crate) fn with_near_copy(
+    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on
+    /// ([`NearMemory::copy_while`]). All of it is read and checked.
+    pub(crate) fn near_copy(
         &self,
-        budget: &Budget,
-        wish: Option<bool>,
-        calibration: &Calibration,
-    ) -> Result<Option<Arc<Self>>, FormatError> {
-        let has_room = self.extent.len_bytes() <= budget.limit().saturating_sub(budget.used());
-        if self.near.is_some() || !has_room || wish == Some(false) {
+        near: &NearMemory,
+        goes_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Arc<NearCopy>>, FormatError> {
+        if self.near.is_some() || !near.has_room(self.extent.len_bytes()) {
             return Ok(None);
         }
         self.restore_lost()?;
         // What is damaged is put right where it lies, before it is copied.
-        let mut leaves = 0..self.leaves.directory.len();
-        leaves.try_for_each(|leaf| self.verify_leaf(leaf))?;
-        let (copy, places) = near::copy_extents(budget, std::slice::from_ref(&self.read), &[wish]);
-        let (Some(copy), Some(Some(place))) = (copy, places.first()) else {
+        let leaves = 0..self.leaves.directory.len();
+        leaves.clone().try_for_each(|leaf| self.verify_leaf(leaf))?;
+        let Some(copy) = near.copy_while(&self.read, goes_on) else {
             return Ok(None);
         };
-        let copied = Self {
-            near: Some((copy, *place)),
+        let known = self.leaves.directory.leaves.iter();
+        let copied = leaves.map(|leaf| &copy[self.place(leaf)]);
+        known
+            .zip(copied)
+            .try_for_each(|(leaf, bytes)| leaf.check(bytes))?;
+        Ok(Some(Arc::new(copy)))
+    }
+
+    /// The same run read from another near copy, or from none.
+    pub(crate) fn with_near(
+        &self,
+        near: Option<Arc<NearCopy>>,
+        calibration: &Calibration,
+    ) -> Arc<Self> {
+        let speed = near.as_ref().map_or(Speed::Far, |_| Speed::Near);
+        Arc::new(Self {
+            near,
             entry: self.entry.clone(),
             extent: self.extent.clone(),
             read: self.read.clone(),
             leaves: self.leaves.clone(),
             verified: self.verified.clone(),
-            gate: Arc::new(calibration.gate(LookupKind::Key, Speed::Near)),
+            gate: Arc::new(calibration.gate(LookupKind::Key, speed)),
             state: self.state.clone(),
-        };
-        let mut leaves = 0..copied.leaves.directory.len();
-        leaves.try_for_each(|leaf| copied.check(leaf))?;
-        Ok(Some(Arc::new(copied)))
+        })
+    }
+
+    /// Its near copy.
+    pub(crate) fn near(&self) -> Option<&Arc<NearCopy>> {
+        self.near.as_ref()
+    }
+
+    /// What was read of it.
+    pub(crate) fn uses(&self) -> &Uses {
+        &self.state.uses
     }
 
     pub(crate) fn entry(&self) -> &Arc<RunEntry> {
@@ -212,11 +233,6 @@ impl KeyRun {
     pub(crate) fn near_bytes(&self) -> usize {
         let stand_in = self.stand_in().map_or(0, HashIndex::bytes);
         self.leaves.near_bytes() + stand_in
-    }
-
-    /// Bytes of its near copy.
-    pub(crate) fn copied_bytes(&self) -> u64 {
-        self.near.as_ref().map_or(0, |_| self.extent.len_bytes())
     }
 
     /// Whether it lists the rows of this segment.
@@ -273,6 +289,11 @@ impl KeyRun {
             u64::from(row.is_some())
         };
         let gate = self.gate.now();
+        let mut lines = 0;
+        sample(sought.len(), |_| lines += SAMPLED);
+        if lines > 0 {
+            self.state.uses.looked_up(lines);
+        }
         if let Some(stand_in) = self.stand_in() {
             lookups.run(gate, sought.len(), |execution, size, part| {
                 let (sought, mut found) = (&sought[part], 0);
@@ -368,7 +389,7 @@ impl KeyRun {
     /// All of it, where it is read.
     fn bytes(&self) -> &[u8] {
         match &self.near {
-            Some((copy, CopyAt(at))) => &copy[*at..],
+            Some(copy) => copy,
             None => &self.read,
         }
     }
