@@ -27,7 +27,7 @@ use crate::mover::Mover;
 use crate::near::{self, ColumnPlacement};
 use crate::open::{self, FoundPool};
 use crate::scrub::{self, ScrubOptions, ScrubReport};
-use crate::scrubber::{SCRUB_BYTES_PER_S, ScrubProgress, Scrubber};
+use crate::scrubber::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress, Scrubber};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
@@ -185,7 +185,7 @@ impl Database {
         tiers
             .losses
             .checks
-            .set(options.verify_reads.unwrap_or_default());
+            .open_with(options.verify_reads.unwrap_or_default());
         for missing in &tiers.missing {
             tiers.losses.log.missing(missing.id, &missing.name);
         }
@@ -458,6 +458,11 @@ impl Database {
     /// Where the scrubber in the background is.
     pub fn scrub_progress(&self) -> ScrubProgress {
         self.scrubber.progress()
+    }
+
+    /// How fast that one walks, to ask for or to change.
+    pub fn scrub_pace(&self) -> &ScrubPace {
+        self.scrubber.pace()
     }
 
     /// Bytes that [`Database::scrub`] is going to read.

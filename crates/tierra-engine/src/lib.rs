@@ -114,7 +114,7 @@ pub use near::ColumnPlacement;
 pub use rows::{Projection, Rows};
 pub use scan::{IndexUse, Scan, ScanCounters, ScanCursor, ScanSpec, row_id_field};
 pub use scrub::{Lost, ScrubOptions, ScrubReport};
-pub use scrubber::{SCRUB_BYTES_PER_S, ScrubProgress};
+pub use scrubber::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress};
 pub use segment::{SEGMENT_ROWS, Segment};
 pub use snapshot::{KeyIndexSize, Snapshot};
 pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};
