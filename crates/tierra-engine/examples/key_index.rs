@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p tierra-engine --example key_index -- [MILLIONS OF ROWS] [ORDER] [DIR]`, where ORDER is `dense`, `sparse`
 //! (ascending, with gaps at random) or `random`. Each of 11 rounds looks up 10,000 keys at once, and one at a time, in the runs in far
-//! memory and in the near hash table that there is as long as no runs are made, in alternation. Medians and their spread.
+//! memory, in their near copies, and in the near hash table that there is as long as no runs are made, in alternation. Medians and
+//! their spread.
 
 use std::error::Error;
 use std::num::NonZeroUsize;
@@ -39,9 +40,9 @@ fn key(order: &str, row: i64) -> i64 {
     }
 }
 
-fn options() -> DatabaseOptions {
+fn options(near_memory_bytes: u64) -> DatabaseOptions {
     DatabaseOptions {
-        near_memory_bytes: Some(0),
+        near_memory_bytes: Some(near_memory_bytes),
         threads: NonZeroUsize::new(2),
         ..DatabaseOptions::default()
     }
@@ -62,7 +63,7 @@ fn load(
     keyed: bool,
     last_first: bool,
 ) -> Result<(Arc<Database>, Arc<Table>), Box<dyn Error>> {
-    let database = Database::create(dir, &options())?;
+    let database = Database::create(dir, &options(0))?;
     let table = database.create_table(TableSpec {
         name: "t".to_owned(),
         columns: vec![
@@ -118,6 +119,29 @@ fn by_key(
     Ok((began.elapsed().as_nanos() as f64 / keys.len() as f64, rows))
 }
 
+/// Opens a database, and appends some rows. What is seen then.
+fn opened(dir: &Path, order: &str, rows: i64, near_bytes: u64) -> Result<Snapshot, Box<dyn Error>> {
+    let began = Instant::now();
+    let database = Database::open(dir, &options(near_bytes))?;
+    let table = database.table("t").ok_or("the table is gone")?;
+    println!("opened: {:.2?}", began.elapsed());
+    let began = Instant::now();
+    let found = by_key(&table.snapshot(), &[key(order, 77)], 1, Execution::Plain)?.1;
+    println!("first key: {:.2?}, {found:?}", began.elapsed());
+    let began = Instant::now();
+    table.append(&[batch(&table, order, rows..rows + 1)])?;
+    println!("first append: {:.2?}", began.elapsed());
+    let began = Instant::now();
+    for row in rows + 1..rows + 1001 {
+        table.append(&[batch(&table, order, row..row + 1)])?;
+    }
+    println!("an append of one row: {:.2?}", began.elapsed() / 1000);
+    database.wait_for_near_copies()?;
+    let snapshot = table.snapshot();
+    println!("{:?}", snapshot.key_index());
+    Ok(snapshot)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let millions = arguments
@@ -143,42 +167,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     drop((table, database));
 
-    let began = Instant::now();
-    let database = Database::open(&dir("b"), &options())?;
-    let table = database.table("t").ok_or("the table is gone")?;
-    println!("opened: {:.2?}", began.elapsed());
-    let began = Instant::now();
-    let found = by_key(&table.snapshot(), &[key(&order, 77)], 1, Execution::Plain)?.1;
-    println!("first key: {:.2?}, {found:?}", began.elapsed());
-    let began = Instant::now();
-    table.append(&[batch(&table, &order, rows..rows + 1)])?;
-    println!("first append: {:.2?}", began.elapsed());
-    let began = Instant::now();
-    for row in rows + 1..rows + 1001 {
-        table.append(&[batch(&table, &order, row..row + 1)])?;
-    }
-    println!("an append of one row: {:.2?}", began.elapsed() / 1000);
-    database.wait_for_near_copies()?;
-    let snapshot = table.snapshot();
-    println!("{:?}", snapshot.key_index());
+    let runs = opened(&dir("b"), &order, rows, 0)?;
+    drop(load(&dir("d"), &order, rows, true, false)?);
+    let copies = opened(&dir("d"), &order, rows, u64::MAX)?;
     for (name, together, count) in [("together", TOGETHER, TOGETHER), ("alone", 1, ALONE)] {
         for execution in Execution::ALL {
-            let (mut runs, mut levels) = (Vec::new(), Vec::new());
+            let mut samples = [const { Vec::new() }; 3];
             for round in 0..ROUNDS {
                 let row = |at: usize| spread((round * count + at) as u64) % rows as u64;
                 let keys: Vec<i64> = (0..count).map(|at| key(&order, row(at) as i64)).collect();
-                for (snapshot, samples) in [(&snapshot, &mut runs), (&near, &mut levels)] {
+                for (snapshot, samples) in [&runs, &copies, &near].into_iter().zip(&mut samples) {
                     let (took, found) = by_key(snapshot, &keys, together, execution)?;
                     assert!(found.iter().all(Option::is_some));
                     samples.push(took);
                 }
             }
             let name = format!("{name}, {execution}");
-            println!(
-                "{name:24} runs {}, near {}",
-                median(&mut runs),
-                median(&mut levels)
-            );
+            let [runs, copies, levels] = samples.map(|mut samples| median(&mut samples));
+            println!("{name:24} runs {runs}, copied {copies}, near {levels}");
         }
     }
     Ok(())

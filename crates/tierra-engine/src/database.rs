@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use tierra_memory::simulation::Recorder;
 use tierra_memory::{
-    Budget, Counters, Durability, MediumKind, Pool, PoolOptions, Speed, Topology, Written,
+    Counters, Durability, MediumKind, NearMemory, Pool, PoolOptions, Speed, Topology, Written,
 };
 
 use crate::calibration::Calibration;
@@ -23,9 +23,11 @@ use crate::error::{OpenError, TableError, TierError};
 use crate::faults::{Fault, FaultTotals};
 use crate::lock::DirectoryLock;
 use crate::manifest::Manifest;
+use crate::mover::Mover;
+use crate::near::{self, ColumnPlacement};
 use crate::open::{self, FoundPool};
 use crate::scrub::{self, ScrubOptions, ScrubReport};
-use crate::scrubber::{SCRUB_BYTES_PER_S, ScrubProgress, Scrubber};
+use crate::scrubber::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress, Scrubber};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
@@ -36,7 +38,8 @@ use crate::writer::{Published, Request, Writer};
 /// How to create or open a database.
 #[derive(Clone, Debug, Default)]
 pub struct DatabaseOptions {
-    /// Near memory for copies of chunks; `None`: a quarter of the machine's.
+    /// Near memory for copies of chunks and indexes; `None`: a quarter of the machine's. Where it is too little for all of
+    /// them, those that are read most have it by and by.
     pub near_memory_bytes: Option<u64>,
     /// Where a new database's far pool lies; `None`: in its directory. Remembered there, and not
     /// looked at when a database is opened.
@@ -103,6 +106,8 @@ pub struct Database {
     catalog: Arc<Catalog>,
     writer: Mutex<Option<JoinHandle<()>>>,
     scrubber: Scrubber,
+    /// Where there is one.
+    mover: Option<Mover>,
 }
 
 impl Database {
@@ -111,7 +116,7 @@ impl Database {
     /// # Errors
     /// [`OpenError`]; nothing is left behind then.
     pub fn create(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
-        let budget = near_budget(options)?;
+        let near = near_memory(options)?;
         let pool_path = directory::prepare(dir, options.pool_path.as_deref())?;
         let lock = DirectoryLock::acquire(dir)?;
         let pool = match Pool::create(&pool_path, &pool_options(options, 0)) {
@@ -124,7 +129,7 @@ impl Database {
         let tiers = Tiers::first(pool);
         let mut published = Published::new(Manifest::default(), Vec::new(), []);
         published.publish(&tiers, Manifest::default(), Vec::new())?;
-        Self::start(dir, options, budget, tiers, lock, published)
+        Self::start(dir, options, near, tiers, lock, published)
     }
 
     /// Opens the database in a directory.
@@ -134,7 +139,7 @@ impl Database {
     /// truncated or damaged. Nothing is changed then.
     pub fn open(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
         let places = directory::find_pools(dir)?;
-        let budget = near_budget(options)?;
+        let near = near_memory(options)?;
         let lock = DirectoryLock::acquire(dir)?;
         let found = places
             .into_iter()
@@ -149,7 +154,7 @@ impl Database {
                 }
             });
         let (tiers, published) = open::read_manifest(dir, found.collect())?;
-        Self::start(dir, options, budget, tiers, lock, published)
+        Self::start(dir, options, near, tiers, lock, published)
     }
 
     /// Opens the database, or creates it where there is nothing yet.
@@ -167,7 +172,7 @@ impl Database {
     fn start(
         dir: &Path,
         options: &DatabaseOptions,
-        budget: Budget,
+        near: NearMemory,
         tiers: Tiers,
         mut lock: DirectoryLock,
         published: Published,
@@ -180,7 +185,7 @@ impl Database {
         tiers
             .losses
             .checks
-            .set(options.verify_reads.unwrap_or_default());
+            .open_with(options.verify_reads.unwrap_or_default());
         for missing in &tiers.missing {
             tiers.losses.log.missing(missing.id, &missing.name);
         }
@@ -195,7 +200,7 @@ impl Database {
             dir.to_owned(),
             tiers,
             next_extent_id,
-            budget,
+            near,
             threads,
             calibration,
             requests,
@@ -245,8 +250,12 @@ impl Database {
             None => options.scrub_bytes_per_s.unwrap_or(SCRUB_BYTES_PER_S),
             Some(_) => 0,
         };
+        // Nor does a recording depend on when something was read.
+        let is_recorded = options.recorder.is_some();
+        let mover = (!is_recorded).then(|| Mover::start(storage.clone(), catalog.clone()));
         Ok(Arc::new(Self {
             scrubber: Scrubber::start(storage.clone(), catalog.clone(), pace),
+            mover,
             storage,
             catalog,
             writer: Mutex::new(Some(thread)),
@@ -365,9 +374,21 @@ impl Database {
         Ok(self.storage.ask(|reply| Request::Wait { reply })?)
     }
 
+    /// Where columns are read, and how much that matters, by the tables' names and the columns' order.
+    pub fn placements(&self) -> Vec<ColumnPlacement> {
+        let tables = self.catalog.tables();
+        let of_table = |table: &Arc<Table>| near::placements(table.spec(), &table.current());
+        tables.iter().flat_map(of_table).collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
     /// The memory it uses, near first.
     pub fn tiers(&self) -> Vec<TierInfo> {
-        let budget = &self.storage.budget;
+        let copies = &self.storage.near;
         let tables = self.catalog.tables();
         let heads_of = |table: &Arc<Table>| {
             let segments = &table.current().segments;
@@ -381,8 +402,8 @@ impl Database {
             speed: Speed::Near,
             medium: None,
             durability: None,
-            capacity_bytes: budget.limit() + heads_bytes,
-            used_bytes: budget.used() + heads_bytes,
+            capacity_bytes: copies.limit() + heads_bytes,
+            used_bytes: copies.used() + heads_bytes,
             page_size_bytes: None,
             counters: None,
             write_amplification: None,
@@ -437,6 +458,11 @@ impl Database {
     /// Where the scrubber in the background is.
     pub fn scrub_progress(&self) -> ScrubProgress {
         self.scrubber.progress()
+    }
+
+    /// How fast that one walks, to ask for or to change.
+    pub fn scrub_pace(&self) -> &ScrubPace {
+        self.scrubber.pace()
     }
 
     /// Bytes that [`Database::scrub`] is going to read.
@@ -500,6 +526,7 @@ impl Database {
     /// was committed is durable already. Dropping the database does the same.
     pub fn close(&self) {
         self.scrubber.close();
+        self.mover.iter().for_each(Mover::close);
         // No panic can leave the option half taken.
         let writer = self
             .writer
@@ -531,7 +558,7 @@ fn pool_options(options: &DatabaseOptions, number: usize) -> PoolOptions {
     }
 }
 
-fn near_budget(options: &DatabaseOptions) -> Result<Budget, OpenError> {
+fn near_memory(options: &DatabaseOptions) -> Result<NearMemory, OpenError> {
     let bytes = match options.near_memory_bytes {
         Some(bytes) => bytes,
         None => {
@@ -544,5 +571,5 @@ fn near_budget(options: &DatabaseOptions) -> Result<Budget, OpenError> {
                 / 4
         }
     };
-    Ok(Budget::new(bytes))
+    Ok(NearMemory::new(bytes))
 }

@@ -10,6 +10,7 @@ use tierra_column::{
     Cell, CellAt, CellSink, Chunk, Decoder, Filter, FormatError, LogicalType, read_cells,
 };
 use tierra_interleave::{Lookups, Scheduling};
+use tierra_memory::placement::{SAMPLED, sample};
 use tierra_memory::{Speed, in_mode};
 
 use crate::cells::cell_of;
@@ -260,6 +261,10 @@ impl Snapshot {
                 left: part.len(),
             };
             in_mode!(execution, M => read_cells::<M, _>(size, cells, &mut gathering))
+        });
+        sample(count, |cell| {
+            let (column, row) = (projection[cell / sealed.len()], cell % sealed.len());
+            sealed[row].segment.uses()[column].looked_up(SAMPLED);
         });
         if let Some((position, at, source)) = gathering.failed {
             let is_it = |row: &&SealedRow| row.at == at;

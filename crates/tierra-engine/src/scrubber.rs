@@ -9,6 +9,7 @@
 //! Invariant: it keeps no extent allocated but the one that it reads; with a pace of 0 it reads nothing but what was lost.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -54,6 +55,42 @@ pub struct ScrubProgress {
     pub repaired_copies: u64,
 }
 
+/// The pace of one database's scrubber, which can be changed while it walks. Clones are of the same database.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubPace(Arc<Pace>);
+
+#[derive(Debug, Default)]
+struct Pace {
+    bytes_per_s: AtomicU64,
+    opened_with: u64,
+}
+
+impl ScrubPace {
+    /// What a database is opened with.
+    pub(crate) fn new(bytes_per_s: u64) -> Self {
+        Self(Arc::new(Pace {
+            bytes_per_s: AtomicU64::new(bytes_per_s),
+            opened_with: bytes_per_s,
+        }))
+    }
+
+    /// Bytes a second from the next extent on. 0: a walk stops there, and goes on when there is a pace again.
+    pub fn set(&self, bytes_per_s: u64) {
+        // Relaxed, here and below: nothing else depends on it.
+        self.0.bytes_per_s.store(bytes_per_s, Ordering::Relaxed);
+    }
+
+    /// Bytes a second now.
+    pub fn get(&self) -> u64 {
+        self.0.bytes_per_s.load(Ordering::Relaxed)
+    }
+
+    /// As when the database was opened.
+    pub fn reset(&self) {
+        self.set(self.0.opened_with);
+    }
+}
+
 /// What survives the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
@@ -80,6 +117,7 @@ struct Told {
 #[derive(Debug)]
 pub(crate) struct Scrubber {
     shared: Arc<Shared>,
+    pace: ScrubPace,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -103,19 +141,16 @@ impl Scrubber {
     /// Starts the thread. Without one, nothing is checked but what is read.
     pub(crate) fn start(storage: Arc<Storage>, catalog: Arc<Catalog>, bytes_per_s: u64) -> Self {
         let shared = Arc::<Shared>::default();
-        {
-            let told = &mut lock(&shared.told);
-            told.progress.bytes_per_s = bytes_per_s;
-            // Files that were found cut short when the database was opened.
-            told.has_losses = any_doubt();
-        }
+        let pace = ScrubPace::new(bytes_per_s);
+        // Files that were found cut short when the database was opened.
+        lock(&shared.told).has_losses = any_doubt();
         storage.losses().wake_with(Wake(shared.clone()));
         let work = Work {
             path: storage.dir.join(STATE_FILE),
             storage,
             catalog,
             shared: shared.clone(),
-            bytes_per_s,
+            pace: pace.clone(),
         };
         let thread = std::thread::Builder::new().name("tierra-scrubber".to_owned());
         let thread = thread
@@ -123,12 +158,20 @@ impl Scrubber {
             .inspect_err(|error| tracing::warn!(%error, "no thread for the scrubber"));
         Self {
             shared,
+            pace,
             thread: Mutex::new(thread.ok()),
         }
     }
 
     pub(crate) fn progress(&self) -> ScrubProgress {
-        lock(&self.shared.told).progress
+        ScrubProgress {
+            bytes_per_s: self.pace.get(),
+            ..lock(&self.shared.told).progress
+        }
+    }
+
+    pub(crate) fn pace(&self) -> &ScrubPace {
+        &self.pace
     }
 
     /// Ends the thread.
@@ -154,7 +197,7 @@ struct Work {
     storage: Arc<Storage>,
     catalog: Arc<Catalog>,
     shared: Arc<Shared>,
-    bytes_per_s: u64,
+    pace: ScrubPace,
 }
 
 impl Work {
@@ -168,7 +211,7 @@ impl Work {
             lock(&self.shared.told).progress.round_began = Some(state.began);
             let age = state.began.elapsed().unwrap_or(Duration::ZERO);
             let wait = match state.next {
-                _ if self.bytes_per_s == 0 => Duration::MAX,
+                _ if self.pace.get() == 0 => Duration::MAX,
                 Some(_) => Duration::ZERO,
                 None => ROUND_LEAST.saturating_sub(age),
             };
@@ -247,18 +290,19 @@ impl Work {
             progress.is_walking = true;
             (progress.round_bytes, progress.round_total_bytes) = (0, total);
         }
-        let options = ScrubOptions {
-            bytes_per_s: Some(self.bytes_per_s),
-            only_verify: false,
-            stop: self.shared.stop.clone(),
-        };
         let mut remembered = SystemTime::now();
         let mut is_done = true;
         for (id, Ahead { table, extent }) in ahead {
-            if self.is_wanted() {
+            let pace = self.pace.get();
+            if self.is_wanted() || pace == 0 {
                 is_done = false;
                 break;
             }
+            let options = ScrubOptions {
+                bytes_per_s: Some(pace),
+                only_verify: false,
+                stop: self.shared.stop.clone(),
+            };
             state.next = Some(id);
             self.storage.check_files();
             if let Some(extent) = extent.upgrade() {
@@ -355,6 +399,15 @@ fn write_state(path: &Path, state: &State) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pace_is_of_all_its_clones_and_goes_back_to_what_it_was() {
+        let pace = ScrubPace::new(7);
+        pace.clone().set(0);
+        assert_eq!(pace.get(), 0);
+        pace.reset();
+        assert_eq!(pace.get(), 7);
+    }
 
     #[test]
     fn what_was_written_down_is_read_back_and_nothing_else() {

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use self_cell::self_cell;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, Encoding, FormatError};
-use tierra_memory::{Budget, Speed};
+use tierra_memory::placement::Uses;
+use tierra_memory::{NearCopy, NearMemory, Speed};
 
 use crate::error::{DamageError, ScanError, StorageError};
 use crate::heads::Heads;
 use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
 use crate::mend;
-use crate::near::{self, CopyAt, NearCopy};
 use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
 use crate::spec::TableSpec;
 use crate::verify::VerifyReads;
@@ -26,14 +26,14 @@ pub const SEGMENT_ROWS: usize = 1 << 20;
 
 /// The bytes of one chunk, near or far.
 enum ChunkBytes {
-    Near(Arc<NearCopy>, Range<usize>),
+    Near(Arc<NearCopy>),
     Far(Arc<ExtentCopy>, Range<usize>),
 }
 
 impl ChunkBytes {
     fn bytes(&self) -> &[u8] {
         match self {
-            Self::Near(copy, range) => &copy[range.clone()],
+            Self::Near(copy) => copy,
             Self::Far(extent, range) => &extent[range.clone()],
         }
     }
@@ -68,6 +68,8 @@ pub struct Segment {
     entry: Arc<SegmentEntry>,
     chunks: ChunkCell,
     speeds: Vec<Speed>,
+    /// What was read of each column's chunk, wherever it lay.
+    uses: Arc<[Uses]>,
     verified: VerifiedBlocks,
     /// In the order of the entry; kept allocated even where all reads go to near copies.
     extents: Vec<Arc<OwnedExtent>>,
@@ -82,9 +84,7 @@ impl Segment {
     ) -> Result<Arc<Self>, DamageError> {
         let open = || {
             let verified = VerifiedBlocks::new(&entry, false);
-            let (entry, extents) = (entry.clone(), extents.clone());
-            let none = Budget::new(0);
-            Self::with_verified(entry, extents, spec, (&none, &|_| false), verified, None)
+            Self::with_verified(entry.clone(), extents.clone(), spec, verified)
         };
         open().or_else(|error| match mend_heads(&entry, &extents, spec) {
             true => open(),
@@ -92,28 +92,64 @@ impl Segment {
         })
     }
 
-    /// The same segment with near copies, as far as the budget allows, of bytes that are known to be right.
+    /// The same segment with near copies of all chunks that may have one, as far as there is room: those of columns that ask
+    /// for it first.
     pub(crate) fn with_near_copies(
         &self,
         spec: &TableSpec,
-        budget: &Budget,
+        near: &NearMemory,
     ) -> Result<Arc<Self>, StorageError> {
+        let wish = |column: &usize| spec.columns[*column].near;
+        let columns = 0..spec.columns.len();
+        let asked_for = columns.clone().filter(|column| wish(column) == Some(true));
+        let others = columns.filter(|column| wish(column).is_none());
+        let mut copies = Vec::new();
+        for column in asked_for.chain(others) {
+            if let Some(copy) = self.near_copy(spec, column, near, |_| true)? {
+                copies.push((column, Some(copy)));
+            }
+        }
+        Ok(self.with_near(spec, copies)?)
+    }
+
+    /// A near copy of a column's chunk, of bytes that are known to be right; `None` where it has one, there is no room, or
+    /// copying was not to go on ([`NearMemory::copy_while`]).
+    pub(crate) fn near_copy(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        near: &NearMemory,
+        goes_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Arc<NearCopy>>, ScanError> {
+        let Some((_, read, range)) = self.far(column) else {
+            return Ok(None);
+        };
         // What has no room is not copied, and need not be read.
-        let left_bytes = budget.limit().saturating_sub(budget.used());
-        let fits = |extent: usize| self.extents[extent].first().len() as u64 <= left_bytes;
-        let mut columns = (0..spec.columns.len())
-            .filter(|column| fits(self.entry.chunks[*column].extent as usize));
-        columns.try_for_each(|column| self.verify_column(spec, column))?;
+        if !near.has_room(range.len() as u64) {
+            return Ok(None);
+        }
+        self.verify_column(spec, column)?;
+        Ok(near.copy_while(&read[range.clone()], goes_on).map(Arc::new))
+    }
+
+    /// The same segment with these columns read from other near copies, or from none.
+    pub(crate) fn with_near(
+        &self,
+        spec: &TableSpec,
+        copies: impl IntoIterator<Item = (usize, Option<Arc<NearCopy>>)>,
+    ) -> Result<Arc<Self>, DamageError> {
+        let mut bytes = self.bytes_in(&self.extents);
+        for (column, copy) in copies {
+            bytes[column] = match copy {
+                Some(copy) => ChunkBytes::Near(copy),
+                None => far_bytes(&self.entry, &self.extents, column),
+            };
+        }
+        let heads = self.heads().clone();
+        let parts = ChunkParts { bytes, heads };
         let (entry, extents) = (self.entry.clone(), self.extents.clone());
-        let (verified, heads) = (self.verified.clone(), Some(self.heads().clone()));
-        Ok(Self::with_verified(
-            entry,
-            extents,
-            spec,
-            (budget, &fits),
-            verified,
-            heads,
-        )?)
+        let (uses, verified) = (self.uses.clone(), self.verified.clone());
+        Self::of_parts(entry, parts, extents, spec, uses, verified)
     }
 
     /// The same for chunks written a moment ago, which need no checksum.
@@ -123,11 +159,10 @@ impl Segment {
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let verified = VerifiedBlocks::new(&entry, true);
-        let none = Budget::new(0);
-        Self::with_verified(entry, extents, spec, (&none, &|_| false), verified, None)
+        Self::with_verified(entry, extents, spec, verified)
     }
 
-    /// The same rows with the chunks of `columns` written anew, none of them near yet.
+    /// The same rows with the chunks of `columns` written anew, none of them near yet; other near copies stay.
     pub(crate) fn rewritten(
         &self,
         entry: Arc<SegmentEntry>,
@@ -139,16 +174,21 @@ impl Segment {
         for column in columns {
             (0..self.blocks()).for_each(|block| verified.insert(block, *column));
         }
-        let heads = (0..entry.chunks.len()).map(|column| match columns.contains(&column) {
-            true => {
-                let place = &entry.chunks[column];
-                &extents[place.extent as usize].first()[range_of(place)]
-            }
-            false => self.heads().of(column),
+        let bytes = (0..entry.chunks.len()).map(|column| match self.near(column) {
+            Some(copy) if !columns.contains(&column) => ChunkBytes::Near(copy.clone()),
+            _ => far_bytes(&entry, &extents, column),
         });
-        let heads = Some(Arc::new(Heads::read(self.rows(), heads)));
-        let none = Budget::new(0);
-        Self::with_verified(entry, extents, spec, (&none, &|_| false), verified, heads)
+        let bytes: Vec<ChunkBytes> = bytes.collect();
+        let heads = bytes.iter().enumerate();
+        let heads: Vec<&[u8]> = heads
+            .map(|(column, bytes)| match columns.contains(&column) {
+                true => bytes.bytes(),
+                false => self.heads().of(column),
+            })
+            .collect();
+        let heads = Arc::new(Heads::read(self.rows(), heads.into_iter()));
+        let parts = ChunkParts { bytes, heads };
+        Self::of_parts(entry, parts, extents, spec, self.uses.clone(), verified)
     }
 
     /// The same rows from other copies of the extents; near copies stay.
@@ -157,63 +197,39 @@ impl Segment {
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
-        let places = self.entry.chunks.iter();
-        let bytes = self.chunks.borrow_owner().bytes.iter().zip(places);
-        let bytes = bytes.map(|(bytes, place)| match bytes {
-            ChunkBytes::Near(copy, range) => ChunkBytes::Near(copy.clone(), range.clone()),
-            ChunkBytes::Far(_, range) => {
-                let extent = &extents[place.extent as usize];
-                ChunkBytes::Far(extent.first().clone(), range.clone())
-            }
-        });
         let parts = ChunkParts {
-            bytes: bytes.collect(),
+            bytes: self.bytes_in(&extents),
             heads: self.heads().clone(),
         };
         let (entry, verified) = (self.entry.clone(), self.verified.clone());
-        Self::of_parts(entry, parts, extents, spec, verified)
+        Self::of_parts(entry, parts, extents, spec, self.uses.clone(), verified)
     }
 
-    /// Near copies come out of a budget, of those extents that may have one. `heads` where they are known.
+    /// Where chunks are read: near where they are near now, else in these extents.
+    fn bytes_in(&self, extents: &[Arc<OwnedExtent>]) -> Vec<ChunkBytes> {
+        let columns = 0..self.entry.chunks.len();
+        let bytes = columns.map(|column| match self.near(column) {
+            Some(copy) => ChunkBytes::Near(copy.clone()),
+            None => far_bytes(&self.entry, extents, column),
+        });
+        bytes.collect()
+    }
+
+    /// All of it read where it lies.
     fn with_verified(
         entry: Arc<SegmentEntry>,
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
-        (budget, may_be_near): (&Budget, &dyn Fn(usize) -> bool),
         verified: VerifiedBlocks,
-        heads: Option<Arc<Heads>>,
     ) -> Result<Arc<Self>, DamageError> {
-        let mut wishes = vec![None; extents.len()];
-        for (place, column) in entry.chunks.iter().zip(&spec.columns) {
-            // Columns that share an extent share the wish.
-            let extent = place.extent as usize;
-            wishes[extent] = if may_be_near(extent) {
-                column.near
-            } else {
-                Some(false)
-            };
-        }
-        let read: Vec<_> = extents
-            .iter()
-            .map(|extent| extent.first().clone())
-            .collect();
-        let (copy, copied_at) = near::copy_extents(budget, &read, &wishes);
-        let bytes = entry.chunks.iter().map(|place| {
-            let (extent, range) = (place.extent as usize, range_of(place));
-            match (&copy, copied_at[extent]) {
-                (Some(copy), Some(CopyAt(at))) => {
-                    ChunkBytes::Near(copy.clone(), at + range.start..at + range.end)
-                }
-                _ => ChunkBytes::Far(read[extent].clone(), range),
-            }
-        });
+        let columns = 0..entry.chunks.len();
+        let uses = columns.clone().map(|_| Uses::default()).collect();
+        let bytes = columns.map(|column| far_bytes(&entry, &extents, column));
         let bytes: Vec<ChunkBytes> = bytes.collect();
-        let heads = heads.unwrap_or_else(|| {
-            let rows = entry.rows as usize;
-            Arc::new(Heads::read(rows, bytes.iter().map(ChunkBytes::bytes)))
-        });
+        let rows = entry.rows as usize;
+        let heads = Arc::new(Heads::read(rows, bytes.iter().map(ChunkBytes::bytes)));
         let parts = ChunkParts { bytes, heads };
-        Self::of_parts(entry, parts, extents, spec, verified)
+        Self::of_parts(entry, parts, extents, spec, uses, verified)
     }
 
     fn of_parts(
@@ -221,6 +237,7 @@ impl Segment {
         parts: ChunkParts,
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
+        uses: Arc<[Uses]>,
         verified: VerifiedBlocks,
     ) -> Result<Arc<Self>, DamageError> {
         let speeds = parts.bytes.iter().map(ChunkBytes::speed).collect();
@@ -236,6 +253,7 @@ impl Segment {
             entry,
             chunks: chunks?,
             speeds,
+            uses,
             verified,
             extents,
         }))
@@ -291,6 +309,31 @@ impl Segment {
     /// What it keeps in near memory beside copies of its chunks.
     pub(crate) fn heads(&self) -> &Arc<Heads> {
         &self.chunks.borrow_owner().heads
+    }
+
+    /// What was read of each column's chunk, to be added to.
+    pub(crate) fn uses(&self) -> &Arc<[Uses]> {
+        &self.uses
+    }
+
+    /// The near copy of a column's chunk.
+    pub(crate) fn near(&self, column: usize) -> Option<&Arc<NearCopy>> {
+        match &self.chunks.borrow_owner().bytes[column] {
+            ChunkBytes::Near(copy) => Some(copy),
+            ChunkBytes::Far(..) => None,
+        }
+    }
+
+    /// A column's chunk in the first copy that is stored of it.
+    pub(crate) fn stored(&self, column: usize) -> &[u8] {
+        let place = &self.entry.chunks[column];
+        &self.extents[place.extent as usize].first()[range_of(place)]
+    }
+
+    /// Where a column's chunk is stored, which says what it holds: nothing stored is ever written over.
+    pub(crate) fn place(&self, column: usize) -> (ExtentId, u64) {
+        let ChunkPlace { extent, offset, .. } = self.entry.chunks[column];
+        (self.entry.extents[extent as usize], offset)
     }
 
     /// The far copy of an extent that a column is read from, and where its chunk lies there; `None` where the chunk is read near.
@@ -582,6 +625,13 @@ fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &T
     let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
     let is_whole = open(&first[range.clone()]).is_ok();
     mend::head(extent, first, range, open) && !is_whole
+}
+
+/// A column's chunk where it is stored.
+fn far_bytes(entry: &SegmentEntry, extents: &[Arc<OwnedExtent>], column: usize) -> ChunkBytes {
+    let place = &entry.chunks[column];
+    let extent = &extents[place.extent as usize];
+    ChunkBytes::Far(extent.first().clone(), range_of(place))
 }
 
 /// Where a chunk lies in its extent.

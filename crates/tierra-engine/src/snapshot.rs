@@ -23,8 +23,10 @@ pub struct KeyIndexSize {
     pub runs: usize,
     /// Bytes of these, one copy.
     pub far_bytes: u64,
-    /// Bytes of near memory: the first key of each leaf, and all keys that no run has.
+    /// Bytes of near memory beside copies of runs: the first key of each leaf, and all keys that no run has.
     pub near_bytes: u64,
+    /// Bytes of runs that are copied near.
+    pub copied_bytes: u64,
 }
 
 /// Everything that was committed when it was made.
@@ -170,8 +172,11 @@ impl Snapshot {
         KeyIndexSize {
             listed_rows: runs.clone().map(|run| run.rows()).sum(),
             runs: runs.clone().count(),
-            far_bytes: runs.map(|run| run.extent().len_bytes()).sum(),
+            far_bytes: runs.clone().map(|run| run.extent().len_bytes()).sum(),
             near_bytes: keys.near_bytes() as u64,
+            copied_bytes: runs
+                .map(|run| run.near().map_or(0, |near| near.len() as u64))
+                .sum(),
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use arc_swap::ArcSwap;
 use tierra_memory::replication::Method;
 use tierra_memory::simulation::Recorder;
-use tierra_memory::{Budget, PoolError};
+use tierra_memory::{NearMemory, PoolError};
 
 use crate::calibration::{self, Calibration};
 use crate::error::{ScanError, StorageError};
@@ -37,8 +37,8 @@ pub(crate) struct Storage {
     /// Those of the tiers, whichever there are.
     losses: Arc<Losses>,
     next_extent_id: AtomicU64,
-    /// Near memory for copies of chunks.
-    pub(crate) budget: Budget,
+    /// Near memory for copies of chunks and indexes.
+    pub(crate) near: NearMemory,
     /// Threads that a load encodes with.
     pub(crate) threads: NonZeroUsize,
     /// With what gates start.
@@ -64,7 +64,7 @@ impl Storage {
         dir: PathBuf,
         tiers: Tiers,
         next_extent_id: u64,
-        budget: Budget,
+        near: NearMemory,
         threads: NonZeroUsize,
         calibration: Arc<Calibration>,
         requests: Sender<Request>,
@@ -77,7 +77,7 @@ impl Storage {
             losses: tiers.losses.clone(),
             tiers: ArcSwap::from_pointee(tiers),
             next_extent_id: AtomicU64::new(next_extent_id),
-            budget,
+            near,
             threads,
             calibration,
             log_method,

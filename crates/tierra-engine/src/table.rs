@@ -308,7 +308,7 @@ impl Table {
     /// Has the writer copy indexes near. Asked for after the segments' near copies: a column that
     /// wishes for one comes first.
     pub(crate) fn ask_for_index_copies(self: &Arc<Self>) {
-        if self.spec.indexed_columns().next().is_some() {
+        if self.has_indexes() {
             self.storage.send(Request::CopyIndexesNear {
                 table: self.clone(),
             });
@@ -335,6 +335,11 @@ impl Table {
 
     pub(crate) fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared_storage(&self) -> Arc<Storage> {
+        self.storage.clone()
     }
 
     pub(crate) fn dictionaries(&self) -> &TableDictionaries {

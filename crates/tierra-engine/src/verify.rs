@@ -61,6 +61,7 @@ pub struct ReadChecks(Arc<Choice>);
 #[derive(Debug, Default)]
 struct Choice {
     every: AtomicBool,
+    opened_with_every: AtomicBool,
 }
 
 impl ReadChecks {
@@ -73,6 +74,21 @@ impl ReadChecks {
                 false => Doubt::end(),
             }
         }
+    }
+
+    /// What readings do from when the database is opened.
+    pub(crate) fn open_with(&self, reads: VerifyReads) {
+        let every = reads == VerifyReads::Every;
+        self.0.opened_with_every.store(every, Ordering::Relaxed);
+        self.set(reads);
+    }
+
+    /// As when the database was opened.
+    pub fn reset(&self) {
+        self.set(match self.0.opened_with_every.load(Ordering::Relaxed) {
+            true => VerifyReads::Every,
+            false => VerifyReads::First,
+        });
     }
 
     /// What readings do now.
@@ -111,5 +127,11 @@ mod tests {
         checks.clone().set(VerifyReads::Every);
         assert_eq!(checks.get(), VerifyReads::Every);
         assert!(crate::space::any_doubt());
+        checks.reset();
+        assert_eq!(checks.get(), VerifyReads::First);
+        checks.open_with(VerifyReads::Every);
+        checks.set(VerifyReads::First);
+        checks.clone().reset();
+        assert_eq!(checks.get(), VerifyReads::Every);
     }
 }

@@ -4,6 +4,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,8 +23,12 @@ use tierra_interleave::{Execution, Lookups, Scheduling};
 const LOADED: i64 = 70_000;
 
 fn options() -> DatabaseOptions {
+    with_near_memory(0)
+}
+
+fn with_near_memory(bytes: u64) -> DatabaseOptions {
     DatabaseOptions {
-        near_memory_bytes: Some(0),
+        near_memory_bytes: Some(bytes),
         threads: std::num::NonZeroUsize::new(2),
         ..DatabaseOptions::default()
     }
@@ -173,10 +178,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn answers_do_not_depend_on_what_is_indexed(steps in steps(), composite in any::<bool>()) {
+    fn answers_do_not_depend_on_what_is_indexed(
+        steps in steps(),
+        composite in any::<bool>(),
+        near_bytes in prop_oneof![Just(0), Just(200_000), Just(64 << 20)],
+    ) {
         let dir = folder();
         let dir = dir.path().join("db");
-        let mut database = Database::create(&dir, &options()).unwrap();
+        let options = with_near_memory(near_bytes);
+        let mut database = Database::create(&dir, &options).unwrap();
         let mut table = database.create_table(spec(composite)).unwrap();
         let mut oracle = Oracle::new();
         let mut old: Option<(Snapshot, Oracle)> = None;
@@ -202,11 +212,16 @@ proptest! {
                     let sealed = snapshot.rows() - snapshot.tail_rows();
                     prop_assert_eq!(snapshot.key_index().listed_rows, sealed);
                     prop_assert!(snapshot.key_index().runs <= 16);
+                    let size = snapshot.key_index();
+                    if near_bytes == 64 << 20 {
+                        prop_assert_eq!(size.copied_bytes, size.far_bytes);
+                    }
+                    prop_assert!(size.copied_bytes <= near_bytes);
                 }
                 Step::Reopen => {
                     old = None;
                     drop((table, database));
-                    database = Database::open(&dir, &options()).unwrap();
+                    database = Database::open(&dir, &options).unwrap();
                     table = database.table("t").unwrap();
                 }
             }
@@ -339,6 +354,55 @@ fn a_damaged_run_is_made_again_and_answers_stay_right() {
             check(&database.table("t").unwrap().snapshot(), &oracle, &[-9]);
         }
     }
+}
+
+#[test]
+fn a_near_copy_answers_whatever_becomes_of_the_run_and_none_is_made_of_a_damaged_one() {
+    let dir = folder();
+    let oracle = create(dir.path(), &["far"], false);
+    let path = dir.path().join("db/far.pool");
+    let run = lines(&std::fs::read(&path).unwrap(), b"TKEY")[0];
+    let leaves = run + 64 + 24 * 80;
+    let damage = || {
+        let mut pool = std::fs::OpenOptions::new();
+        let pool = pool.read(true).write(true).open(&path).unwrap();
+        for leaf in 4..60 {
+            let mut byte = [0];
+            pool.read_exact_at(&mut byte, leaves as u64 + leaf * 2048)
+                .unwrap();
+            pool.write_all_at(&[byte[0] ^ 1], leaves as u64 + leaf * 2048)
+                .unwrap();
+        }
+    };
+    let open = || {
+        let database = Database::open(&dir.path().join("db"), &with_near_memory(64 << 20)).unwrap();
+        database.wait_for_near_copies().unwrap();
+        let snapshot = database.table("t").unwrap().snapshot();
+        (database, snapshot)
+    };
+    let (database, snapshot) = open();
+    let size = snapshot.key_index();
+    assert!(
+        size.copied_bytes > 0 && size.copied_bytes == size.far_bytes,
+        "{size:?}"
+    );
+    damage();
+    check(&snapshot, &oracle, &[-9]);
+    let now = database.table("t").unwrap().snapshot().key_index();
+    assert_eq!((now.runs, now.copied_bytes), (1, size.copied_bytes));
+    drop((database, snapshot));
+    // The damage is found by whoever copies it, and what is made instead is copied.
+    let (_database, snapshot) = open();
+    let made = snapshot.key_index();
+    assert_eq!(
+        (made.listed_rows, made.copied_bytes),
+        (size.listed_rows, made.far_bytes)
+    );
+    assert_ne!(
+        lines(&std::fs::read(&path).unwrap(), b"TKEY").last(),
+        Some(&run)
+    );
+    check(&snapshot, &oracle, &[-9]);
 }
 
 #[test]

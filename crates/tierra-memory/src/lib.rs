@@ -54,6 +54,7 @@ pub mod faults;
 mod gate;
 pub mod machine;
 pub mod measure;
+pub mod near;
 pub mod persist;
 pub mod placement;
 pub mod pool;
@@ -68,6 +69,7 @@ pub mod topology;
 pub use budget::{Budget, Reservation};
 pub use far::FarSource;
 pub use gate::{GateStart, MemoryGate};
+pub use near::{NearCopy, NearMemory};
 pub use pool::{
     Counters, Durability, Extent, ExtentLabel, ExtentWriter, Fault, Finished, MediumKind, Pool,
     PoolError, PoolOptions, PublishError, Transaction, UndoLog, Written,

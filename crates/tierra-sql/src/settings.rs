@@ -9,9 +9,10 @@ use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
-use tierra_engine::ReadChecks;
+use tierra_engine::{ReadChecks, ScrubPace};
 use tierra_interleave::Scheduling;
-use tierra_memory::{Size, emulation};
+use tierra_memory::Size;
+use tierra_memory::emulation::{self, FarMemory};
 
 /// Rows in a batch that a scan hands on.
 pub(crate) const BATCH_ROWS: usize = 8192;
@@ -46,6 +47,46 @@ pub(crate) struct TierraSettings {
     pub(crate) join_build_rows: usize,
     /// When what is read of the database is checked.
     pub(crate) read_checks: ReadChecks,
+    /// How fast the scrubber of the database walks.
+    pub(crate) scrub_pace: ScrubPace,
+}
+
+/// What a session began with, to which RESET goes back.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    settings: TierraSettings,
+    far: Option<FarMemory>,
+}
+
+impl Beginning {
+    /// A session begins with these.
+    pub(crate) fn of(settings: &TierraSettings) -> Self {
+        Self {
+            settings: settings.clone(),
+            far: emulation::current(),
+        }
+    }
+}
+
+impl TierraSettings {
+    /// Go back to what `key` was when the session began, or what the database was opened with where it is the database's.
+    pub(crate) fn reset(&mut self, key: &str, beginning: &Beginning) -> Result<()> {
+        let Beginning { settings, far } = beginning;
+        match key {
+            "execution" => self.execution = settings.execution,
+            "threads" => self.threads = settings.threads,
+            "batch_rows" => self.batch_rows = settings.batch_rows,
+            "query_memory" => self.query_memory = settings.query_memory,
+            "late_rows" => self.late_rows = settings.late_rows,
+            "join_build_rows" => self.join_build_rows = settings.join_build_rows,
+            "verify_reads" => self.read_checks.reset(),
+            "scrub_pace" => self.scrub_pace.reset(),
+            "emulate" => emulation::set(*far)
+                .map_err(|error| DataFusionError::Configuration(error.to_string()))?,
+            _ => return Err(unknown(key)),
+        }
+        Ok(())
+    }
 }
 
 impl Default for TierraSettings {
@@ -59,6 +100,7 @@ impl Default for TierraSettings {
             late_rows: true,
             join_build_rows: JOIN_BUILD_ROWS,
             read_checks: ReadChecks::default(),
+            scrub_pace: ScrubPace::default(),
         }
     }
 }
@@ -111,12 +153,15 @@ impl ExtensionOptions for TierraSettings {
                 self.read_checks.set(reads.map_err(expected)?);
             }
             "join_build_rows" => self.join_build_rows = positive(key, value, isize::MAX as usize)?,
-            _ => {
-                return Err(DataFusionError::Configuration(format!(
-                    "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
-                     tierra.query_memory, tierra.late_rows, tierra.join_build_rows, tierra.verify_reads and tierra.emulate"
-                )));
+            "scrub_pace" => {
+                let expected = |_| {
+                    let bytes = "bytes a second such as '64M', or '0' for none";
+                    invalid(key, value, bytes)
+                };
+                let Size(bytes_per_s) = value.parse().map_err(expected)?;
+                self.scrub_pace.set(bytes_per_s);
             }
+            _ => return Err(unknown(key)),
         }
         Ok(())
     }
@@ -167,6 +212,11 @@ impl ExtensionOptions for TierraSettings {
                  read first, or 'every', whenever one is read",
             ),
             entry(
+                "scrub_pace",
+                Size(self.scrub_pace.get()).to_string(),
+                "Bytes a second at which stored bytes are checked in the background, in the whole database; 0: none are",
+            ),
+            entry(
                 "emulate",
                 emulation::current().map_or("off".to_string(), |far| far.to_string()),
                 "Far memory emulated over near, for the whole process: 'off', 'optane', 'remote-optane', \
@@ -174,6 +224,14 @@ impl ExtensionOptions for TierraSettings {
             ),
         ]
     }
+}
+
+fn unknown(key: &str) -> DataFusionError {
+    DataFusionError::Configuration(format!(
+        "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
+         tierra.query_memory, tierra.late_rows, tierra.join_build_rows, tierra.verify_reads, tierra.scrub_pace and \
+         tierra.emulate"
+    ))
 }
 
 fn invalid(key: &str, value: &str, expected: &str) -> DataFusionError {

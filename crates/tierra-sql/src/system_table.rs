@@ -1,5 +1,5 @@
-//! Tables that describe the database: `tierra_tiers`, `tierra_replicas`, `tierra_faults` and `tierra_scrub`, made anew for every
-//! statement that names one. A table of the same name hides them.
+//! Tables that describe the database: `tierra_tiers`, `tierra_replicas`, `tierra_columns`, `tierra_faults` and `tierra_scrub`, made
+//! anew for every statement that names one. A table of the same name hides them.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,17 +17,18 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use tierra_engine::{CopyInfo, Database, Fault, TierInfo};
+use tierra_engine::{ColumnPlacement, CopyInfo, Database, Fault, TierInfo};
 use tierra_memory::Counters;
 
 const TIERS: &str = "tierra_tiers";
 const REPLICAS: &str = "tierra_replicas";
+const COLUMNS: &str = "tierra_columns";
 const FAULTS: &str = "tierra_faults";
 const SCRUB: &str = "tierra_scrub";
 
 /// Whether a table that describes the database has that name.
 pub(crate) fn is_name(name: &str) -> bool {
-    [TIERS, REPLICAS, FAULTS, SCRUB].contains(&name)
+    [TIERS, REPLICAS, COLUMNS, FAULTS, SCRUB].contains(&name)
 }
 
 /// The table of that name that describes the database, if there is one.
@@ -35,6 +36,7 @@ pub(crate) fn find(database: &Database, name: &str) -> Result<Option<SystemTable
     match name {
         TIERS => tiers(database).map(Some),
         REPLICAS => replicas(database).map(Some),
+        COLUMNS => columns(database).map(Some),
         FAULTS => faults(database).map(Some),
         SCRUB => scrub(database).map(Some),
         _ => Ok(None),
@@ -239,6 +241,37 @@ fn replicas(database: &Database) -> Result<SystemTable> {
         ("extents", false, number(|copy| copy.extents)),
         ("bytes", false, number(|copy| copy.bytes)),
         ("complete", false, flag(|copy| copy.is_complete)),
+    ])
+}
+
+/// Where columns are read, and what near copies of them save.
+fn columns(database: &Database) -> Result<SystemTable> {
+    let columns = database.placements();
+    let text = |of: fn(&ColumnPlacement) -> &str| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(columns.iter().map(of)))
+    };
+    let number = |of: fn(&ColumnPlacement) -> u64| -> ArrayRef {
+        let values = columns.iter().map(of);
+        let values = values.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
+        Arc::new(Int64Array::from_iter_values(values))
+    };
+    let heat = columns.iter().map(|column| column.heat.as_secs_f64() * 1e3);
+    SystemTable::new([
+        ("table_name", false, text(|column| &column.table)),
+        ("column_name", false, text(|column| &column.column)),
+        ("bytes", false, number(|column| column.stored_bytes)),
+        ("near_bytes", false, number(|column| column.near_bytes)),
+        ("index_bytes", false, number(|column| column.index_bytes)),
+        (
+            "index_near_bytes",
+            false,
+            number(|column| column.index_near_bytes),
+        ),
+        (
+            "heat_ms",
+            false,
+            Arc::new(Float64Array::from_iter_values(heat)),
+        ),
     ])
 }
 

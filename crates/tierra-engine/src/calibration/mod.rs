@@ -28,7 +28,7 @@ pub use writes::write_profile;
 /// it computes in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookupKind {
-    /// A key in the index of a primary key: in a run, if it is far.
+    /// A key in the index of a primary key: in a run, if it is far; in a copy of one or a hash table, if it is near.
     Key,
     /// A cell of a row: in a chunk, and then in a dictionary if the chunk holds codes. The tier is the
     /// chunk's.

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tierra_column::{Dictionary, FormatError, Listed, Position, Postings, PostingsLayout, Stretch};
 use tierra_interleave::{Cx, Lookups, for_each};
 use tierra_memory::emulation::begin_read;
-use tierra_memory::{Budget, MemoryGate, Speed, in_mode};
+use tierra_memory::placement::{SAMPLED, Uses, sample};
+use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 
 use crate::calibration::{Calibration, LookupKind};
 use crate::manifest::PartEntry;
 use crate::mend;
-use crate::near::{self, CopyAt, NearCopy};
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
 use crate::verify::VerifyReads;
@@ -28,7 +28,9 @@ pub(crate) struct InvertedPart {
     extent: Arc<OwnedExtent>,
     /// The copy of it that is read.
     read: Arc<ExtentCopy>,
-    near: Option<(Arc<NearCopy>, CopyAt)>,
+    near: Option<Arc<NearCopy>>,
+    /// What was read of it, wherever it lay.
+    uses: Arc<Uses>,
     layout: PostingsLayout,
     /// A bit per page whose checksum held; `None` once all did.
     verified: Option<Box<[AtomicU64]>>,
@@ -78,8 +80,7 @@ impl InvertedPart {
     ) -> Result<Arc<Self>, FormatError> {
         let mut part = Self::checked(entry, extent, calibration)?;
         part.compare(segments, dictionary)?;
-        let words = part.postings().pages().div_ceil(64);
-        part.verified = Some((0..words).map(|_| AtomicU64::new(0)).collect());
+        part.verified = Some(part.nothing_verified());
         Ok(Arc::new(part))
     }
 
@@ -113,10 +114,16 @@ impl InvertedPart {
             extent,
             read,
             near: None,
+            uses: Arc::default(),
             verified: None,
             damaged: AtomicBool::new(false),
             gates: Gates::of(calibration, Speed::Far),
         })
+    }
+
+    fn nothing_verified(&self) -> Box<[AtomicU64]> {
+        let words = self.postings().pages().div_ceil(64);
+        (0..words).map(|_| AtomicU64::new(0)).collect()
     }
 
     /// Whether all its pages have their checksums.
@@ -158,35 +165,57 @@ impl InvertedPart {
         Ok(())
     }
 
-    /// The same part with a near copy; `None` where it has one, or the budget has no room. All of it
-    /// is read and checked. `wish` is that of its column.
-    pub(crate) fn with_near_copy(
+    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on
+    /// ([`NearMemory::copy_while`]). All of it is read and checked.
+    pub(crate) fn near_copy(
         &self,
-        budget: &Budget,
-        wish: Option<bool>,
-        calibration: &Calibration,
-    ) -> Result<Option<Arc<Self>>, FormatError> {
-        if self.near.is_some() {
+        near: &NearMemory,
+        goes_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Arc<NearCopy>>, FormatError> {
+        if self.near.is_some() || !near.has_room(self.extent.len_bytes()) {
             return Ok(None);
         }
         self.restore_lost()?;
-        let (copy, places) = near::copy_extents(budget, std::slice::from_ref(&self.read), &[wish]);
-        let (Some(copy), Some(Some(place))) = (copy, places.first()) else {
+        let Some(copy) = near.copy_while(&self.read, goes_on) else {
             return Ok(None);
         };
-        let copied = Self {
-            near: Some((copy, *place)),
+        let postings = Postings::reopen(&copy, &self.layout);
+        (0..postings.pages()).try_for_each(|page| postings.verify_page(page))?;
+        Ok(Some(Arc::new(copy)))
+    }
+
+    /// The same part read from another near copy, or from none.
+    pub(crate) fn with_near(
+        &self,
+        near: Option<Arc<NearCopy>>,
+        calibration: &Calibration,
+    ) -> Arc<Self> {
+        let speed = near.as_ref().map_or(Speed::Far, |_| Speed::Near);
+        let mut part = Self {
+            near,
+            uses: self.uses.clone(),
             verified: None,
-            damaged: AtomicBool::new(false),
+            damaged: AtomicBool::new(self.is_given_up()),
             entry: self.entry.clone(),
             extent: self.extent.clone(),
             read: self.read.clone(),
             layout: self.layout,
-            gates: Gates::of(calibration, Speed::Near),
+            gates: Gates::of(calibration, speed),
         };
-        let postings = copied.postings();
-        (0..postings.pages()).try_for_each(|page| postings.verify_page(page))?;
-        Ok(Some(Arc::new(copied)))
+        if part.near.is_none() {
+            part.verified = Some(part.nothing_verified());
+        }
+        Arc::new(part)
+    }
+
+    /// Its near copy.
+    pub(crate) fn near(&self) -> Option<&Arc<NearCopy>> {
+        self.near.as_ref()
+    }
+
+    /// What was read of it.
+    pub(crate) fn uses(&self) -> &Arc<Uses> {
+        &self.uses
     }
 
     /// The same part read from other copies of its extent.
@@ -198,6 +227,7 @@ impl InvertedPart {
             extent,
             entry: self.entry.clone(),
             near: self.near.clone(),
+            uses: self.uses.clone(),
             layout: self.layout,
             verified: self.verified.as_deref().map(words),
             damaged: AtomicBool::new(self.is_given_up()),
@@ -259,8 +289,8 @@ impl InvertedPart {
     }
 
     fn postings(&self) -> Postings<'_> {
-        let bytes = match &self.near {
-            Some((copy, CopyAt(at))) => &copy[*at..],
+        let bytes: &[u8] = match &self.near {
+            Some(copy) => copy,
             None => &self.read,
         };
         Postings::reopen(bytes, &self.layout)
@@ -299,6 +329,7 @@ impl InvertedPart {
                 ))
             },
         );
+        self.note_lookups(codes.len());
         let read = codes.iter();
         self.check_read(&postings, read.map(|code| postings.pages_of_list(*code)))?;
         failed.map_or(Ok(rows), Err)
@@ -330,8 +361,17 @@ impl InvertedPart {
                 ))
             },
         );
+        self.note_lookups(stretches.len());
         let read = stretches.iter();
         self.check_read(&postings, read.map(|it| postings.pages_of_stretch(it)))
+    }
+
+    fn note_lookups(&self, count: usize) {
+        let mut lines = 0;
+        sample(count, |_| lines += SAMPLED);
+        if lines > 0 {
+            self.uses.looked_up(lines);
+        }
     }
 
     /// After pages were read: whether that is to be believed.

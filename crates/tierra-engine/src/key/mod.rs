@@ -308,20 +308,24 @@ impl KeyColumns {
         lookups: &mut Lookups,
     ) -> Result<Vec<Option<RowId>>, FindError> {
         let mut rows = vec![None; images.len()];
-        lookups.run(self.gate.now(), images.len(), |execution, size, part| {
-            let first = part.start;
-            in_mode!(execution, M => for_each(
-                size,
-                &images[part],
-                |cx: Cx<M>, image| keys.near.get(cx, *image),
-                |at, row| rows[first + at] = row,
-            ))
-        });
         // The oldest first: joined with most others, it has most rows.
         for run in keys.runs {
             let found = run.find(images, &mut rows, lookups);
             found.map_err(|error| give_up(table, run, &error))?;
         }
+        // Near are the newest rows, few of all, in a level for each power of four.
+        let left = rows.iter().enumerate();
+        let left = left.filter_map(|(at, row)| row.is_none().then_some(at));
+        let left: Vec<usize> = left.collect();
+        lookups.run(self.gate.now(), left.len(), |execution, size, part| {
+            let left = &left[part];
+            in_mode!(execution, M => for_each(
+                size,
+                left,
+                |cx: Cx<M>, at| keys.near.get(cx, images[*at]),
+                |at, row| rows[left[at]] = row,
+            ))
+        });
         Ok(rows)
     }
 
@@ -352,19 +356,22 @@ impl KeyColumns {
             found.len(),
             |execution, size, part| {
                 let first = part.start;
-                of_same_keys(in_mode!(execution, M => for_each(
-                    size,
-                    part,
-                    |cx: Cx<M>, at| {
-                        let row = verified[at].expect("it was found");
-                        self.verify(cx, spec, version, row, &wanted[at])
-                    },
-                    |at, is_it| match is_it {
-                        Ok(true) => {}
-                        Ok(false) => others.push(first + at),
-                        Err(error) => failed = Some(error),
-                    },
-                )))
+                of_keys(
+                    0,
+                    in_mode!(execution, M => for_each(
+                        size,
+                        part,
+                        |cx: Cx<M>, at| {
+                            let row = verified[at].expect("it was found");
+                            self.verify(cx, spec, version, row, &wanted[at])
+                        },
+                        |at, is_it| match is_it {
+                            Ok(true) => {}
+                            Ok(false) => others.push(first + at),
+                            Err(error) => failed = Some(error),
+                        },
+                    )),
+                )
             },
         );
         if let Some(error) = failed {
@@ -539,16 +546,14 @@ fn give_up(table: &Arc<Table>, run: &KeyRun, error: &FormatError) -> FindError {
         let name = &table.spec().name;
         tracing::warn!(table = name, %error, "a part of the index of keys is damaged: it is built again");
         table.ask_for_indexes();
+        table.ask_for_index_copies();
     }
     FindError::GivenUp
 }
 
-/// Look-ups for keys that were counted when they were looked up in near memory.
-fn of_same_keys(report: GroupReport) -> GroupReport {
-    GroupReport {
-        lookups: 0,
-        ..report
-    }
+/// What was done for keys of which so many are counted now; the others are counted elsewhere.
+fn of_keys(lookups: u64, report: GroupReport) -> GroupReport {
+    GroupReport { lookups, ..report }
 }
 
 /// A whole column of a segment, unpacked.

@@ -1,9 +1,13 @@
 //! What a cursor reads: of segments counted (and, where far memory is emulated, charged) once per block
-//! and column however often it is looked at, of the tail counted once per batch and column.
+//! and column however often it is looked at, of the tail counted once per batch and column. What was read of a chunk is told once
+//! for all that the cursor reads of it at a stretch, so that it can be told which ones are worth a near copy.
+
+use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use tierra_memory::Speed;
 use tierra_memory::emulation::{Transfer, begin_read};
+use tierra_memory::placement::Uses;
 
 use super::ScanCounters;
 use crate::encode::slice_bytes;
@@ -18,6 +22,10 @@ pub(super) struct Counting {
     /// By column: the last block counted as read, and as decoded.
     last: Vec<(u64, u64)>,
     read: u64,
+    /// Of the segment at hand.
+    uses: Arc<[Uses]>,
+    /// Bytes read of it, by column.
+    read_bytes: Vec<u64>,
 }
 
 impl Counting {
@@ -27,6 +35,8 @@ impl Counting {
             serial: 0,
             last: vec![(0, 0); columns],
             read: 0,
+            uses: Arc::default(),
+            read_bytes: vec![0; columns],
         }
     }
 
@@ -34,9 +44,21 @@ impl Counting {
         self.counters
     }
 
-    pub(super) fn begin_block(&mut self) {
+    pub(super) fn begin_block(&mut self, segment: &Segment) {
         self.serial += 1;
         self.read = 0;
+        if !Arc::ptr_eq(&self.uses, segment.uses()) {
+            self.tell_uses();
+            self.uses = segment.uses().clone();
+        }
+    }
+
+    fn tell_uses(&mut self) {
+        for (uses, bytes) in self.uses.iter().zip(&mut self.read_bytes) {
+            if *bytes > 0 {
+                uses.streamed(std::mem::take(bytes));
+            }
+        }
     }
 
     /// A block is about to be read: what is returned is held until it was.
@@ -51,6 +73,7 @@ impl Counting {
         self.counters.blocks_read += 1;
         let stored = segment.chunk(column).stored_block(block);
         let bytes = stored.len() as u64;
+        self.read_bytes[column] += bytes;
         match segment.speed(column) {
             Speed::Near => self.counters.bytes_near += bytes,
             Speed::Far => self.counters.bytes_far += bytes,
@@ -85,5 +108,11 @@ impl Counting {
 
     pub(super) fn returned(&mut self, rows: usize) {
         self.counters.rows += rows as u64;
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.tell_uses();
     }
 }

@@ -284,7 +284,7 @@ impl ScanCursor {
             return Ok(());
         }
         self.conditions.bind(at, segment, version, spec)?;
-        self.counting.begin_block();
+        self.counting.begin_block(segment);
         if self.select(segment, block, spec, &mut mask)? {
             for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
                 let _reading = self.counting.read(segment, *column, block);

@@ -12,15 +12,17 @@
 
 use std::sync::Arc;
 
-use tierra_column::{Dictionary, POSTINGS_CHUNKS_MAX, PostingsError, PostingsPlan};
+use tierra_column::{Dictionary, FormatError, POSTINGS_CHUNKS_MAX, PostingsError, PostingsPlan};
 
 use super::Writer;
 use super::background::Task;
+use super::near::place;
 use super::runs::{RunError, RunStep};
 use crate::error::{DamageError, ScanError, StorageError};
 use crate::inverted::InvertedPart;
 use crate::key::KeyRun;
 use crate::manifest::{PartEntry, TableEntry};
+use crate::near::{self, NearChange, Object, ObjectName};
 use crate::segment::Segment;
 use crate::space::Owner;
 use crate::storage::Storage;
@@ -57,8 +59,8 @@ pub(super) enum Work {
     },
     /// Making a run of keys.
     Run(RunStep),
-    /// Copying parts near, as far as the budget goes.
-    Copy { parts: Vec<Arc<InvertedPart>> },
+    /// Copying parts and runs near, as far as the budget goes.
+    Copy { indexes: Vec<ObjectName> },
     /// Building what is near of the index of a version's keys.
     Keys { version: Arc<TableVersion> },
 }
@@ -74,9 +76,8 @@ pub(super) enum Made {
     Part(Result<Arc<InvertedPart>, StorageError>),
     Run(Result<Arc<KeyRun>, RunError>),
     Copies {
-        /// Parts, and the same with near copies.
-        copied: Vec<(Arc<InvertedPart>, Arc<InvertedPart>)>,
-        /// Whether a part was given up.
+        copied: Vec<NearChange>,
+        /// Whether something was given up.
         damaged: bool,
     },
     /// The version has its index of keys now, or why not.
@@ -146,14 +147,18 @@ impl Writer {
         })
     }
 
-    /// The parts of a table's indexes to be copied near.
+    /// The parts and runs of a table's indexes to be copied near.
     fn copies_of(&self, table: &Arc<Table>) -> Option<Job> {
         let current = table.current();
-        let parts = current.indexes.iter().filter(|part| !part.is_given_up());
-        let parts: Vec<_> = parts.cloned().collect();
-        (!parts.is_empty()).then(|| Job {
+        let wants = |object: &Object<'_>| {
+            let is_chunk = matches!(object, Object::Chunk(..));
+            !is_chunk && object.wish(table.spec()) != Some(false)
+        };
+        let indexes = near::objects(&current).filter(wants);
+        let indexes: Vec<_> = indexes.map(|object| object.name()).collect();
+        (!indexes.is_empty()).then(|| Job {
             table: table.clone(),
-            work: Work::Copy { parts },
+            work: Work::Copy { indexes },
         })
     }
 
@@ -202,7 +207,9 @@ impl Writer {
                 let Made::Copies { copied, damaged } = made else {
                     return;
                 };
-                publish_near(table, &copied);
+                if !copied.is_empty() {
+                    place(&self.storage, table, copied);
+                }
                 if damaged {
                     // What is built a moment before it is copied is not read again.
                     self.background.push_front(Task::CopyIndexes(table.clone()));
@@ -284,7 +291,7 @@ impl Job {
                 Made::Part(built.unwrap_or_else(|error| Err(error.into())))
             }
             Work::Run(step) => Made::Run(step.run(storage, table)),
-            Work::Copy { parts } => copy_near(storage, table, parts),
+            Work::Copy { indexes } => copy_near(storage, table, indexes),
             Work::Keys { version } => {
                 let key = table.key();
                 let built = key.map(|key| key.index(table, version).map(drop));
@@ -312,49 +319,29 @@ fn keys_of(table: &Arc<Table>, version: &Arc<TableVersion>) -> Option<Job> {
     })
 }
 
-/// Copies parts near. One that turns out to be damaged is given up.
-fn copy_near(storage: &Storage, table: &Table, parts: &[Arc<InvertedPart>]) -> Made {
-    let (spec, mut copied, mut damaged) = (table.spec(), Vec::new(), false);
-    for part in parts {
+/// Copies parts and runs near. What turns out to be damaged is given up.
+fn copy_near(storage: &Storage, table: &Table, indexes: &[ObjectName]) -> Made {
+    let (mut copied, mut damaged) = (Vec::new(), false);
+    let current = table.current();
+    for name in indexes {
         if storage.is_closing() {
             break;
         }
-        let column = &spec.columns[part.column()];
-        let copy = || part.with_near_copy(&storage.budget, column.near, &storage.calibration);
-        // Faster than it can be read: as good as damaged.
-        let Ok(near) = storage.whole(copy) else {
+        let Some(index) = name.find(&current) else {
             continue;
         };
-        match near {
+        let copy = || index.copy(table.spec(), &storage.near, |_| true);
+        // Faster than it can be read: as good as damaged.
+        match storage.whole(copy).unwrap_or(Ok(None)) {
             Ok(None) => {}
-            Ok(Some(near)) => copied.push((part.clone(), near)),
-            Err(error) => {
-                part.give_up();
-                damaged = true;
-                let (table, column) = (&spec.name, &column.name);
-                tracing::warn!(
-                    table,
-                    column,
-                    %error,
-                    "a part of an index is damaged: it is built again"
-                );
-            }
+            Ok(copy) => copied.push(NearChange {
+                object: name.clone(),
+                copy,
+            }),
+            Err(_) => damaged = true,
         }
     }
     Made::Copies { copied, damaged }
-}
-
-fn publish_near(table: &Arc<Table>, copied: &[(Arc<InvertedPart>, Arc<InvertedPart>)]) {
-    if copied.is_empty() {
-        return;
-    }
-    let current = table.current();
-    let near = |part: &Arc<InvertedPart>| {
-        let of_part = copied.iter().find(|(far, _)| Arc::ptr_eq(far, part));
-        of_part.map_or(part, |(_, near)| near).clone()
-    };
-    let indexes = current.indexes.iter().map(near).collect();
-    publish_parts(table, &current, indexes);
 }
 
 fn build_part(
@@ -402,7 +389,7 @@ fn build_part(
     Ok(part.map_err(|source| damaged(table, column, source))?)
 }
 
-fn damaged(table: &Table, column: usize, source: tierra_column::FormatError) -> DamageError {
+fn damaged(table: &Table, column: usize, source: FormatError) -> DamageError {
     let column = table.spec().columns[column].name.clone();
     DamageError::Index { column, source }
 }

@@ -36,6 +36,7 @@ use crate::error::{AppendError, LoadError, StorageError, TableError, TierError};
 use crate::gate::MergePass;
 use crate::manifest::lineage_mark;
 use crate::manifest::{Manifest, TableEntry};
+use crate::near::NearChange;
 use crate::space::OwnedExtent;
 use crate::spec::TableSpec;
 use crate::storage::Storage;
@@ -139,6 +140,12 @@ pub(crate) enum Request {
     CopyNear {
         table: Arc<Table>,
         segment: u32,
+    },
+    /// Answered when objects of a table are read from these near copies, or where they are stored.
+    PlaceNear {
+        table: Arc<Table>,
+        changes: Vec<NearChange>,
+        reply: SyncSender<()>,
     },
     /// Not answered: indexes' near copies, once columns that wish for one have theirs.
     CopyIndexesNear {
@@ -288,6 +295,14 @@ impl Writer {
                     self.background.push(Task::Keys(table, version));
                 }
                 Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
+                Request::PlaceNear {
+                    table,
+                    changes,
+                    reply,
+                } => {
+                    near::place(&self.storage, &table, changes);
+                    let _ = reply.send(());
+                }
                 Request::CopyIndexesNear { table } => {
                     self.background.push(Task::CopyIndexes(table));
                 }

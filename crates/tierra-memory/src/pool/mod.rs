@@ -29,7 +29,7 @@ mod publication;
 #[cfg(test)]
 mod refusal;
 mod repair;
-mod space;
+pub(crate) mod space;
 mod stored;
 mod undo;
 mod writer;

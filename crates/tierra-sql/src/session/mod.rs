@@ -31,7 +31,7 @@ use crate::catalog::{CATALOG, TierraCatalog};
 use crate::error::SqlError;
 use crate::memory::{self, QueryMemory};
 use crate::outcome::{Outcome, Rows};
-use crate::settings::{self, TierraSettings};
+use crate::settings::{self, Beginning, TierraSettings};
 use crate::sum::CheckedSum;
 use crate::{join, late, list, rules, statement};
 
@@ -51,6 +51,7 @@ pub struct Session {
     database: Arc<Database>,
     context: SessionContext,
     memory: Arc<QueryMemory>,
+    beginning: Beginning,
     point_plans: PointPlans,
     parameters: Parameters,
     planned: AtomicU64,
@@ -71,6 +72,8 @@ impl Session {
             .query_memory_bytes
             .unwrap_or_else(memory::default_bytes);
         initial.read_checks = database.read_checks().clone();
+        initial.scrub_pace = database.scrub_pace().clone();
+        let beginning = Beginning::of(&initial);
         let memory = Arc::new(QueryMemory::new(initial.query_memory));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::clone(&memory) as _)
@@ -90,6 +93,7 @@ impl Session {
             database,
             context: context.enable_url_table(),
             memory,
+            beginning,
             point_plans: PointPlans::default(),
             parameters: Parameters::default(),
             planned: AtomicU64::new(0),

@@ -25,6 +25,7 @@ use crate::list::List;
 use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
+use crate::settings::TierraSettings;
 use crate::statement::{Compact, Parsed};
 use crate::{rules, settings};
 
@@ -181,7 +182,14 @@ impl Session {
     async fn run_setting(&self, mut statement: LogicalStatement) -> Result<Outcome, SqlError> {
         let command = match &mut statement {
             LogicalStatement::SetVariable(_) => "SET",
-            LogicalStatement::ResetVariable(_) => "RESET",
+            LogicalStatement::ResetVariable(reset) => {
+                // DataFusion knows what its own settings were.
+                if let Some(key) = reset.variable.strip_prefix("tierra.") {
+                    self.reset_setting(key)?;
+                    return Ok(done("RESET"));
+                }
+                "RESET"
+            }
             LogicalStatement::Prepare(prepare) => {
                 let config = Arc::clone(self.context.state_ref().read().config_options());
                 let plan = Arc::unwrap_or_clone(Arc::clone(&prepare.input));
@@ -205,6 +213,18 @@ impl Session {
         self.context.execute_logical_plan(plan).await?;
         self.apply_settings()?;
         Ok(done(command))
+    }
+
+    /// Go back to what a setting of Tierra's was.
+    fn reset_setting(&self, key: &str) -> Result<(), SqlError> {
+        let state = self.context.state_ref();
+        {
+            let mut state = state.write();
+            let options = state.config_mut().options_mut();
+            let settings = options.extensions.get_mut::<TierraSettings>();
+            settings.map_or(Ok(()), |settings| settings.reset(key, &self.beginning))?;
+        }
+        self.apply_settings()
     }
 
     /// Make everything that keeps a setting of its own follow the session's.

@@ -3,7 +3,8 @@
 //! Runs are what the index of a primary key consists of, but for the rows that no run has yet, whose keys are in near
 //! tables ([`super::levels`]). Like parts of inverted indexes they are extents: immutable, in as many copies as the
 //! table has, made in the background (`writer/runs.rs`) and joined while they are small. Near memory keeps the first image of
-//! each leaf and a tree over them, read from the run's directory when it is opened: a tenth of a byte a row, or less.
+//! each leaf and a tree over them, read from the run's directory when it is opened: a tenth of a byte a row, or less; and, where
+//! the budget has room, a copy of the leaves on large pages.
 //!
 //! Invariant: no byte of a leaf is used before its checksum held, once. A run lists all rows of its segments or is given up:
 //! then what stands in for it is built of the segments themselves, in near memory, until the writer has made another.
@@ -23,9 +24,10 @@ use tierra_column::FormatError;
 use tierra_index::HashIndex;
 use tierra_interleave::{Cx, Lookups, Plain, for_each};
 use tierra_memory::emulation::begin_read;
-use tierra_memory::{MemoryGate, Speed, in_mode};
+use tierra_memory::placement::{SAMPLED, Uses, sample};
+use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 
-use super::of_same_keys;
+use super::of_keys;
 use crate::calibration::{Calibration, LookupKind};
 use crate::manifest::RunEntry;
 use crate::mend;
@@ -50,21 +52,26 @@ pub(crate) type KeyRuns = Arc<[Arc<KeyRun>]>;
 /// A run as it was opened or written.
 pub(crate) struct KeyRun {
     entry: Arc<RunEntry>,
+    /// Kept allocated even where reads go to the near copy.
     extent: Arc<OwnedExtent>,
-    /// The copy of it that is read.
+    /// The copy of it that is read, where none is near.
     read: Arc<ExtentCopy>,
+    near: Option<Arc<NearCopy>>,
     leaves: Arc<Leaves>,
     /// A bit per leaf whose checksum held.
-    verified: Box<[AtomicU64]>,
+    verified: Arc<[AtomicU64]>,
+    gate: Arc<MemoryGate>,
     state: Arc<State>,
 }
 
-/// What a run shares with itself read from other copies.
+/// What a run shares with itself read from other copies, near or far.
+#[derive(Default)]
 struct State {
+    /// What was read of it, wherever it lay.
+    uses: Uses,
     damaged: AtomicBool,
     /// Its entries, once it was given up and somebody needs them.
     stand_in: OnceLock<HashIndex>,
-    gate: MemoryGate,
 }
 
 impl KeyRun {
@@ -119,34 +126,88 @@ impl KeyRun {
         entry: Arc<RunEntry>,
         extent: Arc<OwnedExtent>,
         directory: Directory,
-        verified: Box<[AtomicU64]>,
+        verified: Arc<[AtomicU64]>,
         calibration: &Calibration,
     ) -> Arc<Self> {
         Arc::new(Self {
             read: extent.first().clone(),
             entry,
             extent,
+            near: None,
             leaves: Arc::new(Leaves::new(directory)),
             verified,
-            state: Arc::new(State {
-                damaged: AtomicBool::new(false),
-                stand_in: OnceLock::new(),
-                gate: calibration.gate(LookupKind::Key, Speed::Far),
-            }),
+            gate: Arc::new(calibration.gate(LookupKind::Key, Speed::Far)),
+            state: Arc::default(),
         })
     }
 
-    /// The same run read from other copies of its extent.
+    /// The same run read from other copies of its extent; a near copy stays.
     pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Arc<Self> {
         let word = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
         Arc::new(Self {
             read: extent.first().clone(),
             extent,
             entry: self.entry.clone(),
+            near: self.near.clone(),
             leaves: self.leaves.clone(),
             verified: self.verified.iter().map(word).collect(),
+            gate: self.gate.clone(),
             state: self.state.clone(),
         })
+    }
+
+    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on
+    /// ([`NearMemory::copy_while`]). All of it is read and checked.
+    pub(crate) fn near_copy(
+        &self,
+        near: &NearMemory,
+        goes_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Arc<NearCopy>>, FormatError> {
+        if self.near.is_some() || !near.has_room(self.extent.len_bytes()) {
+            return Ok(None);
+        }
+        self.restore_lost()?;
+        // What is damaged is put right where it lies, before it is copied.
+        let leaves = 0..self.leaves.directory.len();
+        leaves.clone().try_for_each(|leaf| self.verify_leaf(leaf))?;
+        let Some(copy) = near.copy_while(&self.read, goes_on) else {
+            return Ok(None);
+        };
+        let known = self.leaves.directory.leaves.iter();
+        let copied = leaves.map(|leaf| &copy[self.place(leaf)]);
+        known
+            .zip(copied)
+            .try_for_each(|(leaf, bytes)| leaf.check(bytes))?;
+        Ok(Some(Arc::new(copy)))
+    }
+
+    /// The same run read from another near copy, or from none.
+    pub(crate) fn with_near(
+        &self,
+        near: Option<Arc<NearCopy>>,
+        calibration: &Calibration,
+    ) -> Arc<Self> {
+        let speed = near.as_ref().map_or(Speed::Far, |_| Speed::Near);
+        Arc::new(Self {
+            near,
+            entry: self.entry.clone(),
+            extent: self.extent.clone(),
+            read: self.read.clone(),
+            leaves: self.leaves.clone(),
+            verified: self.verified.clone(),
+            gate: Arc::new(calibration.gate(LookupKind::Key, speed)),
+            state: self.state.clone(),
+        })
+    }
+
+    /// Its near copy.
+    pub(crate) fn near(&self) -> Option<&Arc<NearCopy>> {
+        self.near.as_ref()
+    }
+
+    /// What was read of it.
+    pub(crate) fn uses(&self) -> &Uses {
+        &self.state.uses
     }
 
     pub(crate) fn entry(&self) -> &Arc<RunEntry> {
@@ -168,7 +229,7 @@ impl KeyRun {
         (directory.firsts[0], directory.last)
     }
 
-    /// Bytes of near memory that it takes.
+    /// Bytes of near memory that it takes, its near copy not counted.
     pub(crate) fn near_bytes(&self) -> usize {
         let stand_in = self.stand_in().map_or(0, HashIndex::bytes);
         self.leaves.near_bytes() + stand_in
@@ -206,8 +267,8 @@ impl KeyRun {
         leaves.all(|leaf| self.check(leaf).is_ok())
     }
 
-    /// A row for each of `images` that has none in `rows` yet, if one is listed here. The look-ups' suspensions are
-    /// counted in `lookups`: they go on with keys that were counted before. Images outside the run cost nothing.
+    /// A row for each of `images` that has none in `rows` yet, if one is listed here. In `lookups` those are counted that
+    /// find one, others go on elsewhere. Images outside the run cost nothing.
     pub(crate) fn find(
         &self,
         images: &[u64],
@@ -223,37 +284,48 @@ impl KeyRun {
         if sought.is_empty() {
             return Ok(());
         }
-        let mut tell = |place: usize, row: Option<u64>| rows[place] = row.map(RowId::from_number);
-        let gate = self.state.gate.now();
+        let mut tell = |place: usize, row: Option<u64>| {
+            rows[place] = row.map(RowId::from_number);
+            u64::from(row.is_some())
+        };
+        let gate = self.gate.now();
+        let mut lines = 0;
+        sample(sought.len(), |_| lines += SAMPLED);
+        if lines > 0 {
+            self.state.uses.looked_up(lines);
+        }
         if let Some(stand_in) = self.stand_in() {
             lookups.run(gate, sought.len(), |execution, size, part| {
-                let sought = &sought[part];
-                of_same_keys(in_mode!(execution, M => for_each(
+                let (sought, mut found) = (&sought[part], 0);
+                let report = in_mode!(execution, M => for_each(
                     size,
                     sought,
                     |cx: Cx<M>, sought| stand_in.get(cx, sought.image),
-                    |at, row| tell(sought[at].place as usize, row),
-                )))
+                    |at, row| found += tell(sought[at].place as usize, row),
+                ));
+                of_keys(found, report)
             });
             return Ok(());
         }
         self.restore_lost()?;
         let mut failed = None;
-        lookups.run(gate, sought.len(), |execution, size, part| {
-            let sought = &mut sought[part];
+        lookups.run(gate, sought.len(), |execution, _, part| {
+            let (sought, mut found) = (&mut sought[part], 0);
             in_mode!(execution, M => {
                 let mut report = self.leaves.seek::<M>(sought);
                 match self.verify(sought) {
                     Ok(()) => {
                         let leaves = self.leaf_bytes();
-                        report += self.leaves.first_rows::<M>(size, leaves, sought, &mut tell);
+                        report += self.leaves.first_rows::<M>(leaves, sought, |place, row| {
+                            found += tell(place, row);
+                        });
                         if let Err(error) = self.check_read(sought) {
                             failed = Some(error);
                         }
                     }
                     Err(error) => failed = Some(error),
                 }
-                of_same_keys(report)
+                of_keys(found, report)
             })
         });
         failed.map_or(Ok(()), Err)
@@ -290,7 +362,7 @@ impl KeyRun {
         self.restore_lost()?;
         // What is made of it lasts: it is checked now, whenever it was before.
         self.verify_now(number)?;
-        let _reading = begin_read(&self.read[self.place(number)]);
+        let _reading = begin_read(&self.bytes()[self.place(number)]);
         let (first, leaf, bytes) = self.leaves.leaf(self.leaf_bytes(), number);
         entries.extend((0..usize::from(leaf.entries)).map(|place| {
             let (distance, row) = leaf.entry(bytes, place);
@@ -314,8 +386,16 @@ impl KeyRun {
         start.saturating_sub(1)..firsts.partition_point(|image| *image <= last)
     }
 
+    /// All of it, where it is read.
+    fn bytes(&self) -> &[u8] {
+        match &self.near {
+            Some(copy) => copy,
+            None => &self.read,
+        }
+    }
+
     fn leaf_bytes(&self) -> &[u8] {
-        &self.read[leaves_at(self.leaves.directory.len())..]
+        &self.bytes()[leaves_at(self.leaves.directory.len())..]
     }
 
     /// Where a leaf lies in the extent.
@@ -327,7 +407,7 @@ impl KeyRun {
     /// Has what was lost of the copy that is read there, if anything was.
     #[inline]
     fn restore_lost(&self) -> Result<(), FormatError> {
-        match any_doubt() && !mend::lost_parts(&self.extent, &self.read) {
+        match any_doubt() && self.near.is_none() && !mend::lost_parts(&self.extent, &self.read) {
             false => Ok(()),
             true => Err(corrupt("pages of it were lost, and no other copy has them")),
         }
@@ -354,7 +434,9 @@ impl KeyRun {
     /// Whether what is read of it is checked every time.
     #[inline]
     fn checks_every(&self) -> bool {
-        any_doubt() && self.extent.all_losses().checks.get() == VerifyReads::Every
+        any_doubt()
+            && self.near.is_none()
+            && self.extent.all_losses().checks.get() == VerifyReads::Every
     }
 
     /// The leaves that may hold something that is sought.
@@ -389,7 +471,8 @@ impl KeyRun {
         let known = self.leaves.directory.leaves[leaf];
         let is_right = |bytes: &[u8]| known.check(bytes).is_ok();
         self.check(leaf).or_else(|error| {
-            match mend::stored(&self.extent, self.place(leaf), is_right) {
+            // Nobody writes to a near copy: what is wrong there stays wrong.
+            match self.near.is_none() && mend::stored(&self.extent, self.place(leaf), is_right) {
                 true => Ok(()),
                 false => Err(error),
             }
@@ -397,7 +480,7 @@ impl KeyRun {
     }
 
     fn check(&self, leaf: usize) -> Result<(), FormatError> {
-        let bytes = &self.read[self.place(leaf)];
+        let bytes = &self.bytes()[self.place(leaf)];
         let _reading = begin_read(bytes);
         self.leaves.directory.leaves[leaf].check(bytes)
     }

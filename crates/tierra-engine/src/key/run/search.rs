@@ -1,17 +1,25 @@
-//! Looking images up in a run: the near tree says which leaf, all images together, level by level; then each image is a
-//! lookup of its own in its leaf, which waits for one line of far memory, rarely two.
+//! Looking images up in a run: the near tree says which leaf, all images together, level by level; then the lines in
+//! which they should be are fetched together, and those of the images that are not there, until all are settled: one line of far
+//! memory each, or two.
 //!
 //! Where in a leaf an image should be follows from its distance to the leaf's first image and to the next leaf's:
 //! images are ordinals, which are often dense, or hashes, which are even. A guess that misses tells the bounds of the
 //! next; after a few of them, the leaf is halved.
+//!
+//! Rounds of loops rather than a lookup that gives way: most images are settled by their first line, and what a group keeps of
+//! each lookup cost twice as much as looking at the line (`examples/key_index.rs`).
 
 use tierra_index::SearchTree;
-use tierra_interleave::{Cx, GroupReport, GroupSize, Mode, for_each};
+use tierra_interleave::{GroupReport, Mode};
 
 use super::layout::{Directory, LEAF_BYTES, Leaf};
 
 /// Guesses before a leaf is halved.
 const GUESSES_MOST: usize = 4;
+/// Images whose lines are fetched together.
+const TOGETHER: usize = 128;
+/// Fewer images than this hide little behind each other.
+const FEW: usize = 4;
 
 /// A directory, and the tree over it.
 pub(super) struct Leaves {
@@ -61,11 +69,11 @@ impl Leaves {
 
     /// Finds the leaf of each image.
     pub(super) fn seek<M: Mode>(&self, sought: &mut [Sought]) -> GroupReport {
-        const TOGETHER: usize = 256;
+        const SOUGHT_TOGETHER: usize = 256;
         let searcher = self.tree.over(&self.directory.firsts);
-        let (mut images, mut ranks) = ([0; TOGETHER], [0; TOGETHER]);
+        let (mut images, mut ranks) = ([0; SOUGHT_TOGETHER], [0; SOUGHT_TOGETHER]);
         let mut report = GroupReport::default();
-        for sought in sought.chunks_mut(TOGETHER) {
+        for sought in sought.chunks_mut(SOUGHT_TOGETHER) {
             let (images, ranks) = (&mut images[..sought.len()], &mut ranks[..sought.len()]);
             for (image, sought) in images.iter_mut().zip(&*sought) {
                 *image = sought.image;
@@ -82,17 +90,54 @@ impl Leaves {
     /// The first row of each image, told to `found` by its place. `leaves` are the leaves' bytes.
     pub(super) fn first_rows<M: Mode>(
         &self,
-        size: GroupSize,
         leaves: &[u8],
         sought: &[Sought],
         mut found: impl FnMut(usize, Option<u64>),
     ) -> GroupReport {
-        for_each(
-            size,
-            sought,
-            |cx: Cx<M>, sought| self.first_row(cx, leaves, *sought),
-            |at, row| found(sought[at].place as usize, row),
-        )
+        let mode = M::default();
+        let mut report = GroupReport {
+            lookups: sought.len() as u64,
+            suspensions: 0,
+        };
+        let one_by_one = !M::INTERLEAVED || sought.len() < FEW;
+        if one_by_one {
+            for sought in sought {
+                let mut narrowing = Narrowing::new(self, leaves, *sought);
+                let row = loop {
+                    let place = narrowing.guess();
+                    mode.arrive(narrowing.fetch(mode, place));
+                    if let Some(row) = narrowing.look(self, leaves, *sought, place) {
+                        break row;
+                    }
+                };
+                found(sought.place as usize, row);
+            }
+            return report;
+        }
+        let mut lanes = Vec::with_capacity(sought.len().min(TOGETHER));
+        for sought in sought.chunks(TOGETHER) {
+            lanes.clear();
+            for sought in sought {
+                let narrowing = Narrowing::new(self, leaves, *sought);
+                let place = narrowing.guess();
+                let ticket = narrowing.fetch(mode, place);
+                lanes.push((*sought, narrowing, place, ticket));
+            }
+            while !lanes.is_empty() {
+                report.suspensions += lanes.len() as u64;
+                lanes.retain_mut(|(sought, narrowing, place, ticket)| {
+                    mode.arrive(*ticket);
+                    if let Some(row) = narrowing.look(self, leaves, *sought, *place) {
+                        found(sought.place as usize, row);
+                        return false;
+                    }
+                    *place = narrowing.guess();
+                    *ticket = narrowing.fetch(mode, *place);
+                    true
+                });
+            }
+        }
+        report
     }
 
     /// All rows of an image, from where its first entry is sought.
@@ -126,61 +171,130 @@ impl Leaves {
         } = &self.directory;
         (firsts[number], known[number], bytes)
     }
+}
 
-    async fn first_row<M: Mode>(&self, cx: Cx<M>, leaves: &[u8], sought: Sought) -> Option<u64> {
-        let (image, number) = (sought.image, sought.leaf as usize);
-        let (first, leaf, bytes) = self.leaf(leaves, number);
-        let next = self.directory.firsts.get(number + 1).copied();
-        let wanted = image.checked_sub(first)?;
-        let entries = usize::from(leaf.entries);
-        // The first place with the image or a greater one is `low` or above, and `high` or below. The greatest distance
-        // below `low`, and the least at `high` or above, as far as they are known.
-        let (mut low, mut high) = (0, entries);
-        let (mut low_distance, mut high_distance) =
-            (0, next.unwrap_or(self.directory.last).saturating_sub(first));
-        let mut guesses = 0;
-        while low < high {
-            let count = high - low;
-            let place = match guesses < GUESSES_MOST {
-                true => {
-                    // Multiplied first: dense images are then found where they are, at once.
-                    let part = wanted.saturating_sub(low_distance) as f64 * count as f64;
-                    let part = part / (high_distance - low_distance).max(1) as f64;
-                    low + (part as usize).min(count - 1)
-                }
-                false => low + count / 2,
-            };
-            guesses += 1;
-            cx.load_bytes(&bytes[leaf.bytes_of(place)]).await;
-            let (distance, row) = leaf.entry(bytes, place);
-            if distance == wanted {
-                return Some(row);
+/// Where in a leaf an image may be, as far as is known.
+#[derive(Clone, Copy)]
+struct Narrowing<'a> {
+    leaf: Leaf,
+    bytes: &'a [u8],
+    /// The distance of the image from the leaf's first.
+    wanted: u64,
+    /// The first place with the image or a greater one is this or above.
+    low: u32,
+    /// And this or below.
+    high: u32,
+    /// The greatest distance below `low`, as far as it is known.
+    low_distance: u64,
+    /// The least at `high` or above.
+    high_distance: u64,
+    guesses: u8,
+}
+
+impl<'a> Narrowing<'a> {
+    #[inline]
+    fn new(leaves: &Leaves, bytes: &'a [u8], sought: Sought) -> Self {
+        let number = sought.leaf as usize;
+        let (first, leaf, bytes) = leaves.leaf(bytes, number);
+        debug_assert!(first <= sought.image, "the run may have it");
+        let directory = &leaves.directory;
+        let next = directory.firsts.get(number + 1).unwrap_or(&directory.last);
+        Self {
+            leaf,
+            bytes,
+            wanted: sought.image.wrapping_sub(first),
+            low: 0,
+            high: u32::from(leaf.entries),
+            low_distance: 0,
+            high_distance: next.saturating_sub(first),
+            guesses: 0,
+        }
+    }
+
+    /// The place to look at: there is one.
+    #[inline]
+    fn guess(&self) -> usize {
+        let count = self.high - self.low;
+        let place = match usize::from(self.guesses) < GUESSES_MOST {
+            true => {
+                // Multiplied first: dense images are then found where they are, at once.
+                let part = self.wanted.saturating_sub(self.low_distance) as f64 * f64::from(count);
+                let part = part / (self.high_distance - self.low_distance).max(1) as f64;
+                (part as u32).min(count - 1)
             }
-            // Whatever else lies in this line is near now.
-            let line = leaf.line_of(place);
-            if distance < wanted {
-                let end = line.end.min(high);
-                let last = leaf.distance(bytes, end - 1);
-                if last < wanted {
-                    (low, low_distance) = (end, last.min(high_distance));
-                    continue;
-                }
-                return leaf.row_between(bytes, place + 1..end, wanted);
+            false => count / 2,
+        };
+        (self.low + place) as usize
+    }
+
+    /// Asks for the line, or the two, in which the entry of a place lies.
+    #[inline]
+    fn fetch<M: Mode>(&self, mode: M, place: usize) -> M::Ticket {
+        let entry = &self.bytes[self.leaf.bytes_of(place)];
+        // Entries of no bits lie nowhere.
+        mode.issue(entry.as_ptr(), entry.len().max(1))
+    }
+
+    /// Looks at the line of a place: a row of the image, or that there is none; nothing where another line has to be looked at.
+    #[inline]
+    fn look(
+        &mut self,
+        leaves: &Leaves,
+        all: &'a [u8],
+        sought: Sought,
+        place: usize,
+    ) -> Option<Option<u64>> {
+        let Self {
+            leaf,
+            bytes,
+            wanted,
+            ..
+        } = *self;
+        self.guesses = self.guesses.saturating_add(1);
+        let (distance, row) = leaf.entry(bytes, place);
+        if distance == wanted {
+            return Some(Some(row));
+        }
+        // Whatever else lies in this line is near now.
+        let line = leaf.line_of(place);
+        if distance < wanted {
+            let end = line.end.min(self.high as usize);
+            let last = leaf.distance(bytes, end - 1);
+            if last >= wanted {
+                return Some(leaf.row_between(bytes, place + 1..end, wanted));
             }
-            let start = line.start.max(low);
+            self.low = end as u32;
+            self.low_distance = last.min(self.high_distance);
+        } else {
+            let start = line.start.max(self.low as usize);
             let first = leaf.distance(bytes, start);
-            if first > wanted && start > low {
-                (high, high_distance) = (start, first.max(low_distance));
-                continue;
+            if first <= wanted || start == self.low as usize {
+                return Some(leaf.row_between(bytes, start..place, wanted));
             }
-            return leaf.row_between(bytes, start..place, wanted);
+            self.high = start as u32;
+            self.high_distance = first.max(self.low_distance);
         }
-        // Greater than all of the leaf.
-        if low == entries && next == Some(image) {
-            let (_, leaf, bytes) = self.leaf(leaves, number + 1);
-            cx.load_bytes(&bytes[leaf.bytes_of(0)]).await;
-            return Some(leaf.entry(bytes, 0).1);
+        if self.low < self.high {
+            return None;
         }
+        // Greater than all of the leaf, or in none of its places.
+        let behind = sought.leaf as usize + 1;
+        let is_behind = self.low == u32::from(leaf.entries)
+            && leaves.directory.firsts.get(behind) == Some(&sought.image);
+        if !is_behind {
+            return Some(None);
+        }
+        let (_, leaf, bytes) = leaves.leaf(all, behind);
+        *self = Self {
+            leaf,
+            bytes,
+            wanted: 0,
+            low: 0,
+            high: 1,
+            low_distance: 0,
+            high_distance: 0,
+            guesses: 0,
+        };
         None
     }
 }

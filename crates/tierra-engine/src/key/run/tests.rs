@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
-use tierra_interleave::{GroupSize, Interleaved, Plain};
+use tierra_interleave::{Interleaved, Plain};
 
 use super::build::{BuiltRun, RunBuilder};
 use super::layout::{Directory, Entry, leaves_at};
@@ -54,10 +54,10 @@ fn check(entries: &[Entry], images: impl Iterator<Item = u64>) {
     let mut sought = sought_of(&images);
     let (mut plain, mut interleaved) = (vec![None; images.len()], vec![None; images.len()]);
     leaves.seek::<Plain>(&mut sought);
-    let (size, bytes) = (GroupSize::DEFAULT, &bytes[leaves_from..]);
-    leaves.first_rows::<Plain>(size, bytes, &sought, |at, row| plain[at] = row);
+    let bytes = &bytes[leaves_from..];
+    leaves.first_rows::<Plain>(bytes, &sought, |at, row| plain[at] = row);
     let tell = |at: usize, row| interleaved[at] = row;
-    leaves.first_rows::<Interleaved>(size, bytes, &sought, tell);
+    leaves.first_rows::<Interleaved>(bytes, &sought, tell);
     for ((image, sought), (plain, interleaved)) in images
         .iter()
         .zip(sought)
@@ -224,7 +224,7 @@ proptest! {
             let mut sought = sought_of(&images.collect::<Vec<_>>());
             leaves.seek::<Plain>(&mut sought);
             let bytes = &bytes[leaves_from..];
-            leaves.first_rows::<Interleaved>(GroupSize::DEFAULT, bytes, &sought, |_, _| {});
+            leaves.first_rows::<Interleaved>(bytes, &sought, |_, _| {});
             for sought in sought {
                 leaves.all_rows(bytes, sought).for_each(drop);
             }

@@ -1,0 +1,142 @@
+//! What far memory costs more than near, and what copying costs: with this, uses become nanoseconds.
+//!
+//! Measured where the data lies, by reading some of it, so that pages, caches and other readers count as they
+//! do for queries; or taken from what is emulated. It takes a few milliseconds and writes nothing.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use crate::LINE_BYTES;
+use crate::emulation::FarMemory;
+
+/// Nanoseconds for a line of 64 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// What a far line costs more than a near one if lines are read in order.
+    pub streamed_ns: f64,
+    /// And if each is looked up.
+    pub looked_up_ns: f64,
+    /// Reading a far line and writing it near.
+    pub copied_ns: f64,
+}
+
+/// Nanoseconds that reading a line takes, one thread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LineTimes {
+    /// One after the other.
+    pub in_order_ns: f64,
+    /// Its address known only once the line before is there.
+    pub alone_ns: f64,
+}
+
+/// Look-ups that are taken to wait together: groups have dozens, statements for one key have one.
+const OVERLAP: f64 = 4.0;
+/// Lines read in order, and each alone.
+const IN_ORDER_LINES: usize = 1 << 17;
+const ALONE_LINES: usize = 1 << 12;
+/// Read at a stretch.
+const STRETCH_LINES: usize = 1 << 6;
+
+impl LineTimes {
+    /// Of reading some of `pieces`; nothing where they have too few lines to tell.
+    pub fn measure(pieces: &[&[u8]]) -> Option<LineTimes> {
+        let pieces: Vec<&[u8]> = pieces.iter().map(|piece| lines_of(piece)).collect();
+        let has_lines = |piece: &&[u8]| piece.len() >= STRETCH_LINES * LINE_BYTES;
+        let pieces: Vec<&[u8]> = pieces.into_iter().filter(has_lines).collect();
+        if pieces.is_empty() {
+            return None;
+        }
+        let (mut sum, mut seed) = (0u64, 1u64);
+        let began = Instant::now();
+        for _ in 0..IN_ORDER_LINES / STRETCH_LINES {
+            seed = mixed(seed);
+            let piece = pieces[seed as usize % pieces.len()];
+            let stretches = piece.len() / (STRETCH_LINES * LINE_BYTES);
+            let first = (seed >> 32) as usize % stretches * STRETCH_LINES * LINE_BYTES;
+            let stretch = &piece[first..first + STRETCH_LINES * LINE_BYTES];
+            sum += stretch.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+        }
+        let in_order_ns = began.elapsed().as_nanos() as f64 / IN_ORDER_LINES as f64;
+        let began = Instant::now();
+        for _ in 0..ALONE_LINES {
+            // Where the next line is depends on what this one has.
+            seed = mixed(seed ^ (sum & 1));
+            let piece = pieces[seed as usize % pieces.len()];
+            let line = (seed >> 32) as usize % (piece.len() / LINE_BYTES);
+            sum = sum.wrapping_add(u64::from(piece[line * LINE_BYTES]));
+        }
+        let alone_ns = began.elapsed().as_nanos() as f64 / ALONE_LINES as f64;
+        black_box(sum);
+        Some(LineTimes {
+            in_order_ns,
+            alone_ns,
+        })
+    }
+
+    /// At least what emulated far memory takes.
+    #[must_use]
+    pub fn emulated(self, far: &FarMemory) -> LineTimes {
+        let in_order_ns = LINE_BYTES as f64 / far.sequential_read_gb_per_s;
+        LineTimes {
+            in_order_ns: self.in_order_ns.max(in_order_ns),
+            alone_ns: self.alone_ns.max(far.latency_ns),
+        }
+    }
+}
+
+impl Costs {
+    /// Of far memory over near.
+    pub fn of(far: LineTimes, near: LineTimes) -> Costs {
+        Costs {
+            streamed_ns: (far.in_order_ns - near.in_order_ns).max(0.0),
+            looked_up_ns: (far.alone_ns - near.alone_ns).max(0.0) / OVERLAP,
+            copied_ns: far.in_order_ns + near.in_order_ns,
+        }
+    }
+}
+
+/// The whole lines.
+fn lines_of(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len() / LINE_BYTES * LINE_BYTES]
+}
+
+/// The last steps of SplitMix64 (Steele, Lea, Flood 2014).
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_lines_tells_nothing_and_others_take_some_time() {
+        assert_eq!(LineTimes::measure(&[]), None);
+        assert_eq!(LineTimes::measure(&[&[7; 1000]]), None);
+        let bytes = vec![7; 1 << 20];
+        let near = LineTimes::measure(&[&bytes, &bytes[..100], &bytes[5..]]).unwrap();
+        assert!(near.in_order_ns > 0.0 && near.alone_ns > 0.0, "{near:?}");
+    }
+
+    #[test]
+    fn costs_are_what_far_memory_takes_longer() {
+        let near = LineTimes {
+            in_order_ns: 5.0,
+            alone_ns: 100.0,
+        };
+        let optane = FarMemory::OPTANE;
+        let costs = Costs::of(near.emulated(&optane), near);
+        assert_eq!((costs.streamed_ns, costs.looked_up_ns), (0.0, 50.0));
+        assert_eq!(costs.copied_ns, 10.0);
+        let slow = FarMemory {
+            sequential_read_gb_per_s: 4.0,
+            ..optane
+        };
+        let costs = Costs::of(near.emulated(&slow), near);
+        assert_eq!((costs.streamed_ns, costs.copied_ns), (11.0, 21.0));
+        assert_eq!(Costs::of(near, near.emulated(&slow)).streamed_ns, 0.0);
+    }
+}
