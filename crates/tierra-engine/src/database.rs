@@ -38,7 +38,7 @@ use crate::writer::{Published, Request, Writer};
 pub struct DatabaseOptions {
     /// Near memory for copies of chunks; `None`: a quarter of the machine's.
     pub near_memory_bytes: Option<u64>,
-    /// Where a new database's far pool lies; `None`: in its directory. Remembered there, and not
+    /// Where a new database's far pool lies, a file or a DAX device; `None`: in its directory. Remembered there, and not
     /// looked at when a database is opened.
     pub pool_path: Option<PathBuf>,
     /// The most bytes that the far pool may have; `None`: as many as its file system.
@@ -51,6 +51,8 @@ pub struct DatabaseOptions {
     /// How often stored bytes are compared with their checksums when they are read; `None`:
     /// [`VerifyReads::First`].
     pub verify_reads: Option<VerifyReads>,
+    /// Where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`].
+    pub machine: Option<PathBuf>,
     /// Looks on at the pools, which are durable no more then: for simulated power cuts only. The first tier's is pool 0 of
     /// the recording, others count on in the order in which the directory names them.
     pub recorder: Option<Recorder>,
@@ -200,7 +202,7 @@ impl Database {
             calibration,
             requests,
             lock,
-            options.recorder.clone(),
+            options.clone(),
         );
         let mut logs = HashMap::new();
         let mut tables = Vec::new();
@@ -489,11 +491,11 @@ impl Database {
         &self.storage.calibration
     }
 
-    /// The file that holds the first tier that is there.
-    pub(crate) fn pool_path(&self) -> PathBuf {
+    /// The pool of the first tier that is there.
+    pub(crate) fn first_pool(&self) -> Arc<Pool> {
         let tiers = self.storage.tiers();
         let first = tiers.open.first().expect("a database is read from a tier");
-        first.pool.path().to_owned()
+        first.pool.clone()
     }
 
     /// Answers what was asked so far and stops writing: appends and loads fail from now on. What
@@ -522,10 +524,11 @@ impl Drop for Database {
 }
 
 /// How the pool of that number is opened, in the order in which the directory names them.
-fn pool_options(options: &DatabaseOptions, number: usize) -> PoolOptions {
+pub(crate) fn pool_options(options: &DatabaseOptions, number: usize) -> PoolOptions {
     let recorder = options.recorder.as_ref();
     PoolOptions {
         capacity_bytes: options.capacity_bytes,
+        machine: options.machine.clone(),
         recorder: recorder.map(|recorder| recorder.of_pool(number)),
         ..PoolOptions::default()
     }

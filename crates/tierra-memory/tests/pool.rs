@@ -105,20 +105,6 @@ fn a_pool_says_what_it_lies_on() {
     }
 }
 
-/// DAX devices are character devices, as this one is, which every machine has.
-#[test]
-fn a_device_is_refused_with_what_to_do() {
-    let path = std::path::Path::new("/dev/null");
-    for refused in [
-        Pool::create(path, &PoolOptions::default()),
-        Pool::open(path, &PoolOptions::default()),
-    ] {
-        let error = refused.unwrap_err();
-        assert!(matches!(error, PoolError::Device { .. }), "{error}");
-        assert!(error.to_string().contains("--mode=fsdax"), "{error}");
-    }
-}
-
 #[test]
 fn a_pool_in_memory_is_bound_to_a_node_or_refused() {
     let Ok(place) = TempDir::new_in("/dev/shm") else {

@@ -146,6 +146,7 @@ fn is_loss(error: &PoolError) -> bool {
     matches!(
         error,
         PoolError::Missing { .. }
+            | PoolError::Device { .. }
             | PoolError::NotAPool { .. }
             | PoolError::Damaged { .. }
             | PoolError::Truncated { .. }
