@@ -217,8 +217,8 @@ impl Database {
                 entry.next_segment_id,
                 storage,
             );
-            if let Some(why) = table.unavailable {
-                opened.make_unavailable(why);
+            if let Some(missing) = table.missing {
+                opened.lacks(missing);
             }
             tables.push(opened);
         }

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use self_cell::self_cell;
 use tierra_column::bits::BLOCK_LEN;
-use tierra_column::{Chunk, Encoding, FormatError};
+use tierra_column::{Chunk, Encoding, FormatError, LogicalType};
 use tierra_memory::{Budget, Speed};
 
-use crate::error::{DamageError, ScanError, StorageError};
+use crate::absent::{self, Absence, Absent};
+use crate::error::{DamageError, ScanError, StorageError, UnavailableError};
 use crate::heads::Heads;
 use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
 use crate::mend;
@@ -25,9 +26,12 @@ use crate::verify::VerifyReads;
 pub const SEGMENT_ROWS: usize = 1 << 20;
 
 /// The bytes of one chunk, near or far.
+#[derive(Clone)]
 enum ChunkBytes {
     Near(Arc<NearCopy>, Range<usize>),
     Far(Arc<ExtentCopy>, Range<usize>),
+    /// What stands in for a chunk that is not there.
+    Absent(Arc<[u8]>),
 }
 
 impl ChunkBytes {
@@ -35,13 +39,14 @@ impl ChunkBytes {
         match self {
             Self::Near(copy, range) => &copy[range.clone()],
             Self::Far(extent, range) => &extent[range.clone()],
+            Self::Absent(stand_in) => stand_in,
         }
     }
 
     fn speed(&self) -> Speed {
         match self {
             Self::Near(..) => Speed::Near,
-            Self::Far(..) => Speed::Far,
+            Self::Far(..) | Self::Absent(_) => Speed::Far,
         }
     }
 }
@@ -69,27 +74,65 @@ pub struct Segment {
     chunks: ChunkCell,
     speeds: Vec<Speed>,
     verified: VerifiedBlocks,
-    /// In the order of the entry; kept allocated even where all reads go to near copies.
-    extents: Vec<Arc<OwnedExtent>>,
+    /// In the order of the entry; kept allocated even where all reads go to near copies. `None` where all copies lie in tiers
+    /// that are missing.
+    extents: Vec<Option<Arc<OwnedExtent>>>,
+    absent: Arc<Absent>,
 }
 
 impl Segment {
-    /// Opens the chunks of a segment that another process wrote, where they lie.
+    /// Opens the chunks of a segment that another process wrote, where they lie. Those whose extents are `None` lie in tiers that
+    /// are missing, as `missing` says; these, and those whose heads are damaged in all copies, are absent from then on.
     pub(crate) fn open(
         entry: Arc<SegmentEntry>,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
+        missing: Option<&UnavailableError>,
     ) -> Result<Arc<Self>, DamageError> {
-        let open = || {
+        let is_gone = |place: &ChunkPlace| extents[place.extent as usize].is_none();
+        let places = entry.chunks.iter().enumerate();
+        let gone = places.filter(|(_, place)| is_gone(place));
+        let gone = gone.filter_map(|(column, _)| {
+            let why = missing.cloned().map(Absence::Missing)?;
+            Some((column, why))
+        });
+        let gone: Absent = gone.collect();
+        let open = |absent: Absent| {
             let verified = VerifiedBlocks::new(&entry, false);
             let (entry, extents) = (entry.clone(), extents.clone());
-            let none = Budget::new(0);
-            Self::with_verified(entry, extents, spec, (&none, &|_| false), verified, None)
+            let (none, absent) = (Budget::new(0), Arc::new(absent));
+            Self::with_verified(
+                entry,
+                extents,
+                spec,
+                (&none, &|_| false),
+                verified,
+                None,
+                absent,
+            )
         };
-        open().or_else(|error| match mend_heads(&entry, &extents, spec) {
-            true => open(),
-            false => Err(error),
-        })
+        let error = match open(gone.clone()) {
+            Err(error) => error,
+            opened => return opened,
+        };
+        let mut absent = gone;
+        for (column, place) in entry.chunks.iter().enumerate() {
+            let Some(extent) = &extents[place.extent as usize] else {
+                continue;
+            };
+            mend_head(&entry, column, extent, spec);
+            let bytes = &extent.first()[range_of(place)];
+            let ty = spec.columns[column].ty;
+            let opened = open_bytes(bytes, bytes, ty, spec, column, &entry);
+            // One of another format is whole, and for another build to read.
+            if let Err(DamageError::Chunk { source, .. }) = opened
+                && !matches!(source, FormatError::Version { .. })
+            {
+                tracing::error!(%error, "a chunk is lost: all else can be read");
+                absent.insert(column, Absence::Damaged(source));
+            }
+        }
+        open(absent)
     }
 
     /// The same segment with near copies, as far as the budget allows, of bytes that are known to be right.
@@ -100,8 +143,12 @@ impl Segment {
     ) -> Result<Arc<Self>, StorageError> {
         // What has no room is not copied, and need not be read.
         let left_bytes = budget.limit().saturating_sub(budget.used());
-        let fits = |extent: usize| self.extents[extent].first().len() as u64 <= left_bytes;
+        let fits = |extent: usize| {
+            let extent = self.extents[extent].as_ref();
+            extent.is_some_and(|extent| extent.first().len() as u64 <= left_bytes)
+        };
         let mut columns = (0..spec.columns.len())
+            .filter(|column| !self.is_absent(*column))
             .filter(|column| fits(self.entry.chunks[*column].extent as usize));
         columns.try_for_each(|column| self.verify_column(spec, column))?;
         let (entry, extents) = (self.entry.clone(), self.extents.clone());
@@ -113,6 +160,7 @@ impl Segment {
             (budget, &fits),
             verified,
             heads,
+            self.absent.clone(),
         )?)
     }
 
@@ -123,15 +171,24 @@ impl Segment {
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let verified = VerifiedBlocks::new(&entry, true);
-        let none = Budget::new(0);
-        Self::with_verified(entry, extents, spec, (&none, &|_| false), verified, None)
+        let (none, extents) = (Budget::new(0), extents.into_iter().map(Some).collect());
+        let absent = Arc::default();
+        Self::with_verified(
+            entry,
+            extents,
+            spec,
+            (&none, &|_| false),
+            verified,
+            None,
+            absent,
+        )
     }
 
     /// The same rows with the chunks of `columns` written anew, none of them near yet.
     pub(crate) fn rewritten(
         &self,
         entry: Arc<SegmentEntry>,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         columns: &[usize],
     ) -> Result<Arc<Self>, DamageError> {
@@ -139,49 +196,59 @@ impl Segment {
         for column in columns {
             (0..self.blocks()).for_each(|block| verified.insert(block, *column));
         }
-        let heads = (0..entry.chunks.len()).map(|column| match columns.contains(&column) {
-            true => {
-                let place = &entry.chunks[column];
-                &extents[place.extent as usize].first()[range_of(place)]
+        let heads = (0..entry.chunks.len()).map(|column| {
+            let place = &entry.chunks[column];
+            match &extents[place.extent as usize] {
+                Some(extent) if columns.contains(&column) => &extent.first()[range_of(place)],
+                _ => self.heads().of(column),
             }
-            false => self.heads().of(column),
         });
         let heads = Some(Arc::new(Heads::read(self.rows(), heads)));
-        let none = Budget::new(0);
-        Self::with_verified(entry, extents, spec, (&none, &|_| false), verified, heads)
+        let (none, absent) = (Budget::new(0), self.absent.clone());
+        Self::with_verified(
+            entry,
+            extents,
+            spec,
+            (&none, &|_| false),
+            verified,
+            heads,
+            absent,
+        )
     }
 
     /// The same rows from other copies of the extents; near copies stay.
     pub(crate) fn with_extents(
         &self,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let places = self.entry.chunks.iter();
         let bytes = self.chunks.borrow_owner().bytes.iter().zip(places);
-        let bytes = bytes.map(|(bytes, place)| match bytes {
-            ChunkBytes::Near(copy, range) => ChunkBytes::Near(copy.clone(), range.clone()),
-            ChunkBytes::Far(_, range) => {
-                let extent = &extents[place.extent as usize];
-                ChunkBytes::Far(extent.first().clone(), range.clone())
-            }
-        });
+        let bytes = bytes.map(
+            |(bytes, place)| match (bytes, &extents[place.extent as usize]) {
+                (ChunkBytes::Far(_, range), Some(extent)) => {
+                    ChunkBytes::Far(extent.first().clone(), range.clone())
+                }
+                (as_it_was, _) => as_it_was.clone(),
+            },
+        );
         let parts = ChunkParts {
             bytes: bytes.collect(),
             heads: self.heads().clone(),
         };
         let (entry, verified) = (self.entry.clone(), self.verified.clone());
-        Self::of_parts(entry, parts, extents, spec, verified)
+        Self::of_parts(entry, parts, extents, spec, verified, self.absent.clone())
     }
 
     /// Near copies come out of a budget, of those extents that may have one. `heads` where they are known.
     fn with_verified(
         entry: Arc<SegmentEntry>,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         (budget, may_be_near): (&Budget, &dyn Fn(usize) -> bool),
         verified: VerifiedBlocks,
         heads: Option<Arc<Heads>>,
+        absent: Arc<Absent>,
     ) -> Result<Arc<Self>, DamageError> {
         let mut wishes = vec![None; extents.len()];
         for (place, column) in entry.chunks.iter().zip(&spec.columns) {
@@ -193,42 +260,58 @@ impl Segment {
                 Some(false)
             };
         }
-        let read: Vec<_> = extents
-            .iter()
-            .map(|extent| extent.first().clone())
-            .collect();
+        // Those that are there, and which of them an extent is.
+        let there = extents.iter().zip(wishes);
+        let there = there.filter_map(|(extent, wish)| Some((extent.as_ref()?, wish)));
+        let (read, wishes): (Vec<_>, Vec<_>) = there
+            .map(|(extent, wish)| (extent.first().clone(), wish))
+            .unzip();
+        let numbers = extents.iter().scan(0, |next, extent| {
+            let number = *next;
+            *next += usize::from(extent.is_some());
+            Some(number)
+        });
+        let numbers: Vec<usize> = numbers.collect();
         let (copy, copied_at) = near::copy_extents(budget, &read, &wishes);
-        let bytes = entry.chunks.iter().map(|place| {
-            let (extent, range) = (place.extent as usize, range_of(place));
-            match (&copy, copied_at[extent]) {
+        let rows = entry.rows as usize;
+        let stand_in = (!absent.is_empty()).then(|| absent::stand_in(rows));
+        let bytes = entry.chunks.iter().enumerate().map(|(column, place)| {
+            if let Some(stand_in) = stand_in.as_ref().filter(|_| absent.contains_key(&column)) {
+                return ChunkBytes::Absent(stand_in.clone());
+            }
+            let (number, range) = (numbers[place.extent as usize], range_of(place));
+            match (&copy, copied_at[number]) {
                 (Some(copy), Some(CopyAt(at))) => {
                     ChunkBytes::Near(copy.clone(), at + range.start..at + range.end)
                 }
-                _ => ChunkBytes::Far(read[extent].clone(), range),
+                _ => ChunkBytes::Far(read[number].clone(), range),
             }
         });
         let bytes: Vec<ChunkBytes> = bytes.collect();
-        let heads = heads.unwrap_or_else(|| {
-            let rows = entry.rows as usize;
-            Arc::new(Heads::read(rows, bytes.iter().map(ChunkBytes::bytes)))
-        });
+        let heads = heads
+            .unwrap_or_else(|| Arc::new(Heads::read(rows, bytes.iter().map(ChunkBytes::bytes))));
         let parts = ChunkParts { bytes, heads };
-        Self::of_parts(entry, parts, extents, spec, verified)
+        Self::of_parts(entry, parts, extents, spec, verified, absent)
     }
 
     fn of_parts(
         entry: Arc<SegmentEntry>,
         parts: ChunkParts,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         verified: VerifiedBlocks,
+        absent: Arc<Absent>,
     ) -> Result<Arc<Self>, DamageError> {
         let speeds = parts.bytes.iter().map(ChunkBytes::speed).collect();
         let chunks = ChunkCell::try_new(parts, |ChunkParts { bytes, heads }| {
             let columns = bytes.iter().enumerate();
             let opened = columns.map(|(column, bytes)| {
                 let (head, bytes) = (heads.of(column), bytes.bytes());
-                open_bytes(head, bytes, spec, column, &entry)
+                let ty = match absent.contains_key(&column) {
+                    true => absent::STAND_IN_TYPE,
+                    false => spec.columns[column].ty,
+                };
+                open_bytes(head, bytes, ty, spec, column, &entry)
             });
             opened.collect::<Result<_, _>>().map(OpenChunks)
         });
@@ -238,6 +321,7 @@ impl Segment {
             speeds,
             verified,
             extents,
+            absent,
         }))
     }
 
@@ -261,9 +345,34 @@ impl Segment {
         (self.rows() - block * BLOCK_LEN).min(BLOCK_LEN)
     }
 
-    /// The encoding of a column's chunk.
-    pub fn encoding(&self, column: usize) -> Encoding {
-        self.chunk(column).encoding()
+    /// The encoding of a column's chunk; `None` of one that is not there.
+    pub fn encoding(&self, column: usize) -> Option<Encoding> {
+        (!self.is_absent(column)).then(|| self.chunk(column).encoding())
+    }
+
+    /// Whether a column's chunk is not there: its tiers are missing, or its head is damaged in all of them.
+    #[inline]
+    pub(crate) fn is_absent(&self, column: usize) -> bool {
+        !self.absent.is_empty() && self.absent.contains_key(&column)
+    }
+
+    /// Whether all chunks are there.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.absent.is_empty()
+    }
+
+    /// Whether a block of a column can be there at all.
+    pub(crate) fn check_there(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+    ) -> Result<(), ScanError> {
+        match self.absent.get(&column) {
+            None => Ok(()),
+            Some(absence) => Err(absence.error(spec, column, self.id(), block)),
+        }
     }
 
     /// Bytes of a column's chunk in the pool.
@@ -296,10 +405,10 @@ impl Segment {
     /// The far copy of an extent that a column is read from, and where its chunk lies there; `None` where the chunk is read near.
     fn far(&self, column: usize) -> Option<(&Arc<OwnedExtent>, &Arc<ExtentCopy>, &Range<usize>)> {
         match &self.chunks.borrow_owner().bytes[column] {
-            ChunkBytes::Near(..) => None,
+            ChunkBytes::Near(..) | ChunkBytes::Absent(_) => None,
             ChunkBytes::Far(read, place) => {
                 let extent = self.entry.chunks[column].extent as usize;
-                Some((&self.extents[extent], read, place))
+                Some((self.extents[extent].as_ref()?, read, place))
             }
         }
     }
@@ -308,7 +417,8 @@ impl Segment {
         &self.entry
     }
 
-    pub(crate) fn extents(&self) -> &[Arc<OwnedExtent>] {
+    /// Its extents in the order of the entry; `None` for those of which no copy is there.
+    pub(crate) fn extents(&self) -> &[Option<Arc<OwnedExtent>>] {
         &self.extents
     }
 
@@ -399,6 +509,7 @@ impl Segment {
         column: usize,
         block: usize,
     ) -> Result<bool, ScanError> {
+        self.check_there(spec, column, block)?;
         let chunk = self.chunk(column);
         let Err(source) = chunk.verify_block(block) else {
             return Ok(true);
@@ -454,7 +565,7 @@ impl Segment {
     /// Rows of the blocks that have a byte in a range of a chunk; all rows where the head is concerned.
     fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
         let chunk = self.chunk(column);
-        if range.start < chunk.head_bytes() {
+        if range.start < chunk.head_bytes() || self.is_absent(column) {
             return 0..self.rows();
         }
         let is_met = |block: &usize| {
@@ -475,8 +586,9 @@ impl Segment {
         let columns = Vec::from_iter((0..self.entry.chunks.len()).filter(lies_there));
         let mut blocks =
             (0..self.blocks()).flat_map(|block| columns.iter().map(move |column| (block, *column)));
-        let is_right =
-            |(block, column): (usize, usize)| self.chunk(column).verify_block(block).is_ok();
+        let is_right = |(block, column): (usize, usize)| {
+            !self.is_absent(column) && self.chunk(column).verify_block(block).is_ok()
+        };
         let bytes = extent.first();
         let is_zero = |range: &Range<usize>| bytes[range.clone()].iter().all(|byte| *byte == 0);
         blocks.all(is_right) && self.padding(&columns, extent).iter().all(is_zero)
@@ -485,8 +597,14 @@ impl Segment {
     /// What of the extent is padding: what no chunk of `columns`, which are all that lie there, reads.
     pub(crate) fn padding(&self, columns: &[usize], extent: &OwnedExtent) -> Vec<Range<usize>> {
         let used = columns.iter().flat_map(|column| {
-            let start = self.entry.chunks[*column].offset as usize;
-            let used = self.chunk(*column).used();
+            let place = &self.entry.chunks[*column];
+            let start = place.offset as usize;
+            // Nobody knows what of it means something.
+            let all = self
+                .is_absent(*column)
+                .then_some(0..place.len_bytes as usize);
+            let used = (!self.is_absent(*column)).then(|| self.chunk(*column).used());
+            let used = all.into_iter().chain(used.into_iter().flatten());
             used.map(move |range| start + range.start..start + range.end)
         });
         let mut used: Vec<_> = used.collect();
@@ -506,12 +624,15 @@ impl Segment {
     /// Whether any copy of the chunk's extent has the block.
     pub(crate) fn is_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
         let range = self.stored_range(column, block);
-        let mut copies = extent.copies().iter();
+        let mut copies = extent.copies().iter().filter(|_| !self.is_absent(column));
         copies.any(|copy| self.chunk(column).is_block(block, &copy[range.clone()]))
     }
 
     /// Puts the block right in the extent's first copy, from whichever copy has it. Whether it is right then.
     pub(crate) fn mend_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
+        if self.is_absent(column) {
+            return false;
+        }
         let range = self.stored_range(column, block);
         mend::stored(extent, range, |bytes| {
             self.chunk(column).is_block(block, bytes)
@@ -520,6 +641,9 @@ impl Segment {
 
     /// Puts the head of a chunk right in the extent's first copy, from the one in near memory.
     pub(crate) fn mend_head(&self, column: usize, extent: &OwnedExtent) {
+        if self.is_absent(column) {
+            return;
+        }
         let start = self.entry.chunks[column].offset as usize;
         mend::near(extent, start, self.heads().of(column));
     }
@@ -568,20 +692,16 @@ impl std::fmt::Debug for Segment {
     }
 }
 
-/// Puts the heads of chunks right that cannot be opened, from other copies. Whether there was one.
-fn mend_heads(entry: &SegmentEntry, extents: &[Arc<OwnedExtent>], spec: &TableSpec) -> bool {
-    let mut mended = false;
-    for (column, place) in entry.chunks.iter().enumerate() {
-        mended |= mend_head(entry, column, &extents[place.extent as usize], spec);
-    }
-    mended
-}
-
-fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) -> bool {
-    let (range, first) = (range_of(&entry.chunks[column]), extent.first());
-    let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
-    let is_whole = open(&first[range.clone()]).is_ok();
-    mend::head(extent, first, range, open) && !is_whole
+/// Puts the head of a chunk right from another copy, if it cannot be opened.
+fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
+    let ty = spec.columns[column].ty;
+    let open = |bytes| open_bytes(bytes, bytes, ty, spec, column, entry);
+    mend::head(
+        extent,
+        extent.first(),
+        range_of(&entry.chunks[column]),
+        open,
+    );
 }
 
 /// Where a chunk lies in its extent.
@@ -592,6 +712,7 @@ fn range_of(place: &ChunkPlace) -> Range<usize> {
 fn open_bytes<'a>(
     head: &'a [u8],
     bytes: &'a [u8],
+    ty: LogicalType,
     spec: &TableSpec,
     column: usize,
     entry: &SegmentEntry,
@@ -601,7 +722,7 @@ fn open_bytes<'a>(
         segment: entry.id,
         source,
     };
-    let chunk = Chunk::with_head(head, bytes, spec.columns[column].ty).map_err(damaged)?;
+    let chunk = Chunk::with_head(head, bytes, ty).map_err(damaged)?;
     if chunk.rows() != entry.rows as usize {
         return Err(damaged(FormatError::Corrupt {
             what: "the chunk",
