@@ -3,9 +3,12 @@
 //! Invariant: immutable. Its chunks are opened once, when the segment is, and stay open as long as
 //! it lives, so that a lookup pays for no descriptor; its extents stay allocated as long.
 
+mod checks;
+mod stored;
+mod verified;
+
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use self_cell::self_cell;
 use tierra_column::bits::BLOCK_LEN;
@@ -15,12 +18,12 @@ use tierra_memory::{Budget, Speed};
 use crate::absent::{self, Absence, Absent};
 use crate::error::{DamageError, ScanError, StorageError, UnavailableError};
 use crate::heads::Heads;
-use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
+use crate::manifest::{ChunkPlace, SegmentEntry};
 use crate::mend;
 use crate::near::{self, CopyAt, NearCopy};
-use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
+use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
-use crate::verify::VerifyReads;
+use verified::VerifiedBlocks;
 
 /// Rows a segment has at most.
 pub const SEGMENT_ROWS: usize = 1 << 20;
@@ -421,269 +424,6 @@ impl Segment {
     pub(crate) fn extents(&self) -> &[Option<Arc<OwnedExtent>>] {
         &self.extents
     }
-
-    /// Checks a block's checksum unless that was done before, and once is enough.
-    #[inline]
-    pub(crate) fn verify(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        block: usize,
-    ) -> Result<(), ScanError> {
-        if self.verified.contains(block, column) && !any_doubt() {
-            return Ok(());
-        }
-        self.verify_slow(spec, column, block)
-    }
-
-    /// [`Segment::verify`] of many columns' blocks of the same rows.
-    pub(crate) fn verify_columns(
-        &self,
-        spec: &TableSpec,
-        columns: &[usize],
-        block: usize,
-    ) -> Result<(), ScanError> {
-        if self.verified.contains_all(block) && !any_doubt() {
-            return Ok(());
-        }
-        let mut columns = columns.iter();
-        columns.try_for_each(|column| self.verify(spec, *column, block))
-    }
-
-    #[cold]
-    fn verify_slow(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        if any_doubt() {
-            self.restore_lost(spec, column, block)?;
-        }
-        if self.verified.contains(block, column) && !self.checks_every(column) {
-            return Ok(());
-        }
-        self.verify_again(spec, column, block)?;
-        self.verified.insert(block, column);
-        Ok(())
-    }
-
-    /// Whether what is read of a column is checked every time.
-    #[inline]
-    pub(crate) fn checks_every(&self, column: usize) -> bool {
-        any_doubt()
-            && self
-                .far(column)
-                .is_some_and(|(extent, ..)| extent.all_losses().checks.get() == VerifyReads::Every)
-    }
-
-    /// After a block was read: whether that is to be believed. If not, the block is right now, to be read again.
-    #[inline]
-    pub(crate) fn is_right(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        block: usize,
-    ) -> Result<bool, ScanError> {
-        match self.checks_every(column) {
-            false => Ok(true),
-            true => self.verify_again(spec, column, block),
-        }
-    }
-
-    /// After a block could not be read: the error, unless the block was damaged and is right now, to be read again.
-    #[cold]
-    pub(crate) fn doubt(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        block: usize,
-        source: FormatError,
-    ) -> Result<(), ScanError> {
-        match self.verify_again(spec, column, block)? {
-            true => Err(self.damaged(spec, column, block * BLOCK_LEN, source)),
-            false => Ok(()),
-        }
-    }
-
-    /// Checks a block's checksum whether that was done before or not. A damaged one is put right from
-    /// another copy, if there is one. Whether it was right before.
-    pub(crate) fn verify_again(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        block: usize,
-    ) -> Result<bool, ScanError> {
-        self.check_there(spec, column, block)?;
-        let chunk = self.chunk(column);
-        let Err(source) = chunk.verify_block(block) else {
-            return Ok(true);
-        };
-        // What was copied near was right, and nobody writes there.
-        if let Some((extent, read, place)) = self.far(column)
-            && mend::block(extent, read, place.start, chunk, block)
-        {
-            return Ok(false);
-        }
-        Err(self.damaged(spec, column, block * BLOCK_LEN, source))
-    }
-
-    /// Has a block there, if it was lost.
-    fn restore_lost(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        let Some((extent, read, place)) = self.far(column) else {
-            return Ok(());
-        };
-        let chunk = self.chunk(column);
-        let range = chunk.block_range(block);
-        let range = place.start + range.start..place.start + range.end;
-        if read.is_lost(&range) && !mend::block(extent, read, place.start, chunk, block) {
-            let why = "its page was lost, and no other copy has it".to_owned();
-            let what = "a block";
-            let source = FormatError::Corrupt { what, why };
-            return Err(self.damaged(spec, column, block * BLOCK_LEN, source));
-        }
-        Ok(())
-    }
-
-    /// What lies in a range of one of its extents: which columns' chunks, and rows of which blocks.
-    pub(crate) fn rows_at(
-        &self,
-        extent: ExtentId,
-        range: &Range<usize>,
-    ) -> Option<(Vec<usize>, Range<usize>)> {
-        let number = self.entry.extents.iter().position(|id| *id == extent)?;
-        let (mut columns, mut rows) = (Vec::new(), self.rows()..0);
-        for (column, place) in self.entry.chunks.iter().enumerate() {
-            let chunk = range_of(place);
-            let is_met = chunk.start < range.end && range.start < chunk.end;
-            if place.extent as usize != number || !is_met {
-                continue;
-            }
-            columns.push(column);
-            let met = range.start.max(chunk.start) - chunk.start..range.end - chunk.start;
-            let met = self.rows_of(column, &met);
-            rows = rows.start.min(met.start)..rows.end.max(met.end);
-        }
-        (!columns.is_empty() && !rows.is_empty()).then_some((columns, rows))
-    }
-
-    /// Rows of the blocks that have a byte in a range of a chunk; all rows where the head is concerned.
-    fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
-        let chunk = self.chunk(column);
-        if range.start < chunk.head_bytes() || self.is_absent(column) {
-            return 0..self.rows();
-        }
-        let is_met = |block: &usize| {
-            let block = chunk.block_range(*block);
-            block.start < range.end && range.start < block.end
-        };
-        let mut met = (0..self.blocks()).filter(is_met);
-        let Some(first) = met.next() else { return 0..0 };
-        let last = met.next_back().unwrap_or(first);
-        first * BLOCK_LEN..last * BLOCK_LEN + self.block_rows(last)
-    }
-
-    /// Whether all that lies in one of its extents has its checksums, and padding is zero.
-    pub(crate) fn is_whole_in(&self, extent: &OwnedExtent) -> bool {
-        let number = self.entry.extents.iter().position(|id| *id == extent.id());
-        let lies_there =
-            |column: &usize| Some(self.entry.chunks[*column].extent as usize) == number;
-        let columns = Vec::from_iter((0..self.entry.chunks.len()).filter(lies_there));
-        let mut blocks =
-            (0..self.blocks()).flat_map(|block| columns.iter().map(move |column| (block, *column)));
-        let is_right = |(block, column): (usize, usize)| {
-            !self.is_absent(column) && self.chunk(column).verify_block(block).is_ok()
-        };
-        let bytes = extent.first();
-        let is_zero = |range: &Range<usize>| bytes[range.clone()].iter().all(|byte| *byte == 0);
-        blocks.all(is_right) && self.padding(&columns, extent).iter().all(is_zero)
-    }
-
-    /// What of the extent is padding: what no chunk of `columns`, which are all that lie there, reads.
-    pub(crate) fn padding(&self, columns: &[usize], extent: &OwnedExtent) -> Vec<Range<usize>> {
-        let used = columns.iter().flat_map(|column| {
-            let place = &self.entry.chunks[*column];
-            let start = place.offset as usize;
-            // Nobody knows what of it means something.
-            let all = self
-                .is_absent(*column)
-                .then_some(0..place.len_bytes as usize);
-            let used = (!self.is_absent(*column)).then(|| self.chunk(*column).used());
-            let used = all.into_iter().chain(used.into_iter().flatten());
-            used.map(move |range| start + range.start..start + range.end)
-        });
-        let mut used: Vec<_> = used.collect();
-        used.sort_unstable_by_key(|range| range.start);
-        let mut at = 0;
-        let end = extent.len_bytes() as usize;
-        let mut padding = Vec::new();
-        for range in used.into_iter().chain(std::iter::once(end..end)) {
-            if at < range.start {
-                padding.push(at..range.start);
-            }
-            at = at.max(range.end);
-        }
-        padding
-    }
-
-    /// Whether any copy of the chunk's extent has the block.
-    pub(crate) fn is_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
-        let range = self.stored_range(column, block);
-        let mut copies = extent.copies().iter().filter(|_| !self.is_absent(column));
-        copies.any(|copy| self.chunk(column).is_block(block, &copy[range.clone()]))
-    }
-
-    /// Puts the block right in the extent's first copy, from whichever copy has it. Whether it is right then.
-    pub(crate) fn mend_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
-        if self.is_absent(column) {
-            return false;
-        }
-        let range = self.stored_range(column, block);
-        mend::stored(extent, range, |bytes| {
-            self.chunk(column).is_block(block, bytes)
-        })
-    }
-
-    /// Puts the head of a chunk right in the extent's first copy, from the one in near memory.
-    pub(crate) fn mend_head(&self, column: usize, extent: &OwnedExtent) {
-        if self.is_absent(column) {
-            return;
-        }
-        let start = self.entry.chunks[column].offset as usize;
-        mend::near(extent, start, self.heads().of(column));
-    }
-
-    /// Where the block lies in the extent of its chunk.
-    fn stored_range(&self, column: usize, block: usize) -> Range<usize> {
-        let start = self.entry.chunks[column].offset as usize;
-        let range = self.chunk(column).block_range(block);
-        start + range.start..start + range.end
-    }
-
-    /// Checks all blocks of a column, whether that was done before or not: what is made of them lasts.
-    pub(crate) fn verify_column(&self, spec: &TableSpec, column: usize) -> Result<(), ScanError> {
-        for block in 0..self.blocks() {
-            if any_doubt() {
-                self.restore_lost(spec, column, block)?;
-            }
-            self.verify_again(spec, column, block)?;
-            self.verified.insert(block, column);
-        }
-        Ok(())
-    }
-
-    /// The error that names the block of a row.
-    pub(crate) fn damaged(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        row: usize,
-        source: FormatError,
-    ) -> ScanError {
-        let (table, column) = (spec.name.clone(), spec.columns[column].name.clone());
-        ScanError::Damaged {
-            table,
-            column,
-            segment: self.id(),
-            block: row / BLOCK_LEN,
-            source,
-        }
-    }
 }
 
 impl std::fmt::Debug for Segment {
@@ -730,60 +470,4 @@ fn open_bytes<'a>(
         }));
     }
     Ok(chunk)
-}
-
-/// Which blocks have passed their checksum: a bit per column, those of one block side by side, so
-/// that reading one row of 1,000 columns looks at two lines of bits.
-struct VerifiedBlocks {
-    words_per_block: usize,
-    words: Box<[AtomicU64]>,
-}
-
-impl VerifiedBlocks {
-    fn new(entry: &SegmentEntry, all: bool) -> Self {
-        let blocks = (entry.rows as usize).div_ceil(BLOCK_LEN);
-        let words_per_block = entry.chunks.len().div_ceil(64);
-        let word = |column: usize| match entry.chunks.len().saturating_sub(column) {
-            _ if all => u64::MAX,
-            // Bits that no column has are set, so that words tell whether all are.
-            columns @ 0..64 => u64::MAX << columns,
-            _ => 0,
-        };
-        let words = (0..blocks * words_per_block)
-            .map(|at| AtomicU64::new(word(at % words_per_block * 64)))
-            .collect();
-        Self {
-            words_per_block,
-            words,
-        }
-    }
-
-    // Relaxed, here and below: a stale zero only verifies once more, and the bytes themselves never
-    // change.
-    fn contains(&self, block: usize, column: usize) -> bool {
-        let word = self.words[block * self.words_per_block + column / 64].load(Ordering::Relaxed);
-        word >> (column % 64) & 1 == 1
-    }
-
-    fn contains_all(&self, block: usize) -> bool {
-        let words = &self.words[block * self.words_per_block..][..self.words_per_block];
-        words
-            .iter()
-            .all(|word| word.load(Ordering::Relaxed) == u64::MAX)
-    }
-
-    fn insert(&self, block: usize, column: usize) {
-        self.words[block * self.words_per_block + column / 64]
-            .fetch_or(1 << (column % 64), Ordering::Relaxed);
-    }
-}
-
-impl Clone for VerifiedBlocks {
-    fn clone(&self) -> Self {
-        let word = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
-        Self {
-            words_per_block: self.words_per_block,
-            words: self.words.iter().map(word).collect(),
-        }
-    }
 }
