@@ -212,15 +212,17 @@ fn what_a_device_holds_is_not_overwritten() {
 
 /// Records of its logs would count again.
 #[test]
-fn nothing_of_an_earlier_pool_is_seen() {
+fn nothing_of_an_earlier_pools_logs_is_seen() {
     let machine = Machine::with(6 * UNIT, UNIT);
     let garbage = vec![0xAB; (6 * UNIT) as usize - 16384];
     machine.file().write_all_at(&garbage, 16384).unwrap();
     let pool = machine.create().unwrap();
     for bytes in [UNIT / 2, 3 * UNIT] {
-        let writer = pool.allocate(bytes, 1).unwrap();
-        assert!(writer.iter().all(|byte| *byte == 0), "{bytes}");
-        let _ = writer.finish().unwrap();
+        let log = pool.allocate(bytes, 1).unwrap().finish_log().unwrap();
+        assert!(
+            pool.bytes(log.extent()).iter().all(|byte| *byte == 0),
+            "{bytes}"
+        );
     }
 }
 

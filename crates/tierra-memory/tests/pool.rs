@@ -173,28 +173,6 @@ fn dropping_a_writer_undoes_it() {
 }
 
 #[test]
-fn finishing_short_gives_back_the_rest() {
-    let place = tempfile::tempdir().unwrap();
-    let pool = Pool::create(&place.path().join("p"), &PoolOptions::default()).unwrap();
-    let mut writer = pool.allocate(1 << 20, 1).unwrap();
-    writer[..5].copy_from_slice(b"short");
-    let extent = writer.finish_at(5).unwrap().extent();
-    assert_eq!((extent.len_bytes, pool.used_bytes()), (5, 4096));
-    assert_eq!(pool.bytes(extent), b"short");
-    pool.verify_extent(extent).unwrap();
-    let next = pool.allocate(10, 2).unwrap();
-    assert_eq!(next.extent().offset, extent.offset + 4096);
-    // All of it is no special case.
-    let whole = pool.allocate(8192, 3).unwrap();
-    let whole = whole.finish_at(8192).unwrap().extent();
-    assert_eq!(whole.len_bytes, 8192);
-    pool.free(extent);
-    pool.free(whole);
-    drop(next);
-    assert_eq!(pool.used_bytes(), 0);
-}
-
-#[test]
 fn a_full_pool_is_an_error_and_stays_whole() {
     for place in places() {
         // Header, and four grains for extents.

@@ -253,21 +253,6 @@ impl Pool {
         space.free.give(start, span);
     }
 
-    /// Gives back the end of a writer's run that its payload did not need.
-    pub(super) fn shrink(&self, payload_offset: u64, payload_bytes: u64) {
-        let start = payload_offset - EXTENT_HEADER_BYTES;
-        let span = layout::span_bytes(payload_bytes).expect("shorter than what was allocated");
-        let mut space = lock(&self.space);
-        let was = space
-            .live
-            .insert(start, span)
-            .expect("an open writer's run is live");
-        if was > span {
-            space.live_bytes -= was - span;
-            space.free.give(start + span, was - span);
-        }
-    }
-
     /// Maps the file up to `len_bytes`, behind what is mapped. Pointers into the pool stay.
     pub(super) fn map_up_to(&self, len_bytes: u64) -> Result<(), PoolError> {
         let from = self.len_bytes();
@@ -349,12 +334,6 @@ impl Pool {
             .grown(&self.file)
             .map_err(|source| self.io("make its length durable", source))?;
         self.map_up_to(to)?;
-        // SAFETY: just mapped, and nobody has space there before it is told below.
-        let cleared = unsafe {
-            let (at, more_bytes) = (self.address(len_bytes), (to - len_bytes) as usize);
-            self.medium.clear_mapped(at, more_bytes)
-        };
-        cleared.map_err(|source| self.io("clear its new part", source))?;
         space.free.extend(to);
         Ok(())
     }

@@ -92,16 +92,8 @@ impl Pool {
                 by,
             });
         }
-        let begin = || {
-            // SAFETY: mapped, and nothing is there. The header says that what lies behind it is a pool's, so it comes last.
-            unsafe {
-                let at = pool.address(0);
-                pool.medium.clear_mapped(at, len_bytes as usize)?;
-            }
-            pool.refuse_if_lost(pool.address(0), len_bytes)?;
-            pool.store_header(new_id(path, options))
-        };
-        let id = begin().map_err(|source| pool.io("write the pool's header", source))?;
+        let stored = pool.store_header(new_id(path, options));
+        let id = stored.map_err(|source| pool.io("write the pool's header", source))?;
         Ok(Arc::new(pool.holding(
             id,
             Space::new(len_bytes),

@@ -1,8 +1,8 @@
 //! A DAX device without a file system, such as `/dev/dax0.0`: nothing but memory that can be mapped.
 //!
 //! There is no `read`, `write`, `fallocate`, `ftruncate` or `fsync`; `flock` works, for it is the kernel's and not the device's.
-//! So the length is what sysfs says, space is there from the beginning, a new part is made zero by stores, and the
-//! error of a page is cleared by stores or not at all.
+//! So the length is what sysfs says, space is there from the beginning, with whatever an earlier pool left in it, and the error of a
+//! page is cleared by stores or not at all.
 //!
 //! Invariant: what is mapped begins and ends at multiples of the device's alignment, which is also what the kernel takes
 //! away when a line of it fails. There is no block map that could be lost, so flush and fence are all that a store needs
@@ -91,7 +91,7 @@ impl Medium for Device {
         }
         // SAFETY: mapped by the caller's promise.
         unsafe { self.memory.fence(at, len_bytes as u64)? };
-        // Stores of whole lines clear errors on some memory. Elsewhere the signal comes (again), and with it the loss.
+        // Stores of whole lines clear errors on some memory. Elsewhere the signal comes again, and with it the loss.
         for line in (0..len_bytes).step_by(LINE_BYTES) {
             // SAFETY: inside the caller's range; faults of it are caught.
             unsafe { at.add(line).read_volatile() };

@@ -97,7 +97,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
         file.sync_data()
     }
 
-    /// The same through the mapping, where there is no other way; and for a part that is new.
+    /// The same through the mapping, where there is no other way.
     ///
     /// # Safety
     /// `[at, at + len_bytes)` must be whole units, mapped from this medium's file, and hold nothing in use.
