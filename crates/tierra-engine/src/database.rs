@@ -41,7 +41,7 @@ pub struct DatabaseOptions {
     /// Near memory for copies of chunks and indexes; `None`: a quarter of the machine's. Where it is too little for all of
     /// them, those that are read most have it by and by.
     pub near_memory_bytes: Option<u64>,
-    /// Where a new database's far pool lies; `None`: in its directory. Remembered there, and not
+    /// Where a new database's far pool lies, a file or a DAX device; `None`: in its directory. Remembered there, and not
     /// looked at when a database is opened.
     pub pool_path: Option<PathBuf>,
     /// The most bytes that the far pool may have; `None`: as many as its file system.
@@ -54,6 +54,8 @@ pub struct DatabaseOptions {
     /// How often stored bytes are compared with their checksums when they are read; `None`:
     /// [`VerifyReads::First`].
     pub verify_reads: Option<VerifyReads>,
+    /// Where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`].
+    pub machine: Option<PathBuf>,
     /// Looks on at the pools, which are durable no more then: for simulated power cuts only. The first tier's is pool 0 of
     /// the recording, others count on in the order in which the directory names them.
     pub recorder: Option<Recorder>,
@@ -205,7 +207,7 @@ impl Database {
             calibration,
             requests,
             lock,
-            options.recorder.clone(),
+            options.clone(),
         );
         let mut logs = HashMap::new();
         let mut tables = Vec::new();
@@ -220,8 +222,8 @@ impl Database {
                 entry.next_segment_id,
                 storage,
             );
-            if let Some(why) = table.unavailable {
-                opened.make_unavailable(why);
+            if let Some(missing) = table.missing {
+                opened.lacks(missing);
             }
             tables.push(opened);
         }
@@ -515,11 +517,11 @@ impl Database {
         &self.storage.calibration
     }
 
-    /// The file that holds the first tier that is there.
-    pub(crate) fn pool_path(&self) -> PathBuf {
+    /// The pool of the first tier that is there.
+    pub(crate) fn first_pool(&self) -> Arc<Pool> {
         let tiers = self.storage.tiers();
         let first = tiers.open.first().expect("a database is read from a tier");
-        first.pool.path().to_owned()
+        first.pool.clone()
     }
 
     /// Answers what was asked so far and stops writing: appends and loads fail from now on. What
@@ -549,10 +551,11 @@ impl Drop for Database {
 }
 
 /// How the pool of that number is opened, in the order in which the directory names them.
-fn pool_options(options: &DatabaseOptions, number: usize) -> PoolOptions {
+pub(crate) fn pool_options(options: &DatabaseOptions, number: usize) -> PoolOptions {
     let recorder = options.recorder.as_ref();
     PoolOptions {
         capacity_bytes: options.capacity_bytes,
+        machine: options.machine.clone(),
         recorder: recorder.map(|recorder| recorder.of_pool(number)),
         ..PoolOptions::default()
     }

@@ -196,17 +196,24 @@ pub enum DamageError {
     Pool(#[from] PoolError),
 }
 
-/// A table that cannot be used as long as tiers are missing. All others can.
+/// A table, or a column of it, that cannot be used as long as tiers are missing. All others can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "table {table:?} has rows that lie in no other tier than {missing}: bring the file back and open the database again, \
-     restore it from a backup, or drop the table"
+    "table {table:?} has rows{} that lie in no other tier than {missing}: bring the file back and open the database again, \
+     restore it from a backup, or drop the table",
+    of_column(column.as_deref())
 )]
 pub struct UnavailableError {
     /// The table.
     pub table: String,
+    /// The column, where the others can be read.
+    pub column: Option<String>,
     /// The tiers, each with what was found in its place.
     pub missing: String,
+}
+
+fn of_column(column: Option<&str>) -> String {
+    column.map_or_else(String::new, |column| format!(" of column {column:?}"))
 }
 
 /// The durable side of an operation failed; nothing of it is visible.

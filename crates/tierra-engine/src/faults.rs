@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use crate::catalog::Catalog;
 use crate::manifest::ExtentId;
 use crate::space::{ExtentCopy, OwnedExtent};
+use crate::table::Table;
 use crate::tiers::TierId;
 
 /// Stands for the header of an extent, which is repaired with everything only.
@@ -139,11 +140,52 @@ struct Held {
     rows: Option<Range<u64>>,
 }
 
+impl Held {
+    /// What a table has there.
+    fn in_table(table: &Arc<Table>, extent: ExtentId, range: &Range<usize>) -> Held {
+        let mut held = Held {
+            table: Some(table.spec().name.clone()),
+            ..Held::default()
+        };
+        let current = table.current();
+        let segments = current.segments.iter();
+        let mut found =
+            segments.filter_map(|segment| Some((segment, segment.rows_at(extent, range)?)));
+        if let Some((segment, (columns, rows))) = found.next() {
+            held.segment = Some(segment.id());
+            held.rows = Some(rows.start as u64..rows.end as u64);
+            if let [column] = columns[..] {
+                held.column = Some(table.spec().columns[column].name.clone());
+            }
+        }
+        held
+    }
+}
+
 impl FaultLog {
-    /// From now on faults are told with names.
+    /// From now on faults are told with names, and those are named that were found while the tables were opened.
     pub(crate) fn know(&self, catalog: &Arc<Catalog>) {
         // Once: a database has one.
         let _ = self.catalog.set(Arc::downgrade(catalog));
+        let tables = catalog.tables();
+        for Entry {
+            fault,
+            extent,
+            range,
+            ..
+        } in &mut self.lock().kept
+        {
+            let Some(extent) = extent.filter(|_| fault.table.is_none()) else {
+                continue;
+            };
+            let mut held = tables
+                .iter()
+                .map(|table| Held::in_table(table, extent, range));
+            if let Some(held) = held.find(|held| held.segment.is_some()) {
+                (fault.table, fault.column) = (held.table, held.column);
+                (fault.segment, fault.rows) = (held.segment, held.rows);
+            }
+        }
     }
 
     /// Something is wrong with a part of a copy. Told once: what is open already is not told again.
@@ -291,25 +333,9 @@ impl FaultLog {
     fn held_by(&self, extent: &OwnedExtent, range: &Range<usize>) -> Held {
         let catalog = self.catalog.get().and_then(Weak::upgrade);
         let table = catalog.and_then(|catalog| catalog.table_of_id(extent.owner().table()?));
-        let Some(table) = table else {
-            return Held::default();
-        };
-        let mut held = Held {
-            table: Some(table.spec().name.clone()),
-            ..Held::default()
-        };
-        let current = table.current();
-        let segments = current.segments.iter();
-        let mut found =
-            segments.filter_map(|segment| Some((segment, segment.rows_at(extent.id(), range)?)));
-        if let Some((segment, (columns, rows))) = found.next() {
-            held.segment = Some(segment.id());
-            held.rows = Some(rows.start as u64..rows.end as u64);
-            if let [column] = columns[..] {
-                held.column = Some(table.spec().columns[column].name.clone());
-            }
-        }
-        held
+        table.map_or_else(Held::default, |table| {
+            Held::in_table(&table, extent.id(), range)
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {

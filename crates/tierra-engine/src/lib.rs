@@ -47,6 +47,7 @@ extern crate self as tierra_engine;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+mod absent;
 mod calibration;
 mod catalog;
 mod cells;

@@ -183,7 +183,7 @@ fn what_no_tier_has_is_named_and_all_else_goes_on() {
     let (extent, range) = {
         let chunk = segment.chunk(note);
         let entry = &segment.entry().chunks[note];
-        let extent = segment.extents()[entry.extent as usize].clone();
+        let extent = segment.extents()[entry.extent as usize].clone().unwrap();
         let at = entry.offset as usize + chunk.block_range(20).start + 100;
         (extent, at..at + 1)
     };

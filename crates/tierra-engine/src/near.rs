@@ -97,12 +97,13 @@ pub(crate) struct NearChange {
     pub(crate) copy: Option<Arc<NearCopy>>,
 }
 
-/// All objects of a version that are in use.
+/// All objects of a version that are there and in use.
 pub(crate) fn objects(version: &TableVersion) -> impl Iterator<Item = Object<'_>> {
     let segments = version.segments.iter();
     let chunks = segments.flat_map(|segment| {
         let columns = 0..segment.uses().len();
-        columns.map(move |column| Object::Chunk(segment, column))
+        let there = columns.filter(|column| !segment.is_absent(*column));
+        there.map(move |column| Object::Chunk(segment, column))
     });
     let parts = version.indexes.iter().filter(|part| !part.is_given_up());
     let runs = version.keys.runs().iter().filter(|run| !run.is_given_up());

@@ -3,31 +3,38 @@
 //! Invariant: immutable. Its chunks are opened once, when the segment is, and stay open as long as
 //! it lives, so that a lookup pays for no descriptor; its extents stay allocated as long.
 
+mod checks;
+mod stored;
+mod verified;
+
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use self_cell::self_cell;
 use tierra_column::bits::BLOCK_LEN;
-use tierra_column::{Chunk, Encoding, FormatError};
+use tierra_column::{Chunk, Encoding, FormatError, LogicalType};
 use tierra_memory::placement::Uses;
 use tierra_memory::{NearCopy, NearMemory, Speed};
 
-use crate::error::{DamageError, ScanError, StorageError};
+use crate::absent::{self, Absence, Absent};
+use crate::error::{DamageError, ScanError, StorageError, UnavailableError};
 use crate::heads::Heads;
 use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
 use crate::mend;
-use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
+use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
-use crate::verify::VerifyReads;
+use verified::VerifiedBlocks;
 
 /// Rows a segment has at most.
 pub const SEGMENT_ROWS: usize = 1 << 20;
 
 /// The bytes of one chunk, near or far.
+#[derive(Clone)]
 enum ChunkBytes {
     Near(Arc<NearCopy>),
     Far(Arc<ExtentCopy>, Range<usize>),
+    /// What stands in for a chunk that is not there.
+    Absent(Arc<[u8]>),
 }
 
 impl ChunkBytes {
@@ -35,13 +42,14 @@ impl ChunkBytes {
         match self {
             Self::Near(copy) => copy,
             Self::Far(extent, range) => &extent[range.clone()],
+            Self::Absent(stand_in) => stand_in,
         }
     }
 
     fn speed(&self) -> Speed {
         match self {
             Self::Near(..) => Speed::Near,
-            Self::Far(..) => Speed::Far,
+            Self::Far(..) | Self::Absent(_) => Speed::Far,
         }
     }
 }
@@ -71,25 +79,55 @@ pub struct Segment {
     /// What was read of each column's chunk, wherever it lay.
     uses: Arc<[Uses]>,
     verified: VerifiedBlocks,
-    /// In the order of the entry; kept allocated even where all reads go to near copies.
-    extents: Vec<Arc<OwnedExtent>>,
+    /// In the order of the entry; kept allocated even where all reads go to near copies. `None` where all copies lie in tiers
+    /// that are missing.
+    extents: Vec<Option<Arc<OwnedExtent>>>,
+    absent: Arc<Absent>,
 }
 
 impl Segment {
-    /// Opens the chunks of a segment that another process wrote, where they lie.
+    /// Opens the chunks of a segment that another process wrote, where they lie. Those whose extents are `None` lie in tiers that
+    /// are missing, as `missing` says; these, and those whose heads are damaged in all copies, are absent from then on.
     pub(crate) fn open(
         entry: Arc<SegmentEntry>,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
+        missing: Option<&UnavailableError>,
     ) -> Result<Arc<Self>, DamageError> {
-        let open = || {
+        let is_gone = |place: &ChunkPlace| extents[place.extent as usize].is_none();
+        let places = entry.chunks.iter().enumerate();
+        let gone = places.filter(|(_, place)| is_gone(place));
+        let gone = gone.filter_map(|(column, _)| {
+            let why = missing.cloned().map(Absence::Missing)?;
+            Some((column, why))
+        });
+        let gone: Absent = gone.collect();
+        let open = |absent: Absent| {
             let verified = VerifiedBlocks::new(&entry, false);
-            Self::with_verified(entry.clone(), extents.clone(), spec, verified)
+            Self::with_verified(entry.clone(), extents.clone(), spec, verified, absent)
         };
-        open().or_else(|error| match mend_heads(&entry, &extents, spec) {
-            true => open(),
-            false => Err(error),
-        })
+        let error = match open(gone.clone()) {
+            Err(error) => error,
+            opened => return opened,
+        };
+        let mut absent = gone;
+        for (column, place) in entry.chunks.iter().enumerate() {
+            let Some(extent) = &extents[place.extent as usize] else {
+                continue;
+            };
+            mend_head(&entry, column, extent, spec);
+            let bytes = &extent.first()[range_of(place)];
+            let ty = spec.columns[column].ty;
+            let opened = open_bytes(bytes, bytes, ty, spec, column, &entry);
+            // One of another format is whole, and for another build to read.
+            if let Err(DamageError::Chunk { source, .. }) = opened
+                && !matches!(source, FormatError::Version { .. })
+            {
+                tracing::error!(%error, "a chunk is lost: all else can be read");
+                absent.insert(column, Absence::Damaged(source));
+            }
+        }
+        open(absent)
     }
 
     /// The same segment with near copies of all chunks that may have one, as far as there is room: those of columns that ask
@@ -138,18 +176,17 @@ impl Segment {
         spec: &TableSpec,
         copies: impl IntoIterator<Item = (usize, Option<Arc<NearCopy>>)>,
     ) -> Result<Arc<Self>, DamageError> {
-        let mut bytes = self.bytes_in(&self.extents);
+        let mut bytes = self.bytes_in(&self.entry, &self.extents, &[]);
         for (column, copy) in copies {
-            bytes[column] = match copy {
-                Some(copy) => ChunkBytes::Near(copy),
-                None => far_bytes(&self.entry, &self.extents, column),
-            };
+            let stored = far_bytes(&self.entry, &self.extents, column);
+            if let Some(other) = copy.map(ChunkBytes::Near).or(stored) {
+                bytes[column] = other;
+            }
         }
         let heads = self.heads().clone();
         let parts = ChunkParts { bytes, heads };
         let (entry, extents) = (self.entry.clone(), self.extents.clone());
-        let (uses, verified) = (self.uses.clone(), self.verified.clone());
-        Self::of_parts(entry, parts, extents, spec, uses, verified)
+        self.of_same_rows(entry, parts, extents, spec, self.verified.clone())
     }
 
     /// The same for chunks written a moment ago, which need no checksum.
@@ -159,14 +196,15 @@ impl Segment {
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let verified = VerifiedBlocks::new(&entry, true);
-        Self::with_verified(entry, extents, spec, verified)
+        let extents = extents.into_iter().map(Some).collect();
+        Self::with_verified(entry, extents, spec, verified, Absent::new())
     }
 
     /// The same rows with the chunks of `columns` written anew, none of them near yet; other near copies stay.
     pub(crate) fn rewritten(
         &self,
         entry: Arc<SegmentEntry>,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         columns: &[usize],
     ) -> Result<Arc<Self>, DamageError> {
@@ -174,11 +212,7 @@ impl Segment {
         for column in columns {
             (0..self.blocks()).for_each(|block| verified.insert(block, *column));
         }
-        let bytes = (0..entry.chunks.len()).map(|column| match self.near(column) {
-            Some(copy) if !columns.contains(&column) => ChunkBytes::Near(copy.clone()),
-            _ => far_bytes(&entry, &extents, column),
-        });
-        let bytes: Vec<ChunkBytes> = bytes.collect();
+        let bytes = self.bytes_in(&entry, &extents, columns);
         let heads = bytes.iter().enumerate();
         let heads: Vec<&[u8]> = heads
             .map(|(column, bytes)| match columns.contains(&column) {
@@ -188,64 +222,95 @@ impl Segment {
             .collect();
         let heads = Arc::new(Heads::read(self.rows(), heads.into_iter()));
         let parts = ChunkParts { bytes, heads };
-        Self::of_parts(entry, parts, extents, spec, self.uses.clone(), verified)
+        self.of_same_rows(entry, parts, extents, spec, verified)
     }
 
     /// The same rows from other copies of the extents; near copies stay.
     pub(crate) fn with_extents(
         &self,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let parts = ChunkParts {
-            bytes: self.bytes_in(&extents),
+            bytes: self.bytes_in(&self.entry, &extents, &[]),
             heads: self.heads().clone(),
         };
         let (entry, verified) = (self.entry.clone(), self.verified.clone());
-        Self::of_parts(entry, parts, extents, spec, self.uses.clone(), verified)
+        self.of_same_rows(entry, parts, extents, spec, verified)
     }
 
-    /// Where chunks are read: near where they are near now, else in these extents.
-    fn bytes_in(&self, extents: &[Arc<OwnedExtent>]) -> Vec<ChunkBytes> {
-        let columns = 0..self.entry.chunks.len();
-        let bytes = columns.map(|column| match self.near(column) {
-            Some(copy) => ChunkBytes::Near(copy.clone()),
-            None => far_bytes(&self.entry, extents, column),
+    /// Where chunks are read: as they are now where they are near or absent, else in these extents, those of columns written
+    /// `anew` in any case.
+    fn bytes_in(
+        &self,
+        entry: &SegmentEntry,
+        extents: &[Option<Arc<OwnedExtent>>],
+        anew: &[usize],
+    ) -> Vec<ChunkBytes> {
+        let now = self.chunks.borrow_owner().bytes.iter().enumerate();
+        let bytes = now.map(|(column, now)| {
+            let moves = matches!(now, ChunkBytes::Far(..)) || anew.contains(&column);
+            let stored = moves.then(|| far_bytes(entry, extents, column)).flatten();
+            stored.unwrap_or_else(|| now.clone())
         });
         bytes.collect()
+    }
+
+    /// The same rows, read elsewhere.
+    fn of_same_rows(
+        &self,
+        entry: Arc<SegmentEntry>,
+        parts: ChunkParts,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+        verified: VerifiedBlocks,
+    ) -> Result<Arc<Self>, DamageError> {
+        let (uses, absent) = (self.uses.clone(), self.absent.clone());
+        Self::of_parts(entry, parts, extents, spec, uses, verified, absent)
     }
 
     /// All of it read where it lies.
     fn with_verified(
         entry: Arc<SegmentEntry>,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         verified: VerifiedBlocks,
+        absent: Absent,
     ) -> Result<Arc<Self>, DamageError> {
-        let columns = 0..entry.chunks.len();
+        let (columns, rows) = (0..entry.chunks.len(), entry.rows as usize);
         let uses = columns.clone().map(|_| Uses::default()).collect();
-        let bytes = columns.map(|column| far_bytes(&entry, &extents, column));
+        let stand_in = (!absent.is_empty()).then(|| absent::stand_in(rows));
+        let bytes = columns.map(|column| {
+            let stand_in = stand_in.as_ref().filter(|_| absent.contains_key(&column));
+            let stand_in = stand_in.map(|stand_in| ChunkBytes::Absent(stand_in.clone()));
+            let bytes = stand_in.or_else(|| far_bytes(&entry, &extents, column));
+            bytes.expect("what is stored nowhere is absent")
+        });
         let bytes: Vec<ChunkBytes> = bytes.collect();
-        let rows = entry.rows as usize;
         let heads = Arc::new(Heads::read(rows, bytes.iter().map(ChunkBytes::bytes)));
         let parts = ChunkParts { bytes, heads };
-        Self::of_parts(entry, parts, extents, spec, uses, verified)
+        Self::of_parts(entry, parts, extents, spec, uses, verified, absent.into())
     }
 
     fn of_parts(
         entry: Arc<SegmentEntry>,
         parts: ChunkParts,
-        extents: Vec<Arc<OwnedExtent>>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         uses: Arc<[Uses]>,
         verified: VerifiedBlocks,
+        absent: Arc<Absent>,
     ) -> Result<Arc<Self>, DamageError> {
         let speeds = parts.bytes.iter().map(ChunkBytes::speed).collect();
         let chunks = ChunkCell::try_new(parts, |ChunkParts { bytes, heads }| {
             let columns = bytes.iter().enumerate();
             let opened = columns.map(|(column, bytes)| {
                 let (head, bytes) = (heads.of(column), bytes.bytes());
-                open_bytes(head, bytes, spec, column, &entry)
+                let ty = match absent.contains_key(&column) {
+                    true => absent::STAND_IN_TYPE,
+                    false => spec.columns[column].ty,
+                };
+                open_bytes(head, bytes, ty, spec, column, &entry)
             });
             opened.collect::<Result<_, _>>().map(OpenChunks)
         });
@@ -256,6 +321,7 @@ impl Segment {
             uses,
             verified,
             extents,
+            absent,
         }))
     }
 
@@ -279,9 +345,34 @@ impl Segment {
         (self.rows() - block * BLOCK_LEN).min(BLOCK_LEN)
     }
 
-    /// The encoding of a column's chunk.
-    pub fn encoding(&self, column: usize) -> Encoding {
-        self.chunk(column).encoding()
+    /// The encoding of a column's chunk; `None` of one that is not there.
+    pub fn encoding(&self, column: usize) -> Option<Encoding> {
+        (!self.is_absent(column)).then(|| self.chunk(column).encoding())
+    }
+
+    /// Whether a column's chunk is not there: its tiers are missing, or its head is damaged in all of them.
+    #[inline]
+    pub(crate) fn is_absent(&self, column: usize) -> bool {
+        !self.absent.is_empty() && self.absent.contains_key(&column)
+    }
+
+    /// Whether all chunks are there.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.absent.is_empty()
+    }
+
+    /// Whether a block of a column can be there at all.
+    pub(crate) fn check_there(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+    ) -> Result<(), ScanError> {
+        match self.absent.get(&column) {
+            None => Ok(()),
+            Some(absence) => Err(absence.error(spec, column, self.id(), block)),
+        }
     }
 
     /// Bytes of a column's chunk in the pool.
@@ -320,14 +411,15 @@ impl Segment {
     pub(crate) fn near(&self, column: usize) -> Option<&Arc<NearCopy>> {
         match &self.chunks.borrow_owner().bytes[column] {
             ChunkBytes::Near(copy) => Some(copy),
-            ChunkBytes::Far(..) => None,
+            ChunkBytes::Far(..) | ChunkBytes::Absent(_) => None,
         }
     }
 
-    /// A column's chunk in the first copy that is stored of it.
+    /// A column's chunk in the first copy that is stored of it; nothing if it is absent.
     pub(crate) fn stored(&self, column: usize) -> &[u8] {
         let place = &self.entry.chunks[column];
-        &self.extents[place.extent as usize].first()[range_of(place)]
+        let extent = self.extents[place.extent as usize].as_ref();
+        extent.map_or(&[], |extent| &extent.first()[range_of(place)])
     }
 
     /// Where a column's chunk is stored, which says what it holds: nothing stored is ever written over.
@@ -339,10 +431,10 @@ impl Segment {
     /// The far copy of an extent that a column is read from, and where its chunk lies there; `None` where the chunk is read near.
     fn far(&self, column: usize) -> Option<(&Arc<OwnedExtent>, &Arc<ExtentCopy>, &Range<usize>)> {
         match &self.chunks.borrow_owner().bytes[column] {
-            ChunkBytes::Near(..) => None,
+            ChunkBytes::Near(..) | ChunkBytes::Absent(_) => None,
             ChunkBytes::Far(read, place) => {
                 let extent = self.entry.chunks[column].extent as usize;
-                Some((&self.extents[extent], read, place))
+                Some((self.extents[extent].as_ref()?, read, place))
             }
         }
     }
@@ -351,257 +443,9 @@ impl Segment {
         &self.entry
     }
 
-    pub(crate) fn extents(&self) -> &[Arc<OwnedExtent>] {
+    /// Its extents in the order of the entry; `None` for those of which no copy is there.
+    pub(crate) fn extents(&self) -> &[Option<Arc<OwnedExtent>>] {
         &self.extents
-    }
-
-    /// Checks a block's checksum unless that was done before, and once is enough.
-    #[inline]
-    pub(crate) fn verify(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        block: usize,
-    ) -> Result<(), ScanError> {
-        if self.verified.contains(block, column) && !any_doubt() {
-            return Ok(());
-        }
-        self.verify_slow(spec, column, block)
-    }
-
-    /// [`Segment::verify`] of many columns' blocks of the same rows.
-    pub(crate) fn verify_columns(
-        &self,
-        spec: &TableSpec,
-        columns: &[usize],
-        block: usize,
-    ) -> Result<(), ScanError> {
-        if self.verified.contains_all(block) && !any_doubt() {
-            return Ok(());
-        }
-        let mut columns = columns.iter();
-        columns.try_for_each(|column| self.verify(spec, *column, block))
-    }
-
-    #[cold]
-    fn verify_slow(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        if any_doubt() {
-            self.restore_lost(spec, column, block)?;
-        }
-        if self.verified.contains(block, column) && !self.checks_every(column) {
-            return Ok(());
-        }
-        self.verify_again(spec, column, block)?;
-        self.verified.insert(block, column);
-        Ok(())
-    }
-
-    /// Whether what is read of a column is checked every time.
-    #[inline]
-    pub(crate) fn checks_every(&self, column: usize) -> bool {
-        any_doubt()
-            && self
-                .far(column)
-                .is_some_and(|(extent, ..)| extent.all_losses().checks.get() == VerifyReads::Every)
-    }
-
-    /// After a block was read: whether that is to be believed. If not, the block is right now, to be read again.
-    #[inline]
-    pub(crate) fn is_right(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        block: usize,
-    ) -> Result<bool, ScanError> {
-        match self.checks_every(column) {
-            false => Ok(true),
-            true => self.verify_again(spec, column, block),
-        }
-    }
-
-    /// After a block could not be read: the error, unless the block was damaged and is right now, to be read again.
-    #[cold]
-    pub(crate) fn doubt(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        block: usize,
-        source: FormatError,
-    ) -> Result<(), ScanError> {
-        match self.verify_again(spec, column, block)? {
-            true => Err(self.damaged(spec, column, block * BLOCK_LEN, source)),
-            false => Ok(()),
-        }
-    }
-
-    /// Checks a block's checksum whether that was done before or not. A damaged one is put right from
-    /// another copy, if there is one. Whether it was right before.
-    pub(crate) fn verify_again(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        block: usize,
-    ) -> Result<bool, ScanError> {
-        let chunk = self.chunk(column);
-        let Err(source) = chunk.verify_block(block) else {
-            return Ok(true);
-        };
-        // What was copied near was right, and nobody writes there.
-        if let Some((extent, read, place)) = self.far(column)
-            && mend::block(extent, read, place.start, chunk, block)
-        {
-            return Ok(false);
-        }
-        Err(self.damaged(spec, column, block * BLOCK_LEN, source))
-    }
-
-    /// Has a block there, if it was lost.
-    fn restore_lost(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        let Some((extent, read, place)) = self.far(column) else {
-            return Ok(());
-        };
-        let chunk = self.chunk(column);
-        let range = chunk.block_range(block);
-        let range = place.start + range.start..place.start + range.end;
-        if read.is_lost(&range) && !mend::block(extent, read, place.start, chunk, block) {
-            let why = "its page was lost, and no other copy has it".to_owned();
-            let what = "a block";
-            let source = FormatError::Corrupt { what, why };
-            return Err(self.damaged(spec, column, block * BLOCK_LEN, source));
-        }
-        Ok(())
-    }
-
-    /// What lies in a range of one of its extents: which columns' chunks, and rows of which blocks.
-    pub(crate) fn rows_at(
-        &self,
-        extent: ExtentId,
-        range: &Range<usize>,
-    ) -> Option<(Vec<usize>, Range<usize>)> {
-        let number = self.entry.extents.iter().position(|id| *id == extent)?;
-        let (mut columns, mut rows) = (Vec::new(), self.rows()..0);
-        for (column, place) in self.entry.chunks.iter().enumerate() {
-            let chunk = range_of(place);
-            let is_met = chunk.start < range.end && range.start < chunk.end;
-            if place.extent as usize != number || !is_met {
-                continue;
-            }
-            columns.push(column);
-            let met = range.start.max(chunk.start) - chunk.start..range.end - chunk.start;
-            let met = self.rows_of(column, &met);
-            rows = rows.start.min(met.start)..rows.end.max(met.end);
-        }
-        (!columns.is_empty() && !rows.is_empty()).then_some((columns, rows))
-    }
-
-    /// Rows of the blocks that have a byte in a range of a chunk; all rows where the head is concerned.
-    fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
-        let chunk = self.chunk(column);
-        if range.start < chunk.head_bytes() {
-            return 0..self.rows();
-        }
-        let is_met = |block: &usize| {
-            let block = chunk.block_range(*block);
-            block.start < range.end && range.start < block.end
-        };
-        let mut met = (0..self.blocks()).filter(is_met);
-        let Some(first) = met.next() else { return 0..0 };
-        let last = met.next_back().unwrap_or(first);
-        first * BLOCK_LEN..last * BLOCK_LEN + self.block_rows(last)
-    }
-
-    /// Whether all that lies in one of its extents has its checksums, and padding is zero.
-    pub(crate) fn is_whole_in(&self, extent: &OwnedExtent) -> bool {
-        let number = self.entry.extents.iter().position(|id| *id == extent.id());
-        let lies_there =
-            |column: &usize| Some(self.entry.chunks[*column].extent as usize) == number;
-        let columns = Vec::from_iter((0..self.entry.chunks.len()).filter(lies_there));
-        let mut blocks =
-            (0..self.blocks()).flat_map(|block| columns.iter().map(move |column| (block, *column)));
-        let is_right =
-            |(block, column): (usize, usize)| self.chunk(column).verify_block(block).is_ok();
-        let bytes = extent.first();
-        let is_zero = |range: &Range<usize>| bytes[range.clone()].iter().all(|byte| *byte == 0);
-        blocks.all(is_right) && self.padding(&columns, extent).iter().all(is_zero)
-    }
-
-    /// What of the extent is padding: what no chunk of `columns`, which are all that lie there, reads.
-    pub(crate) fn padding(&self, columns: &[usize], extent: &OwnedExtent) -> Vec<Range<usize>> {
-        let used = columns.iter().flat_map(|column| {
-            let start = self.entry.chunks[*column].offset as usize;
-            let used = self.chunk(*column).used();
-            used.map(move |range| start + range.start..start + range.end)
-        });
-        let mut used: Vec<_> = used.collect();
-        used.sort_unstable_by_key(|range| range.start);
-        let mut at = 0;
-        let end = extent.len_bytes() as usize;
-        let mut padding = Vec::new();
-        for range in used.into_iter().chain(std::iter::once(end..end)) {
-            if at < range.start {
-                padding.push(at..range.start);
-            }
-            at = at.max(range.end);
-        }
-        padding
-    }
-
-    /// Whether any copy of the chunk's extent has the block.
-    pub(crate) fn is_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
-        let range = self.stored_range(column, block);
-        let mut copies = extent.copies().iter();
-        copies.any(|copy| self.chunk(column).is_block(block, &copy[range.clone()]))
-    }
-
-    /// Puts the block right in the extent's first copy, from whichever copy has it. Whether it is right then.
-    pub(crate) fn mend_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
-        let range = self.stored_range(column, block);
-        mend::stored(extent, range, |bytes| {
-            self.chunk(column).is_block(block, bytes)
-        })
-    }
-
-    /// Puts the head of a chunk right in the extent's first copy, from the one in near memory.
-    pub(crate) fn mend_head(&self, column: usize, extent: &OwnedExtent) {
-        let start = self.entry.chunks[column].offset as usize;
-        mend::near(extent, start, self.heads().of(column));
-    }
-
-    /// Where the block lies in the extent of its chunk.
-    fn stored_range(&self, column: usize, block: usize) -> Range<usize> {
-        let start = self.entry.chunks[column].offset as usize;
-        let range = self.chunk(column).block_range(block);
-        start + range.start..start + range.end
-    }
-
-    /// Checks all blocks of a column, whether that was done before or not: what is made of them lasts.
-    pub(crate) fn verify_column(&self, spec: &TableSpec, column: usize) -> Result<(), ScanError> {
-        for block in 0..self.blocks() {
-            if any_doubt() {
-                self.restore_lost(spec, column, block)?;
-            }
-            self.verify_again(spec, column, block)?;
-            self.verified.insert(block, column);
-        }
-        Ok(())
-    }
-
-    /// The error that names the block of a row.
-    pub(crate) fn damaged(
-        &self,
-        spec: &TableSpec,
-        column: usize,
-        row: usize,
-        source: FormatError,
-    ) -> ScanError {
-        let (table, column) = (spec.name.clone(), spec.columns[column].name.clone());
-        ScanError::Damaged {
-            table,
-            column,
-            segment: self.id(),
-            block: row / BLOCK_LEN,
-            source,
-        }
     }
 }
 
@@ -611,27 +455,27 @@ impl std::fmt::Debug for Segment {
     }
 }
 
-/// Puts the heads of chunks right that cannot be opened, from other copies. Whether there was one.
-fn mend_heads(entry: &SegmentEntry, extents: &[Arc<OwnedExtent>], spec: &TableSpec) -> bool {
-    let mut mended = false;
-    for (column, place) in entry.chunks.iter().enumerate() {
-        mended |= mend_head(entry, column, &extents[place.extent as usize], spec);
-    }
-    mended
+/// Puts the head of a chunk right from another copy, if it cannot be opened.
+fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
+    let ty = spec.columns[column].ty;
+    let open = |bytes| open_bytes(bytes, bytes, ty, spec, column, entry);
+    mend::head(
+        extent,
+        extent.first(),
+        range_of(&entry.chunks[column]),
+        open,
+    );
 }
 
-fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) -> bool {
-    let (range, first) = (range_of(&entry.chunks[column]), extent.first());
-    let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
-    let is_whole = open(&first[range.clone()]).is_ok();
-    mend::head(extent, first, range, open) && !is_whole
-}
-
-/// A column's chunk where it is stored.
-fn far_bytes(entry: &SegmentEntry, extents: &[Arc<OwnedExtent>], column: usize) -> ChunkBytes {
+/// A column's chunk where it is stored, unless that is in tiers that are missing.
+fn far_bytes(
+    entry: &SegmentEntry,
+    extents: &[Option<Arc<OwnedExtent>>],
+    column: usize,
+) -> Option<ChunkBytes> {
     let place = &entry.chunks[column];
-    let extent = &extents[place.extent as usize];
-    ChunkBytes::Far(extent.first().clone(), range_of(place))
+    let extent = extents[place.extent as usize].as_ref()?;
+    Some(ChunkBytes::Far(extent.first().clone(), range_of(place)))
 }
 
 /// Where a chunk lies in its extent.
@@ -642,6 +486,7 @@ fn range_of(place: &ChunkPlace) -> Range<usize> {
 fn open_bytes<'a>(
     head: &'a [u8],
     bytes: &'a [u8],
+    ty: LogicalType,
     spec: &TableSpec,
     column: usize,
     entry: &SegmentEntry,
@@ -651,7 +496,7 @@ fn open_bytes<'a>(
         segment: entry.id,
         source,
     };
-    let chunk = Chunk::with_head(head, bytes, spec.columns[column].ty).map_err(damaged)?;
+    let chunk = Chunk::with_head(head, bytes, ty).map_err(damaged)?;
     if chunk.rows() != entry.rows as usize {
         return Err(damaged(FormatError::Corrupt {
             what: "the chunk",
@@ -659,60 +504,4 @@ fn open_bytes<'a>(
         }));
     }
     Ok(chunk)
-}
-
-/// Which blocks have passed their checksum: a bit per column, those of one block side by side, so
-/// that reading one row of 1,000 columns looks at two lines of bits.
-struct VerifiedBlocks {
-    words_per_block: usize,
-    words: Box<[AtomicU64]>,
-}
-
-impl VerifiedBlocks {
-    fn new(entry: &SegmentEntry, all: bool) -> Self {
-        let blocks = (entry.rows as usize).div_ceil(BLOCK_LEN);
-        let words_per_block = entry.chunks.len().div_ceil(64);
-        let word = |column: usize| match entry.chunks.len().saturating_sub(column) {
-            _ if all => u64::MAX,
-            // Bits that no column has are set, so that words tell whether all are.
-            columns @ 0..64 => u64::MAX << columns,
-            _ => 0,
-        };
-        let words = (0..blocks * words_per_block)
-            .map(|at| AtomicU64::new(word(at % words_per_block * 64)))
-            .collect();
-        Self {
-            words_per_block,
-            words,
-        }
-    }
-
-    // Relaxed, here and below: a stale zero only verifies once more, and the bytes themselves never
-    // change.
-    fn contains(&self, block: usize, column: usize) -> bool {
-        let word = self.words[block * self.words_per_block + column / 64].load(Ordering::Relaxed);
-        word >> (column % 64) & 1 == 1
-    }
-
-    fn contains_all(&self, block: usize) -> bool {
-        let words = &self.words[block * self.words_per_block..][..self.words_per_block];
-        words
-            .iter()
-            .all(|word| word.load(Ordering::Relaxed) == u64::MAX)
-    }
-
-    fn insert(&self, block: usize, column: usize) {
-        self.words[block * self.words_per_block + column / 64]
-            .fetch_or(1 << (column % 64), Ordering::Relaxed);
-    }
-}
-
-impl Clone for VerifiedBlocks {
-    fn clone(&self) -> Self {
-        let word = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
-        Self {
-            words_per_block: self.words_per_block,
-            words: self.words.iter().map(word).collect(),
-        }
-    }
 }

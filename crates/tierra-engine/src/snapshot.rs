@@ -101,6 +101,10 @@ impl Snapshot {
         let mut statistics = ColumnStatistics::default();
         let mut bounds_known = true;
         for segment in self.segments() {
+            if segment.is_absent(column) {
+                (bounds_known, statistics.lacks_rows) = (false, true);
+                continue;
+            }
             let chunk = segment.chunk(column);
             let (min, max) = chunk.min_max().unzip();
             bounds_known &= min.is_some() || chunk.null_count() == chunk.rows();
@@ -126,7 +130,7 @@ impl Snapshot {
     /// # Panics
     /// If there is no such column.
     pub fn coded_dictionary(&self, column: usize) -> Option<Arc<Dictionary>> {
-        let coded = |segment: &Arc<Segment>| segment.encoding(column) == Encoding::Dictionary;
+        let coded = |segment: &Arc<Segment>| segment.encoding(column) == Some(Encoding::Dictionary);
         let all = self.version.tail.rows() == 0 && self.segments().iter().all(coded);
         if all {
             self.version.dictionaries[column].clone()

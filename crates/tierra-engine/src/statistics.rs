@@ -20,6 +20,8 @@ pub struct ColumnStatistics {
     pub max: Option<Value>,
     /// Rows that are NULL.
     pub null_count: u64,
+    /// Whether nothing is known of some rows, for they are not there: the NULLs are those of the others.
+    pub lacks_rows: bool,
     /// At most so many distinct values; known where the column has a dictionary.
     pub distinct: Option<u64>,
 }
@@ -75,6 +77,7 @@ impl ColumnStatistics {
         };
         let (min, max) = bounds.unzip();
         Self {
+            lacks_rows: false,
             min,
             max,
             null_count: values.null_count() as u64,

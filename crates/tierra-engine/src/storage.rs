@@ -12,10 +12,10 @@ use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 
 use arc_swap::ArcSwap;
 use tierra_memory::replication::Method;
-use tierra_memory::simulation::Recorder;
 use tierra_memory::{NearMemory, PoolError};
 
 use crate::calibration::{self, Calibration};
+use crate::database::DatabaseOptions;
 use crate::error::{ScanError, StorageError};
 use crate::lock::DirectoryLock;
 use crate::losses::{Losses, Seen};
@@ -50,8 +50,8 @@ pub(crate) struct Storage {
     /// Bytes of rows that were committed since the database was opened, as arrow holds them.
     taken_bytes: AtomicU64,
     _lock: DirectoryLock,
-    /// Looks on at the pools of tiers that are added, too.
-    pub(crate) recorder: Option<Recorder>,
+    /// With which the pools of tiers that are added are opened, too.
+    pub(crate) options: DatabaseOptions,
     /// Background work begins once this is free.
     #[cfg(test)]
     pub(crate) held_by_test: std::sync::Mutex<()>,
@@ -69,7 +69,7 @@ impl Storage {
         calibration: Arc<Calibration>,
         requests: Sender<Request>,
         lock: DirectoryLock,
-        recorder: Option<Recorder>,
+        options: DatabaseOptions,
     ) -> Arc<Self> {
         let log_method = calibration::method_of(&dir).unwrap_or(tail::METHOD);
         Arc::new(Self {
@@ -85,7 +85,7 @@ impl Storage {
             closing: AtomicBool::new(false),
             taken_bytes: AtomicU64::new(0),
             _lock: lock,
-            recorder,
+            options,
             #[cfg(test)]
             held_by_test: std::sync::Mutex::default(),
         })

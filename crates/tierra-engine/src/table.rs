@@ -36,6 +36,23 @@ pub(crate) const TAIL_APPEND_ROWS: usize = 1 << 16;
 /// So do batches with more bytes.
 const TAIL_APPEND_BYTES: usize = 64 << 20;
 
+/// What of a table lies in tiers that are missing.
+#[derive(Debug)]
+pub(crate) enum Missing {
+    /// Whole rows, or what reading any needs.
+    Rows(UnavailableError),
+    /// Chunks of some columns.
+    Columns(UnavailableError),
+}
+
+impl Missing {
+    pub(crate) fn why(&self) -> &UnavailableError {
+        match self {
+            Self::Rows(why) | Self::Columns(why) => why,
+        }
+    }
+}
+
 /// A table of an open [`Database`](crate::Database). Shared as `Arc`.
 pub struct Table {
     id: u64,
@@ -53,8 +70,8 @@ pub struct Table {
     cell_gates: [MemoryGate; 2],
     next_segment_id: AtomicU32,
     dropped: AtomicBool,
-    /// Why its rows are not there, if they are not.
-    unavailable: OnceLock<UnavailableError>,
+    /// Why some of what it holds is not there, if so.
+    missing: OnceLock<Missing>,
     storage: Arc<Storage>,
 }
 
@@ -89,26 +106,38 @@ impl Table {
                 .map(|speed| storage.calibration.gate(LookupKind::Cell, speed)),
             next_segment_id: AtomicU32::new(next_segment_id),
             dropped: AtomicBool::new(false),
-            unavailable: OnceLock::new(),
+            missing: OnceLock::new(),
             storage,
         })
     }
 
-    /// Its rows are in tiers that are missing: whatever needs them is told so. Called before anybody sees the table.
-    pub(crate) fn make_unavailable(&self, why: UnavailableError) {
-        // Once: nobody makes it available again.
-        let _ = self.unavailable.set(why);
+    /// What of it lies in tiers that are missing: whatever needs that is told so. Called before anybody sees the table.
+    pub(crate) fn lacks(&self, missing: Missing) {
+        // Once: nobody makes it whole again.
+        let _ = self.missing.set(missing);
     }
 
-    /// Whether its rows can be read and added to.
+    /// Whether its rows can be read, if perhaps not all columns: whoever reads one that is not there is told then.
     ///
     /// # Errors
     /// [`UnavailableError`]: some lie in a tier that is missing.
     #[inline]
     pub fn check_available(&self) -> Result<(), UnavailableError> {
-        match self.unavailable.get() {
+        match self.missing.get() {
+            Some(Missing::Rows(why)) => Err(why.clone()),
+            Some(Missing::Columns(_)) | None => Ok(()),
+        }
+    }
+
+    /// Whether all of it can be read, so that it can be written to: what is written is checked against it, and says what it
+    /// consists of.
+    ///
+    /// # Errors
+    /// [`UnavailableError`]: something of it lies in a tier that is missing.
+    pub(crate) fn check_complete(&self) -> Result<(), UnavailableError> {
+        match self.missing.get() {
+            Some(Missing::Rows(why) | Missing::Columns(why)) => Err(why.clone()),
             None => Ok(()),
-            Some(why) => Err(why.clone()),
         }
     }
 
@@ -284,7 +313,7 @@ impl Table {
 
     /// Has the writer build what is missing of the table's indexes.
     pub(crate) fn ask_for_indexes(self: &Arc<Self>) {
-        if self.has_indexes() {
+        if self.has_indexes() && self.check_complete().is_ok() {
             self.storage.send(Request::Index {
                 table: self.clone(),
             });
@@ -390,7 +419,7 @@ impl Table {
     /// Fails once the table was dropped.
     pub(crate) fn check_alive(&self) -> Result<(), StorageError> {
         match self.dropped.load(Ordering::Relaxed) {
-            false => Ok(self.check_available()?),
+            false => Ok(self.check_complete()?),
             true => Err(StorageError::Dropped {
                 table: self.spec.name.clone(),
             }),

@@ -296,6 +296,99 @@ fn what_no_copy_has_is_named_and_the_rest_is_there() {
     check(&database);
 }
 
+/// The head of a chunk is damaged in all copies while the database is closed: that chunk is lost, and nothing else.
+#[test]
+fn a_chunk_whose_head_no_copy_has_is_lost_alone() {
+    const WIDE: usize = 4;
+    let place = Place::new();
+    let database = place.open(0);
+    let table = database.table("t").unwrap();
+    table.seal().unwrap();
+    // A second segment, of which nothing is damaged.
+    table.append(&[rows(ROWS..ROWS + 10)]).unwrap();
+    database.wait_for_near_copies().unwrap();
+    drop((table, database));
+    let heads = ["far", "b"].map(|tier| place.first_chunk(tier, 4));
+    let damage = || {
+        for (tier, head) in ["far", "b"].iter().zip(&heads) {
+            place.change(
+                tier,
+                std::slice::from_ref(&(head.start + 20..head.start + 30)),
+            );
+        }
+    };
+    damage();
+    let mut count = ROWS + 10;
+    for near_bytes in [0, 64 << 20] {
+        let database = place.open(near_bytes);
+        database.wait_for_near_copies().unwrap();
+        let (faults, totals) = database.faults();
+        assert!(totals.lost > 0);
+        let is_told = |fault: &tierra_engine::Fault| {
+            let column = fault.column.as_deref() == Some("wide");
+            column && fault.outcome == tierra_engine::FaultOutcome::Lost
+        };
+        assert!(faults.iter().any(is_told), "{faults:?}");
+        let table = database.table("t").unwrap();
+        let snapshot = table.snapshot();
+        let others: Vec<usize> = (0..10).filter(|column| *column != WIDE).collect();
+        let (found, _) = support::scan(&snapshot, &others, &[]);
+        let expected = rows(0..count).project(&others).unwrap();
+        assert_eq!(support::sorted(&found), expected);
+        assert!(snapshot.statistics(WIDE).lacks_rows);
+        let by_id = |id: i64| {
+            let id = Value::Ordinal(ordinal::of_i64(id));
+            (0, tierra_column::Filter::eq(id))
+        };
+        let next = |filter| {
+            let spec = ScanSpec {
+                projection: vec![0, WIDE],
+                filters: vec![filter],
+                batch_rows: 8192,
+                execution: Scheduling::Auto,
+            };
+            snapshot.scan(spec).cursor().next(&[], 0)
+        };
+        // Rows of other chunks of the column, sealed and not, are there.
+        for id in [ROWS - 1, ROWS + 5] {
+            let found = next(by_id(id)).unwrap().unwrap();
+            let expected = rows(id..id + 1).project(&[0, WIDE]).unwrap();
+            assert_eq!(found, expected, "{id}");
+        }
+        match next(by_id(2_000)).unwrap_err() {
+            ScanError::Damaged {
+                column,
+                segment: 1,
+                block: 1,
+                ..
+            } => assert_eq!(column, "wide"),
+            other => panic!("{other}"),
+        }
+        let verify = ScrubOptions {
+            only_verify: true,
+            ..ScrubOptions::default()
+        };
+        for options in [verify, ScrubOptions::default()] {
+            let told = database.scrub(&options, |_| {}).unwrap();
+            let lost: i64 = told.lost.iter().map(|lost| lost.rows.len() as i64).sum();
+            assert_eq!(lost, ROWS - 500);
+            let is_it = |lost: &Lost| lost.column.as_deref() == Some("wide") && lost.segment == 1;
+            assert!(told.lost.iter().all(is_it), "{:?}", told.lost);
+        }
+        // Rows are added, sealed and merged as ever.
+        table.append(&[rows(count..count + 1)]).unwrap();
+        table.seal().unwrap();
+        table.merge_dictionaries().unwrap();
+        count += 1;
+    }
+    // Nothing was written over it: with its head it is all there.
+    damage();
+    let database = place.open(0);
+    let (found, _) = support::scan(&database.table("t").unwrap().snapshot(), &[0, WIDE], &[]);
+    let expected = rows(0..count).project(&[0, WIDE]).unwrap();
+    assert_eq!(support::sorted(&found), expected);
+}
+
 /// Bytes that nobody reads, damaged in all copies: they are zero again, and nothing was lost.
 #[test]
 fn damaged_padding_is_written_anew() {

@@ -279,6 +279,150 @@ fn columns_have_copies_of_their_own() {
     assert_eq!(database.table("t").unwrap().replicas(), replicas);
 }
 
+/// Columns whose only tier is missing: the others answer, whoever needs one is told, and nothing is forgotten.
+#[test]
+fn a_column_whose_only_tier_is_missing_takes_nothing_along() {
+    const PRICE: usize = 3;
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    // A chunk of numbers, and one of codes with an index.
+    let alone = ["price", "city"].map(|column| (column.to_owned(), vec!["b".to_owned()]));
+    let replicas = Replicas {
+        table: vec!["far".to_owned()],
+        columns: alone.into(),
+    };
+    let table = database.create_table_in(indexed("t"), replicas).unwrap();
+    let count = fill(&table, 0);
+    let others = Replicas::of_table(["far"]);
+    let other = database.create_table_in(indexed("other"), others).unwrap();
+    let others = fill(&other, 0);
+    database.wait_for_near_copies().unwrap();
+    drop((table, other, database));
+    place.take_away("b");
+    for round in 0..2 {
+        let database = place.open();
+        let other = database.table("other").unwrap();
+        other
+            .append(&[rows(others + round..others + round + 1)])
+            .unwrap();
+        other.seal().unwrap();
+        database.wait_for_near_copies().unwrap();
+        let table = database.table("t").unwrap();
+        let snapshot = table.snapshot();
+        table.check_available().unwrap();
+        assert_eq!(snapshot.rows(), count as u64);
+
+        let is_there = |column: &usize| ![PRICE, support::CITY].contains(column);
+        let there: Vec<usize> = (0..table.spec().columns.len()).filter(is_there).collect();
+        let expected = rows(0..count).project(&there).unwrap();
+        assert_eq!(sorted(&support::scan(&snapshot, &there, &[]).0), expected);
+        let by_id = |id: i64| {
+            let id = tierra_column::ordinal::of_i64(id);
+            (
+                0,
+                tierra_column::Filter::eq(tierra_column::Value::Ordinal(id)),
+            )
+        };
+        let (found, _) = support::scan(&snapshot, &there, &[by_id(66_450)]);
+        assert_eq!(found, expected.slice(66_450, 1));
+        assert_eq!(
+            support::scan(&snapshot, &[], &[]).0.num_rows() as i64,
+            count
+        );
+        assert!(snapshot.statistics(PRICE).lacks_rows);
+        assert!(!snapshot.statistics(0).lacks_rows);
+
+        let told = |error: String, column: Option<&str>| {
+            let pool = place.pool("b");
+            let says = [
+                "table \"t\"",
+                "\"b\"",
+                "bring the file back",
+                pool.to_str().unwrap(),
+            ];
+            for part in says.into_iter().chain(column) {
+                assert!(error.contains(part), "{part}: {error}");
+            }
+        };
+        let scan = |projection: &[usize], filters: &[(usize, tierra_column::Filter)]| {
+            let scan = snapshot.scan(tierra_engine::ScanSpec {
+                projection: projection.to_vec(),
+                filters: filters.to_vec(),
+                batch_rows: 8192,
+                execution: tierra_interleave::Scheduling::Auto,
+            });
+            let mut cursor = scan.cursor();
+            let mut found = 0;
+            while let Some(batch) = cursor.next(&[], 0)? {
+                found += batch.num_rows();
+            }
+            Ok::<_, tierra_engine::ScanError>(found)
+        };
+        told(
+            scan(&[0, PRICE], &[]).unwrap_err().to_string(),
+            Some("\"price\""),
+        );
+        let is_null = (PRICE, tierra_column::Filter::is_null());
+        let error = scan(&[0], std::slice::from_ref(&is_null)).unwrap_err();
+        told(error.to_string(), Some("\"price\""));
+        let city = tierra_column::Value::Bytes("city number 007".as_bytes().into());
+        let of_city = (support::CITY, tierra_column::Filter::eq(city));
+        let error = scan(&[0], std::slice::from_ref(&of_city)).unwrap_err();
+        told(error.to_string(), Some("\"city\""));
+        // In the tail all columns are there, and what other conditions rule out is not needed.
+        assert_eq!(scan(&[0, PRICE], &[by_id(66_450)]).unwrap(), 1);
+        assert_eq!(scan(&[0], &[by_id(66_450), is_null]).unwrap(), 0);
+        assert_eq!(scan(&[0], &[by_id(-1), of_city]).unwrap(), 0);
+
+        let keys: arrow::array::ArrayRef =
+            Arc::new(arrow::array::Int64Array::from(vec![5, 66_450]));
+        let mut lookups = tierra_interleave::Lookups::new(tierra_interleave::Scheduling::Auto);
+        let found = snapshot.rows_by_key(&[keys], &mut lookups).unwrap();
+        let found: Vec<_> = found.into_iter().flatten().collect();
+        let cells = |columns: &[usize]| {
+            let projection = table.projection(columns);
+            let mut lookups = tierra_interleave::Lookups::new(tierra_interleave::Scheduling::Auto);
+            snapshot.gather(&found, &projection, &mut lookups).map(drop)
+        };
+        cells(&there).unwrap();
+        told(
+            cells(&[0, PRICE]).unwrap_err().to_string(),
+            Some("\"price\""),
+        );
+
+        // What is written is checked against what is there, and names it.
+        told(
+            table
+                .append(&[rows(count..count + 1)])
+                .unwrap_err()
+                .to_string(),
+            None,
+        );
+        told(table.seal().unwrap_err().to_string(), None);
+        told(table.merge_dictionaries().unwrap_err().to_string(), None);
+        let mut loader = table.loader();
+        let loaded = loader.push(rows(count..count + 66_000));
+        told(
+            loaded
+                .and_then(|()| loader.finish())
+                .unwrap_err()
+                .to_string(),
+            None,
+        );
+        database.make_copies().unwrap();
+        let walked = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+        assert_eq!((walked.damaged_copies, walked.lost), (0, vec![]));
+    }
+    place.bring_back("b");
+    let database = place.open();
+    check(&database, count);
+    let table = database.table("t").unwrap();
+    table.append(&[rows(count..count + 5)]).unwrap();
+    check(&database, count + 5);
+    let other = database.table("other").unwrap();
+    assert_eq!(all_rows(&other), rows(0..others + 2));
+}
+
 #[test]
 fn tiers_that_went_on_without_each_other_are_not_joined() {
     let place = Place::new();

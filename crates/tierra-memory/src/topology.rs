@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 pub use mounts::Mount;
 
+use crate::pool::Durability;
+
 /// A processor package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub u16);
@@ -118,6 +120,23 @@ pub struct DaxDevice {
     pub align_bytes: Option<u64>,
     /// The node it is closest to, where the kernel says.
     pub node: Option<NodeId>,
+    /// Whether it is persistent memory, as far as the kernel says: others are memory that firmware set aside, or CXL expanders.
+    pub is_persistent: bool,
+}
+
+impl DaxDevice {
+    /// The DAX device of that number on the machine described below `root`; `None` where the number is another device's, or none's.
+    pub(crate) fn of_number(root: &Path, number: u64) -> Result<Option<DaxDevice>, TopologyError> {
+        sysfs::dax_device_of(root, number)
+    }
+
+    /// What a pool on it survives.
+    pub fn durability(&self) -> Durability {
+        match self.is_persistent {
+            true => Durability::CacheLine,
+            false => Durability::ProcessOnly,
+        }
+    }
 }
 
 /// What memory a machine has.

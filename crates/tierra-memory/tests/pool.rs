@@ -105,20 +105,6 @@ fn a_pool_says_what_it_lies_on() {
     }
 }
 
-/// DAX devices are character devices, as this one is, which every machine has.
-#[test]
-fn a_device_is_refused_with_what_to_do() {
-    let path = std::path::Path::new("/dev/null");
-    for refused in [
-        Pool::create(path, &PoolOptions::default()),
-        Pool::open(path, &PoolOptions::default()),
-    ] {
-        let error = refused.unwrap_err();
-        assert!(matches!(error, PoolError::Device { .. }), "{error}");
-        assert!(error.to_string().contains("--mode=fsdax"), "{error}");
-    }
-}
-
 #[test]
 fn a_pool_in_memory_is_bound_to_a_node_or_refused() {
     let Ok(place) = TempDir::new_in("/dev/shm") else {
@@ -184,28 +170,6 @@ fn dropping_a_writer_undoes_it() {
         );
         assert_eq!(pool.bytes(kept), pattern(1, 10_000));
     }
-}
-
-#[test]
-fn finishing_short_gives_back_the_rest() {
-    let place = tempfile::tempdir().unwrap();
-    let pool = Pool::create(&place.path().join("p"), &PoolOptions::default()).unwrap();
-    let mut writer = pool.allocate(1 << 20, 1).unwrap();
-    writer[..5].copy_from_slice(b"short");
-    let extent = writer.finish_at(5).unwrap().extent();
-    assert_eq!((extent.len_bytes, pool.used_bytes()), (5, 4096));
-    assert_eq!(pool.bytes(extent), b"short");
-    pool.verify_extent(extent).unwrap();
-    let next = pool.allocate(10, 2).unwrap();
-    assert_eq!(next.extent().offset, extent.offset + 4096);
-    // All of it is no special case.
-    let whole = pool.allocate(8192, 3).unwrap();
-    let whole = whole.finish_at(8192).unwrap().extent();
-    assert_eq!(whole.len_bytes, 8192);
-    pool.free(extent);
-    pool.free(whole);
-    drop(next);
-    assert_eq!(pool.used_bytes(), 0);
 }
 
 #[test]

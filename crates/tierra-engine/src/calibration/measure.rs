@@ -97,6 +97,16 @@ pub enum CalibrateError {
     /// Copies of a log could not be written.
     #[error("cannot measure how logs are written: {0}")]
     Writes(#[source] ReplicationError),
+    /// Nothing fits beside a pool on a device.
+    #[error(
+        "{}: a device holds one pool, so there is no room for what is measured beside it; \
+         calibrate a database whose pool is a file in the same memory and copy its file `calibration`",
+        path.display()
+    )]
+    Device {
+        /// The device.
+        path: PathBuf,
+    },
     /// There is no place for what the database does not have.
     #[error("cannot make {}, of some {mib} MiB, to calibrate with: {source}", path.display())]
     StandIn {

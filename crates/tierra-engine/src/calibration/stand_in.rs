@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use tierra_column::{Encoding, LogicalType};
-use tierra_memory::Speed;
+use tierra_memory::{MediumKind, Speed};
 
 use super::measure::{CalibrateError, Effort, StandInError};
 use super::subject::spread;
@@ -60,7 +60,12 @@ impl StandIn {
         effort: Effort,
         step: &mut impl FnMut(),
     ) -> Result<StandIn, CalibrateError> {
-        let pool = database.pool_path();
+        let pool = database.first_pool();
+        if pool.medium() == MediumKind::Device {
+            let path = pool.path().to_owned();
+            return Err(CalibrateError::Device { path });
+        }
+        let pool = pool.path();
         let mut name = pool.file_name().unwrap_or_default().to_owned();
         name.push(".calibration");
         let mut stand_in = StandIn {

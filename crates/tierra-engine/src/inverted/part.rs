@@ -140,15 +140,16 @@ impl InvertedPart {
         segments: &[Arc<Segment>],
         dictionary: Option<&Dictionary>,
     ) -> Result<(), FormatError> {
-        let mut values = 0;
+        let (mut values, mut is_known) = (0, true);
         for id in &self.entry.segments {
             let at = segments.binary_search_by_key(id, |segment| segment.id());
             let at = at.map_err(|_| corrupt(format!("segment {id} is not there")))?;
             let chunk = segments[at].chunk(self.column());
+            is_known &= !segments[at].is_absent(self.column());
             values += (chunk.rows() - chunk.null_count()) as u64;
         }
         let postings = self.postings();
-        if postings.entries() != values {
+        if is_known && postings.entries() != values {
             return Err(corrupt(format!(
                 "it lists {} rows, its segments have {values} with values",
                 postings.entries()

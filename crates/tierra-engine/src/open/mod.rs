@@ -18,11 +18,12 @@ use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 
 use crate::error::{DamageError, OpenError, UnavailableError};
 use crate::manifest::{
-    CopyEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, RunEntry, TableEntry,
-    TierEntry, lineage_mark,
+    ChunkPlace, CopyEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, RunEntry,
+    SegmentEntry, TableEntry, TierEntry, lineage_mark,
 };
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::spec::TableSpec;
+use crate::table::Missing;
 use crate::tiers::{FIRST_NAME, MissingTier, Tier, TierId, Tiers};
 use crate::writer::Published;
 
@@ -146,6 +147,7 @@ fn is_loss(error: &PoolError) -> bool {
     matches!(
         error,
         PoolError::Missing { .. }
+            | PoolError::Device { .. }
             | PoolError::NotAPool { .. }
             | PoolError::Damaged { .. }
             | PoolError::Truncated { .. }
@@ -284,7 +286,8 @@ fn read_extents(
         .collect();
     for table in &mut manifest.tables {
         let named = missing_with(table, tiers, &manifest.extents, |id| held.contains_key(&id));
-        if let Some(why) = named {
+        if let Some(missing) = named {
+            let why = missing.why();
             tracing::warn!(%why, "the database is opened without it");
             continue;
         }
@@ -411,22 +414,23 @@ fn lost_extent(entry: &ExtentEntry, tiers: &Tiers, id: ExtentId, owner: Owner) -
         .unwrap_or(DamageError::NoCopy { extent: id.0 })
 }
 
-/// Why a table cannot be used, if some of its extents lie in missing tiers alone. Parts of indexes do not count: they can be
+/// What of a table cannot be read, if some of its extents lie in missing tiers alone. Parts of indexes do not count: they can be
 /// built again.
 fn missing_with(
     table: &TableEntry,
     tiers: &Tiers,
     extents: &BTreeMap<ExtentId, ExtentEntry>,
     is_held: impl Fn(ExtentId) -> bool,
-) -> Option<UnavailableError> {
+) -> Option<Missing> {
     let is_index = |id: &ExtentId| {
         table.parts.iter().any(|part| part.extent == *id)
             || table.runs.iter().any(|run| run.extent == *id)
     };
     let gone = table.extents().filter(|id| !is_held(*id) && !is_index(id));
+    let gone: BTreeSet<ExtentId> = gone.collect();
     let mut missing = BTreeSet::new();
-    for id in gone {
-        for copy in &extents[&id].copies {
+    for id in &gone {
+        for copy in &extents[id].copies {
             // A copy that is there and damaged is no matter of a tier.
             missing.insert(tiers.missing.iter().find(|tier| tier.id == copy.tier)?.id);
         }
@@ -438,10 +442,29 @@ fn missing_with(
     let named: Vec<_> = named
         .map(|tier| format!("{:?} ({})", tier.name, tier.why))
         .collect();
-    (!named.is_empty()).then(|| UnavailableError {
+    if named.is_empty() {
+        return None;
+    }
+    let why = UnavailableError {
         table: table.spec.name.clone(),
+        column: None,
         missing: named.join(", "),
-    })
+    };
+    let chunks = table.segments.iter().flat_map(|segment| &segment.extents);
+    let chunks: BTreeSet<ExtentId> = chunks.copied().collect();
+    // Each row has a column that is there: only one that has none is not there itself.
+    let is_left = |place: &ChunkPlace, segment: &SegmentEntry| {
+        !gone.contains(&segment.extents[place.extent as usize])
+    };
+    let mut segments = table.segments.iter();
+    let has_columns = segments.all(|segment| {
+        let mut places = segment.chunks.iter();
+        places.any(|place| is_left(place, segment))
+    });
+    match gone.is_subset(&chunks) && has_columns {
+        true => Some(Missing::Columns(why)),
+        false => Some(Missing::Rows(why)),
+    }
 }
 
 /// Parts of indexes without a copy are as good as not there: takes them out of the manifest that was

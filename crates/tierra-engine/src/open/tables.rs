@@ -13,7 +13,7 @@ use tierra_memory::ExtentLabel;
 
 use super::{missing_with, warn_of_part, warn_of_run};
 use crate::calibration::Calibration;
-use crate::error::{DamageError, OpenError, UnavailableError};
+use crate::error::{DamageError, OpenError};
 use crate::faults::{FaultKind, HEADER};
 use crate::inverted::InvertedPart;
 use crate::key::{KeyIndexCell, KeyRun};
@@ -21,6 +21,7 @@ use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
 use crate::mend;
 use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
+use crate::table::Missing;
 use crate::tail::{self, LogError, Tail, TailLog};
 use crate::tiers::Tiers;
 use crate::version::TableVersion;
@@ -31,8 +32,8 @@ pub(crate) struct OpenedTable {
     pub(crate) entry: Arc<TableEntry>,
     pub(crate) version: TableVersion,
     pub(crate) log: TailLog,
-    /// Why it has no rows, if these are in tiers that are missing.
-    pub(crate) unavailable: Option<UnavailableError>,
+    /// What of it is in tiers that are missing.
+    pub(crate) missing: Option<Missing>,
 }
 
 /// All tables of the manifest. Gates of look-ups start as `calibration` says.
@@ -44,10 +45,11 @@ pub(crate) fn read_tables(
 ) -> Result<Vec<OpenedTable>, OpenError> {
     let read = |entry: &Arc<TableEntry>| {
         let is_held = |id| published.extent(id).is_some();
-        if let Some(why) = missing_with(entry, tiers, &published.manifest().extents, is_held) {
-            return Ok(without_rows(entry, why));
+        let missing = missing_with(entry, tiers, &published.manifest().extents, is_held);
+        if let Some(Missing::Rows(_)) = missing {
+            return Ok(without_rows(entry, missing));
         }
-        read_table(published, entry, calibration).map_err(|source| OpenError::Table {
+        read_table(published, entry, missing, calibration).map_err(|source| OpenError::Table {
             dir: dir.to_owned(),
             table: entry.spec.name.clone(),
             source,
@@ -57,7 +59,7 @@ pub(crate) fn read_tables(
 }
 
 /// A table whose rows are not there.
-fn without_rows(entry: &Arc<TableEntry>, why: UnavailableError) -> OpenedTable {
+fn without_rows(entry: &Arc<TableEntry>, missing: Option<Missing>) -> OpenedTable {
     OpenedTable {
         entry: entry.clone(),
         version: TableVersion {
@@ -68,13 +70,14 @@ fn without_rows(entry: &Arc<TableEntry>, why: UnavailableError) -> OpenedTable {
             keys: KeyIndexCell::of([]),
         },
         log: TailLog::starting_at(entry.tail.first_sequence),
-        unavailable: Some(why),
+        missing,
     }
 }
 
 fn read_table(
     published: &Published,
     entry: &Arc<TableEntry>,
+    missing: Option<Missing>,
     calibration: &Calibration,
 ) -> Result<OpenedTable, DamageError> {
     let mut segments = Vec::with_capacity(entry.segments.len());
@@ -82,10 +85,11 @@ fn read_table(
         let extents = segment
             .extents
             .iter()
-            .map(|id| extent(published, *id).clone())
+            .map(|id| published.extent(*id).cloned())
             .collect();
-        let segment = Segment::open(segment.clone(), extents, &entry.spec)?;
-        for extent in segment.extents() {
+        let why = missing.as_ref().map(Missing::why);
+        let segment = Segment::open(segment.clone(), extents, &entry.spec, why)?;
+        for extent in segment.extents().iter().flatten() {
             restore_header(extent, || segment.is_whole_in(extent))?;
         }
         segments.push(segment);
@@ -93,7 +97,8 @@ fn read_table(
     let dictionaries = read_dictionaries(published, entry, calibration)?;
     // A part can be built again: without it its rows are scanned. The writer names others instead.
     let parts = entry.parts.iter().filter_map(|part| {
-        let extent = extent(published, part.extent).clone();
+        // With a column's chunks, parts of its index may be missing.
+        let extent = published.extent(part.extent)?.clone();
         let dictionary = dictionaries[part.column as usize].as_deref();
         let opened = InvertedPart::open(part.clone(), extent, calibration, &segments, dictionary);
         opened
@@ -105,7 +110,7 @@ fn read_table(
         restore_header(part.extent(), || part.is_whole())?;
     }
     let runs = entry.runs.iter().filter_map(|run| {
-        let extent = extent(published, run.extent).clone();
+        let extent = published.extent(run.extent)?.clone();
         let opened = KeyRun::open(run.clone(), extent, calibration, &segments);
         opened
             .inspect_err(|error| warn_of_run(&entry.spec, error))
@@ -127,7 +132,7 @@ fn read_table(
         entry: entry.clone(),
         version,
         log,
-        unavailable: None,
+        missing,
     })
 }
 

@@ -286,6 +286,7 @@ impl ScanCursor {
         self.conditions.bind(at, segment, version, spec)?;
         self.counting.begin_block(segment);
         if self.select(segment, block, spec, &mut mask)? {
+            self.conditions.check_there(at, segment, spec, block)?;
             for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
                 let _reading = self.counting.read(segment, *column, block);
                 segment.verify(spec, *column, block)?;

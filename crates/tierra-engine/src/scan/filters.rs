@@ -129,6 +129,22 @@ impl Conditions {
         self.all.iter()
     }
 
+    /// Whether the columns are there that would have to be tested in a segment: those that are not were left out.
+    #[inline]
+    pub(super) fn check_there(
+        &self,
+        at: usize,
+        segment: &Segment,
+        spec: &TableSpec,
+        block: usize,
+    ) -> Result<(), ScanError> {
+        if segment.is_whole() {
+            return Ok(());
+        }
+        let mut tested = self.all.iter().filter(|it| it.known(at).is_none());
+        tested.try_for_each(|it| segment.check_there(spec, it.column, block))
+    }
+
     /// The condition at a place of the order, and its index; `None` where the rows are candidates
     /// already.
     pub(super) fn at(&self, place: usize) -> Option<(usize, &Condition, &BoundFilter)> {
@@ -257,7 +273,7 @@ impl Conditions {
         self.bound.clear();
         self.bound_to = None;
         for condition in &self.all {
-            if condition.known(at).is_some() {
+            if condition.known(at).is_some() || segment.is_absent(condition.column) {
                 self.bound.push(None);
                 continue;
             }

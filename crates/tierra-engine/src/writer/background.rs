@@ -187,6 +187,44 @@ mod tests {
         assert_eq!((snapshot.rows(), snapshot.indexed_rows(0)), (5020, 5010));
     }
 
+    /// As after a kill right after a commit: what nobody has built yet is built when the database is opened.
+    #[test]
+    fn what_was_to_be_built_is_built_by_the_next_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("db"), dir.path().join("killed"));
+        let database = create(&dir);
+        let column = ColumnSpec {
+            index: Some(IndexKind::Inverted),
+            ..ColumnSpec::new("number", LogicalType::Integer).not_null()
+        };
+        let spec = TableSpec {
+            name: "t".to_owned(),
+            columns: vec![column],
+            primary_key: vec![0],
+        };
+        let table = database.create_table(spec).unwrap();
+        let held = table.storage().held_by_test.lock().unwrap();
+        // Not in the order of the keys, so that nothing comes with the segment.
+        let numbers = Int32Array::from_iter_values((0..5000).rev());
+        let batch = RecordBatch::try_new(table.schema(), vec![Arc::new(numbers)]).unwrap();
+        table.append(&[batch]).unwrap();
+        table.seal().unwrap();
+        let built = |table: &Arc<Table>| {
+            let snapshot = table.snapshot();
+            (snapshot.key_index().listed_rows, snapshot.indexed_rows(0))
+        };
+        assert_eq!(built(&table), (0, 0));
+        std::fs::create_dir(&to).unwrap();
+        for file in std::fs::read_dir(&from).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+        drop(held);
+        let killed = Database::open(&to, &DatabaseOptions::default()).unwrap();
+        killed.wait_for_near_copies().unwrap();
+        assert_eq!(built(&killed.table("t").unwrap()), (5000, 5000));
+    }
+
     #[test]
     fn a_part_in_codes_of_before_a_merge_is_never_named() {
         let dir = tempfile::tempdir().unwrap();

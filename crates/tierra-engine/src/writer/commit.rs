@@ -149,8 +149,9 @@ impl Writer {
         let new = segments
             .iter()
             .filter(|segment| known.binary_search(&segment.id()).is_err());
-        let mut fresh: Vec<Arc<OwnedExtent>> =
-            new.flat_map(|segment| segment.extents().to_vec()).collect();
+        let mut fresh: Vec<Arc<OwnedExtent>> = new
+            .flat_map(|segment| segment.extents().iter().flatten().cloned())
+            .collect();
         fresh.extend(images.extents);
         fresh.extend(run);
         entry.segments = segments

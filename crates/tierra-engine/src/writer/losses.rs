@@ -100,7 +100,7 @@ impl Writer {
     /// which are in near memory, become a segment.
     fn check_log(&mut self, table: &Arc<Table>, mend: bool) -> Result<u64, StorageError> {
         let entry = self.published.table(table.id()).cloned();
-        let entry = entry.filter(|_| table.check_available().is_ok() && !self.is_begun(table));
+        let entry = entry.filter(|_| table.check_complete().is_ok() && !self.is_begun(table));
         let (Some(entry), Some(log)) = (entry, self.logs.get(&table.id())) else {
             return Ok(0);
         };
@@ -171,7 +171,7 @@ impl Writer {
     fn leave_lost_log(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         // Nothing of a table that waits for its tier is let go of.
         let entry = self.published.table(table.id());
-        let Some(entry) = entry.filter(|_| table.check_available().is_ok()) else {
+        let Some(entry) = entry.filter(|_| table.check_complete().is_ok()) else {
             return Ok(());
         };
         let logs = entry.tail.logs.iter();
@@ -201,7 +201,7 @@ impl Writer {
 
     /// Writes images of dictionaries anew where something of them is lost in all copies.
     fn replace_lost_images(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
-        if table.check_available().is_err() || self.is_begun(table) {
+        if table.check_complete().is_err() || self.is_begun(table) {
             return Ok(());
         }
         let mut entry = TableEntry::clone(&*self.entry(table)?);

@@ -142,7 +142,7 @@ impl Writer {
         let mut plans: Vec<(usize, ChunkPlan)> = Vec::new();
         for step in steps
             .iter()
-            .filter(|step| segment.encoding(step.column) == Encoding::Dictionary)
+            .filter(|step| segment.encoding(step.column) == Some(Encoding::Dictionary))
         {
             segment.verify_column(spec, step.column)?;
             let plan = ChunkPlan::remap(segment.chunk(step.column), &step.remapping, &mut scratch);
@@ -159,7 +159,7 @@ impl Writer {
         for alike in plans.chunk_by(|a, b| homes.of_column(a.0) == homes.of_column(b.0)) {
             let extent = self.write_chunks(table, alike, &mut entry, extents.len())?;
             fresh.push(extent.clone());
-            extents.push(extent);
+            extents.push(Some(extent));
         }
         let extents = drop_unused(&mut entry, extents);
         let columns: Vec<usize> = plans.iter().map(|(column, ..)| *column).collect();
@@ -203,16 +203,25 @@ impl Writer {
 }
 
 /// Leaves out the extents in which no chunk lies any more.
-fn drop_unused(entry: &mut SegmentEntry, extents: Vec<Arc<OwnedExtent>>) -> Vec<Arc<OwnedExtent>> {
+fn drop_unused(
+    entry: &mut SegmentEntry,
+    extents: Vec<Option<Arc<OwnedExtent>>>,
+) -> Vec<Option<Arc<OwnedExtent>>> {
+    let ids = std::mem::take(&mut entry.extents);
     let mut new_index = vec![None; extents.len()];
     let mut kept = Vec::new();
     for chunk in &mut entry.chunks {
         let index = new_index[chunk.extent as usize].get_or_insert_with(|| {
-            kept.push(extents[chunk.extent as usize].clone());
+            let extent = extents[chunk.extent as usize].clone();
+            // Of one that is not there the entry knows the number.
+            let id = extent.as_ref().map(|extent| extent.id());
+            entry
+                .extents
+                .push(id.unwrap_or_else(|| ids[chunk.extent as usize]));
+            kept.push(extent);
             kept.len() as u32 - 1
         });
         chunk.extent = *index;
     }
-    entry.extents = kept.iter().map(|extent| extent.id()).collect();
     kept
 }

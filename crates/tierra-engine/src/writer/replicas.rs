@@ -62,7 +62,7 @@ impl Writer {
 
     /// Makes the copies that a table's extents lack, as far as tiers are there, and drops those that they should not have.
     pub(super) fn heal(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
-        if self.is_begun(table) || table.check_available().is_err() {
+        if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(());
         }
         let entry = self.entry(table)?;
@@ -195,10 +195,12 @@ impl Writer {
         let current = table.current();
         let segment = |segment: &Arc<Segment>| {
             let extents = segment.extents().iter();
-            match extents.clone().any(|extent| find(extent.id()).is_some()) {
+            let mut there = extents.clone().flatten();
+            match there.any(|extent| find(extent.id()).is_some()) {
                 false => Ok(segment.clone()),
                 true => {
-                    let extents = extents.map(|old| find(old.id()).unwrap_or(old).clone());
+                    let changed = |old: &Arc<OwnedExtent>| find(old.id()).unwrap_or(old).clone();
+                    let extents = extents.map(|old| old.as_ref().map(changed));
                     segment.with_extents(extents.collect(), table.spec())
                 }
             }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tierra_memory::{Pool, PoolOptions};
 
 use super::Writer;
+use crate::database;
 use crate::directory::{self, PoolPlace};
 use crate::error::{StorageError, TierError};
 use crate::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, TIERS_MOST, Tier, TierId, Tiers};
@@ -30,23 +31,16 @@ impl Writer {
         // As the directory is about to name it.
         let number = 1 + named.iter().filter(|place| place.name != name).count();
         let options = PoolOptions {
-            recorder: self
-                .storage
-                .recorder
-                .as_ref()
-                .map(|all| all.of_pool(number)),
-            ..PoolOptions::default()
+            capacity_bytes: None,
+            ..database::pool_options(&self.storage.options, number)
         };
         let pool = Pool::create(&path, &options).map_err(StorageError::from)?;
         // Numbers are given out once: those of tiers that were dropped may be in an old pool's manifest.
         let last = self.published.manifest().last_tier_id;
         let id = TierId(last + 1);
         let mut next = Tiers::clone(&tiers);
-        next.open.push(Tier::new(id, name.as_str(), pool));
-        let place = PoolPlace {
-            name,
-            path: path.clone(),
-        };
+        next.open.push(Tier::new(id, name.as_str(), pool.clone()));
+        let place = PoolPlace { name, path };
         let added = self.change_places(|places| {
             // Of an addition that was interrupted.
             places.retain(|other| other.name != place.name);
@@ -54,8 +48,8 @@ impl Writer {
         });
         let added = added.and_then(|()| Ok(self.publish_tiers(next)?));
         if added.is_err() {
-            // Nothing names it.
-            let _ = std::fs::remove_file(&path);
+            // Nothing names it. The first error is the one to tell.
+            let _ = pool.discard();
         }
         added
     }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
-use super::page_bytes;
 use crate::pool::Pool;
 use crate::simulation::Random;
 
@@ -192,11 +191,12 @@ impl Injector {
     }
 
     /// Has a page raise `SIGBUS` when it is touched next, as memory does that has an error which it cannot
-    /// correct; what the file holds there is garbage. `within` must hold a byte of the page.
+    /// correct; what the file holds there is garbage. On a device it is the device's page. `within` must hold a byte of the page.
     pub fn lose_page(&mut self, pool: &Pool, within: Range<u64>) -> io::Result<Damage> {
         check(pool, &within)?;
         let at = within.start + self.random.below(within.end - within.start);
-        let page = at - at % page_bytes()..at - at % page_bytes() + page_bytes();
+        let page_bytes = pool.unit_bytes();
+        let page = at - at % page_bytes..at - at % page_bytes + page_bytes;
         self.overwrite(pool, &page)?;
         // Behind the end of an empty file there is nothing to be had.
         let nothing = File::from(memfd_create("tierra-lost-page", MemfdFlags::CLOEXEC)?);
@@ -205,7 +205,7 @@ impl Injector {
         unsafe {
             mmap(
                 pool.address(page.start).cast(),
-                page_bytes() as usize,
+                page_bytes as usize,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED | MapFlags::FIXED,
                 &nothing,

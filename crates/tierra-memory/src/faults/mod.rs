@@ -11,4 +11,4 @@ mod walk;
 pub use inject::{Damage, Injector, Target};
 pub use walk::{Ended, PIECE_BYTES, Piece, Position, Stop, Walk};
 
-pub(crate) use signal::{Watched, page_bytes};
+pub(crate) use signal::Watched;

@@ -32,6 +32,8 @@ struct Record {
     /// Addresses of the pool; `start` is zero while the record is nobody's.
     start: AtomicUsize,
     end: AtomicUsize,
+    /// What is lost at a time: a page, or what the device maps as one.
+    unit_bytes: AtomicUsize,
     /// Numbers of lost pages, counted from one.
     notes: [AtomicU64; NOTES],
     /// Whether there were more.
@@ -50,12 +52,6 @@ static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
 static TAKING: Mutex<()> = Mutex::new(());
 /// What did the process do before.
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
-static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-/// Bytes of a page: what is lost at a time.
-pub(crate) fn page_bytes() -> u64 {
-    rustix::param::page_size() as u64
-}
 
 /// A range of addresses whose faults are caught as long as this lives. It must be dropped before the range
 /// is given back.
@@ -74,9 +70,9 @@ pub(crate) struct Notes {
 }
 
 impl Watched {
-    /// Catches faults of what begins at `start`: nothing yet, see [`Watched::extend`]. The first call of the
-    /// process installs the handler.
-    pub(crate) fn new(start: usize) -> io::Result<Watched> {
+    /// Catches faults of what begins at `start`, a multiple of `unit_bytes`, which is what is lost at a time: nothing yet, see
+    /// [`Watched::extend`]. The first call of the process installs the handler.
+    pub(crate) fn new(start: usize, unit_bytes: u64) -> io::Result<Watched> {
         // Guards no data that a panic could leave half done.
         let _taking = TAKING.lock().unwrap_or_else(PoisonError::into_inner);
         install()?;
@@ -96,6 +92,9 @@ impl Watched {
         record.is_news.store(false, Ordering::Relaxed);
         record.epoch.store(0, Ordering::Relaxed);
         record.end.store(start, Ordering::Relaxed);
+        record
+            .unit_bytes
+            .store(unit_bytes as usize, Ordering::Relaxed);
         record.start.store(start, Ordering::Release);
         Ok(Watched { record })
     }
@@ -134,10 +133,11 @@ impl Watched {
         // Cleared first: what is noted behind the swaps below sets it again.
         self.record.is_news.store(false, Ordering::SeqCst);
         let mut notes = Notes::default();
+        let unit_bytes = self.record.unit_bytes.load(Ordering::Relaxed) as u64;
         for note in &self.record.notes {
             match note.swap(0, Ordering::AcqRel) {
                 0 => {}
-                number => notes.pages.push((number - 1) * page_bytes()),
+                number => notes.pages.push((number - 1) * unit_bytes),
             }
         }
         notes.overflowed = self.record.overflowed.swap(false, Ordering::AcqRel);
@@ -165,6 +165,7 @@ impl Record {
         Record {
             start: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
+            unit_bytes: AtomicUsize::new(0),
             notes: [const { AtomicU64::new(0) }; NOTES],
             overflowed: AtomicBool::new(false),
             is_news: AtomicBool::new(false),
@@ -197,14 +198,15 @@ impl Record {
 
     /// Has zeros at an address that lies `place` bytes into the pool.
     fn cover(&self, address: usize, place: usize) -> bool {
-        let page_bytes = PAGE_BYTES.load(Ordering::Relaxed);
-        let into_page = address % page_bytes;
+        let page_bytes = self.unit_bytes.load(Ordering::Relaxed);
+        let into_page = place % page_bytes;
         self.handling.fetch_add(1, Ordering::SeqCst);
         // Before anybody can read zeros.
         self.note(((place - into_page) / page_bytes) as u64 + 1);
         self.is_news.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::SeqCst);
         trouble::happened();
+        // A device's mapping can be replaced in its units only, however little was lost of one.
         // SAFETY: replaces one page of a pool's mapping, which is the pool's for its whole life, by zeros; a
         // page that cannot be read holds nothing in use. The pool's end and its pages are aligned.
         let covered = unsafe {
@@ -231,7 +233,6 @@ fn install() -> io::Result<()> {
     if PREVIOUS.get().is_some() {
         return Ok(());
     }
-    PAGE_BYTES.store(rustix::param::page_size(), Ordering::Relaxed);
     let mut previous = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: asks for the present action only, into memory of its type.
     if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), previous.as_mut_ptr()) } != 0 {

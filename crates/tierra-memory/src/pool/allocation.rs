@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -177,9 +178,21 @@ impl Pool {
                 "space that cannot be written is left out until the pool is opened again"
             );
             writer.leave_out();
+            self.leave_out_lost(start..start + span);
             return Err(error);
         }
         Ok(writer)
+    }
+
+    /// Hands out nothing any more of the pages that are lost in a range, which may reach beyond it.
+    fn leave_out_lost(&self, range: Range<u64>) {
+        for page in self.lost_pages(range) {
+            let mut space = lock(&self.space);
+            for (start, span) in space.free.take_within(page..page + self.unit_bytes()) {
+                space.live.insert(start, span);
+                space.live_bytes += span;
+            }
+        }
     }
 
     /// Whether space is had only with the pages that are brought in. On tmpfs both are the same
@@ -195,7 +208,7 @@ impl Pool {
         let failed = match brought {
             Ok(true) => return Ok(()),
             Ok(false) if self.backs_on_demand() => {
-                backing::allocate(&self.file, start, start + span).err()
+                self.medium.allocate(&self.file, start, start + span).err()
             }
             Ok(false) => None,
             Err(source) => Some(source),
@@ -222,7 +235,8 @@ impl Pool {
 
     /// Whether the file system has room for what the file is to hold there.
     fn has_space(&self, start: u64, span: u64) -> bool {
-        backing::allocate(&self.file, start, start + span).is_ok()
+        let had = self.medium.allocate(&self.file, start, start + span);
+        had.is_ok()
     }
 
     /// Gives an extent's space back; it may be reused at once. Called when neither the published root
@@ -237,21 +251,6 @@ impl Pool {
         };
         space.live_bytes -= span;
         space.free.give(start, span);
-    }
-
-    /// Gives back the end of a writer's run that its payload did not need.
-    pub(super) fn shrink(&self, payload_offset: u64, payload_bytes: u64) {
-        let start = payload_offset - EXTENT_HEADER_BYTES;
-        let span = layout::span_bytes(payload_bytes).expect("shorter than what was allocated");
-        let mut space = lock(&self.space);
-        let was = space
-            .live
-            .insert(start, span)
-            .expect("an open writer's run is live");
-        if was > span {
-            space.live_bytes -= was - span;
-            space.free.give(start + span, was - span);
-        }
     }
 
     /// Maps the file up to `len_bytes`, behind what is mapped. Pointers into the pool stay.
@@ -288,7 +287,8 @@ impl Pool {
     /// A file that was copied may have holes, and a store into one could meet a full disk.
     fn fill_holes(&self) -> Result<(), PoolError> {
         let len_bytes = self.len_bytes();
-        backing::allocate(&self.file, 0, len_bytes).map_err(|source| {
+        let filled = self.medium.allocate(&self.file, 0, len_bytes);
+        filled.map_err(|source| {
             if backing::means_full(&source) {
                 self.full(len_bytes, 0, len_bytes)
             } else {
@@ -304,18 +304,15 @@ impl Pool {
         let Some(least) = least.filter(|least| *least <= self.limit_bytes) else {
             return Err(self.full(span, space.used_bytes(), self.limit_bytes));
         };
-        let step = len_bytes.clamp(GROWTH_UNIT_BYTES, GROWTH_MOST_BYTES);
-        let wanted = |bytes: u64| {
-            bytes
-                .next_multiple_of(GROWTH_UNIT_BYTES)
-                .min(self.limit_bytes)
-        };
+        let unit_bytes = GROWTH_UNIT_BYTES.max(self.unit_bytes());
+        let step = len_bytes.clamp(unit_bytes, GROWTH_MOST_BYTES.max(unit_bytes));
+        let wanted = |bytes: u64| bytes.next_multiple_of(unit_bytes).min(self.limit_bytes);
         let generous = wanted(least.max(len_bytes + step));
         let frugal = wanted(least);
         let back = |to| {
             let backed = match self.backs_on_demand() {
                 true => self.file.set_len(to),
-                false => backing::allocate(&self.file, len_bytes, to),
+                false => self.medium.allocate(&self.file, len_bytes, to),
             };
             backed.map(|()| to)
         };

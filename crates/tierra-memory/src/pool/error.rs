@@ -60,16 +60,29 @@ pub enum PoolError {
         /// What gave it away.
         what: &'static str,
     },
-    /// A device instead of a file, such as a DAX device without a file system.
+    /// A device that cannot hold a pool.
     #[error(
-        "{}: a device, and pools are files: make a file system with DAX on it \
-         (ndctl create-namespace --mode=fsdax) and put the pool there, or give it to the kernel as memory \
-         (daxctl reconfigure-device --mode=system-ram)",
+        "{}: cannot hold a pool: {what}; pools are files, or lie on DAX devices (/dev/daxX.Y, `daxctl list -D`) \
+         in mode devdax (`ndctl create-namespace --mode=devdax`)",
         path.display()
     )]
     Device {
         /// The device.
         path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+    /// A new pool was asked for on a device that is not empty.
+    #[error(
+        "{}: holds {by} already; if that is not needed any more, clear its first 16 KiB \
+         (`daxio --zero --len 16384 --output {}`), or choose another path",
+        path.display(), path.display()
+    )]
+    Occupied {
+        /// The device.
+        path: PathBuf,
+        /// What it holds, as far as it can be told.
+        by: &'static str,
     },
     /// A later Tierra wrote the file.
     #[error(

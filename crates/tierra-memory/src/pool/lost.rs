@@ -16,15 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use super::backing;
 use super::{Pool, PoolError, lock};
-use crate::faults::page_bytes;
 
-/// A part of a pool that was lost, in whole pages.
+/// A part of a pool that was lost, in whole pages: the system's, or those that a device is mapped in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Bytes from the pool's beginning. Extent headers may lie in them, and free space.
@@ -108,7 +105,10 @@ impl Pool {
     #[cold]
     fn refuse_lost(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
         let lost = self.losses();
-        match lost.pages_of(offset..offset + len_bytes).next() {
+        match lost
+            .pages_of(offset..offset + len_bytes, self.unit_bytes())
+            .next()
+        {
             None => Ok(()),
             Some(offset) => Err(io::Error::other(LostPage { offset })),
         }
@@ -145,7 +145,9 @@ impl Pool {
         let staged = lock(&self.staged).clone();
         for (&start, run) in &staged {
             let gone = run.is_gone.then_some(start);
-            let page = lost.pages_of(start..start + run.len_bytes).next();
+            let page = lost
+                .pages_of(start..start + run.len_bytes, self.unit_bytes())
+                .next();
             if let Some(offset) = gone.or(page)
                 && lock(&self.space).live_bytes_at(start).is_some()
             {
@@ -172,33 +174,37 @@ impl Pool {
         if self.find_cut(&mut lost)?.is_some() {
             self.back_end(&mut lost)?;
         }
-        let pages: Vec<u64> = lost.pages_of(range).collect();
-        if pages.is_empty() {
-            return Ok(());
-        }
-        self.watched.wait_for_handlers();
-        let page_bytes = page_bytes();
+        let page_bytes = self.unit_bytes();
+        let pages: Vec<u64> = lost.pages_of(range, page_bytes).collect();
         for run in pages.chunk_by(|one, next| one + page_bytes == *next) {
+            self.watched.wait_for_handlers();
             let len_bytes = run.len() * page_bytes as usize;
-            // Whole pages through the file: that is how the kernel has an error of the medium cleared.
-            let written = self
-                .file
-                .write_all_at(&vec![0; len_bytes], run[0])
-                .and_then(|()| self.file.sync_data());
-            written.map_err(|source| self.io("write a lost page anew", source))?;
+            let cleared = self.medium.clear(&self.file, run[0], len_bytes);
+            cleared.map_err(|source| self.io("write a lost page anew", source))?;
+            let at = self.address(run[0]);
             // SAFETY: the pages are the pool's, and what they hold now are zeros of the handler's; no
             // handler is about to put some there again.
-            let mapped = unsafe {
-                self.medium
-                    .map(&self.file, self.address(run[0]), run[0], len_bytes)
-            };
+            let mapped = unsafe { self.medium.map(&self.file, at, run[0], len_bytes) };
             mapped.map_err(|source| self.poison("map a lost page anew", source))?;
+            // SAFETY: just mapped; nobody believes what lost pages hold.
+            let cleared = unsafe { self.medium.clear_mapped(at, len_bytes) };
+            cleared.map_err(|source| self.io("write a lost page anew", source))?;
             for page in run {
                 lost.pages.remove(page);
             }
+            // Memory that still has its error raises its signal again.
+            self.take_news(&mut lost);
+            if run.iter().any(|page| lost.pages.contains(page)) {
+                let stays = io::Error::other(
+                    "the memory there still fails; close the database and clear the errors of its device (`ndctl clear-errors`)",
+                );
+                return Err(self.io("write a lost page anew", stays));
+            }
         }
-        self.has_lost
-            .store(!lost.pages.is_empty(), Ordering::Release);
+        if !pages.is_empty() {
+            self.has_lost
+                .store(!lost.pages.is_empty(), Ordering::Release);
+        }
         Ok(())
     }
 
@@ -241,7 +247,7 @@ impl Pool {
         let to = self.len_bytes();
         let backed = match self.backs_on_demand() {
             true => self.file.set_len(to),
-            false => backing::allocate(&self.file, from, to),
+            false => self.medium.allocate(&self.file, from, to),
         };
         backed
             .and_then(|()| self.file.sync_all())
@@ -250,36 +256,19 @@ impl Pool {
         Ok(())
     }
 
+    /// Pages of a range that are lost; where they begin.
+    pub(super) fn lost_pages(&self, range: Range<u64>) -> Vec<u64> {
+        let lost = self.losses();
+        lost.pages_of(range, self.unit_bytes()).collect()
+    }
+
     /// What is lost, with all that was noted so far.
     fn losses(&self) -> MutexGuard<'_, Lost> {
         let mut lost = lock(&self.lost);
         if self.watched.is_news() {
             // Nobody may find neither news nor losses meanwhile.
             self.has_lost.store(true, Ordering::SeqCst);
-            let notes = self.watched.take();
-            let mut pages = notes.pages;
-            if notes.overflowed {
-                self.watched.wait_for_handlers();
-                match self.covered_pages() {
-                    Ok(all) => pages.extend(all.into_iter().filter(|p| !lost.pages.contains(p))),
-                    Err(error) => {
-                        tracing::error!(
-                            pool = %self.path.display(), %error,
-                            "pages were lost, unknown which; the pool publishes no more"
-                        );
-                        lost.untold.push(0..self.len_bytes());
-                        self.write_no_more();
-                    }
-                }
-            }
-            if let Some(first) = pages.iter().min() {
-                let (pool, pages) = (self.path.display(), pages.len());
-                tracing::error!(%pool, pages, first, "pages were lost");
-            }
-            for page in pages {
-                self.counts.lost(lost.pages.insert(page).into());
-                lost.untold.push(page..page + page_bytes());
-            }
+            self.take_news(&mut lost);
             if let Err(error) = self.find_cut(&mut lost) {
                 tracing::error!(%error, "the length of a pool with lost pages is unknown");
             }
@@ -289,18 +278,46 @@ impl Pool {
         lost
     }
 
+    /// Adds what was noted since it was last asked for.
+    fn take_news(&self, lost: &mut Lost) {
+        let notes = self.watched.take();
+        let mut pages = notes.pages;
+        if notes.overflowed {
+            self.watched.wait_for_handlers();
+            match self.covered_pages() {
+                Ok(all) => pages.extend(all.into_iter().filter(|p| !lost.pages.contains(p))),
+                Err(error) => {
+                    tracing::error!(
+                        pool = %self.path.display(), %error,
+                        "pages were lost, unknown which; the pool publishes no more"
+                    );
+                    lost.untold.push(0..self.len_bytes());
+                    self.write_no_more();
+                }
+            }
+        }
+        if let Some(first) = pages.iter().min() {
+            let (pool, pages) = (self.path.display(), pages.len());
+            tracing::error!(%pool, pages, first, "pages were lost");
+        }
+        for page in pages {
+            self.counts.lost(lost.pages.insert(page).into());
+            lost.untold.push(page..page + self.unit_bytes());
+        }
+    }
+
     /// The length of the file if it was cut short, which is told once.
     fn find_cut(&self, lost: &mut Lost) -> Result<Option<u64>, PoolError> {
         // Before the file's length: that only grows behind what is mapped.
         let mapped_bytes = self.len_bytes();
-        let metadata = self.file.metadata();
-        let metadata = metadata.map_err(|source| self.io("ask for the file's length", source))?;
-        let cut_at = (metadata.len() < mapped_bytes).then_some(metadata.len());
+        let len_bytes = self.medium.len_bytes(&self.file);
+        let len_bytes = len_bytes.map_err(|source| self.io("ask for the file's length", source))?;
+        let cut_at = (len_bytes < mapped_bytes).then_some(len_bytes);
         if let Some(at) = cut_at
             && lost.cut_at.is_none_or(|known| at < known)
         {
             tracing::error!(pool = %self.path.display(), len_bytes = at, "the file was cut short");
-            let from = at - at % page_bytes();
+            let from = at - at % self.unit_bytes();
             lost.untold.push(from..mapped_bytes);
             lost.has_untold_cut = true;
             for (start, run) in lock(&self.staged).iter_mut() {
@@ -321,7 +338,11 @@ impl Pool {
         for line in maps.lines() {
             if let Some(covered) = private_mapping(&line?) {
                 let covered = covered.start.max(start)..covered.end.min(end);
-                pages.extend(covered.step_by(page_bytes() as usize).map(|at| at - start));
+                pages.extend(
+                    covered
+                        .step_by(self.unit_bytes() as usize)
+                        .map(|at| at - start),
+                );
             }
         }
         Ok(pages)
@@ -330,8 +351,8 @@ impl Pool {
 
 impl Lost {
     /// Lost pages that have a byte in a range.
-    fn pages_of(&self, range: Range<u64>) -> impl Iterator<Item = u64> + '_ {
-        let first = range.start - range.start % page_bytes();
+    fn pages_of(&self, range: Range<u64>, page_bytes: u64) -> impl Iterator<Item = u64> + '_ {
+        let first = range.start - range.start % page_bytes;
         // An empty range has no byte.
         let end = if range.is_empty() { first } else { range.end };
         self.pages.range(first..end).copied()
@@ -355,12 +376,16 @@ mod tests {
 
     #[test]
     fn pages_of_a_range_are_those_it_has_a_byte_in() {
-        let page = page_bytes();
+        let page = 4096;
         let lost = Lost {
             pages: [1, 2, 5].map(|number| number * page).into(),
             ..Lost::default()
         };
-        let of = |range| lost.pages_of(range).map(|at| at / page).collect::<Vec<_>>();
+        let of = |range| {
+            lost.pages_of(range, page)
+                .map(|at| at / page)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(of(0..page), []);
         assert_eq!(of(0..page + 1), [1]);
         assert_eq!(of(2 * page - 1..2 * page), [1]);

@@ -17,6 +17,7 @@
 mod allocation;
 pub(crate) mod backing;
 mod counters;
+mod device;
 mod direct;
 pub(crate) mod entry;
 mod error;
@@ -105,6 +106,11 @@ pub struct PoolOptions {
     /// The instruction that flushes lines, where the medium needs one; `None`: the best this processor
     /// has. One that it does not have is an error.
     pub flush: Option<Flush>,
+    /// Where the machine is described that DAX devices are looked up in, as for [`Topology::discover_in`]; `None`: `/`. A file stands
+    /// in for the device of its number there.
+    ///
+    /// [`Topology::discover_in`]: crate::Topology::discover_in
+    pub machine: Option<PathBuf>,
     /// On tmpfs: flushes and fences as on DAX, to measure what persistent memory would ask for. It makes
     /// nothing more durable, and [`Pool::medium`] says so. Other media ignore it.
     pub emulate_dax: bool,
@@ -121,6 +127,7 @@ impl Default for PoolOptions {
             node: None,
             id: None,
             flush: None,
+            machine: None,
             emulate_dax: false,
             recorder: None,
         }
@@ -334,6 +341,11 @@ impl Pool {
     /// The most bytes the file may have.
     pub fn capacity_bytes(&self) -> u64 {
         self.limit_bytes
+    }
+
+    /// What is mapped, and lost, at a time.
+    pub(crate) fn unit_bytes(&self) -> u64 {
+        self.medium.unit_bytes()
     }
 
     /// The number that ties its extents to it, wherever the file is.

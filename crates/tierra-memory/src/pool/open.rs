@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use super::counters::Counts;
 use super::layout::{
     FIRST_EXTENT, GRAIN_BYTES, HeaderFault, Line, PoolHeader, SLOT_OFFSETS, Slot, VERSION,
 };
-use super::medium;
+use super::medium::{self, Medium};
 use super::publication::Publication;
 use super::{Pool, PoolError, PoolOptions};
 use crate::address::AddressRange;
@@ -29,22 +29,25 @@ use crate::topology::Speed;
 use crate::{LARGE_PAGE_BYTES, LINE_BYTES};
 
 /// Bytes of a new pool, less where its capacity is less.
-const INITIAL_BYTES: u64 = LARGE_PAGE_BYTES as u64;
+pub(super) const INITIAL_BYTES: u64 = LARGE_PAGE_BYTES as u64;
 
 impl Pool {
-    /// Makes a new, empty pool.
+    /// Makes a new, empty pool: a file, or on a DAX device that holds nothing yet.
     ///
     /// # Errors
-    /// [`PoolError::Exists`], [`PoolError::Device`], [`PoolError::Full`], [`PoolError::Io`]. No file is left behind.
+    /// [`PoolError::Exists`], [`PoolError::Device`], [`PoolError::Occupied`], [`PoolError::Full`], [`PoolError::Io`]. No file is
+    /// left behind, and no pool on a device.
     pub fn create(path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
         let at = Place(path);
+        if let Some((file, device)) = at.find_device(options)? {
+            return Self::create_on_device(file, &device, path, options);
+        }
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create_new(true)
             .open(path)
             .map_err(|source| match source.kind() {
-                io::ErrorKind::AlreadyExists if is_device(path) => at.device(),
                 io::ErrorKind::AlreadyExists => PoolError::Exists {
                     path: path.to_owned(),
                 },
@@ -64,12 +67,7 @@ impl Pool {
         let limit_bytes = limit_bytes(&file, options, 0)
             .map_err(|e| at.io("ask the file system for its size", e))?;
         let len_bytes = INITIAL_BYTES.min(limit_bytes);
-        let full = || PoolError::Full {
-            path: path.to_owned(),
-            wanted_bytes: FIRST_EXTENT + GRAIN_BYTES,
-            used_bytes: 0,
-            capacity_bytes: limit_bytes,
-        };
+        let full = || at.full(limit_bytes);
         if len_bytes < FIRST_EXTENT + GRAIN_BYTES {
             return Err(full());
         }
@@ -80,24 +78,18 @@ impl Pool {
                 at.io("allocate space", source)
             }
         })?;
-        let id = options
-            .id
-            .unwrap_or_else(|| RandomState::new().hash_one(path));
+        let id = new_id(path, options);
         file.write_all_at(&PoolHeader { pool_id: id }.encode(), 0)
             .and_then(|()| file.sync_all())
             .and_then(|()| sync_directory(path))
             .map_err(|source| at.io("write the pool's header", source))?;
-        let space = Space::new(len_bytes);
-        Self::assemble(
-            file,
-            path,
-            options,
-            len_bytes,
-            limit_bytes,
+        let medium = at.medium_of(&file, options)?;
+        let pool = Self::assemble(file, medium, path, options, len_bytes, limit_bytes)?;
+        Ok(Arc::new(pool.holding(
             id,
-            space,
+            Space::new(len_bytes),
             Publication::none(),
-        )
+        )))
     }
 
     /// Opens a pool and changes nothing of it; what it publishes is durable on return. What is live is told by [`Pool::retain`]; until then nothing
@@ -139,16 +131,19 @@ impl Pool {
         let metadata = file
             .metadata()
             .map_err(|source| at.io("read the file's length", source))?;
-        if metadata.file_type().is_char_device() {
-            return Err(at.device());
+        if let Some(device) = at.device_of(&metadata, options)? {
+            return Self::open_device(file, &device, path, options);
         }
         if !metadata.is_file() {
             return Err(at.not_a_pool("no regular file"));
         }
         at.lock(&file)?;
+        if metadata.len() < LINE_BYTES as u64 {
+            return Err(at.not_a_pool("too short for a header"));
+        }
         // Only whole grains count: a file's ragged end cannot be an extent's.
         let len_bytes = metadata.len() - metadata.len() % GRAIN_BYTES;
-        let id = at.read_header(&file, metadata.len())?;
+        let id = at.check_header(&at.read_line(&file, 0)?)?;
         if len_bytes < FIRST_EXTENT {
             return Err(PoolError::Truncated {
                 path: path.to_owned(),
@@ -156,7 +151,11 @@ impl Pool {
                 expected_bytes: FIRST_EXTENT,
             });
         }
-        let (publication, pool_bytes) = at.read_slots(&file, id)?;
+        let slots = [
+            at.read_slot(&file, SLOT_OFFSETS[0])?,
+            at.read_slot(&file, SLOT_OFFSETS[1])?,
+        ];
+        let (publication, pool_bytes) = at.check_slots(&slots, id)?;
         let len_bytes = match len_bytes < pool_bytes {
             true if extends => {
                 backing::allocate(&file, len_bytes, pool_bytes)
@@ -175,51 +174,47 @@ impl Pool {
         };
         let limit_bytes = limit_bytes(&file, options, len_bytes)
             .map_err(|e| at.io("ask the file system for its size", e))?;
-        let space = Space::unknown(len_bytes);
-        let pool = Self::assemble(
-            file,
-            path,
-            options,
-            len_bytes,
-            limit_bytes,
-            id,
-            space,
-            publication,
-        )?;
-        // A process that was killed may have left a publication in the caches: it was read, and is
-        // believed, so a power cut must not take it back once space is reused in its name.
-        pool.persist_slots()
-            .map_err(|source| at.io("make its superblock durable", source))?;
-        Ok(pool)
+        let medium = at.medium_of(&file, options)?;
+        let pool = Self::assemble(file, medium, path, options, len_bytes, limit_bytes)?;
+        pool.holding(id, Space::unknown(len_bytes), publication)
+            .believe()
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the two ways into a pool meet here only"
-    )]
-    fn assemble(
+    /// A pool that was read.
+    pub(super) fn holding(mut self, id: u64, space: Space, publication: Publication) -> Pool {
+        self.id = id;
+        self.space = Mutex::new(space);
+        self.publication = Mutex::new(publication);
+        self
+    }
+
+    /// Makes what it publishes durable: a process that was killed may have left that in the caches. It was read, and is
+    /// believed, so a power cut must not take it back once space is reused in its name.
+    pub(super) fn believe(self) -> Result<Arc<Pool>, PoolError> {
+        let at = Place(&self.path);
+        self.persist_slots()
+            .map_err(|source| at.io("make its superblock durable", source))?;
+        Ok(Arc::new(self))
+    }
+
+    /// A pool of which the first `len_bytes` are mapped, and nothing is known of what they hold.
+    pub(super) fn assemble(
         file: File,
+        medium: Box<dyn Medium>,
         path: &Path,
         options: &PoolOptions,
         len_bytes: u64,
         limit_bytes: u64,
-        id: u64,
-        space: Space,
-        publication: Publication,
-    ) -> Result<Arc<Pool>, PoolError> {
+    ) -> Result<Pool, PoolError> {
         let at = Place(path);
-        let medium = match &options.recorder {
-            Some(recorder) => medium::recorded(recorder),
-            None => medium::detect(&file, options.flush, options.emulate_dax)
-                .map_err(|e| at.io("find out its file system", e))?,
-        };
+        let align_bytes = LARGE_PAGE_BYTES.max(medium.unit_bytes() as usize);
         let range = AddressRange::reserve_at_most(
-            (limit_bytes as usize).next_multiple_of(LARGE_PAGE_BYTES),
+            (limit_bytes as usize).next_multiple_of(align_bytes),
             len_bytes as usize,
-            LARGE_PAGE_BYTES,
+            align_bytes,
         )
         .map_err(|source| at.io("reserve addresses (is `ulimit -v` too low?)", source))?;
-        let watched = Watched::new(range.start().as_ptr().addr())
+        let watched = Watched::new(range.start().as_ptr().addr(), medium.unit_bytes())
             .map_err(|source| at.io("have memory errors reported", source))?;
         let far = FarRange::new(range.start().as_ptr().addr(), 0);
         let pool = Pool {
@@ -231,11 +226,11 @@ impl Pool {
             watched,
             range,
             mapped_bytes: AtomicU64::new(0),
-            id,
+            id: 0,
             speed: options.speed,
             node: options.node,
-            space: Mutex::new(space),
-            publication: Mutex::new(publication),
+            space: Mutex::new(Space::unknown(len_bytes)),
+            publication: Mutex::new(Publication::none()),
             staged: Mutex::default(),
             counts: Counts::default(),
             lost: Mutex::default(),
@@ -249,15 +244,15 @@ impl Pool {
             // The header and both slots, read from the file.
             recorder.read(0, FIRST_EXTENT);
         }
-        Ok(Arc::new(pool))
+        Ok(pool)
     }
 }
 
 /// A path, to say where something went wrong while there is no pool yet.
-struct Place<'a>(&'a Path);
+pub(super) struct Place<'a>(pub(super) &'a Path);
 
 impl Place<'_> {
-    fn io(&self, doing: &'static str, source: io::Error) -> PoolError {
+    pub(super) fn io(&self, doing: &'static str, source: io::Error) -> PoolError {
         PoolError::Io {
             path: self.0.to_owned(),
             doing,
@@ -265,20 +260,32 @@ impl Place<'_> {
         }
     }
 
-    fn not_a_pool(&self, what: &'static str) -> PoolError {
+    pub(super) fn not_a_pool(&self, what: &'static str) -> PoolError {
         PoolError::NotAPool {
             path: self.0.to_owned(),
             what,
         }
     }
 
-    fn device(&self) -> PoolError {
-        PoolError::Device {
+    /// There is no room for even one extent.
+    pub(super) fn full(&self, capacity_bytes: u64) -> PoolError {
+        PoolError::Full {
             path: self.0.to_owned(),
+            wanted_bytes: FIRST_EXTENT + GRAIN_BYTES,
+            used_bytes: 0,
+            capacity_bytes,
         }
     }
 
-    fn damaged(&self, what: &'static str) -> PoolError {
+    fn medium_of(&self, file: &File, options: &PoolOptions) -> Result<Box<dyn Medium>, PoolError> {
+        match &options.recorder {
+            Some(recorder) => Ok(medium::recorded(recorder)),
+            None => medium::detect(file, options.flush, options.emulate_dax)
+                .map_err(|e| self.io("find out its file system", e)),
+        }
+    }
+
+    pub(super) fn damaged(&self, what: &'static str) -> PoolError {
         PoolError::Damaged {
             path: self.0.to_owned(),
             what,
@@ -286,7 +293,7 @@ impl Place<'_> {
     }
 
     /// One pool, one user. The lock goes with the file descriptor, hence with the process.
-    fn lock(&self, file: &File) -> Result<(), PoolError> {
+    pub(super) fn lock(&self, file: &File) -> Result<(), PoolError> {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(()),
             Err(Errno::WOULDBLOCK) => Err(PoolError::InUse {
@@ -303,12 +310,9 @@ impl Place<'_> {
         Ok(line)
     }
 
-    /// The pool's id.
-    fn read_header(&self, file: &File, file_bytes: u64) -> Result<u64, PoolError> {
-        if file_bytes < LINE_BYTES as u64 {
-            return Err(self.not_a_pool("too short for a header"));
-        }
-        match PoolHeader::decode(&self.read_line(file, 0)?) {
+    /// The pool's id, by its header's line.
+    pub(super) fn check_header(&self, line: &Line) -> Result<u64, PoolError> {
+        match PoolHeader::decode(line) {
             Ok(header) => Ok(header.pool_id),
             Err(HeaderFault::Magic) => Err(self.not_a_pool("it begins with other bytes")),
             Err(HeaderFault::Newer(found)) => Err(PoolError::NewerFormat {
@@ -333,11 +337,11 @@ impl Place<'_> {
     }
 
     /// The current publication, which is the whole slot with the higher sequence, and how long the file was then at least.
-    fn read_slots(&self, file: &File, id: u64) -> Result<(Publication, u64), PoolError> {
-        let lines = [
-            self.read_slot(file, SLOT_OFFSETS[0])?,
-            self.read_slot(file, SLOT_OFFSETS[1])?,
-        ];
+    pub(super) fn check_slots(
+        &self,
+        lines: &[Line; 2],
+        id: u64,
+    ) -> Result<(Publication, u64), PoolError> {
         let slots = [
             Slot::decode(&lines[0], 0, id),
             Slot::decode(&lines[1], 1, id),
@@ -380,8 +384,10 @@ fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result
     Ok((wanted.min(MOST_BYTES) / unit * unit).max(len_bytes))
 }
 
-fn is_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_char_device())
+/// The number that a new pool gets.
+pub(super) fn new_id(path: &Path, options: &PoolOptions) -> u64 {
+    let drawn = || RandomState::new().hash_one(path);
+    options.id.unwrap_or_else(drawn)
 }
 
 /// Makes a new file's name durable.

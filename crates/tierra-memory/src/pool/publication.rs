@@ -207,18 +207,33 @@ impl Pool {
         Ok(())
     }
 
+    /// Stores the header of a new pool, the word that makes it one last.
+    pub(super) fn store_header(&self, pool_id: u64) -> io::Result<u64> {
+        let line = PoolHeader { pool_id }.encode();
+        let (magic, rest) = line.split_at(8);
+        let words = rest.chunks_exact(8).enumerate();
+        let words = words.map(|(index, bytes)| (8 + index * 8, word_of(bytes)));
+        // SAFETY: the header is mapped, line-aligned, and nobody else's.
+        unsafe { self.store_line(0, words.chain([(0, word_of(magic))])) }.persist()?;
+        Ok(pool_id)
+    }
+
     /// Overwrites the slot that is not current: clears its commit word, stores the other words, then the
     /// commit word. Only after what it names is durable, which `_settled` proves. The caller holds the
     /// lock of the publication.
     pub(super) fn store_slot(&self, slot: &Slot, _settled: &Persisted) -> io::Result<Persisted> {
         let line = slot.encode();
-        let words = line.chunks_exact(8).enumerate().map(|(index, bytes)| {
-            let mut word = [0; 8];
-            word.copy_from_slice(bytes);
-            (index * 8, u64::from_ne_bytes(word))
-        });
+        let words = line.chunks_exact(8).enumerate();
+        let words = words.map(|(index, bytes)| (index * 8, word_of(bytes)));
         let at = SLOT_OFFSETS[(slot.sequence % 2) as usize];
         // SAFETY: the slots are mapped, line-aligned, and written here only, under the lock.
         unsafe { self.store_line(at, iter::once((COMMIT_AT, 0)).chain(words)) }.persist()
     }
+}
+
+/// Eight bytes as they are stored.
+fn word_of(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(bytes);
+    u64::from_ne_bytes(word)
 }

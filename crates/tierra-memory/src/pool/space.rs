@@ -5,6 +5,7 @@
 //! offset first among equals, so that large runs stay whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// The free runs below `end`, found by place and by length.
 #[derive(Debug, Default)]
@@ -47,6 +48,24 @@ impl FreeSpace {
         self.remove(offset, found);
         self.insert(offset + length, found - length);
         Some(offset)
+    }
+
+    /// Takes whatever is free of `within`: runs `(offset, length)`.
+    pub(crate) fn take_within(&mut self, within: Range<u64>) -> Vec<(u64, u64)> {
+        if within.is_empty() {
+            return Vec::new();
+        }
+        let runs = self.by_offset.range(..within.end).rev();
+        let hit = runs.take_while(|(offset, length)| *offset + *length > within.start);
+        let hit: Vec<(u64, u64)> = hit.map(|(offset, length)| (*offset, *length)).collect();
+        let take = |(offset, length): (u64, u64)| {
+            let (from, to) = (offset.max(within.start), (offset + length).min(within.end));
+            self.remove(offset, length);
+            self.insert(offset, from - offset);
+            self.insert(to, offset + length - to);
+            (from, to - from)
+        };
+        hit.into_iter().map(take).collect()
     }
 
     /// Gives a run back; it joins its free neighbours.
@@ -150,6 +169,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Take(u64),
+        TakeWithin(u64, u64),
         Give(usize),
         GiveTail(usize, u64),
         Extend(u64),
@@ -158,6 +178,7 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             4 => (1..12u64).prop_map(Step::Take),
+            1 => (0..40u64, 0..16u64).prop_map(|(from, bytes)| Step::TakeWithin(from, bytes)),
             3 => any::<usize>().prop_map(Step::Give),
             1 => (any::<usize>(), 1..8u64).prop_map(|(which, by)| Step::GiveTail(which, by)),
             1 => (1..16u64).prop_map(Step::Extend),
@@ -179,6 +200,16 @@ mod tests {
                         }
                         None => prop_assert!(oracle.runs().values().all(|&run| run < length)),
                     },
+                    Step::TakeWithin(from, bytes) => {
+                        let to = (from + bytes).min(oracle.free.len() as u64);
+                        for (offset, length) in space.take_within(from..to.max(from)) {
+                            prop_assert!(from <= offset && offset + length <= to);
+                            oracle.set(offset, length, false);
+                            taken.push((offset, length));
+                        }
+                        let range = from as usize..(to.max(from) as usize).min(oracle.free.len());
+                        prop_assert!(oracle.free.get(range).is_none_or(|rest| !rest.contains(&true)));
+                    }
                     Step::Give(which) if !taken.is_empty() => {
                         let (offset, length) = taken.swap_remove(which % taken.len());
                         oracle.set(offset, length, true);

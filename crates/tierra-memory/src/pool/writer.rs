@@ -64,26 +64,6 @@ impl ExtentWriter {
         self.seal(ExtentKind::Sealed)
     }
 
-    /// [`ExtentWriter::finish`] with the first `used_bytes` as payload; the rest of the space is
-    /// given back.
-    ///
-    /// # Errors
-    /// As [`ExtentWriter::finish`].
-    ///
-    /// # Panics
-    /// If `used_bytes` is more than was allocated.
-    pub fn finish_at(mut self, used_bytes: u64) -> Result<Finished, PoolError> {
-        assert!(
-            used_bytes <= self.extent.len_bytes,
-            "an extent can only be finished shorter"
-        );
-        // Before the rest is somebody else's.
-        self.hand_in();
-        self.pool.shrink(self.extent.offset, used_bytes);
-        self.extent.len_bytes = used_bytes;
-        self.finish()
-    }
-
     /// Finishes the extent as a log: all zero, whatever was written so far, and from now on written
     /// by [`Pool::write`] only. Nothing of the space's former content can be taken for a record.
     ///

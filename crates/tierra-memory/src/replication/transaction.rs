@@ -110,11 +110,6 @@ impl ReplicatedUndo {
         self.rolled_back
     }
 
-    /// The log's copies, for whoever adds or drops one ([`ReplicaSet::add`]).
-    pub fn log_mut(&mut self) -> &mut ReplicaSet {
-        &mut self.log
-    }
-
     /// Begins a transaction on `set`, the one the log was opened with.
     pub fn begin<'l>(&'l mut self, set: &'l mut ReplicaSet) -> ReplicatedTransaction<'l> {
         self.writes.clear();

@@ -81,32 +81,66 @@ fn socket_of(sockets: &[Socket], cpus: &[u32]) -> Option<SocketId> {
 
 /// The devices on the DAX bus.
 pub(super) fn dax_devices(root: &Path) -> Result<Vec<DaxDevice>, TopologyError> {
-    let mut devices = Vec::new();
-    for (name, path) in entries(&root.join("sys/bus/dax/devices"))? {
-        let size = path.join("size");
-        // `target_node` is the node the memory would be; `numa_node` the one that the bus is at.
-        let mut node = None;
-        for file in ["target_node", "numa_node"] {
-            let file = path.join(file);
-            if let Some(text) = read_optional(&file)?
-                && !text.starts_with('-')
-                && node.is_none()
-            {
-                node = Some(NodeId(parse(&file, &text, "a node number")?));
-            }
-        }
-        let align = path.join("align");
-        devices.push(DaxDevice {
-            bytes: parse(&size, &read(&size)?, "bytes")?,
-            align_bytes: read_optional(&align)?
-                .map(|text| parse(&align, &text, "bytes"))
-                .transpose()?,
-            node,
-            name,
-        });
-    }
+    let entries = entries(&root.join("sys/bus/dax/devices"))?;
+    let devices = entries
+        .into_iter()
+        .map(|(name, path)| dax_device(name, &path));
+    let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
     devices.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(devices)
+}
+
+/// The device of that number, if it is on the DAX bus.
+pub(super) fn dax_device_of(root: &Path, number: u64) -> Result<Option<DaxDevice>, TopologyError> {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let link = root.join(format!("sys/dev/char/{major}:{minor}"));
+    let resolve = |path: PathBuf| match fs::canonicalize(&path) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(TopologyError::Read { path, source }),
+    };
+    let Some(path) = resolve(link)? else {
+        return Ok(None);
+    };
+    // Older kernels have a class instead of a bus, of the same name.
+    let bus = resolve(path.join("subsystem"))?;
+    match (bus, path.file_name()) {
+        (Some(bus), Some(name)) if bus.ends_with("dax") => {
+            dax_device(name.to_string_lossy().into_owned(), &path).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What sysfs says of a DAX device (Linux, `Documentation/ABI/testing/sysfs-bus-dax`).
+fn dax_device(name: String, path: &Path) -> Result<DaxDevice, TopologyError> {
+    let size = path.join("size");
+    // `target_node` is the node the memory would be; `numa_node` the one that the bus is at.
+    let mut node = None;
+    for file in ["target_node", "numa_node"] {
+        let file = path.join(file);
+        if let Some(text) = read_optional(&file)?
+            && !text.starts_with('-')
+            && node.is_none()
+        {
+            node = Some(NodeId(parse(&file, &text, "a node number")?));
+        }
+    }
+    let align = path.join("align");
+    // Persistent memory is on the bus of non-volatile memory: `../ndbus0/region0/dax0.0/dax0.0`.
+    let on_bus = |folder: &Path| {
+        let mut folders = folder.components();
+        folders.any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"ndbus"))
+    };
+    Ok(DaxDevice {
+        bytes: parse(&size, &read(&size)?, "bytes")?,
+        align_bytes: read_optional(&align)?
+            .map(|text| parse(&align, &text, "bytes"))
+            .transpose()?,
+        node,
+        is_persistent: fs::canonicalize(path).is_ok_and(|path| on_bus(&path)),
+        name,
+    })
 }
 
 /// The node a block device's memory is at, where sysfs says.

@@ -9,7 +9,7 @@ use clap::Args;
 use tierra_memory::{
     Durability, Pool, PoolOptions, Size, Topology,
     measure::{self, Effort, Measurement},
-    topology::{Mount, Node},
+    topology::{DaxDevice, Mount, Node},
 };
 
 use super::{
@@ -19,6 +19,8 @@ use super::{
     units::Bytes,
 };
 
+/// Where a row says what the memory's content survives.
+const DURABILITY: usize = 2;
 /// Milliseconds spent on each figure.
 const FIGURE_MS: u64 = 150;
 
@@ -77,10 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
         table.push(row("far", memory, None, pool(directory, &effort)));
     }
     for device in &topology.dax_devices {
-        // Without a file system there is no file to make a pool of.
-        let advice = "make a DAX file system on it, or system RAM with daxctl".to_owned();
-        let memory = format!("device {}", device.name);
-        table.push(row("far", memory, Some(device.bytes), Err(advice)));
+        table.push(device_row(device));
     }
     print!("{table}");
     // Last: emulated far memory, which a database's options may ask for, is the whole process's.
@@ -157,6 +156,15 @@ fn mount_row(mount: &Mount, effort: &Effort) -> Option<Vec<String>> {
     }
     let memory = format!("{} {}", mount.file_system, mount.path.display());
     Some(row("far", memory, size, pool(&mount.path, effort)))
+}
+
+/// A device holds a pool, or could: measuring would overwrite it.
+fn device_row(device: &DaxDevice) -> Vec<String> {
+    let memory = format!("device {}", device.name);
+    let unknown = Err("a pool can lie on it: pool = \"/dev/..\"".to_owned());
+    let mut row = row("far", memory, Some(device.bytes), unknown);
+    row[DURABILITY] = durability(Some(device.durability()));
+    row
 }
 
 fn row(

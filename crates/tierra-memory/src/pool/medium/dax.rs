@@ -42,6 +42,15 @@ impl Dax<Processor> {
         }
     }
 
+    /// Over a device, which has nothing that `MAP_SYNC` could keep.
+    pub(super) fn of_device(instructions: Processor) -> Self {
+        Dax {
+            instructions,
+            flags: MapFlags::SHARED,
+            kind: MediumKind::Device,
+        }
+    }
+
     /// Whether the kernel maps this file with `MAP_SYNC` and this processor can flush a line.
     pub(super) fn supports(file: &File) -> bool {
         let page_bytes = rustix::param::page_size();

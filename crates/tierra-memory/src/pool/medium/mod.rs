@@ -8,17 +8,20 @@
 //! of the processor or the kernel that writes down what it is asked.
 
 mod dax;
+mod device;
 mod file;
 mod tmpfs;
 
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 pub(super) use crate::address::map_fixed;
 use crate::persist::{Flush, Processor};
-use crate::pool::Durability;
+use crate::pool::{Durability, backing};
 use crate::simulation::Recorder;
+use crate::topology::DaxDevice;
 
 /// The kind of a pool's medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +29,8 @@ use crate::simulation::Recorder;
 pub enum MediumKind {
     /// A file system on persistent memory, mapped with `MAP_SYNC`: stores go to the medium itself.
     Dax,
+    /// Persistent memory, or other memory that is set aside, as a device without a file system.
+    Device,
     /// A file in memory that is written as if it were [`MediumKind::Dax`], to measure what that takes.
     EmulatedDax,
     /// A file in memory.
@@ -45,6 +50,7 @@ impl fmt::Display for MediumKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             MediumKind::Dax => "dax",
+            MediumKind::Device => "dax device",
             MediumKind::EmulatedDax => "dax, emulated",
             MediumKind::Tmpfs => "tmpfs",
             MediumKind::File => "file",
@@ -65,8 +71,38 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     unsafe fn map(&self, file: &File, at: *mut u8, offset: u64, len_bytes: usize)
     -> io::Result<()>;
 
-    /// Called after the file grew and before the new part is used.
+    /// Bytes that can be mapped, and lost, on their own only; a power of two, a page at least.
+    fn unit_bytes(&self) -> u64 {
+        rustix::param::page_size() as u64
+    }
+
+    /// Bytes of the file.
+    fn len_bytes(&self, file: &File) -> io::Result<u64> {
+        Ok(file.metadata()?.len())
+    }
+
+    /// Has space for `[from, to)` of the file, which it extends; what it holds stays.
+    fn allocate(&self, file: &File, from: u64, to: u64) -> io::Result<()> {
+        backing::allocate(file, from, to)
+    }
+
+    /// Called after the file grew and before the new part is mapped.
     fn grown(&self, file: &File) -> io::Result<()>;
+
+    /// Writes zeros where whole units were lost, durably, before they are mapped again.
+    fn clear(&self, file: &File, offset: u64, len_bytes: usize) -> io::Result<()> {
+        // Whole pages through the file: that is how the kernel has an error of the medium cleared.
+        file.write_all_at(&vec![0; len_bytes], offset)?;
+        file.sync_data()
+    }
+
+    /// The same through the mapping, where there is no other way.
+    ///
+    /// # Safety
+    /// `[at, at + len_bytes)` must be whole units, mapped from this medium's file, and hold nothing in use.
+    unsafe fn clear_mapped(&self, _at: *mut u8, _len_bytes: usize) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Sends a range on its way; [`Medium::fence`] waits for it.
     ///
@@ -123,13 +159,7 @@ pub(crate) fn detect(
     flush: Option<Flush>,
     emulate_dax: bool,
 ) -> io::Result<Box<dyn Medium>> {
-    let processor = || match flush {
-        None => Ok(Processor::best()),
-        Some(how) => Processor::flushing_by(how).ok_or_else(|| {
-            let what = format!("this processor has no {how}");
-            io::Error::new(io::ErrorKind::Unsupported, what)
-        }),
-    };
+    let processor = || processor(flush);
     if dax::Dax::supports(file) {
         Ok(Box::new(dax::Dax::new(processor()?)))
     } else if !tmpfs::Tmpfs::holds(file)? {
@@ -138,6 +168,26 @@ pub(crate) fn detect(
         Ok(Box::new(dax::Dax::emulated(processor()?)))
     } else {
         Ok(Box::new(tmpfs::Tmpfs))
+    }
+}
+
+/// A DAX device, of which sysfs says what it is; mappings of it begin and end at multiples of `unit_bytes`.
+pub(crate) fn device(
+    device: &DaxDevice,
+    unit_bytes: u64,
+    flush: Option<Flush>,
+) -> io::Result<Box<dyn Medium>> {
+    let processor = processor(flush)?;
+    Ok(Box::new(device::Device::new(device, unit_bytes, processor)))
+}
+
+fn processor(flush: Option<Flush>) -> io::Result<Processor> {
+    match flush {
+        None => Ok(Processor::best()),
+        Some(how) => Processor::flushing_by(how).ok_or_else(|| {
+            let what = format!("this processor has no {how}");
+            io::Error::new(io::ErrorKind::Unsupported, what)
+        }),
     }
 }
 

@@ -1,0 +1,289 @@
+//! A table in the body of a manifest: its segments, dictionaries, tail, parts of indexes and runs of keys.
+//!
+//! Invariant: what is decoded fits together: ids ascend, each segment has a chunk per column, and parts and runs are of segments
+//! that are there, in generations that the columns have.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tierra_column::POSTINGS_CHUNKS_MAX;
+
+use super::spec::{decode_spec, encode_spec};
+use super::{
+    CHUNK_BYTES, COPIES_SINCE, EXTENT_BYTES, Extents, INDEXES_SINCE, PLACE_BYTES, RUNS_SINCE,
+    decode_homes, encode_homes,
+};
+use crate::manifest::codec::{Decoder, Encoder};
+use crate::manifest::{
+    ChunkPlace, DictionaryEntry, LogEntry, ManifestError, PartEntry, Place, RunEntry, SegmentEntry,
+    TableEntry, TailEntry, TierEntry,
+};
+use crate::segment::SEGMENT_ROWS;
+use crate::spec::TableSpec;
+use crate::tiers::Homes;
+
+pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
+    out.u64(table.id);
+    encode_spec(out, &table.spec);
+    encode_homes(out, &table.homes);
+    out.u32(table.next_segment_id);
+    out.u64(table.delete_vector_version);
+    out.count(table.dictionaries.iter().flatten().count());
+    for (column, dictionary) in table.dictionaries.iter().enumerate() {
+        let Some(dictionary) = dictionary else {
+            continue;
+        };
+        out.count(column);
+        out.u64(dictionary.generation);
+        encode_place(out, &dictionary.main);
+        out.count(dictionary.deltas.len());
+        for delta in &dictionary.deltas {
+            encode_place(out, delta);
+        }
+    }
+    out.count(table.segments.len());
+    for segment in &table.segments {
+        out.u32(segment.id);
+        out.u32(segment.rows);
+        out.count(segment.extents.len());
+        for extent in &segment.extents {
+            out.u64(extent.0);
+        }
+        for chunk in &segment.chunks {
+            out.u32(chunk.extent);
+            out.u64(chunk.offset);
+            out.u64(chunk.len_bytes);
+        }
+    }
+    out.count(table.parts.len());
+    for part in &table.parts {
+        out.u32(part.column);
+        out.u64(part.generation);
+        out.count(part.segments.len());
+        for segment in &part.segments {
+            out.u32(*segment);
+        }
+        out.u64(part.extent.0);
+    }
+    out.count(table.runs.len());
+    for run in &table.runs {
+        out.count(run.segments.len());
+        for segment in &run.segments {
+            out.u32(*segment);
+        }
+        out.u64(run.extent.0);
+    }
+    out.u32(table.tail.segment_id);
+    out.u64(table.tail.first_sequence);
+    out.count(table.tail.logs.len());
+    for log in &table.tail.logs {
+        out.u64(log.extent.0);
+        out.u64(log.epoch);
+    }
+}
+
+pub(super) fn decode_table(
+    input: &mut Decoder,
+    format: u8,
+    extents: &mut Extents,
+    tiers: &[TierEntry],
+) -> Result<TableEntry, ManifestError> {
+    let id = input.u64()?;
+    let spec = decode_spec(input, format)?;
+    let columns = spec.columns.len();
+    let homes = match format >= COPIES_SINCE {
+        true => decode_homes(input, tiers, columns)?,
+        false => Homes::default(),
+    };
+    let next_segment_id = input.u32()?;
+    let delete_vector_version = input.u64()?;
+    let mut dictionaries = vec![None; columns];
+    for _ in 0..input.count(4 + 8 + PLACE_BYTES + 4)? {
+        let column = input.u32()? as usize;
+        let generation = input.counter()?;
+        let main = decode_place(input, extents)?;
+        let deltas = input.list(PLACE_BYTES, |input| decode_place(input, extents))?;
+        match dictionaries.get_mut(column) {
+            Some(slot @ None) => {
+                *slot = Some(DictionaryEntry {
+                    generation,
+                    main,
+                    deltas,
+                })
+            }
+            _ => return Err(input.fault(format!("column {column} has no place for a dictionary"))),
+        }
+    }
+    let mut segments: Vec<Arc<SegmentEntry>> = Vec::new();
+    for _ in 0..input.count(12 + columns * CHUNK_BYTES)? {
+        let segment = decode_segment(input, columns, extents)?;
+        let ascends = segments.last().is_none_or(|last| last.id < segment.id);
+        if !ascends || segment.id >= next_segment_id {
+            return Err(input.fault(format!("segment {} is out of order", segment.id)));
+        }
+        segments.push(Arc::new(segment));
+    }
+    let parts = match format >= INDEXES_SINCE {
+        true => decode_parts(input, &spec, &dictionaries, &segments, extents)?,
+        false => Vec::new(),
+    };
+    let runs = match format >= RUNS_SINCE {
+        true => decode_runs(input, &spec, &segments, extents)?,
+        false => Vec::new(),
+    };
+    let segment_id = input.u32()?;
+    if segment_id >= next_segment_id || segments.iter().any(|segment| segment.id == segment_id) {
+        return Err(input.fault(format!("the tail's segment id {segment_id} is not its own")));
+    }
+    let first_sequence = input.counter()?;
+    let logs = input.list(EXTENT_BYTES + 8, |input| {
+        Ok(LogEntry {
+            extent: extents.name(input)?,
+            epoch: input.u64()?,
+        })
+    })?;
+    let tail = TailEntry {
+        segment_id,
+        first_sequence,
+        logs,
+    };
+    Ok(TableEntry {
+        id,
+        spec: Arc::new(spec),
+        homes,
+        next_segment_id,
+        delete_vector_version,
+        dictionaries,
+        segments,
+        parts,
+        runs,
+        tail,
+    })
+}
+
+fn decode_segment(
+    input: &mut Decoder,
+    columns: usize,
+    known: &mut Extents,
+) -> Result<SegmentEntry, ManifestError> {
+    let (id, rows) = (input.u32()?, input.u32()?);
+    if rows == 0 || rows as usize > SEGMENT_ROWS {
+        return Err(input.fault(format!("segment {id} claims {rows} rows")));
+    }
+    let extents = input.list(EXTENT_BYTES, |input| known.name(input))?;
+    let mut chunks = Vec::with_capacity(columns);
+    for column in 0..columns {
+        let chunk = ChunkPlace {
+            extent: input.u32()?,
+            offset: input.u64()?,
+            len_bytes: input.u64()?,
+        };
+        let fits = extents
+            .get(chunk.extent as usize)
+            .is_some_and(|extent| known.fits(*extent, chunk.offset, chunk.len_bytes));
+        if !fits {
+            return Err(input.fault(format!(
+                "the chunk of column {column} in segment {id} lies outside its extent"
+            )));
+        }
+        chunks.push(chunk);
+    }
+    Ok(SegmentEntry {
+        id,
+        rows,
+        extents,
+        chunks,
+    })
+}
+
+/// Parts of indexes that the columns have, in their dictionaries' generations, of segments that the
+/// table has, each at most once a column.
+fn decode_parts(
+    input: &mut Decoder,
+    spec: &TableSpec,
+    dictionaries: &[Option<DictionaryEntry>],
+    segments: &[Arc<SegmentEntry>],
+    extents: &mut Extents,
+) -> Result<Vec<Arc<PartEntry>>, ManifestError> {
+    let mut parts = Vec::new();
+    let mut covered = HashSet::new();
+    for _ in 0..input.count(4 + 8 + 4 + EXTENT_BYTES)? {
+        let part = PartEntry {
+            column: input.u32()?,
+            generation: input.counter()?,
+            segments: input.list(4, Decoder::u32)?,
+            extent: extents.name(input)?,
+        };
+        let column = part.column as usize;
+        let is_indexed = spec.columns.get(column).is_some_and(|c| c.index.is_some());
+        let dictionary = dictionaries.get(column).and_then(Option::as_ref);
+        if !is_indexed || dictionary.is_none_or(|known| known.generation != part.generation) {
+            return Err(input.fault(format!(
+                "column {column} has no place for a part of an index"
+            )));
+        }
+        let is_whole =
+            part.segments.len() <= POSTINGS_CHUNKS_MAX && are_segments(&part.segments, segments);
+        if !is_whole || !part.segments.iter().all(|id| covered.insert((column, *id))) {
+            return Err(input.fault(format!(
+                "a part of the index of column {column} covers segments out of order, twice, or that are not there"
+            )));
+        }
+        parts.push(Arc::new(part));
+    }
+    Ok(parts)
+}
+
+/// Runs of a table with a key, of segments that the table has, each at most once.
+fn decode_runs(
+    input: &mut Decoder,
+    spec: &TableSpec,
+    segments: &[Arc<SegmentEntry>],
+    extents: &mut Extents,
+) -> Result<Vec<Arc<RunEntry>>, ManifestError> {
+    let mut covered = HashSet::new();
+    let runs = input.list(4 + EXTENT_BYTES, |input| {
+        let run = RunEntry {
+            segments: input.list(4, Decoder::u32)?,
+            extent: extents.name(input)?,
+        };
+        let is_whole = are_segments(&run.segments, segments);
+        if !is_whole || !run.segments.iter().all(|id| covered.insert(*id)) {
+            return Err(input.fault(
+                "a part of the index of keys covers segments out of order, twice, or that are not there",
+            ));
+        }
+        Ok(Arc::new(run))
+    })?;
+    match spec.primary_key.is_empty() && !runs.is_empty() {
+        false => Ok(runs),
+        true => Err(input.fault("a table without a key has no place for an index of keys")),
+    }
+}
+
+/// Whether these are ids of segments, at least one, ascending.
+fn are_segments(ids: &[u32], segments: &[Arc<SegmentEntry>]) -> bool {
+    let is_there = |id: &u32| {
+        let found = segments.binary_search_by_key(id, |segment| segment.id);
+        found.is_ok()
+    };
+    !ids.is_empty() && ids.is_sorted_by(|a, b| a < b) && ids.iter().all(is_there)
+}
+
+fn encode_place(out: &mut Encoder, place: &Place) {
+    out.u64(place.extent.0);
+    out.u64(place.offset);
+    out.u64(place.len_bytes);
+}
+
+fn decode_place(input: &mut Decoder, extents: &mut Extents) -> Result<Place, ManifestError> {
+    let place = Place {
+        extent: extents.name(input)?,
+        offset: input.u64()?,
+        len_bytes: input.u64()?,
+    };
+    if !extents.fits(place.extent, place.offset, place.len_bytes) {
+        return Err(input.fault("a dictionary image lies outside its extent"));
+    }
+    Ok(place)
+}

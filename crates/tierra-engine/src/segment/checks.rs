@@ -1,0 +1,166 @@
+//! Whether what is read of a segment is to be believed.
+//!
+//! A block is compared with its checksum when it is read first, or at every reading ([`VerifyReads`]); what is damaged is put right from
+//! another copy, if there is one.
+//!
+//! Invariant: a block is noted as verified only once it was, and no block of a chunk that is absent ever is.
+
+use tierra_column::FormatError;
+use tierra_column::bits::BLOCK_LEN;
+
+use super::Segment;
+use crate::error::ScanError;
+use crate::mend;
+use crate::space::any_doubt;
+use crate::spec::TableSpec;
+use crate::verify::VerifyReads;
+
+impl Segment {
+    /// Checks a block's checksum unless that was done before, and once is enough.
+    #[inline]
+    pub(crate) fn verify(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+    ) -> Result<(), ScanError> {
+        if self.verified.contains(block, column) && !any_doubt() {
+            return Ok(());
+        }
+        self.verify_slow(spec, column, block)
+    }
+
+    /// [`Segment::verify`] of many columns' blocks of the same rows.
+    pub(crate) fn verify_columns(
+        &self,
+        spec: &TableSpec,
+        columns: &[usize],
+        block: usize,
+    ) -> Result<(), ScanError> {
+        if self.verified.contains_all(block) && !any_doubt() {
+            return Ok(());
+        }
+        let mut columns = columns.iter();
+        columns.try_for_each(|column| self.verify(spec, *column, block))
+    }
+
+    #[cold]
+    fn verify_slow(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
+        if any_doubt() {
+            self.restore_lost(spec, column, block)?;
+        }
+        if self.verified.contains(block, column) && !self.checks_every(column) {
+            return Ok(());
+        }
+        self.verify_again(spec, column, block)?;
+        self.verified.insert(block, column);
+        Ok(())
+    }
+
+    /// Whether what is read of a column is checked every time.
+    #[inline]
+    pub(crate) fn checks_every(&self, column: usize) -> bool {
+        any_doubt()
+            && self
+                .far(column)
+                .is_some_and(|(extent, ..)| extent.all_losses().checks.get() == VerifyReads::Every)
+    }
+
+    /// After a block was read: whether that is to be believed. If not, the block is right now, to be read again.
+    #[inline]
+    pub(crate) fn is_right(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+    ) -> Result<bool, ScanError> {
+        match self.checks_every(column) {
+            false => Ok(true),
+            true => self.verify_again(spec, column, block),
+        }
+    }
+
+    /// After a block could not be read: the error, unless the block was damaged and is right now, to be read again.
+    #[cold]
+    pub(crate) fn doubt(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+        source: FormatError,
+    ) -> Result<(), ScanError> {
+        match self.verify_again(spec, column, block)? {
+            true => Err(self.damaged(spec, column, block * BLOCK_LEN, source)),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks a block's checksum whether that was done before or not. A damaged one is put right from
+    /// another copy, if there is one. Whether it was right before.
+    pub(crate) fn verify_again(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+    ) -> Result<bool, ScanError> {
+        self.check_there(spec, column, block)?;
+        let chunk = self.chunk(column);
+        let Err(source) = chunk.verify_block(block) else {
+            return Ok(true);
+        };
+        // What was copied near was right, and nobody writes there.
+        if let Some((extent, read, place)) = self.far(column)
+            && mend::block(extent, read, place.start, chunk, block)
+        {
+            return Ok(false);
+        }
+        Err(self.damaged(spec, column, block * BLOCK_LEN, source))
+    }
+
+    /// Has a block there, if it was lost.
+    fn restore_lost(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
+        let Some((extent, read, place)) = self.far(column) else {
+            return Ok(());
+        };
+        let chunk = self.chunk(column);
+        let range = chunk.block_range(block);
+        let range = place.start + range.start..place.start + range.end;
+        if read.is_lost(&range) && !mend::block(extent, read, place.start, chunk, block) {
+            let why = "its page was lost, and no other copy has it".to_owned();
+            let what = "a block";
+            let source = FormatError::Corrupt { what, why };
+            return Err(self.damaged(spec, column, block * BLOCK_LEN, source));
+        }
+        Ok(())
+    }
+
+    /// Checks all blocks of a column, whether that was done before or not: what is made of them lasts.
+    pub(crate) fn verify_column(&self, spec: &TableSpec, column: usize) -> Result<(), ScanError> {
+        for block in 0..self.blocks() {
+            if any_doubt() {
+                self.restore_lost(spec, column, block)?;
+            }
+            self.verify_again(spec, column, block)?;
+            self.verified.insert(block, column);
+        }
+        Ok(())
+    }
+
+    /// The error that names the block of a row.
+    pub(crate) fn damaged(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        row: usize,
+        source: FormatError,
+    ) -> ScanError {
+        let (table, column) = (spec.name.clone(), spec.columns[column].name.clone());
+        ScanError::Damaged {
+            table,
+            column,
+            segment: self.id(),
+            block: row / BLOCK_LEN,
+            source,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Creating and opening a pool on a DAX device, which has no length, no content and no directory that system calls would tell.
+//!
+//! Invariant: a device that holds anything is not written to before it is believed to be a pool, and what it was not asked to
+//! hold stays as it is. A device's pool grows over it as a file does: what is behind its length is not mapped.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::allocation::Space;
+use super::layout::{FIRST_EXTENT, Line, PoolHeader, SLOT_OFFSETS};
+use super::medium;
+use super::open::{INITIAL_BYTES, Place, new_id};
+use super::publication::Publication;
+use super::{Pool, PoolError, PoolOptions};
+use crate::LINE_BYTES;
+use crate::topology::DaxDevice;
+
+impl Place<'_> {
+    /// The device at the path, open, if there is one.
+    pub(super) fn find_device(
+        &self,
+        options: &PoolOptions,
+    ) -> Result<Option<(File, DaxDevice)>, PoolError> {
+        let metadata = match std::fs::metadata(self.0) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(self.io("find out what it is", source)),
+        };
+        let Some(device) = self.device_of(&metadata, options)? else {
+            return Ok(None);
+        };
+        let file = OpenOptions::new().read(true).write(true).open(self.0);
+        let file = file.map_err(|source| self.io("open the device", source))?;
+        Ok(Some((file, device)))
+    }
+
+    /// The device that this is; `None` for a file.
+    pub(super) fn device_of(
+        &self,
+        metadata: &Metadata,
+        options: &PoolOptions,
+    ) -> Result<Option<DaxDevice>, PoolError> {
+        let is_device = metadata.file_type().is_char_device();
+        if !is_device && options.machine.is_none() {
+            return Ok(None);
+        }
+        let machine = options.machine.as_deref().unwrap_or(Path::new("/"));
+        match DaxDevice::of_number(machine, metadata.rdev()) {
+            Ok(None) if is_device => Err(self.device("it is no DAX device".to_owned())),
+            Ok(found) => Ok(found),
+            Err(error) => Err(self.device(error.to_string())),
+        }
+    }
+
+    fn device(&self, what: String) -> PoolError {
+        PoolError::Device {
+            path: self.0.to_owned(),
+            what,
+        }
+    }
+
+    /// What mappings of the device are aligned to.
+    fn unit_bytes(&self, device: &DaxDevice) -> Result<u64, PoolError> {
+        let page_bytes = rustix::param::page_size() as u64;
+        // Kernels that do not say align to large pages, or fail to map.
+        let align_bytes = device.align_bytes.unwrap_or(crate::LARGE_PAGE_BYTES as u64);
+        match align_bytes.is_power_of_two() && align_bytes >= page_bytes {
+            true => Ok(align_bytes),
+            false => Err(self.device(format!(
+                "sysfs says that it is mapped in units of {align_bytes} bytes, which is no power of two of {page_bytes} at least"
+            ))),
+        }
+    }
+}
+
+impl Pool {
+    pub(super) fn create_on_device(
+        file: File,
+        device: &DaxDevice,
+        path: &Path,
+        options: &PoolOptions,
+    ) -> Result<Arc<Pool>, PoolError> {
+        let mut pool = Self::map_device(file, device, path, options)?;
+        pool.limit_to(options.capacity_bytes);
+        let len_bytes = pool.len_bytes();
+        if let Some(by) = pool.occupant() {
+            return Err(PoolError::Occupied {
+                path: path.to_owned(),
+                by,
+            });
+        }
+        let stored = pool.store_header(new_id(path, options));
+        let id = stored.map_err(|source| pool.io("write the pool's header", source))?;
+        Ok(Arc::new(pool.holding(
+            id,
+            Space::new(len_bytes),
+            Publication::none(),
+        )))
+    }
+
+    pub(super) fn open_device(
+        file: File,
+        device: &DaxDevice,
+        path: &Path,
+        options: &PoolOptions,
+    ) -> Result<Arc<Pool>, PoolError> {
+        let at = Place(path);
+        let mut pool = Self::map_device(file, device, path, options)?;
+        let id = at.check_header(&pool.line(0)?)?;
+        // A slot that the medium cannot read any more is as good as torn.
+        let slots = SLOT_OFFSETS.map(|at| pool.line(at).unwrap_or([0xFF; LINE_BYTES]));
+        let (publication, pool_bytes) = at.check_slots(&slots, id)?;
+        if pool_bytes > pool.capacity_bytes() {
+            return Err(PoolError::Truncated {
+                path: path.to_owned(),
+                len_bytes: pool.capacity_bytes(),
+                expected_bytes: pool_bytes,
+            });
+        }
+        if !pool_bytes.is_multiple_of(pool.unit_bytes()) {
+            let unit_bytes = pool.unit_bytes();
+            return Err(at.device(format!(
+                "it is mapped in units of {unit_bytes} bytes now, and its pool was made with smaller ones: set its alignment back"
+            )));
+        }
+        if pool_bytes > pool.len_bytes() {
+            pool.map_up_to(pool_bytes)?;
+        }
+        pool.limit_to(options.capacity_bytes);
+        let len_bytes = pool.len_bytes();
+        pool.holding(id, Space::unknown(len_bytes), publication)
+            .believe()
+    }
+
+    /// The device's first bytes, mapped; it may grow to all of it.
+    fn map_device(
+        file: File,
+        device: &DaxDevice,
+        path: &Path,
+        options: &PoolOptions,
+    ) -> Result<Pool, PoolError> {
+        let at = Place(path);
+        at.lock(&file)?;
+        let unit_bytes = at.unit_bytes(device)?;
+        let limit_bytes = device.bytes / unit_bytes * unit_bytes;
+        let len_bytes = INITIAL_BYTES.next_multiple_of(unit_bytes).min(limit_bytes);
+        if len_bytes <= FIRST_EXTENT {
+            return Err(at.full(limit_bytes));
+        }
+        let medium = medium::device(device, unit_bytes, options.flush)
+            .map_err(|source| at.io("choose how to flush", source))?;
+        Self::assemble(file, medium, path, options, len_bytes, limit_bytes)
+    }
+
+    /// Keeps to the capacity that was asked for, in whole units, as far as it is not reached yet.
+    fn limit_to(&mut self, capacity_bytes: Option<u64>) {
+        let unit_bytes = self.unit_bytes();
+        let most_bytes = capacity_bytes.map_or(u64::MAX, |bytes| bytes / unit_bytes * unit_bytes);
+        self.limit_bytes = self.limit_bytes.min(most_bytes.max(self.len_bytes()));
+    }
+
+    /// A line of a device whose pages may fail.
+    fn line(&self, offset: u64) -> Result<Line, PoolError> {
+        let mut line = [0; LINE_BYTES];
+        line.copy_from_slice(self.raw_bytes(offset, LINE_BYTES as u64));
+        let lost = self.refuse_if_lost(self.address(offset), LINE_BYTES as u64);
+        match lost {
+            Ok(()) => Ok(line),
+            Err(_) => Err(Place(&self.path).damaged("its beginning cannot be read")),
+        }
+    }
+
+    /// What a device holds before a pool is made on it, if that is anything.
+    fn occupant(&self) -> Option<&'static str> {
+        let beginning = self.raw_bytes(0, FIRST_EXTENT);
+        let is_pool = self
+            .line(0)
+            .is_ok_and(|line| PoolHeader::decode(&line).is_ok());
+        let is_empty = beginning.iter().all(|byte| *byte == 0);
+        match (is_pool, is_empty) {
+            (true, _) => Some("a pool"),
+            (false, false) => Some("something else than a pool"),
+            (false, true) => None,
+        }
+    }
+
+    /// Makes it no pool any more: a file is removed, a device's beginning cleared. For who made it, and nothing names it.
+    ///
+    /// # Errors
+    /// [`PoolError::Io`].
+    pub fn discard(&self) -> Result<(), PoolError> {
+        let discarded = match self.medium() {
+            medium::MediumKind::Device => {
+                // SAFETY: header and slots are mapped, and the caller has nothing left there.
+                let cleared = unsafe { self.copy(0, &[0; FIRST_EXTENT as usize]).persist() };
+                cleared.map(drop)
+            }
+            _ => std::fs::remove_file(&self.path),
+        };
+        discarded.map_err(|source| self.io("discard the pool", source))
+    }
+}
