@@ -214,12 +214,12 @@ impl Rounds {
     fn moves(&self, tables: &[Arc<Table>], costs: &Costs, elapsed: Duration) -> Vec<Move> {
         let versions: Vec<Arc<TableVersion>> = tables.iter().map(|table| table.current()).collect();
         let kept = (-elapsed.as_secs_f64() / MEAN_LIFE.as_secs_f64()).exp();
-        let all = || {
-            let versions = versions.iter().enumerate();
-            versions.flat_map(|(table, version)| objects(version).map(move |it| (table, it)))
-        };
+        // Once and for all: what a reader gives up meanwhile would be missing from a second look.
+        let all = versions.iter().enumerate();
+        let all = all.flat_map(|(table, version)| objects(version).map(move |it| (table, it)));
+        let all: Vec<_> = all.collect();
         let (mut candidates, mut near_bytes) = (Vec::new(), 0);
-        for (table, object) in all() {
+        for &(table, ref object) in &all {
             let saved_ns = object.uses().settle(kept, costs);
             let mut candidate = object.candidate(tables[table].spec(), saved_ns);
             if !self.unreadable.is_empty()
@@ -260,11 +260,11 @@ impl Rounds {
                 .for_each(|at| roles[*at] = Some((number, false)));
         }
         let mut moves: Vec<Move> = exchanges.iter().map(|_| Move::default()).collect();
-        for ((table, object), role) in all().zip(roles) {
+        for ((table, object), role) in all.iter().zip(roles) {
             match role {
                 None => {}
-                Some((number, true)) => moves[number].near = Some((table, object.name())),
-                Some((number, false)) => moves[number].far.push((table, object.name())),
+                Some((number, true)) => moves[number].near = Some((*table, object.name())),
+                Some((number, false)) => moves[number].far.push((*table, object.name())),
             }
         }
         moves
@@ -283,7 +283,8 @@ impl Rounds {
         let copy = || object.copy(table.spec(), near, &mut goes_on);
         match self.storage.whole(copy).unwrap_or(Ok(None)) {
             Ok(copy) => copy,
-            Err(CopyError::GivenUp) => {
+            Err(CopyError::Index(error)) => {
+                object.give_up(table.spec(), &error);
                 table.ask_for_indexes();
                 table.ask_for_index_copies();
                 None

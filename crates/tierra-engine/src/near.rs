@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tierra_column::FormatError;
 use tierra_memory::placement::{Candidate, Uses};
 use tierra_memory::{NearCopy, NearMemory};
 
@@ -222,23 +223,26 @@ impl<'v> Object<'v> {
                 let copy = segment.near_copy(spec, *column, near, goes_on);
                 copy.map_err(|error| CopyError::Chunk(error.into()))
             }
-            Self::Part(part) => part.near_copy(near, goes_on).map_err(|error| {
+            Self::Part(part) => part.near_copy(near, goes_on).map_err(CopyError::Index),
+            Self::Run(run) => run.near_copy(near, goes_on).map_err(CopyError::Index),
+        }
+    }
+
+    /// Says that an index is damaged in all copies, which is to be built again. Not before it was read once more, if
+    /// something was lost meanwhile ([`Storage::whole`](crate::storage::Storage::whole)).
+    pub(crate) fn give_up(&self, spec: &TableSpec, error: &FormatError) {
+        let table = &spec.name;
+        match self {
+            Self::Chunk(..) => {}
+            Self::Part(part) => {
                 part.give_up();
-                let (table, column) = (&spec.name, &spec.columns[part.column()].name);
-                tracing::warn!(
-                    table,
-                    column,
-                    %error,
-                    "a part of an index is damaged: it is built again"
-                );
-                CopyError::GivenUp
-            }),
-            Self::Run(run) => run.near_copy(near, goes_on).map_err(|error| {
+                let column = &spec.columns[part.column()].name;
+                tracing::warn!(table, column, %error, "a part of an index is damaged: it is built again");
+            }
+            Self::Run(run) => {
                 run.give_up();
-                let table = &spec.name;
                 tracing::warn!(table, %error, "a part of the index of keys is damaged: it is built again");
-                CopyError::GivenUp
-            }),
+            }
         }
     }
 }
@@ -247,8 +251,8 @@ impl<'v> Object<'v> {
 pub(crate) enum CopyError {
     /// Bytes of a chunk that no copy has.
     Chunk(StorageError),
-    /// Of an index, which is to be built again.
-    GivenUp,
+    /// Of an index, which is to be given up.
+    Index(FormatError),
 }
 
 /// What the columns of a key wish of the index's near copies: one that wishes for none keeps all of it far.

@@ -60,8 +60,9 @@ impl Region {
                     .ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
                 let range =
                     AddressRange::reserve(mapped_bytes, LARGE_PAGE_BYTES).map_err(failed)?;
-                let pages = FarPages::new(source, range.start().as_ptr(), mapped_bytes)?;
                 // SAFETY: the range was just reserved, and nothing in it is in use.
+                let pages = unsafe { FarPages::new(source, range.start().as_ptr(), mapped_bytes) }?;
+                // SAFETY: as above.
                 unsafe { pages.open(&range, 0, 0, mapped_bytes) }
                     .map_err(|error| RegionError::file(source, error))?;
                 Ok(Region::of(range, len_bytes))
@@ -78,8 +79,11 @@ pub(crate) struct FarPages {
 }
 
 impl FarPages {
-    /// Prepares reserved addresses, of which none is in use; a file gets room for its first large page.
-    pub(crate) fn new(
+    /// Prepares addresses; a file gets room for its first large page.
+    ///
+    /// # Safety
+    /// The addresses must be reserved, and none of them in use.
+    pub(crate) unsafe fn new(
         source: &FarSource,
         start: *mut u8,
         len_bytes: usize,
@@ -87,7 +91,7 @@ impl FarPages {
         let file = match source {
             FarSource::Near => None,
             FarSource::Node(node) => {
-                // SAFETY: reserved by the caller.
+                // SAFETY: the caller's promise is passed on.
                 unsafe { address::bind(start, len_bytes, *node) }.map_err(|error| {
                     RegionError::Node {
                         node: *node,

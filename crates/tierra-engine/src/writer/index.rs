@@ -22,7 +22,7 @@ use crate::error::{DamageError, ScanError, StorageError};
 use crate::inverted::InvertedPart;
 use crate::key::KeyRun;
 use crate::manifest::{PartEntry, TableEntry};
-use crate::near::{self, NearChange, Object, ObjectName};
+use crate::near::{self, CopyError, NearChange, Object, ObjectName};
 use crate::segment::Segment;
 use crate::space::Owner;
 use crate::storage::Storage;
@@ -338,7 +338,11 @@ fn copy_near(storage: &Storage, table: &Table, indexes: &[ObjectName]) -> Made {
                 object: name.clone(),
                 copy,
             }),
-            Err(_) => damaged = true,
+            Err(CopyError::Index(error)) => {
+                index.give_up(table.spec(), &error);
+                damaged = true;
+            }
+            Err(CopyError::Chunk(_)) => damaged = true,
         }
     }
     Made::Copies { copied, damaged }

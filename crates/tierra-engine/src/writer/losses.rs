@@ -60,6 +60,13 @@ impl Writer {
     /// each tier gets a manifest again.
     pub(super) fn see_to_losses(&mut self) {
         let before = self.published.manifest().version;
+        // A device's first page may be all that opening reads: header and superblock go with it, also when it is healed
+        // for the sake of something else there.
+        for tier in &self.storage.tiers().open {
+            if let Err(error) = tier.pool.check_superblock(true) {
+                tracing::error!(tier = %tier.name, %error, "its header could not be written anew");
+            }
+        }
         for table in self.catalog.tables() {
             let left = self.leave_lost_log(&table);
             if let Err(error) = left.and_then(|()| self.replace_lost_images(&table)) {

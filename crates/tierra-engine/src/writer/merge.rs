@@ -69,6 +69,14 @@ impl Writer {
             let Some(dictionary) = dictionary.as_ref().filter(|dictionary| due(dictionary)) else {
                 continue;
             };
+            // Codes of a chunk that cannot be read now, and may be again, would mean nothing afterwards.
+            if current
+                .segments
+                .iter()
+                .any(|segment| segment.is_absent(column))
+            {
+                continue;
+            }
             let (dictionary, remapping) = dictionary.merge(dictionary.generation() + 1);
             steps.push(Step {
                 column,

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{
-    Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, Outcome, Resolved, SKIP_SLOWLOG,
-    UNQUEUED, UNTIMED, admin,
+    Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, Outcome, READONLY, Resolved,
+    SKIP_SLOWLOG, UNQUEUED, UNTIMED, WRITE, admin,
 };
 use crate::keyspace::{Found, Keyspace};
 use crate::protocol::{Args, Reply};
@@ -89,6 +89,10 @@ fn admit(
     }
     if !client.authenticated && shared.is_guarded() && command.flags & NO_AUTH == 0 {
         return Err(Failure::NO_AUTH);
+    }
+    // What a monitor is told would come between the replies.
+    if client.is_monitor && command.flags & (READONLY | WRITE) != 0 {
+        return Err(Failure::MONITOR);
     }
     let max = shared.config.maxmemory;
     if max > 0 && keyspace.used_bytes() > max {

@@ -30,6 +30,8 @@ impl Failure {
     pub(crate) const PASSWORD: Self =
         Self::Static("WRONGPASS invalid username-password pair or user is disabled.");
 
+    pub(crate) const MONITOR: Self = Self::Static("ERR Replica can't interact with the keyspace");
+
     /// An argument as messages repeat it: up to its first zero byte, where C's text ends.
     pub(crate) fn shown(arg: &[u8]) -> &[u8] {
         arg.split(|&byte| byte == 0).next().unwrap_or_default()

@@ -238,6 +238,7 @@ fn exec(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     }
     call.reply.array(queue.len());
+    call.client.in_transaction = true;
     let (mut found, mut ahead, mut end) = (Vec::new(), 0, 0);
     for (at, &Queued { id, command, .. }) in queue.commands.iter().enumerate() {
         if at == end {
@@ -269,6 +270,7 @@ fn exec(call: &mut Call<'_>) -> Outcome {
             id,
         );
     }
+    call.client.in_transaction = false;
     Ok(())
 }
 

@@ -29,7 +29,8 @@ pub struct OutputLimit {
 }
 
 impl OutputLimit {
-    /// Of clients that are told every command: as Redis has it, that of its replicas.
+    /// Of clients that are told every command, where normal ones have no limit: what they do not read would fill
+    /// memory. Redis has the same for its replicas.
     pub(crate) const MONITORS: OutputLimit = OutputLimit {
         hard_bytes: 256 << 20,
         soft_bytes: 64 << 20,

@@ -149,8 +149,9 @@ impl Db {
             let written = self.write_packed(key, entry, Form::PackedHash, &scratch);
             written.map(|_| count - before)
         } else {
-            self.unpack_hash(key, entry)
-                .and_then(|record| self.large_hash_set(record, pairs))
+            let unpacked = self.unpack_hash(key, entry);
+            let result = unpacked.and_then(|record| self.large_hash_set(record, pairs));
+            self.remove_if_empty(key, result)
         };
         self.scratch = scratch;
         result
@@ -221,6 +222,22 @@ impl Db {
             table.insert(self.heap.hash_of(field), record, 0, &self.heap);
         }
         self.write_large(key, entry, Large::Hash(table))
+    }
+
+    /// After something was put into a value made for it: where that failed and there is nothing else in it, it goes again.
+    pub(super) fn remove_if_empty<T>(
+        &mut self,
+        key: &Key<'_>,
+        result: Result<T, MemoryFull>,
+    ) -> Result<T, MemoryFull> {
+        if result.is_err()
+            && let Some(entry) = self.peek(key)
+            && !self.is_packed(entry)
+            && self.large(entry).table().is_empty()
+        {
+            self.remove_entry(entry);
+        }
+        result
     }
 
     /// Makes a large value that of a key; the record that names it.

@@ -25,8 +25,8 @@ const STEP_GROUPS: u64 = 8;
 const STEP_USES: i64 = (STEP_GROUPS * USES_PER_GROUP) as i64;
 /// Where there is nothing to be done but to see how hot things are, a step passes over as many steps' groups...
 const PASSED_STEPS: u64 = 7;
-/// ...if the round is of at least as many groups, so that it still sees thousands of records.
-const LONG_ROUND_GROUPS: u64 = 4096;
+/// ...of a table of at least as many, so that a round still sees thousands of records.
+const LONG_TABLE_GROUPS: usize = 4096;
 /// Groups that a tick visits at most, and bytes that it moves: about a millisecond.
 const TICK_GROUPS: u64 = 2048;
 const STEP_BYTES_MAX: u64 = 1 << 20;
@@ -41,7 +41,7 @@ const COUNTED: u64 = 4096;
 /// While as many of 64 uses find their record near...
 const NEARLY_ALL: u64 = 63;
 /// ...one use in as many is noted: to know what is cold, should room be needed.
-const NOTED_WHILE_NEAR: u64 = 8;
+const NOTED_WHILE_NEAR: u32 = 8;
 /// How far from its ratio memory may be, in parts of all.
 const RATIO_TOLERANCE: u64 = 200;
 
@@ -73,9 +73,6 @@ pub(super) struct Migration {
     /// What the round visits: a database or, from [`DATABASES`] on, a large value; and the point in it.
     visiting: usize,
     point: usize,
-    /// Groups of the round so far, and of the one before.
-    groups: u64,
-    round_groups: u64,
     /// Rounds since what was counted was last halved.
     young_rounds: u32,
     /// What had been done when the round began.
@@ -84,8 +81,8 @@ pub(super) struct Migration {
     met: u64,
     /// One of as many is counted.
     counted: u64,
-    /// One use of as many is noted, a power of two.
-    noted: u64,
+    /// One use of as many is noted.
+    noted: u32,
     /// Something hot has found no room since the last record went far.
     is_refusing: bool,
     /// A move has found no room: only the next tick tries again.
@@ -102,8 +99,6 @@ impl Migration {
             uses: 0,
             visiting: 0,
             point: 0,
-            groups: 0,
-            round_groups: 0,
             young_rounds: 0,
             at_round: Migrations::default(),
             met: 0,
@@ -156,7 +151,7 @@ impl Migration {
             Speed::Far => self.done.uses_far += 1,
         }
         if heap.chooser.settings.policy != Policy::Dynamic
-            || self.uses as u64 & (self.noted - 1) != 0
+            || (self.noted > 1 && !self.random().is_multiple_of(self.noted))
         {
             return false;
         }
@@ -216,35 +211,31 @@ impl Migration {
             let wanted = Wanted::now(heap, self);
             if !wanted.by_heat {
                 // Uses call for nothing then.
-                self.uses = self.uses.min(0);
+                self.uses = 0;
             }
-            if !self.is_due() && (!wanted.anyway || self.is_stuck) {
+            let is_due = self.is_due();
+            if !is_due && (!wanted.anyway || self.is_stuck) {
                 return false;
             }
             if groups == 0 || self.done.bytes - moved_before > STEP_BYTES_MAX {
                 return wanted.anyway;
             }
-            let passed = if wanted.everything(self) {
-                0
-            } else {
-                PASSED_STEPS
-            };
-            self.uses -= STEP_USES * (1 + passed) as i64;
-            self.visit(tables, larges, heap, &wanted, passed * STEP_GROUPS);
+            let steps = self.visit(tables, larges, heap, &wanted);
+            if is_due {
+                self.uses -= STEP_USES * steps;
+            }
             groups = groups.saturating_sub(STEP_GROUPS);
         }
     }
 
-    /// Visits the next groups of the round, and passes over as many behind them.
+    /// Visits the next groups of the round, and may pass over some behind them; how many steps' groups that were.
     fn visit(
         &mut self,
         tables: &mut [Table; DATABASES],
         larges: &mut Larges,
         heap: &mut Heap,
         wanted: &Wanted,
-        passed: u64,
-    ) {
-        self.groups += STEP_GROUPS + passed;
+    ) -> i64 {
         let (table, mut order) = match tables.get_mut(self.visiting) {
             Some(table) => (Some(&mut table.records), None),
             None => match larges.named(self.visiting - DATABASES) {
@@ -253,25 +244,31 @@ impl Migration {
                 None => (None, None),
             },
         };
-        let point = self.point;
-        self.point = match table.filter(|table| !table.is_empty()) {
-            Some(table) => table.visit(point, STEP_GROUPS as usize, |slot| {
+        let (mut point, mut steps) = (0, 0);
+        if let Some(table) = table.filter(|table| !table.is_empty()) {
+            steps = 1;
+            point = table.visit(self.point, STEP_GROUPS as usize, |slot| {
                 self.meet(slot, order.as_deref_mut(), heap, wanted)
-            }),
-            None => 0,
-        };
-        if self.point != 0 {
-            self.point += passed as usize;
-        } else {
+            });
+            if point != 0 && !wanted.everything(self) && table.groups() >= LONG_TABLE_GROUPS {
+                steps += PASSED_STEPS;
+                point += (PASSED_STEPS * STEP_GROUPS) as usize;
+            }
+        }
+        self.point = point;
+        if point == 0 {
             self.visiting += 1;
             if self.visiting >= DATABASES + larges.numbers() {
                 self.visiting = 0;
                 self.end_round();
             }
         }
+        steps as i64
     }
 
     fn end_round(&mut self) {
+        // The border does not know yet of the round that ends.
+        let aged = self.ages();
         let (now, before) = (self.done, self.at_round);
         let near_uses = now.uses_near - before.uses_near;
         self.border.end_round(Round {
@@ -287,12 +284,7 @@ impl Migration {
         };
         self.counted = (std::mem::take(&mut self.met) / COUNTED).max(1);
         self.at_round = now;
-        self.round_groups = std::mem::take(&mut self.groups);
-        self.young_rounds = if self.ages() {
-            0
-        } else {
-            self.young_rounds + 1
-        };
+        self.young_rounds = if aged { 0 } else { self.young_rounds + 1 };
     }
 
     /// Whether heats are halved in this round.
@@ -385,7 +377,6 @@ impl Wanted {
             || self.ages
             || (self.room && migration.done.uses_far != migration.at_round.uses_far)
             || migration.is_refusing
-            || migration.round_groups < LONG_ROUND_GROUPS
     }
 
     fn now(heap: &Heap, migration: &Migration) -> Wanted {

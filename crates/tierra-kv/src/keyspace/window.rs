@@ -23,6 +23,9 @@ use super::{Db, Found, WINDOW_KEYS};
 /// Bytes of records that one window fetches: a quarter of a common second-level cache.
 pub(super) const WINDOW_BYTES: usize = 256 << 10;
 
+/// A record of at most as many bytes is waited for as a whole: it is two lines, rarely three.
+const SMALL_BYTES: usize = 2 * LINE_BYTES;
+
 /// What windows have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
@@ -114,8 +117,9 @@ impl<'a> Fetching<'a> {
 impl Records for Fetching<'_> {
     #[inline(always)]
     fn head(&self, record: u64) -> &[u8] {
-        if self.at_once {
-            self.heap.fetched(record)
+        let bytes = self.heap.fetched(record);
+        if self.at_once || bytes.len() <= SMALL_BYTES {
+            bytes
         } else {
             self.heap.head(record)
         }
@@ -130,6 +134,9 @@ impl Records for Fetching<'_> {
         self.left_bytes.set(left);
         let speed = self.heap.speed(record);
         self.fetched[speed as usize].update(|fetched| fetched + 1);
+        if bytes.len() <= SMALL_BYTES {
+            return;
+        }
         let Some(rest) = rest(bytes) else { return };
         Interleaved.issue(rest.as_ptr(), rest.len());
         if speed == Speed::Far {

@@ -179,8 +179,9 @@ impl Db {
             packed::set_count(&mut scratch, count);
             self.write_packed(key, entry, Form::PackedSet, &scratch)
         } else {
-            self.unpack_set(key, entry)
-                .and_then(|record| self.large_set(record, member, score))
+            let unpacked = self.unpack_set(key, entry);
+            let result = unpacked.and_then(|record| self.large_set(record, member, score));
+            self.remove_if_empty(key, result)
         };
         self.scratch = scratch;
         result

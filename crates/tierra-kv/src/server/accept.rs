@@ -78,6 +78,7 @@ impl Server {
             replies: Replies::All,
             no_evict: false,
             is_monitor: false,
+            in_transaction: false,
             queue: None,
             watched: Vec::new(),
             closing: false,

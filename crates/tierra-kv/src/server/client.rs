@@ -31,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) no_evict: bool,
     /// Whether it is told every command.
     pub(crate) is_monitor: bool,
+    /// Its commands are those of a transaction now.
+    pub(crate) in_transaction: bool,
     /// The commands of a transaction that has begun.
     pub(crate) queue: Option<Queue>,
     /// Keys it watches, of each database.

@@ -171,7 +171,7 @@ impl Connection {
 
     /// Whether not more waits than may, or not for too long. `limit` is that of normal clients.
     pub(super) fn is_within(&mut self, limit: OutputLimit, now_ms: u64) -> bool {
-        let limit = if self.client.is_monitor {
+        let limit = if self.client.is_monitor && limit.hard_bytes == 0 {
             OutputLimit::MONITORS
         } else {
             limit

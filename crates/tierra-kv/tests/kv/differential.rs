@@ -660,7 +660,7 @@ fn monitors_are_told_what_redis_tells_them() {
     let tierra = Tierra::start("");
     const SCRIPT: &str = "SET k v|GET k|GET|NOTHING|INCR k|SELECT 3|MULTI|INCR n|GET n|EXEC|MULTI|DISCARD|DISCARD|WATCH a b|\
         UNWATCH|CONFIG GET maxmemory|CLIENT SETNAME me|CLIENT ID|CLIENT LIST|INFO server|COMMAND COUNT|AUTH secret|\
-        AUTH default secret|HELLO 2 AUTH default secret SETNAME x|HELLO 2|PING|ECHO x|DBSIZE|OBJECT REFCOUNT k|\
+        AUTH default secret|HELLO 2 AUTH default secret SETNAME x|HELLO 2 SETNAME auth|HELLO 2|PING|ECHO x|DBSIZE|OBJECT REFCOUNT k|\
         MEMORY USAGE k|SLOWLOG LEN|LATENCY LATEST|TIME|ROLE|WAIT 0 0|SWAPDB 0 3|EXPIRE k 100|SCAN 0|FLUSHALL|RESET|ECHO end";
     let told = |mut monitor: Client, mut client: Client| {
         assert_eq!(monitor.ask("MONITOR"), Reply::Simple("OK".into()));

@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
+use super::layout::GRAIN_BYTES;
 use super::{Pool, PoolError, lock};
 
 /// A part of a pool that was lost, in whole pages: the system's, or those that a device is mapped in.
@@ -201,11 +202,27 @@ impl Pool {
                 return Err(self.io("write a lost page anew", stays));
             }
         }
+        if !pages.is_empty() && page_bytes > GRAIN_BYTES {
+            self.note_healed(&pages, page_bytes);
+        }
         if !pages.is_empty() {
             self.has_lost
                 .store(!lost.pages.is_empty(), Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Large pages hold several extents: what others are writing there, or have staged, went with them.
+    #[cold]
+    fn note_healed(&self, pages: &[u64], page_bytes: u64) {
+        self.healed.fetch_add(1, Ordering::Release);
+        for (start, run) in lock(&self.staged).iter_mut() {
+            let end = start + run.len_bytes;
+            let mut met = pages
+                .iter()
+                .filter(|page| **page < end && *start < **page + page_bytes);
+            run.is_gone |= met.next().is_some();
+        }
     }
 
     /// Gives a file that was cut short its end again, as zeros, which is told as a fault: until then every page there is

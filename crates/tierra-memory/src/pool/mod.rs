@@ -171,6 +171,8 @@ pub struct Pool {
     counts: Counts,
     /// Whether pages are lost, or about to be known as such.
     has_lost: AtomicBool,
+    /// How often pages were healed that hold several extents.
+    healed: AtomicU64,
     /// Looks on, if the pool is simulated.
     recorder: Option<Recorder>,
     /// A write to the device failed: what it holds is unknown, so nothing is published any more.

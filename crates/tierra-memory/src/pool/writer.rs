@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::layout::{EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind};
 use super::{Extent, Pool, PoolError};
@@ -32,6 +33,8 @@ pub struct ExtentWriter {
     pool: Arc<Pool>,
     extent: Extent,
     owner: u64,
+    /// How often the pool's pages had been healed before anything was written.
+    healed: u64,
     /// That the slice was handed out, if the pool is recorded.
     lent: Option<Lent>,
     finished: bool,
@@ -41,10 +44,12 @@ impl ExtentWriter {
     pub(super) fn new(pool: Arc<Pool>, offset: u64, len_bytes: u64, owner: u64) -> ExtentWriter {
         let lent = pool.recorder.as_ref();
         let lent = lent.map(|recorder| recorder.lend(offset, len_bytes));
+        let healed = pool.healed.load(Ordering::Acquire);
         ExtentWriter {
             pool,
             extent: Extent { offset, len_bytes },
             owner,
+            healed,
             lent,
             finished: false,
         }
@@ -109,6 +114,10 @@ impl ExtentWriter {
             .and_behind(self.extent.len_bytes)
             .stage()
             .map_err(|source| pool.io("make an extent durable", source))?;
+        // Zeros may have come over what was written.
+        if pool.healed.load(Ordering::Acquire) != self.healed {
+            return Err(pool.lost_at(self.extent.offset));
+        }
         self.finished = true;
         Ok(Finished {
             extent: self.extent,

@@ -109,6 +109,8 @@ struct TierMemory {
     mapped_bytes: usize,
     /// How many requests for more pages are refused before the system, which has refused one, is asked again.
     refusals_left: u32,
+    /// Fewer bytes than were refused may be had.
+    refused_bytes: usize,
 }
 
 impl RecordMemory {
@@ -128,17 +130,21 @@ impl RecordMemory {
         let start = range.start().as_ptr();
         // SAFETY: the range is ours, just reserved.
         unsafe { address::advise_large_pages(start, range.len_bytes()) };
-        let far = FarPages::new(
-            &options.far,
-            start.wrapping_add(far_at),
-            range.len_bytes() - far_at,
-        )?;
+        // SAFETY: the far part of the range, of which nothing is in use yet.
+        let far = unsafe {
+            FarPages::new(
+                &options.far,
+                start.wrapping_add(far_at),
+                range.len_bytes() - far_at,
+            )?
+        };
         // Pages are counted in 32 bits: 16 TiB of them.
         let pages = |bytes: usize| u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX);
         let tier = |bytes, limit_bytes| TierMemory {
             arena: Arena::new(pages(bytes), limit_bytes),
             mapped_bytes: 0,
             refusals_left: 0,
+            refused_bytes: 0,
         };
         Ok(RecordMemory {
             tiers: [
@@ -166,14 +172,15 @@ impl RecordMemory {
             arena,
             mapped_bytes,
             refusals_left,
+            refused_bytes,
         } = &mut self.tiers[speed as usize];
         let (range, far, counted) = (&self.range, &self.far, &mut self.counted);
         let at = arena.allocate(bytes, |pages| {
-            if *refusals_left > 0 {
+            let (from, to) = (*mapped_bytes, pages as usize * PAGE_BYTES);
+            if *refusals_left > 0 && to - from >= *refused_bytes {
                 *refusals_left -= 1;
                 return false;
             }
-            let (from, to) = (*mapped_bytes, pages as usize * PAGE_BYTES);
             let start = range.start().as_ptr().wrapping_add(first);
             // SAFETY: the arena asks for no more pages than its part of the range has, which is ours, and of
             // which nothing beyond `mapped_bytes` was ever handed out.
@@ -184,7 +191,7 @@ impl RecordMemory {
                 }
             };
             if let Err(error) = opened {
-                *refusals_left = REFUSALS;
+                (*refusals_left, *refused_bytes) = (REFUSALS, to - from);
                 tracing::warn!(%error, ?speed, "no more memory for records");
                 return false;
             }

@@ -183,7 +183,7 @@ impl Session {
         let command = match &mut statement {
             LogicalStatement::SetVariable(_) => "SET",
             LogicalStatement::ResetVariable(reset) => {
-                // DataFusion knows what its own settings were.
+                // DataFusion resets its own, to what it begins with itself.
                 if let Some(key) = reset.variable.strip_prefix("tierra.") {
                     self.reset_setting(key)?;
                     return Ok(done("RESET"));

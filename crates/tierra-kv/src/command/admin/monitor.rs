@@ -9,6 +9,9 @@ pub(super) const MONITOR: Command = Command::new("monitor", 1, Group::Server, mo
     .about("1.0.0", "Tells every command that the server executes");
 
 fn monitor(call: &mut Call<'_>) -> Outcome {
+    if call.client.in_transaction {
+        return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
+    }
     if !call.client.is_monitor {
         call.client.is_monitor = true;
         call.shared.monitors += 1;
@@ -38,7 +41,7 @@ pub(in crate::command) fn tell(call: &mut Call<'_>) {
         now.subsec_micros(),
         client.db
     );
-    let mut secret: u32 = 0;
+    let (mut secret, mut name) = (0u32, false);
     for arg in call.args.iter() {
         if secret > 0 {
             line.push_str(" \"(redacted)\"");
@@ -47,11 +50,14 @@ pub(in crate::command) fn tell(call: &mut Call<'_>) {
             arg.iter().for_each(|&byte| push_quoted(&mut line, byte));
             line.push('"');
         }
-        // A password, or a name and a password.
-        secret = match secret {
-            0 if call.command.name == "auth" => 2,
-            0 if call.command.name == "hello" && arg.eq_ignore_ascii_case(b"AUTH") => 2,
-            left => left.saturating_sub(1),
+        let is = |option: &[u8]| call.command.name == "hello" && arg.eq_ignore_ascii_case(option);
+        (secret, name) = match secret {
+            // Whatever comes behind may be a password, even where it makes no sense.
+            0 if call.command.name == "auth" => (u32::MAX, false),
+            // A user and a password, unless it is a name.
+            0 if !name && is(b"AUTH") => (2, false),
+            0 => (0, !name && is(b"SETNAME")),
+            left => (left - 1, false),
         };
     }
     line.push_str("\r\n");

@@ -166,6 +166,15 @@ fn memory_that_runs_out_is_an_error_and_changes_nothing() {
     assert_eq!(db.string(entry), [7; 1000]);
     assert!(db.remove(&name));
     assert_eq!(db.len(), kept as usize - 1);
+    // What would be large, and has no room for its first part, does not stay behind without any.
+    let name = Key::new(b"hash");
+    let set = db.hash_set(&name, [(&b"field"[..], &[7; 100_000][..])].into_iter());
+    assert_eq!(set, Err(MemoryFull));
+    assert!(db.find(&name).is_none());
+    let name = Key::new(b"set");
+    assert_eq!(db.zset_set(&name, &[7; 100_000], 1.0), Err(MemoryFull));
+    assert!(db.find(&name).is_none());
+    assert_eq!(db.len(), kept as usize - 1);
 }
 
 /// Most scores are equal, so that the order has to read members, of which some have moved.

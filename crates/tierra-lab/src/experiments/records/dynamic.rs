@@ -95,14 +95,14 @@ impl Experiment for YcsbDynamic {
                         emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
                     }
                     let mut asked = workload.requests(store.records, SEED);
-                    let mut settling = if workload_name == "E" {
-                        settling / 20
-                    } else {
-                        settling
+                    // Those that insert leave stores of one size behind, and I nothing but a larger one.
+                    let settling = match workload_name {
+                        "E" => settling / 20,
+                        "I" => 0,
+                        "D" => settling,
+                        _ if *name == DYNAMIC => settling * LEARNING,
+                        _ => settling,
                     };
-                    if *name == DYNAMIC {
-                        settling *= LEARNING;
-                    }
                     store.serve(&mut asked, settling)?;
                     let done = store.report().migrations;
                     store.uses_before = (done.uses_near, done.uses_far);
