@@ -57,6 +57,21 @@ const HALF: [u8; HEATS] = {
     half
 };
 
+/// The heat that stands for twice as many uses as each, or the hottest.
+const TWICE: [u8; HEATS] = {
+    let mut twice = [0; HEATS];
+    let mut heat = 1;
+    while heat < HEATS {
+        let mut higher = twice[heat - 1];
+        while (higher as usize) < HEATS - 1 && USES[higher as usize] < USES[heat] * 2.0 {
+            higher += 1;
+        }
+        twice[heat] = higher;
+        heat += 1;
+    }
+    twice
+};
+
 impl Heat {
     /// Not used for long.
     pub const COLD: Heat = Heat(0);
@@ -88,6 +103,13 @@ impl Heat {
     #[must_use]
     pub fn aged(self) -> Heat {
         Heat(HALF[usize::from(self.0)])
+    }
+
+    /// What it was before it has [`aged`](Self::aged), or a little more.
+    #[inline(always)]
+    #[must_use]
+    pub fn younger(self) -> Heat {
+        Heat(TWICE[usize::from(self.0)])
     }
 
     /// The uses it stands for.
@@ -129,5 +151,10 @@ mod tests {
             heat = older;
         }
         assert_eq!(heat, Heat::COLD);
+        for bits in 0..HEATS as u8 {
+            let heat = Heat::from_bits(bits);
+            assert!(heat.younger() == Heat::HOTTEST || heat.younger().aged() == heat);
+            assert!(heat.aged().younger() <= heat);
+        }
     }
 }

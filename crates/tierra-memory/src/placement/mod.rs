@@ -9,10 +9,14 @@ mod costs;
 mod exchange;
 mod heat;
 mod mover;
+mod pace;
+#[cfg(test)]
+mod played;
 mod uses;
 
 pub use costs::{Costs, LineTimes};
 pub use exchange::{Candidate, Exchange, exchanges};
 pub use heat::{HEATS, Heat};
-pub use mover::{Border, Pace, Round};
+pub use mover::{Border, Round};
+pub use pace::Pace;
 pub use uses::{SAMPLED, Uses, sample};

@@ -1,25 +1,25 @@
 //! What is worth moving near, and what has to go for it.
 //!
 //! Whoever holds the objects goes around them all the time ("a round"), a few for every use there was, and says
-//! how hot those near are. A round's histogram gives the *floor*: the heat below which the coldest quarter of near
-//! memory lies. In the next round what is used and hot enough is brought near, at the moment it is read (its lines
-//! are in the cache then, so half of the move is paid), and what is met no hotter than the floor goes far as
+//! how hot those near are. That gives the *floor*: the heat below which the coldest quarter of near
+//! memory lies. What is used and hot enough is brought near, at the moment it is read (its lines
+//! are in the cache then, so half of the move is paid), and what is no hotter than the floor goes far as
 //! room is needed.
 //!
-//! Hot enough is what has *worth* times the uses of the floor. Worth is found out: moving costs about as much as a few
-//! uses of far memory, and saves one for every use that comes after it. If a round's moves have made the share of
-//! uses that find their object near grow as much as they cost, worth falls, else it rises; if the share
-//! drops, the hot set has moved, and worth starts anew. Where everything is used as often, luck alone makes some
-//! hotter than others: moves bring nothing, worth rises, and they end.
+//! Hot enough is what has *worth* times the uses of the floor. Worth is found out, by trials of some rounds: moving costs
+//! about as much as a few uses of far memory, and saves one for every use that comes after it. If the share of uses that find
+//! their object near has grown by what the trial's moves cost, and by more than luck explains, worth falls, if it has not, worth
+//! rises. Where everything is used as often, luck alone makes some hotter than others: moves bring nothing, worth rises,
+//! and they end but for trials twice as far from each other each time.
+//!
+//! A hot set is given as long a memory as it has lasted, up to a limit: what was counted is halved often while it is new, and seldom
+//! when it is old. Once moves bring nothing, things are *settled*: one use in eight will do to know them. A share that drops, or grows
+//! where it should not, means another hot set: everything begins anew but for where things lie.
 //!
 //! This is the dynamic placement that Antão et al. propose (`docs/papers.md`), with WarpX-PM's four spaces as
 //! they turn out for records: *metadata* is the table and whatever is near without counting; *temporary* is
 //! new objects, which are born near; *migration* is the room kept free for them and for what becomes hot;
 //! *free* is the rest of the budget, filled with the hottest.
-//!
-//! Moves cost bandwidth that requests want: a [`Pace`] grants them in proportion to what requests themselves
-//! read and write, so that a system under load moves no more than a bounded share, and an idle one
-//! nothing.
 
 use super::heat::{HEATS, Heat};
 
@@ -60,36 +60,73 @@ pub struct Round {
     pub near_uses: u64,
     /// Objects brought near.
     pub moved: u64,
+    /// Whether all heats were halved in it, [`rounds_to_age`](Border::rounds_to_age) being over.
+    pub aged: bool,
 }
 
 /// The part of near memory that may be exchanged in a round.
 const EXCHANGED_PART: u64 = 4;
+/// Objects near after which the floor is found anew: a quarter of as many is known to one or two in a hundred.
+const SAMPLE: u32 = 1024;
 /// What a move costs, in uses of far memory: something is copied near, and something else far for it.
 const MOVE_USES: f64 = 4.0;
-/// Rounds that what was moved is taken to stay useful.
-const USEFUL_ROUNDS: f64 = 8.0;
-/// A share that has dropped as much means another hot set.
-const DROPPED: f64 = 0.02;
+/// Rounds that what was moved is taken to stay useful, at least: a hot set that has lasted longer is taken to last as long again.
+const USEFUL_ROUNDS: u32 = 8;
+/// Standard deviations of a share that are put down to luck: two of a difference of two shares.
+const LUCK: f64 = 3.0;
+/// Rounds after which moves have to have shown that they pay...
+const TRIAL_ROUNDS: u32 = 8;
+/// ...unless they cost less than this part of all uses.
+const QUIET_PART: f64 = 1.0 / 128.0;
+/// By how much worth rises and falls.
+const STEP: f64 = 1.5;
 const WORTH_MAX: f64 = 64.0;
+/// Rounds between two trials, at most.
+const PATIENCE_MAX: u32 = 64;
+/// A share that differs as much from the best means another hot set.
+const CHANGED: f64 = 0.02;
+/// Rounds for which the share of a new hot set grows by itself.
+const GROWING_ROUNDS: u32 = 8;
 /// Rounds after which what was counted is halved: the longer, the better what is used seldom can be told apart. Of a million records
 /// used as YCSB's zipfian has it the quarter counted hottest gets 86 % of the uses if there were two for each record, 88 %
 /// if eight, 89 % if sixteen (the true one: 90 %).
 const ROUNDS_TO_AGE: u32 = 16;
-/// And while the hot set moves: what was hot has to cool down.
-const MOVING_ROUNDS_TO_AGE: u32 = 2;
-/// Rounds that a hot set is taken to be moving after the share has dropped.
-const MOVING_ROUNDS: u32 = 8;
+/// Rounds without a gain after which things are settled.
+const SETTLED_ROUNDS: u32 = 8;
+/// One use of as many is noted when things are settled.
+const NOTED_WHEN_SETTLED: u32 = 8;
+/// With a share like this there is nothing to gain.
+const NEARLY_ALL: f64 = 63.0 / 64.0;
 
-/// What a round has found: how cold has to go, how hot may come.
+/// What rounds have found: how cold has to go, how hot may come.
 #[derive(Clone, Debug)]
 pub struct Border {
     counted: Histogram,
+    /// Objects in it.
+    sampled: u32,
+    is_floor_new: bool,
     floor: Heat,
     attracted: Heat,
     worth: f64,
+    trial: Trial,
+    /// Rounds that a trial without moves takes.
+    patience: u32,
+    /// The largest share of the present hot set.
+    best: f64,
+    /// Rounds since the hot set has changed, and since moves have brought something.
+    age: u32,
+    unpaid: u32,
+    is_settled: bool,
+}
+
+/// Rounds in which worth stays what it is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trial {
+    rounds: u32,
+    /// Objects brought near.
+    moved: u64,
+    /// The share when it began.
     share: f64,
-    /// Rounds for which the hot set still counts as moving.
-    moving: u32,
 }
 
 impl Default for Border {
@@ -97,55 +134,144 @@ impl Default for Border {
     fn default() -> Self {
         let mut border = Border {
             counted: Histogram::default(),
+            sampled: 0,
+            is_floor_new: false,
             floor: Heat::COLD,
             attracted: Heat::COLD,
             worth: 1.0,
-            share: 0.0,
-            moving: 0,
+            trial: Trial::default(),
+            patience: 1,
+            best: 0.0,
+            age: 0,
+            unpaid: 0,
+            is_settled: false,
         };
-        border.end_round(Round::default());
+        border.set_attracted();
         border
     }
 }
 
 impl Border {
-    /// An object that is near has been met, of as many bytes. A sample will do.
+    /// An object that is near has been met, of as many bytes. A sample will do. While heats are being halved it is the
+    /// heat before that: [`younger`](Heat::younger) where it is halved already.
     #[inline]
     pub fn meet(&mut self, heat: Heat, bytes: u64) {
         self.counted.bytes[usize::from(heat.bits())] += bytes;
+        self.sampled += 1;
+        if self.sampled == SAMPLE {
+            self.find_floor();
+            self.is_floor_new = true;
+        }
     }
 
-    /// A round is over.
-    pub fn end_round(&mut self, round: Round) {
-        if round.uses > 0 {
-            let share = round.near_uses as f64 / round.uses as f64;
-            let gained = (share - self.share) * round.uses as f64 * USEFUL_ROUNDS;
-            self.moving = self.moving.saturating_sub(1);
-            self.worth = if share < self.share - DROPPED {
-                self.moving = MOVING_ROUNDS;
-                1.0
-            } else if gained >= MOVE_USES * round.moved as f64 {
-                (self.worth / 1.5).max(1.0)
-            } else {
-                (self.worth * 1.5).min(WORTH_MAX)
-            };
-            self.share = share;
-        }
+    /// The floor, from those met.
+    #[cold]
+    fn find_floor(&mut self) {
         self.floor = self.counted.coldest(EXCHANGED_PART);
+        self.forget_met();
+    }
+
+    fn forget_met(&mut self) {
         self.counted = Histogram::default();
+        self.sampled = 0;
+        self.set_attracted();
+    }
+
+    fn set_attracted(&mut self) {
         let least = self.worth * (self.floor.uses() + 1.0);
         let mut heats = (0..HEATS as u8).map(Heat::from_bits);
         let attracted = heats.find(|heat| heat.uses() >= least);
         self.attracted = attracted.unwrap_or(Heat::HOTTEST);
     }
 
+    /// A round is over.
+    pub fn end_round(&mut self, round: Round) {
+        // Few objects: those met are all there are.
+        if !std::mem::take(&mut self.is_floor_new) && self.sampled > 0 {
+            self.find_floor();
+        }
+        if round.aged {
+            // Only now: a lower floor would have attracted all that had still to be halved.
+            self.floor = self.floor.aged();
+            self.forget_met();
+        }
+        if round.uses > 0 {
+            self.learn(round);
+        }
+        self.set_attracted();
+    }
+
+    /// What a round tells of the hot set, and of moves.
+    fn learn(&mut self, round: Round) {
+        let uses = round.uses as f64;
+        let share = round.near_uses as f64 / uses;
+        let luck = LUCK * (share * (1.0 - share) / uses).sqrt();
+        let changed = CHANGED.max(2.0 * luck);
+        let has_grown = self.age >= GROWING_ROUNDS && share > self.best + changed;
+        let trial = Trial {
+            share,
+            ..Trial::default()
+        };
+        if has_grown || share < self.best - changed {
+            *self = Border {
+                counted: std::mem::take(&mut self.counted),
+                sampled: self.sampled,
+                floor: self.floor,
+                best: share,
+                trial,
+                ..Border::default()
+            };
+            return;
+        }
+        self.age += 1;
+        self.unpaid += 1;
+        self.best = self.best.max(share);
+        self.trial.rounds += 1;
+        self.trial.moved += round.moved;
+        if self.judge(share, luck, uses) {
+            self.trial = trial;
+        }
+        self.is_settled |=
+            share > NEARLY_ALL || (self.age >= ROUNDS_TO_AGE && self.unpaid >= SETTLED_ROUNDS);
+    }
+
+    /// Whether the trial has shown what moves bring: then worth is another.
+    fn judge(&mut self, share: f64, luck: f64, uses: f64) -> bool {
+        let useful_uses = f64::from(self.age.max(USEFUL_ROUNDS)) * uses;
+        let gained = (share - self.trial.share) * useful_uses;
+        let luck = luck * useful_uses;
+        let cost = MOVE_USES * self.trial.moved as f64;
+        let is_quiet = cost <= f64::from(self.trial.rounds) * uses * QUIET_PART;
+        let pays = cost > luck && gained - luck >= cost;
+        if pays || (is_quiet && self.trial.rounds >= self.patience) {
+            self.worth = (self.worth / STEP).max(1.0);
+            if pays {
+                self.patience = 1;
+                self.unpaid = 0;
+            }
+            true
+        } else if gained + luck < cost || (!is_quiet && self.trial.rounds >= TRIAL_ROUNDS) {
+            self.worth = (self.worth * STEP).min(WORTH_MAX);
+            self.patience = (self.patience * 2).min(PATIENCE_MAX);
+            true
+        } else {
+            false
+        }
+    }
+
     /// After how many rounds what was counted is to be halved.
     #[inline]
     pub fn rounds_to_age(&self) -> u32 {
-        if self.moving > 0 {
-            MOVING_ROUNDS_TO_AGE
+        (self.age / 2).clamp(1, ROUNDS_TO_AGE * self.noted())
+    }
+
+    /// One use of as many is to be noted: that costs time, and when things are settled little can be gained by it.
+    #[inline]
+    pub fn noted(&self) -> u32 {
+        if self.is_settled {
+            NOTED_WHEN_SETTLED
         } else {
-            ROUNDS_TO_AGE
+            1
         }
     }
 
@@ -165,46 +291,6 @@ impl Border {
     #[inline(always)]
     pub fn repels(&self, heat: Heat) -> bool {
         heat <= self.floor
-    }
-}
-
-/// How many bytes may move: a share of what requests read and write.
-#[derive(Clone, Debug)]
-pub struct Pace {
-    /// Of 1,024 bytes.
-    share: u64,
-    granted_bytes: i64,
-}
-
-/// What may be saved up: enough to begin at once when requests come after a pause.
-const SAVED_BYTES_MAX: i64 = 4 << 20;
-
-impl Pace {
-    /// At most `share_percent` bytes moved for a hundred that requests touch.
-    pub fn new(share_percent: u64) -> Pace {
-        Pace {
-            share: share_percent * 1024 / 100,
-            granted_bytes: SAVED_BYTES_MAX,
-        }
-    }
-
-    /// Requests have touched as many bytes.
-    #[inline(always)]
-    pub fn earn(&mut self, bytes: u64) {
-        let granted = (bytes * self.share / 1024) as i64;
-        self.granted_bytes = (self.granted_bytes + granted).min(SAVED_BYTES_MAX);
-    }
-
-    /// Whether something may move now.
-    #[inline(always)]
-    pub fn allows(&self) -> bool {
-        self.granted_bytes > 0
-    }
-
-    /// As many bytes have moved.
-    #[inline(always)]
-    pub fn spend(&mut self, bytes: u64) {
-        self.granted_bytes -= bytes as i64;
     }
 }
 
@@ -229,41 +315,83 @@ mod tests {
         assert_eq!(histogram.coldest(4), heat(20));
     }
 
-    #[test]
-    fn moves_that_bring_nothing_end() {
-        let mut border = Border::default();
-        assert!(border.attracts(heat(2)) && border.repels(heat(0)));
-        for _ in 0..20 {
+    /// A round of a million uses, at a border that has met objects of one heat.
+    fn round(border: &mut Border, near_uses: u64, moved: u64) {
+        for _ in 0..SAMPLE {
             border.meet(heat(8), 100);
-            border.end_round(Round {
-                uses: 1000,
-                near_uses: 250,
-                moved: 100,
-            });
         }
-        assert!(border.repels(heat(8)) && !border.repels(heat(9)));
-        assert!(!border.attracts(heat(40)), "worth has risen");
-        // Moves that bring something, and a share that drops, change that.
-        border.meet(heat(8), 100);
         border.end_round(Round {
-            uses: 1000,
-            near_uses: 100,
-            moved: 0,
+            uses: 1_000_000,
+            near_uses,
+            moved,
+            aged: false,
         });
-        assert!(border.attracts(heat(20)) && !border.attracts(heat(8)));
     }
 
     #[test]
-    fn moves_stay_within_their_share() {
-        let mut pace = Pace::new(20);
-        let mut moved = 0;
-        for _ in 0..100_000 {
-            pace.earn(1000);
-            if pace.allows() {
-                pace.spend(1000);
-                moved += 1000;
-            }
+    fn moves_that_bring_nothing_end_until_the_hot_set_changes() {
+        let mut border = Border::default();
+        assert!(border.attracts(heat(2)) && border.repels(heat(0)));
+        for _ in 0..20 {
+            round(&mut border, 250_000, 10_000);
         }
-        assert!((20_000_000..25_000_000).contains(&moved), "{moved}");
+        assert!(border.repels(heat(8)) && !border.repels(heat(9)));
+        assert!(!border.attracts(heat(40)), "worth has risen");
+        assert_eq!(border.noted(), NOTED_WHEN_SETTLED);
+        round(&mut border, 100_000, 0);
+        assert!(border.attracts(heat(10)) && !border.attracts(heat(8)));
+        assert_eq!((border.noted(), border.rounds_to_age()), (1, 1));
+    }
+
+    #[test]
+    fn luck_pays_for_nothing() {
+        let mut border = Border::default();
+        // The share goes up and down by two standard deviations, and a few things are moved.
+        for luck in [0, 800].into_iter().cycle().take(60) {
+            round(&mut border, 249_600 + luck, 2_000);
+        }
+        assert!(border.worth > 4.0, "{border:?}");
+    }
+
+    #[test]
+    fn moves_that_pay_go_on() {
+        let mut border = Border::default();
+        for at in 0..30 {
+            round(&mut border, 250_000 + 10_000 * at, 10_000);
+        }
+        assert_eq!((border.worth, border.noted()), (1.0, 1));
+        assert!(border.attracts(heat(9)));
+    }
+
+    #[test]
+    fn trials_become_rare() {
+        let mut border = Border::default();
+        let mut low = 0;
+        for _ in 0..200 {
+            // Something is moved only while worth is low.
+            let moved = if border.worth < 2.0 { 10_000 } else { 0 };
+            low += u32::from(moved > 0);
+            round(&mut border, 250_000, moved);
+        }
+        assert!((3..20).contains(&low), "{low}");
+    }
+
+    #[test]
+    fn a_floor_grows_old_with_the_heats() {
+        let mut border = Border::default();
+        for _ in 0..SAMPLE {
+            border.meet(heat(16), 100);
+        }
+        assert_eq!(border.floor(), heat(16));
+        border.meet(heat(100), 100);
+        border.end_round(Round {
+            aged: true,
+            ..Round::default()
+        });
+        assert_eq!(border.floor(), heat(16).aged());
+        // Of few objects those met in a round are all.
+        border.meet(heat(40), 100);
+        border.end_round(Round::default());
+        assert_eq!(border.floor(), heat(40));
     }
 }

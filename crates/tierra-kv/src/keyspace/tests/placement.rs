@@ -106,6 +106,51 @@ fn what_is_hot_comes_near_and_what_is_cold_goes_far() {
 }
 
 #[test]
+fn what_is_new_and_used_most_is_near_as_the_data_grow() {
+    let mut keyspace = keyspace(Settings {
+        near_bytes: 6 << 20,
+        ..Settings::default()
+    });
+    fill(&mut keyspace, 0..20_000, 1000);
+    let mut random = 1u64;
+    let mut keys = 20_000u64;
+    let mut share_of = |keyspace: &mut Keyspace, windows: u32| {
+        let before = keyspace.report().migrations;
+        for _ in 0..windows {
+            let names: Vec<String> = (0..16)
+                .map(|_| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005) + 1;
+                    // How long ago: as often within the last ten as from there to a hundred, and so on.
+                    let age = 10f64.powf((random >> 40) as f64 / (1 << 24) as f64 * 4.3);
+                    format!("key:{:08}", keys - 1 - (age as u64).min(keys - 1))
+                })
+                .collect();
+            let names: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+            let mut found = Vec::new();
+            keyspace.db(0).find_many(&names, &mut found);
+            for (name, found) in names.iter().zip(found) {
+                assert!(keyspace.db(0).find(&Key::carried(name, found)).is_some());
+            }
+            fill(keyspace, keys as u32..keys as u32 + 1, 1000);
+            keys += 1;
+        }
+        let after = keyspace.report().migrations;
+        let near = after.uses_near - before.uses_near;
+        near as f64 / (near + after.uses_far - before.uses_far) as f64
+    };
+    share_of(&mut keyspace, 2000);
+    for part in 0..20 {
+        // The newest 6,000 have 88 % of the uses; round after round of halved heats they stay near.
+        let share = share_of(&mut keyspace, 500);
+        assert!(
+            share > 0.78,
+            "{share} in part {part}: {:?}",
+            keyspace.report()
+        );
+    }
+}
+
+#[test]
 fn memory_comes_back_when_most_keys_are_gone() {
     let mut keyspace = keyspace(Settings {
         policy: Policy::OnlyDram,

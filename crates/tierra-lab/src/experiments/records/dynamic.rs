@@ -85,7 +85,7 @@ impl Experiment for YcsbDynamic {
                 stores.push(Store::load(settings(name, budget, percent), records)?);
             }
             emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
-            for (workload_name, workload) in WORKLOADS {
+            for (number, (workload_name, workload)) in WORKLOADS.into_iter().enumerate() {
                 let mut samples = vec![Vec::with_capacity(rounds); stores.len()];
                 let mut requests: Vec<_> = Vec::new();
                 for (name, store) in names.iter().zip(&mut stores) {
@@ -94,12 +94,13 @@ impl Experiment for YcsbDynamic {
                         store.index(store.records)?;
                         emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
                     }
-                    let mut asked = workload.requests(store.records, SEED);
+                    // No workload asks for the very keys that another has just taught a policy.
+                    let mut asked = workload.requests(store.records, SEED + number as u64);
                     // Those that insert leave stores of one size behind, and I nothing but a larger one.
                     let settling = match workload_name {
                         "E" => settling / 20,
                         "I" => 0,
-                        "D" => settling,
+                        "D" => settling * 2,
                         _ if *name == DYNAMIC => settling * LEARNING,
                         _ => settling,
                     };

@@ -5,17 +5,22 @@
 //! [`Keyspace::tick`](super::Keyspace::tick), in proportion to the uses there were. So nothing is stopped, and an idle
 //! store does nothing.
 
+mod hand;
+mod room;
+
 use tierra_index::{RecordTable, Slot};
 use tierra_memory::Speed;
 use tierra_memory::placement::{Border, Heat, Pace, Round};
 
 use super::db::{Entry, Table};
 use super::heap::Heap;
-use super::large::{Large, Larges};
+use super::large::Larges;
 use super::order::Order;
 use super::policy::Policy;
 use super::zset::member_place;
 use super::{DATABASES, Db};
+use hand::{Hand, Tables};
+use room::Free;
 
 /// Uses for each group that a round visits: a round takes about as many uses as there are records.
 const USES_PER_GROUP: u64 = 8;
@@ -24,7 +29,7 @@ const STEP_GROUPS: u64 = 8;
 /// Uses that a step takes.
 const STEP_USES: i64 = (STEP_GROUPS * USES_PER_GROUP) as i64;
 /// Where there is nothing to be done but to see how hot things are, a step passes over as many steps' groups...
-const PASSED_STEPS: u64 = 7;
+const PASSED_STEPS: i64 = 63;
 /// ...of a table of at least as many, so that a round still sees thousands of records.
 const LONG_TABLE_GROUPS: usize = 4096;
 /// Groups that a tick visits at most, and bytes that it moves: about a millisecond.
@@ -34,14 +39,6 @@ const STEP_BYTES_MAX: u64 = 1 << 20;
 const MOVED_BYTES_MAX: usize = 64 << 10;
 /// Bytes moved for a hundred that requests touch.
 const SHARE_PERCENT: u64 = 50;
-/// The part of the near budget that is kept free for new records and those that become hot.
-const FREE_PART: u64 = 64;
-/// Records that a round counts in the histogram, about: the size of each has to be looked up.
-const COUNTED: u64 = 4096;
-/// While as many of 64 uses find their record near...
-const NEARLY_ALL: u64 = 63;
-/// ...one use in as many is noted: to know what is cold, should room be needed.
-const NOTED_WHILE_NEAR: u32 = 8;
 /// How far from its ratio memory may be, in parts of all.
 const RATIO_TOLERANCE: u64 = 200;
 
@@ -70,22 +67,20 @@ pub(super) struct Migration {
     random: u64,
     /// Uses that no group has been visited for; negative while more groups were passed than there were uses for.
     uses: i64,
-    /// What the round visits: a database or, from [`DATABASES`] on, a large value; and the point in it.
-    visiting: usize,
-    point: usize,
+    /// Where the round is that tells how hot things are.
+    round: Hand,
+    /// Where cold records are searched for.
+    search: Hand,
     /// Rounds since what was counted was last halved.
     young_rounds: u32,
     /// What had been done when the round began.
     at_round: Migrations,
-    /// Near entries that the round has met.
-    met: u64,
-    /// One of as many is counted.
-    counted: u64,
-    /// One use of as many is noted.
+    /// One use of as many is noted, and uses that are not until the next one is.
     noted: u32,
-    /// Something hot has found no room since the last record went far.
-    is_refusing: bool,
-    /// A move has found no room: only the next tick tries again.
+    unnoted: u32,
+    /// Searches since one has found something to move.
+    vain_searches: u32,
+    /// A move has found no room, or searches nothing to move: only the next tick tries again.
     is_stuck: bool,
     pub(super) done: Migrations,
 }
@@ -97,14 +92,13 @@ impl Migration {
             pace: Pace::new(SHARE_PERCENT),
             random: 0x2545_F491_4F6C_DD1D,
             uses: 0,
-            visiting: 0,
-            point: 0,
+            round: Hand::default(),
+            search: Hand::default(),
             young_rounds: 0,
             at_round: Migrations::default(),
-            met: 0,
-            counted: 1,
             noted: 1,
-            is_refusing: false,
+            unnoted: 0,
+            vain_searches: 0,
             is_stuck: false,
             done: Migrations::default(),
         }
@@ -150,10 +144,16 @@ impl Migration {
             Speed::Near => self.done.uses_near += 1,
             Speed::Far => self.done.uses_far += 1,
         }
-        if heap.chooser.settings.policy != Policy::Dynamic
-            || (self.noted > 1 && !self.random().is_multiple_of(self.noted))
-        {
+        if heap.chooser.settings.policy != Policy::Dynamic {
             return false;
+        }
+        if self.unnoted > 0 {
+            self.unnoted -= 1;
+            return false;
+        }
+        if self.noted > 1 {
+            // Some as soon as others, so that no rhythm of the requests is met.
+            self.unnoted = self.random() % (2 * self.noted - 1);
         }
         let heat = table.update_note(&entry.carried, |note| {
             let before = Heat::from_bits(note);
@@ -162,7 +162,7 @@ impl Migration {
         });
         let heat = Heat::from_bits(heat);
         let bytes = heap.header(entry.record).bytes();
-        self.pace.earn(bytes as u64);
+        self.pace.earn(bytes as u64 * u64::from(self.noted));
         if speed == Speed::Near || !self.border.attracts(heat) || bytes > MOVED_BYTES_MAX {
             return false;
         }
@@ -177,13 +177,10 @@ impl Migration {
         entry: &mut Entry,
         bytes: usize,
     ) -> bool {
-        if !self.pace.allows() {
-            self.done.refused += 1;
-            return false;
-        }
-        let Some(record) = heap.migrate(entry.record, Speed::Near) else {
-            // Who is met next makes room.
-            self.is_refusing = true;
+        let moved = (self.pace.allows() && Free::now(heap).is_half())
+            .then(|| heap.migrate(entry.record, Speed::Near))
+            .flatten();
+        let Some(record) = moved else {
             self.done.refused += 1;
             return false;
         };
@@ -204,11 +201,18 @@ impl Migration {
         heap: &mut Heap,
         ticks: bool,
     ) -> bool {
+        let tables = &mut Tables {
+            tables,
+            larges,
+            heap,
+        };
+        if ticks {
+            (self.is_stuck, self.vain_searches) = (false, 0);
+        }
         let moved_before = self.done.bytes;
         let mut groups = if ticks { TICK_GROUPS } else { STEP_GROUPS };
-        self.is_stuck &= !ticks;
         loop {
-            let wanted = Wanted::now(heap, self);
+            let wanted = Wanted::now(tables.heap, self);
             if !wanted.by_heat {
                 // Uses call for nothing then.
                 self.uses = 0;
@@ -220,7 +224,7 @@ impl Migration {
             if groups == 0 || self.done.bytes - moved_before > STEP_BYTES_MAX {
                 return wanted.anyway;
             }
-            let steps = self.visit(tables, larges, heap, &wanted);
+            let steps = self.visit(tables, &wanted);
             if is_due {
                 self.uses -= STEP_USES * steps;
             }
@@ -229,45 +233,23 @@ impl Migration {
     }
 
     /// Visits the next groups of the round, and may pass over some behind them; how many steps' groups that were.
-    fn visit(
-        &mut self,
-        tables: &mut [Table; DATABASES],
-        larges: &mut Larges,
-        heap: &mut Heap,
-        wanted: &Wanted,
-    ) -> i64 {
-        let (table, mut order) = match tables.get_mut(self.visiting) {
-            Some(table) => (Some(&mut table.records), None),
-            None => match larges.named(self.visiting - DATABASES) {
-                Some(Large::Hash(table)) => (Some(table), None),
-                Some(Large::Set(table, order)) => (Some(table), Some(order)),
-                None => (None, None),
-            },
-        };
-        let (mut point, mut steps) = (0, 0);
-        if let Some(table) = table.filter(|table| !table.is_empty()) {
-            steps = 1;
-            point = table.visit(self.point, STEP_GROUPS as usize, |slot| {
-                self.meet(slot, order.as_deref_mut(), heap, wanted)
+    fn visit(&mut self, tables: &mut Tables<'_>, wanted: &Wanted) -> i64 {
+        let (mut point, len) =
+            tables.visit(self.round, STEP_GROUPS as usize, |slot, order, heap| {
+                self.meet(slot, order, heap, wanted);
             });
-            if point != 0 && !wanted.everything(self) && table.groups() >= LONG_TABLE_GROUPS {
-                steps += PASSED_STEPS;
-                point += (PASSED_STEPS * STEP_GROUPS) as usize;
-            }
+        let mut steps = i64::from(len > 0);
+        if point != 0 && !wanted.anyway && !wanted.ages && len >= LONG_TABLE_GROUPS {
+            steps += PASSED_STEPS;
+            point += (PASSED_STEPS * STEP_GROUPS as i64) as usize;
         }
-        self.point = point;
-        if point == 0 {
-            self.visiting += 1;
-            if self.visiting >= DATABASES + larges.numbers() {
-                self.visiting = 0;
-                self.end_round();
-            }
+        if tables.advance(&mut self.round, point) {
+            self.end_round();
         }
-        steps as i64
+        steps
     }
 
     fn end_round(&mut self) {
-        // The border does not know yet of the round that ends.
         let aged = self.ages();
         let (now, before) = (self.done, self.at_round);
         let near_uses = now.uses_near - before.uses_near;
@@ -275,14 +257,9 @@ impl Migration {
             uses: near_uses + now.uses_far - before.uses_far,
             near_uses,
             moved: now.to_near - before.to_near,
+            aged,
         });
-        let uses = near_uses + now.uses_far - before.uses_far;
-        self.noted = if near_uses * 64 >= uses * NEARLY_ALL {
-            NOTED_WHILE_NEAR
-        } else {
-            1
-        };
-        self.counted = (std::mem::take(&mut self.met) / COUNTED).max(1);
+        self.noted = self.border.noted();
         self.at_round = now;
         self.young_rounds = if aged { 0 } else { self.young_rounds + 1 };
     }
@@ -309,14 +286,9 @@ impl Migration {
                 slot.set_note(heat.aged().bits());
             }
             if speed == Speed::Near {
-                self.met += 1;
-                if self.met.is_multiple_of(self.counted) {
-                    self.border.meet(heat, heap.capacity(record) as u64);
-                }
-                let has_to_go = self.border.repels(heat) && (wanted.room || self.is_refusing);
-                if has_to_go && self.pace.allows() {
-                    to = Some(Speed::Far);
-                    self.is_refusing = false;
+                let bytes = heap.capacity(record);
+                if bytes <= MOVED_BYTES_MAX {
+                    self.border.meet(heat, bytes as u64);
                 }
             }
         } else if wanted.from == Some(speed) && !self.is_stuck {
@@ -329,7 +301,21 @@ impl Migration {
         if to.is_none() && wanted.sparse[speed as usize] && heap.set_aside(record) {
             to = Some(speed);
         }
-        let Some(to) = to else { return };
+        if let Some(to) = to {
+            self.move_to(to, slot, order, heap);
+        }
+    }
+
+    /// Moves the record of an entry to a tier, if that has room.
+    fn move_to(
+        &mut self,
+        to: Speed,
+        mut slot: Slot<'_>,
+        order: Option<&mut Order>,
+        heap: &mut Heap,
+    ) {
+        let record = slot.record();
+        let from = heap.speed(record);
         let bytes = heap.capacity(record);
         if bytes > MOVED_BYTES_MAX {
             return;
@@ -346,7 +332,7 @@ impl Migration {
         }
         self.pace.spend(bytes as u64);
         self.done.bytes += bytes as u64;
-        match (speed == to, to) {
+        match (from == to, to) {
             (true, _) => self.done.compacted += 1,
             (_, Speed::Near) => self.done.to_near += 1,
             (_, Speed::Far) => self.done.to_far += 1,
@@ -360,8 +346,6 @@ struct Wanted {
     by_heat: bool,
     /// Heats are halved in this round.
     ages: bool,
-    /// Near memory lacks the room that is kept free.
-    room: bool,
     /// The tier that holds more than a ratio gives it.
     from: Option<Speed>,
     /// Tiers half of whose pages are empty.
@@ -371,14 +355,6 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Whether every entry has to be met.
-    fn everything(&self, migration: &Migration) -> bool {
-        self.anyway
-            || self.ages
-            || (self.room && migration.done.uses_far != migration.at_round.uses_far)
-            || migration.is_refusing
-    }
-
     fn now(heap: &Heap, migration: &Migration) -> Wanted {
         /// Less is not worth gathering.
         const FEW_BYTES: u64 = 4 << 20;
@@ -396,9 +372,6 @@ impl Wanted {
         Wanted {
             by_heat: policy == Policy::Dynamic,
             ages: migration.ages(),
-            // Free slots count as free, though other sizes may have no use for them.
-            room: near.vacant_bytes + near.limit_bytes.saturating_sub(near.held_bytes)
-                < near.limit_bytes / FREE_PART,
             from,
             sparse,
             anyway: from.is_some() || sparse.contains(&true),
@@ -414,12 +387,18 @@ impl Db {
             self.migration
                 .step(&mut self.tables, &mut self.larges, &mut self.heap, false);
         }
+        self.migration
+            .make_room(&mut self.tables, &mut self.larges, &mut self.heap, false);
     }
 
     /// More of it, and what the clock asks for. Whether there is more to do.
     pub(super) fn tick(&mut self) -> bool {
         self.heap.chooser.check(self.now_ms, &self.heap.memory);
+        let has_more =
+            self.migration
+                .step(&mut self.tables, &mut self.larges, &mut self.heap, true);
         self.migration
-            .step(&mut self.tables, &mut self.larges, &mut self.heap, true)
+            .make_room(&mut self.tables, &mut self.larges, &mut self.heap, true);
+        has_more
     }
 }
