@@ -255,10 +255,18 @@ impl Db {
     }
 
     pub(super) fn remove_entry(&mut self, entry: Entry) {
+        self.forget(entry);
+        self.free(entry.record);
+    }
+
+    /// Removes an entry, whose record the caller frees or names again.
+    fn forget(&mut self, entry: Entry) {
         let table = &mut self.tables[self.selected];
         table.records.remove(&entry.carried, &self.heap);
-        table.expiring -= usize::from(self.heap.header(entry.record).expires);
-        self.free(entry.record);
+        if self.heap.header(entry.record).expires {
+            table.expiring -= 1;
+            self.tidy_expiries();
+        }
     }
 
     /// Frees a record that no table names any more, and what it names.
@@ -289,7 +297,8 @@ impl Db {
         let carried = table.records.insert(hash, record, note, &self.heap);
         if let Some(at_ms) = expiry {
             table.expiring += 1;
-            table.expiries.push(at_ms, hash);
+            table.expiries.push((at_ms, hash));
+            self.tidy_expiries();
         }
         key.found.set(self.found(carried));
         Entry { carried, record }
@@ -317,27 +326,29 @@ impl Db {
         let Some(mut entry) = self.peek(key) else {
             return Ok(false);
         };
-        let before = self.heap.header(entry.record).expires;
+        let before = self.heap.expiry(entry.record);
         let record = self.heap.set_expiry(entry.record, at_ms)?;
         self.replace(key, &mut entry, record);
         self.note_expiry(&entry, before, at_ms);
         Ok(true)
     }
 
-    /// An entry that did or did not expire `before` now does so at another time, or does not.
-    pub(super) fn note_expiry(&mut self, entry: &Entry, before: bool, at_ms: Option<u64>) {
+    /// An entry that expired at one time, or did not, now does so at another, or does not.
+    pub(super) fn note_expiry(&mut self, entry: &Entry, before: Option<u64>, at_ms: Option<u64>) {
         let table = self.table_mut();
         table.expiring += usize::from(at_ms.is_some());
-        table.expiring -= usize::from(before);
-        if let Some(at_ms) = at_ms {
-            table.expiries.push(at_ms, entry.carried.hash());
-            self.tidy_expiries();
+        table.expiring -= usize::from(before.is_some());
+        // Where it is put off, what is in the queue for it will do.
+        if let Some(at_ms) = at_ms.filter(|&at_ms| before.is_none_or(|before| at_ms < before)) {
+            table.expiries.push((at_ms, entry.carried.hash()));
         }
+        self.tidy_expiries();
     }
 
-    /// Drops stale entries of the queue once they are most of it.
+    /// Looks for stale entries of the queue while they are most of it: for more than one change can make.
     fn tidy_expiries(&mut self) {
         const FEW: usize = 1024;
+        const LOOKS: usize = 3;
         let Table {
             records,
             expiries,
@@ -347,30 +358,38 @@ impl Db {
             return;
         }
         let heap = &self.heap;
-        expiries.retain(|at_ms, hash| {
-            let current = |record: u64| heap.expiry(record) == Some(at_ms);
-            records.find_hash(hash, heap, current).is_some()
+        expiries.sweep(LOOKS, |(at_ms, hash)| {
+            let expires = |record: u64| heap.expiry(record).is_some_and(|at| at >= at_ms);
+            records.find_hash(hash, heap, expires).is_some()
         });
     }
 
-    /// Looks at up to `limit` keys whose time may have come and removes those whose has; how many that were.
-    pub fn expire_some(&mut self, limit: usize) -> usize {
+    /// Looks at up to `limit` keys whose time may have come and removes those whose has: how many that were, and
+    /// whether there may be more.
+    pub fn expire_some(&mut self, limit: usize) -> (usize, bool) {
         let mut removed = 0;
         for _ in 0..limit {
             let now_ms = self.now_ms;
-            let Some(hash) = self.table_mut().expiries.pop_due(now_ms) else {
-                break;
+            let Some((_, hash)) = self.table_mut().expiries.pop_due(now_ms) else {
+                return (removed, false);
             };
-            let table = &self.table().records;
-            // Two keys of one hash may each be due; the other's entry follows.
-            if let Some((carried, record)) =
-                table.find_hash(hash, &self.heap, |record| self.is_due(record))
-            {
+            let (table, heap) = (&self.table().records, &self.heap);
+            let mut later = None;
+            let due = table.find_hash(hash, heap, |record| {
+                let at_ms = heap.expiry(record);
+                let is_due = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+                later = if is_due { later } else { later.or(at_ms) };
+                is_due
+            });
+            if let Some((carried, record)) = due {
                 self.remove_entry(Entry { carried, record });
                 removed += 1;
+            } else if let Some(at_ms) = later {
+                // It was put off meanwhile.
+                self.table_mut().expiries.push((at_ms, hash));
             }
         }
-        removed
+        (removed, true)
     }
 
     /// Gives a value another key, whose own is replaced. False where there is nothing to rename.
@@ -386,9 +405,7 @@ impl Db {
         }
         let record = self.heap.duplicate(entry.record, to.bytes)?;
         // A large value goes along, so only its old record is freed.
-        let table = &mut self.tables[self.selected];
-        table.records.remove(&entry.carried, &self.heap);
-        table.expiring -= usize::from(self.heap.header(entry.record).expires);
+        self.forget(entry);
         self.heap.free(entry.record);
         self.remove(to);
         self.put(to, record);

@@ -251,6 +251,16 @@ impl Heap {
         Ok(to.number())
     }
 
+    /// Gives a record that expires another time; say so with [`wrote`](Self::wrote).
+    pub(super) fn put_off(&mut self, record: u64, at_ms: u64) {
+        let header = self.header(record);
+        debug_assert!(header.expires);
+        let bytes = self
+            .memory
+            .bytes_mut(Place::from_number(record), HEADER_BYTES + EXPIRY_BYTES);
+        write_head(bytes, header, Some(at_ms));
+    }
+
     /// The same record under another key; the old one stays.
     pub(super) fn duplicate(&mut self, record: u64, key: &[u8]) -> Result<u64, MemoryFull> {
         let header = self.header(record);
