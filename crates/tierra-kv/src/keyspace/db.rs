@@ -260,7 +260,7 @@ impl Db {
     }
 
     /// Removes an entry, whose record the caller frees or names again.
-    fn forget(&mut self, entry: Entry) {
+    pub(super) fn forget(&mut self, entry: Entry) {
         let table = &mut self.tables[self.selected];
         table.records.remove(&entry.carried, &self.heap);
         if self.heap.header(entry.record).expires {
@@ -489,10 +489,27 @@ impl Db {
     pub fn clear(&mut self) {
         let empty = Table::new(self.new_table());
         let table = std::mem::replace(self.table_mut(), empty);
-        for record in table.records.iter() {
-            self.free(record);
+        if self.tables.iter().all(|table| table.records.is_empty()) {
+            self.forget_records();
+        } else {
+            table.records.iter().for_each(|record| self.free(record));
         }
         self.forget_found();
+    }
+
+    /// Removes all keys of all databases.
+    pub(super) fn clear_all(&mut self) {
+        let empty = self.new_table();
+        self.tables = std::array::from_fn(|_| Table::new(empty.empty_like()));
+        self.forget_records();
+        self.forget_found();
+    }
+
+    /// Frees all records, which no table names any more, at once.
+    fn forget_records(&mut self) {
+        self.heap.memory.clear();
+        self.larges = Larges::default();
+        self.arriving = Arriving::default();
     }
 
     /// Bytes taken by a key and its value.

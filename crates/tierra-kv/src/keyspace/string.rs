@@ -80,7 +80,7 @@ impl Db {
             Some(mut entry) => {
                 self.use_entry(key, &mut entry, super::WRITE_USES);
                 let before = self.heap.header(entry.record).value_bytes;
-                let record = self.heap.resize(entry.record, len)?;
+                let record = self.heap.grow(entry.record, len)?;
                 self.replace(key, &mut entry, record);
                 (record, before.min(len))
             }

@@ -90,6 +90,23 @@ impl Arena {
         self.used.limit_bytes = limit_bytes;
     }
 
+    /// Frees all objects; the owner of the mapping gives all pages back.
+    pub(super) fn clear(&mut self) {
+        self.spans.clear();
+        self.unused_spans.clear();
+        self.page_spans.fill(NO_SPAN);
+        self.page_classes.fill(NO_CLASS);
+        self.partial.iter_mut().for_each(Vec::clear);
+        self.free = FreeRuns::default();
+        if !self.page_spans.is_empty() {
+            self.free.give(0, self.page_spans.len() as u32);
+        }
+        self.used = TierUse {
+            limit_bytes: self.used.limit_bytes,
+            ..TierUse::default()
+        };
+    }
+
     /// Bytes that an object of `bytes` takes.
     pub(super) fn rounded(bytes: usize) -> usize {
         if bytes <= SMALL_BYTES_MAX {
@@ -241,7 +258,7 @@ impl Arena {
             Some(page) => page,
             None => {
                 let mapped = self.page_spans.len() as u32;
-                let end = mapped.checked_add(pages.next_multiple_of(BLOCK_PAGES))?;
+                let end = mapped.checked_add(pages.checked_next_multiple_of(BLOCK_PAGES)?)?;
                 if end > self.pages_max || !more(end) {
                     return None;
                 }

@@ -281,16 +281,36 @@ impl RecordMemory {
         unsafe { std::slice::from_raw_parts_mut(self.range.start().as_ptr().add(at), len) }
     }
 
-    /// Copies the first `len` bytes of an object to another.
+    /// Copies `len` bytes of one object to another, each from a place within it on.
     ///
     /// # Panics
     /// As [`bytes`](Self::bytes), or if the two overlap.
-    pub fn copy(&mut self, from: Place, to: Place, len: usize) {
-        let (from, to) = (self.checked(from, len), self.checked(to, len));
+    pub fn copy(&mut self, from: (Place, usize), to: (Place, usize), len: usize) {
+        let [from, to] = [from, to]
+            .map(|(place, within)| self.checked(place, within.saturating_add(len)) + within);
         assert!(from.abs_diff(to) >= len, "two objects");
         let start = self.range.start().as_ptr();
         // SAFETY: both are memory of objects, as checked, apart from each other, and borrowed uniquely.
         unsafe { std::ptr::copy_nonoverlapping(start.add(from), start.add(to), len) };
+    }
+
+    /// Frees all objects, however many there are, and gives all pages back to the system.
+    pub fn clear(&mut self) {
+        for speed in [Speed::Near, Speed::Far] {
+            let first = self.first(speed);
+            let tier = &mut self.tiers[speed as usize];
+            tier.arena.clear();
+            if tier.mapped_bytes > 0 {
+                // SAFETY: what is mapped of the range, whole pages, in which no object lies any more.
+                unsafe {
+                    let start = self.range.start().as_ptr().add(first);
+                    match speed {
+                        Speed::Near => address::empty(start, tier.mapped_bytes),
+                        Speed::Far => self.far.empty(start, tier.mapped_bytes),
+                    }
+                }
+            }
+        }
     }
 
     /// What a tier holds.
@@ -458,6 +478,39 @@ mod tests {
         let mut memory = memory();
         memory.allocate(Speed::Near, 100).unwrap();
         memory.bytes(Place::from_number((1 << 40) - 1), 16);
+    }
+
+    #[test]
+    fn all_objects_go_at_once() {
+        let mut memory = memory();
+        for round in 0..3 {
+            let sizes = [16usize, 100, 4000, 20_000, 3 << 20];
+            let speeds = [Speed::Near, Speed::Far];
+            let all = (0..200).map(|at| (sizes[at % 5], speeds[at % 2], at as u8));
+            let places: Vec<_> = all
+                .map(|(bytes, speed, byte)| {
+                    let place = memory.allocate(speed, bytes).unwrap();
+                    memory.bytes_mut(place, bytes).fill(byte | 1);
+                    (place, bytes, byte | 1)
+                })
+                .collect();
+            for &(place, bytes, byte) in &places {
+                let found = memory.bytes(place, bytes);
+                assert!(found.iter().all(|&found| found == byte), "round {round}");
+            }
+            memory.clear();
+            for speed in speeds {
+                let expected = TierUse {
+                    limit_bytes: u64::MAX,
+                    ..TierUse::default()
+                };
+                assert_eq!(memory.used(speed), expected);
+            }
+            let mut freed = places
+                .iter()
+                .flat_map(|&(place, bytes, _)| memory.bytes(place, bytes));
+            assert!(freed.all(|&byte| byte == 0), "pages are given back");
+        }
     }
 
     fn in_directory(directory: &std::path::Path) -> Result<RecordMemory, RegionError> {

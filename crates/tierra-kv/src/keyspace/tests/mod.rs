@@ -8,6 +8,7 @@ mod compare;
 mod expiry;
 mod model;
 mod placement;
+mod whole;
 mod windows;
 
 fn keyspace(settings: Settings) -> Keyspace {
