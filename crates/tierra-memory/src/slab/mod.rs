@@ -481,6 +481,38 @@ mod tests {
     }
 
     #[test]
+    fn where_half_is_vacant_objects_can_be_gathered() {
+        for bytes in [48, 100, 1000, 5000] {
+            let mut memory = memory();
+            let all: Vec<_> = (0..20_000)
+                .map(|_| memory.allocate(Speed::Near, bytes).unwrap())
+                .collect();
+            // Three of five go, at random: no span loses three quarters of what it has.
+            let mut objects = Vec::new();
+            for (place, number) in all.into_iter().zip(1u64..) {
+                if number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & 1023 < 615 {
+                    memory.free(place);
+                } else {
+                    objects.push(place);
+                }
+            }
+            let is_sparse = |memory: &RecordMemory| {
+                let used = memory.used(Speed::Near);
+                used.held_bytes > 2 * used.object_bytes + (128 << 10)
+            };
+            assert!(is_sparse(&memory), "{:?}", memory.used(Speed::Near));
+            for at in 0..60_000 {
+                let object = &mut objects[at % 7000];
+                if is_sparse(&memory) && memory.set_aside(*object) {
+                    let to = memory.allocate(Speed::Near, bytes).unwrap();
+                    memory.free(std::mem::replace(object, to));
+                }
+            }
+            assert!(!is_sparse(&memory), "{:?}", memory.used(Speed::Near));
+        }
+    }
+
+    #[test]
     fn all_objects_go_at_once() {
         let mut memory = memory();
         for round in 0..3 {
