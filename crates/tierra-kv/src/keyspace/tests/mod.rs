@@ -8,6 +8,7 @@ mod compare;
 mod expiry;
 mod model;
 mod placement;
+mod seeded;
 mod whole;
 mod windows;
 
