@@ -143,13 +143,17 @@ impl RecordTable {
         0
     }
 
-    /// Some record, about as likely as any other: `random` decides. `None` if there is none.
+    /// Some record, as likely as any other: `random` decides. `None` if there is none.
     pub fn some(&self, mut random: impl FnMut() -> u64) -> Option<u64> {
         if self.is_empty() {
             return None;
         }
         loop {
-            let number = self.segment_number(random());
+            // A segment, not a hash: half as many hashes are those of a segment that has been split once more.
+            let number = random() as usize % self.segments.numbers();
+            if !self.segments.is_used(number) {
+                continue;
+            }
             let groups = self.segments.groups(number);
             let group = &groups[random() as usize % groups.len()];
             // A slot, not an entry, so that full groups are met more often.

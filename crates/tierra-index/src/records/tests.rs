@@ -344,6 +344,43 @@ fn a_group_of_lookups_finds_what_one_finds() {
         assert_eq!(found[number], (number < 2000).then_some(number));
     }
 }
+#[test]
+fn chance_prefers_nobody() {
+    let keys = Keys::new(100_000, mixed);
+    let mut table = RecordTable::new();
+    // Until some segments have been split once more than others.
+    let mut len = 0;
+    let depths = |table: &RecordTable| -> Vec<u32> {
+        let used = (0..table.segments.numbers()).filter(|&number| table.segments.is_used(number));
+        used.map(|number| table.segments.depth(number)).collect()
+    };
+    while depths(&table).iter().filter(|depth| **depth == 4).count() < 6 {
+        table.insert(mixed(len), len, 0, &keys);
+        len += 1;
+    }
+    assert!(depths(&table).contains(&3));
+    let mut state = 7u64;
+    let mut drawn = vec![0u32; len as usize];
+    for _ in 0..40 * len {
+        let some = table.some(|| {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            mixed(state) ^ mixed(state) >> 29
+        });
+        drawn[some.unwrap() as usize] += 1;
+    }
+    // By depth, how often a record was drawn on average.
+    for depth in [3, 4] {
+        let of_depth = |number: &u64| {
+            let segment = table.segment_number(mixed(*number));
+            table.segments.depth(segment) == depth
+        };
+        let records: Vec<u64> = (0..len).filter(of_depth).collect();
+        let draws: u32 = records.iter().map(|&number| drawn[number as usize]).sum();
+        let mean = f64::from(draws) / records.len() as f64;
+        assert!((mean - 40.0).abs() < 1.0, "depth {depth}: {mean}");
+    }
+}
+
 /// How many groups a search for a key that is not there reads, on average.
 fn groups_read(table: &RecordTable) -> f64 {
     let groups = table.segments.groups(0);

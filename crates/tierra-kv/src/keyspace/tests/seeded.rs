@@ -12,6 +12,7 @@ const DBS: u64 = 3;
 const PARTS: u64 = 3000;
 
 type Names = BTreeSet<Vec<u8>>;
+type Database = BTreeMap<Vec<u8>, (Value, Option<u64>)>;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
@@ -45,7 +46,7 @@ impl Scan {
 struct World {
     random: u64,
     ours: Keyspace,
-    theirs: Vec<BTreeMap<Vec<u8>, (Value, Option<u64>)>>,
+    theirs: Vec<Database>,
     scans: [Scan; DBS as usize],
     parts: [Scan; 2],
     found: Vec<(DbId, Vec<u8>, Found)>,
