@@ -1,9 +1,10 @@
-//! The keys of the databases: found, made, removed, expired, gone through.
+//! The keys of the databases: found, made, removed, gone through.
 
-use tierra_index::{Carried, RecordTable, Records, Resolved};
+use tierra_index::{Carried, RecordTable, Resolved};
 use tierra_interleave::{Cx, Execution, GroupSize, for_each};
 use tierra_memory::{MemoryGate, Speed, in_mode};
 
+use super::DATABASES;
 use super::expiry::ExpiryQueue;
 use super::hash::scan_table;
 use super::heap::Heap;
@@ -12,7 +13,6 @@ use super::large::{Large, Larges};
 use super::migration::Migration;
 use super::record::Form;
 use super::window::{Arriving, Fetching, Windows};
-use super::{DATABASES, MemoryFull};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Entry {
 /// The keys of one database.
 pub(super) struct Table {
     pub(super) records: RecordTable,
-    expiries: ExpiryQueue,
+    pub(super) expiries: ExpiryQueue,
     /// Keys that expire.
     pub(super) expiring: usize,
 }
@@ -66,7 +66,7 @@ pub struct Db {
     pub(super) heap: Heap,
     pub(super) tables: [Table; DATABASES],
     pub(super) larges: Larges,
-    selected: usize,
+    pub(super) selected: usize,
     /// Raised where everything that was found before is void.
     epoch: u32,
     pub(super) now_ms: u64,
@@ -114,7 +114,7 @@ impl Db {
     }
 
     #[inline(always)]
-    fn table_mut(&mut self) -> &mut Table {
+    pub(super) fn table_mut(&mut self) -> &mut Table {
         &mut self.tables[self.selected]
     }
 
@@ -200,7 +200,7 @@ impl Db {
         Some(entry)
     }
 
-    fn is_due(&self, record: u64) -> bool {
+    pub(super) fn is_due(&self, record: u64) -> bool {
         self.heap.expiry(record).is_some_and(|at| at <= self.now_ms)
     }
 
@@ -311,154 +311,6 @@ impl Db {
             entry.record = record;
             key.found.set(self.found(entry.carried));
         }
-    }
-
-    /// When an entry expires, in milliseconds since 1970.
-    pub fn expiry(&self, entry: Entry) -> Option<u64> {
-        self.heap.expiry(entry.record)
-    }
-
-    /// Says when a key expires, or that it does not. False where there is no such key.
-    ///
-    /// # Errors
-    /// Where there is no memory to note it; nothing has changed then.
-    pub fn set_expiry(&mut self, key: &Key<'_>, at_ms: Option<u64>) -> Result<bool, MemoryFull> {
-        let Some(mut entry) = self.peek(key) else {
-            return Ok(false);
-        };
-        let before = self.heap.expiry(entry.record);
-        let record = self.heap.set_expiry(entry.record, at_ms)?;
-        self.replace(key, &mut entry, record);
-        self.note_expiry(&entry, before, at_ms);
-        Ok(true)
-    }
-
-    /// An entry that expired at one time, or did not, now does so at another, or does not.
-    pub(super) fn note_expiry(&mut self, entry: &Entry, before: Option<u64>, at_ms: Option<u64>) {
-        let table = self.table_mut();
-        table.expiring += usize::from(at_ms.is_some());
-        table.expiring -= usize::from(before.is_some());
-        // Where it is put off, what is in the queue for it will do.
-        if let Some(at_ms) = at_ms.filter(|&at_ms| before.is_none_or(|before| at_ms < before)) {
-            table.expiries.push((at_ms, entry.carried.hash()));
-        }
-        self.tidy_expiries();
-    }
-
-    /// Looks for stale entries of the queue while they are most of it: for more than one change can make.
-    fn tidy_expiries(&mut self) {
-        const FEW: usize = 1024;
-        const LOOKS: usize = 3;
-        let Table {
-            records,
-            expiries,
-            expiring,
-        } = &mut self.tables[self.selected];
-        if expiries.len() <= 2 * *expiring + FEW {
-            return;
-        }
-        let heap = &self.heap;
-        expiries.sweep(LOOKS, |(at_ms, hash)| {
-            let expires = |record: u64| heap.expiry(record).is_some_and(|at| at >= at_ms);
-            records.find_hash(hash, heap, expires).is_some()
-        });
-    }
-
-    /// Looks at up to `limit` keys whose time may have come and removes those whose has: how many that were, and
-    /// whether there may be more.
-    pub fn expire_some(&mut self, limit: usize) -> (usize, bool) {
-        let mut removed = 0;
-        for _ in 0..limit {
-            let now_ms = self.now_ms;
-            let Some((_, hash)) = self.table_mut().expiries.pop_due(now_ms) else {
-                return (removed, false);
-            };
-            let (table, heap) = (&self.table().records, &self.heap);
-            let mut later = None;
-            let due = table.find_hash(hash, heap, |record| {
-                let at_ms = heap.expiry(record);
-                let is_due = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
-                later = if is_due { later } else { later.or(at_ms) };
-                is_due
-            });
-            if let Some((carried, record)) = due {
-                self.remove_entry(Entry { carried, record });
-                removed += 1;
-            } else if let Some(at_ms) = later {
-                // It was put off meanwhile.
-                self.table_mut().expiries.push((at_ms, hash));
-            }
-        }
-        (removed, true)
-    }
-
-    /// Gives a value another key, whose own is replaced. False where there is nothing to rename.
-    ///
-    /// # Errors
-    /// Where there is no memory for the new key.
-    pub fn rename(&mut self, from: &Key<'_>, to: &Key<'_>) -> Result<bool, MemoryFull> {
-        let Some(entry) = self.peek(from) else {
-            return Ok(false);
-        };
-        if from.bytes == to.bytes {
-            return Ok(true);
-        }
-        let record = self.heap.duplicate(entry.record, to.bytes)?;
-        // A large value goes along, so only its old record is freed.
-        self.forget(entry);
-        self.heap.free(entry.record);
-        self.remove(to);
-        self.put(to, record);
-        Ok(true)
-    }
-
-    /// A record with the value of another, and all that it names.
-    pub(super) fn duplicate(&mut self, entry: Entry, key: &[u8]) -> Result<u64, MemoryFull> {
-        let copy = self.heap.duplicate(entry.record, key)?;
-        if self.heap.header(copy).form == Form::Large {
-            match self.duplicate_large(entry) {
-                Ok(number) => self
-                    .heap
-                    .value_mut(copy)
-                    .copy_from_slice(&number.to_le_bytes()),
-                Err(full) => {
-                    self.heap.free(copy);
-                    return Err(full);
-                }
-            }
-        }
-        Ok(copy)
-    }
-
-    fn duplicate_large(&mut self, entry: Entry) -> Result<u32, MemoryFull> {
-        let (parts, is_set): (Vec<u64>, bool) = match self.large(entry) {
-            Large::Hash(table) => (table.iter().collect(), false),
-            Large::Set(_, order) => (
-                order
-                    .range(0..order.len())
-                    .map(|(_, record)| record)
-                    .collect(),
-                true,
-            ),
-        };
-        let mut table = self.new_table();
-        let mut ranked = Vec::new();
-        for part in parts {
-            let key = self.heap.key(part).to_vec();
-            let Ok(copy) = self.heap.duplicate(part, &key) else {
-                table.iter().for_each(|record| self.heap.free(record));
-                return Err(MemoryFull);
-            };
-            table.insert(self.heap.hash(copy), copy, 0, &self.heap);
-            if is_set {
-                ranked.push((super::zset::score_of(self.heap.value(copy)), copy));
-            }
-        }
-        Ok(self.larges.add(if is_set {
-            Large::Set(table, super::order::Order::new(ranked.into_iter()))
-        } else {
-            Large::Hash(table)
-        }))
     }
 
     /// Tells about `count` keys, from a cursor on, and where to go on: 0 once all were told. A key that

@@ -18,6 +18,8 @@
 
 mod ahead;
 mod db;
+mod due;
+mod duplicate;
 mod expiry;
 mod hash;
 mod heap;

@@ -351,7 +351,7 @@ impl Drop for Seed {
 #[test]
 fn whatever_happens_maps_agree() {
     let (mut refused, mut finished) = (0, 0);
-    for seed in 0..20 {
+    for seed in 0..12 {
         let said = Seed(seed);
         let near_bytes = [150_000, 400_000, 2 << 20, u64::MAX][seed as usize % 4];
         let ours = Keyspace::new(&Options {
