@@ -1,6 +1,8 @@
 //! The keys of the databases: found, made, removed, gone through.
 
-use tierra_index::{Carried, RecordTable, Resolved};
+use std::collections::VecDeque;
+
+use tierra_index::{Carried, RecordTable, Resolved, Slot};
 use tierra_interleave::{Cx, Execution, GroupSize, for_each};
 use tierra_memory::{MemoryGate, Speed, in_mode};
 
@@ -75,6 +77,9 @@ pub struct Db {
     pub(super) windows: Windows,
     pub(super) arriving: Arriving,
     pub(super) has_window: bool,
+    /// Large values that nobody names any more, whose records are freed by and by, and how far the first has come.
+    leaving: VecDeque<Large>,
+    leaving_point: usize,
     /// Where packed values are made anew; kept for its memory.
     pub(super) scratch: Vec<u8>,
 }
@@ -94,6 +99,8 @@ impl Db {
             windows: Windows::default(),
             arriving: Arriving::default(),
             has_window: true,
+            leaving: VecDeque::new(),
+            leaving_point: 0,
             scratch: Vec::new(),
         }
     }
@@ -137,7 +144,8 @@ impl Db {
 
     pub(super) fn table_bytes(&self) -> u64 {
         let table = |table: &Table| table.records.bytes() + table.expiries.bytes();
-        (self.tables.iter().map(table).sum::<usize>() + self.larges.bytes()) as u64
+        let leaving = self.leaving.iter().map(Large::bytes).sum::<usize>();
+        (self.tables.iter().map(table).sum::<usize>() + self.larges.bytes() + leaving) as u64
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
@@ -254,6 +262,41 @@ impl Db {
         entry.inspect(|&entry| self.remove_entry(entry)).is_some()
     }
 
+    /// Removes a key at once, and the fields or members of a large value by and by ([`free_some`](Self::free_some)).
+    /// False where there is none.
+    pub fn unlink(&mut self, key: &Key<'_>) -> bool {
+        let entry = self.peek(key);
+        entry.inspect(|&entry| self.unlink_entry(entry)).is_some()
+    }
+
+    pub(super) fn unlink_entry(&mut self, entry: Entry) {
+        /// As many records are freed in the time of some requests.
+        const FEW: usize = 1024;
+        if self.heap.header(entry.record).form != Form::Large
+            || self.large(entry).table().len() <= FEW
+        {
+            return self.remove_entry(entry);
+        }
+        self.forget(entry);
+        let large = self.larges.take(self.heap.large_number(entry.record));
+        self.leaving.push_back(large);
+        self.heap.free(entry.record);
+    }
+
+    /// Frees some records of large values that were unlinked, some microseconds' worth. Whether there are more.
+    pub fn free_some(&mut self) -> bool {
+        const GROUPS: usize = 64;
+        if let Some(large) = self.leaving.front_mut() {
+            let heap = &mut self.heap;
+            let free = |slot: Slot<'_>| heap.free(slot.record());
+            self.leaving_point = large.table_mut().visit(self.leaving_point, GROUPS, free);
+            if self.leaving_point == 0 {
+                self.leaving.pop_front();
+            }
+        }
+        !self.leaving.is_empty()
+    }
+
     pub(super) fn remove_entry(&mut self, entry: Entry) {
         self.forget(entry);
         self.free(entry.record);
@@ -361,6 +404,8 @@ impl Db {
     fn forget_records(&mut self) {
         self.heap.memory.clear();
         self.larges = Larges::default();
+        self.leaving.clear();
+        self.leaving_point = 0;
         self.arriving = Arriving::default();
     }
 

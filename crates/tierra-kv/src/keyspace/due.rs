@@ -73,7 +73,7 @@ impl Db {
                 is_due
             });
             if let Some((carried, record)) = due {
-                self.remove_entry(Entry { carried, record });
+                self.unlink_entry(Entry { carried, record });
                 removed += 1;
             } else if let Some(at_ms) = later {
                 // It was put off meanwhile.

@@ -170,6 +170,12 @@ impl Keyspace {
         self.db.clear_all();
     }
 
+    /// Frees some of what [`Db::unlink`] and expiry have left, some microseconds' worth. Whether there is more: to be called
+    /// again now and then, until there is not.
+    pub fn free_some(&mut self) -> bool {
+        self.db.free_some()
+    }
+
     /// Copies a value and its expiry to another key, whose own is replaced. False where there is nothing to copy.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::keyspace::{DATABASES, DbId};
 
 /// How many keys are looked at before the clock is.
 const EXPIRE_STEP: usize = 100;
-/// As long, at most, nobody is served because keys expire...
+/// As long, at most, nobody is served because keys expire and large values are freed...
 const EXPIRE_SLICE: Duration = Duration::from_millis(1);
 /// ...and for as many times that, everybody is.
 const SERVED_SLICES: u32 = 3;
@@ -70,7 +70,7 @@ impl Server {
         }
     }
 
-    /// Removes keys whose time has come until a time. Whether there may be more.
+    /// Removes keys whose time has come, and frees large values that are gone, until a time. Whether there may be more.
     fn expire(&mut self, until: Instant) -> bool {
         for _ in 0..DATABASES {
             loop {
@@ -85,6 +85,11 @@ impl Server {
                 }
             }
             self.timers.expire_first = (self.timers.expire_first + 1) % DATABASES as DbId;
+        }
+        while self.keyspace.free_some() {
+            if Instant::now() >= until {
+                return true;
+            }
         }
         false
     }

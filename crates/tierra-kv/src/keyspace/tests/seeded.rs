@@ -112,7 +112,8 @@ impl World {
                 }
             }
             6 => {
-                assert_eq!(self.ours.db(db).remove(&key), there.is_some());
+                let remove = [Db::remove, Db::unlink][self.below(2) as usize];
+                assert_eq!(remove(self.ours.db(db), &key), there.is_some());
                 self.theirs[id].remove(&bytes);
             }
             7 => {
@@ -174,6 +175,11 @@ impl World {
                 self.ours.swap(db, other);
                 self.theirs.swap(id, usize::from(other));
             }
+            24 if self.below(3) == 0 => {
+                let bytes = [&b"has"[..], b"set"][self.below(2) as usize];
+                let there = self.theirs[0].remove(bytes).is_some();
+                assert_eq!(self.ours.db(0).unlink(&Key::new(bytes)), there);
+            }
             16 if self.below(12) == 0 => {
                 self.ours.db(db).clear();
                 self.theirs[id].clear();
@@ -192,7 +198,8 @@ impl World {
                 self.ours.set_now(self.now);
                 self.ours.db(db).expire_some(3);
             }
-            20..=21 => _ = self.ours.tick(),
+            20 => _ = self.ours.tick(),
+            21 => _ = self.ours.free_some(),
             22..=23 => {
                 let scan = &mut self.scans[id];
                 let (cursor, told) = (scan.cursor, &mut scan.told);

@@ -90,3 +90,38 @@ fn databases_are_cleared_one_by_one_and_all_at_once() {
     fill(&mut keyspace, 5);
     assert_eq!((keyspace.len_of(5), keyspace.expiring_of(5)), (900, 300));
 }
+
+#[test]
+fn large_values_are_unlinked_at_once_and_freed_by_and_by() {
+    let mut keyspace = keyspace(Settings::default());
+    let names: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_le_bytes).collect();
+    let fields = || names.iter().map(|name| (&name[..], &name[..]));
+    let (one, other) = (Key::new(b"one"), Key::new(b"other"));
+    let objects = |keyspace: &Keyspace| keyspace.report().near.objects;
+    for clears in [false, true] {
+        let db = keyspace.db(0);
+        for key in [&one, &other] {
+            assert_eq!(db.hash_set(key, fields()), Ok(20_000));
+        }
+        assert!(db.unlink(&one) && !db.unlink(&one));
+        assert!(db.free_some(), "there is more");
+        // Another one, and the same key again, while the first is not gone yet.
+        assert!(db.unlink(&other));
+        assert_eq!(db.hash_set(&one, fields().take(10)), Ok(10));
+        assert!(objects(&keyspace) > 30_000);
+        if clears {
+            keyspace.clear();
+            assert!(!keyspace.free_some());
+            assert_eq!(objects(&keyspace), 0);
+        } else {
+            let before = keyspace.used_bytes();
+            while keyspace.free_some() {}
+            assert_eq!(objects(&keyspace), 1);
+            assert!(keyspace.used_bytes() < before / 4);
+            let db = keyspace.db(0);
+            let entry = db.find(&one).unwrap();
+            assert_eq!(db.hash_len(entry), 10);
+            assert!(db.remove(&one));
+        }
+    }
+}
