@@ -45,12 +45,12 @@ impl Server {
         let now = Instant::now();
         let period = Duration::from_millis(1000 / self.shared.config.hz.clamp(1, 1000));
         if now >= self.timers.expire {
-            let pause = if self.expire(now + EXPIRE_SLICE) {
-                EXPIRE_SLICE * SERVED_SLICES
+            self.timers.expire = if self.expire(now + EXPIRE_SLICE) {
+                Instant::now() + EXPIRE_SLICE * SERVED_SLICES
             } else {
-                period
+                // Together with everything else: an idle server wakes once.
+                now + period
             };
-            self.timers.expire = Instant::now() + pause;
         }
         if now < self.timers.next {
             return;
