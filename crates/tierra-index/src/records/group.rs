@@ -4,14 +4,15 @@
 //! ```text
 //!  byte 0                14      16      24              128
 //!       │ tag 0 ... tag 13│ state │ entry 0│ ... │ entry 13│
-//!  state: │ version: 12 bits │ passed: 4 │
+//!  state: │ version: 10 bits │ passed: 6 │
 //!  entry: │ hash, top 16 bits │ displaced: 1 │ note: 7 │ record: 40 │
 //! ```
 //!
 //! A tag is eight bits of the key's hash, 0 if the slot is vacant. `passed` counts the entries that
 //! have this group on their way from their home to where they lie: while it is 0 a search ends here. It
-//! sticks at 15, because what is not counted cannot be counted down. (The counter is F14's, "outbound
-//! overflow"; the version takes the place of its second counter.)
+//! sticks at 63, because what is not counted cannot be counted down. (The counter is F14's, "outbound
+//! overflow"; the version takes the place of its second counter.) Of four bits it stuck sooner or later in every group
+//! of a full table whose keys come and go, and searches for keys that were not there met all groups.
 //!
 //! Invariants: 128 zero bytes are an empty group; an entry is displaced exactly if it does not lie in its
 //! home; every change but of a note gives the group another version.
@@ -22,7 +23,7 @@ use crate::lines::Node;
 /// Entries in a group.
 pub(super) const SLOTS: usize = 14;
 /// Changes of a group after which a version comes again.
-pub(super) const VERSIONS: u32 = 1 << 12;
+pub(super) const VERSIONS: u32 = 1 << 10;
 /// Records are numbered by as many bits.
 pub(super) const RECORD_BITS: u32 = 40;
 /// Bits that an entry keeps for its user.
@@ -32,7 +33,7 @@ pub(super) const HASH_BITS: u32 = 16;
 
 const HEAD_BYTES: usize = 16;
 const SLOT_MASK: u32 = (1 << SLOTS) - 1;
-const PASSED_MAX: u16 = 15;
+const PASSED_MAX: u16 = 63;
 const ONE_VERSION: u16 = PASSED_MAX + 1;
 const VACANT: u8 = 0;
 

@@ -11,7 +11,7 @@
 //! or far, is the [`Records`]' business. So a probe reads one group, and the record that it has found;
 //! moving a record to other memory changes eight bytes here.
 //!
-//! A segment that is full splits in two (extendible hashing), which moves at most 6,144 entries, sequentially,
+//! A segment that is full splits in two (extendible hashing), which moves at most 5,632 entries, sequentially,
 //! and reads the keys of the few that are displaced only: growth stops nobody. Two half empty neighbours
 //! become one again. A table of less than a segment doubles.
 //!
@@ -25,9 +25,9 @@
 //! - Place `p` of the directory (`2^depth` places) names the segment of every hash whose top `depth` bits are
 //!   `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive places. All segments have
 //!   [`SEGMENT_GROUPS`] groups, or there is only one.
-//! - An entry lies in its home group, chosen by the low bits of its hash, or in the first later one (wrapping
-//!   around) that had a vacant slot when it came; the groups on its way count it as having passed.
-//! - Of every segment at most [`LOAD`] slots a group are occupied on average, so every search ends.
+//! - An entry lies in its home group, chosen by the low bits of its hash, or in the first group on its way from there
+//!   ([`after`]) that had a vacant slot when it came; the groups before count it as having passed.
+//! - Of every segment at most [`LOAD`] slots a group are occupied on average, so there is always a vacant one.
 
 mod arch;
 mod group;
@@ -48,7 +48,13 @@ pub use scan::Slot;
 use segments::{SEGMENT_GROUPS, Segments};
 
 /// Entries a group holds on average when its segment is full.
-const LOAD: usize = 12;
+///
+/// Where entries come and go, those that came while a group was full stay away from home: of twelve a search for a key
+/// that is not there reads nine groups then, of eleven three (`churn_makes_no_search_long`).
+const LOAD: usize = 11;
+
+/// How far searches go from one group to the next, by the tag: odd, so that each meets all groups.
+const STRIDES: [usize; 4] = [1, 39, 103, 205];
 
 /// The slot of a [`Carried`] whose key was not there.
 const ABSENT: u8 = SLOTS as u8;
@@ -203,11 +209,12 @@ impl RecordTable {
                     return self.carried(hash, segment, at, slot as u8);
                 }
             }
-            if !group.is_passed() {
+            let next = after(at, tag_of(hash), groups.len());
+            if !group.is_passed() || next == home {
                 // An insertion of this very key would change its home.
                 return self.carried(hash, segment, home, ABSENT);
             }
-            at = after(at, groups.len());
+            at = next;
         }
     }
 
@@ -220,7 +227,8 @@ impl RecordTable {
     ) -> Option<(Carried, u64)> {
         let segment = self.segment_number(hash);
         let groups = self.segments.groups(segment);
-        let mut at = home_of(hash, groups.len());
+        let home = home_of(hash, groups.len());
+        let mut at = home;
         loop {
             self.segments.reading(segment, at..at + 1);
             let group = &groups[at];
@@ -230,10 +238,11 @@ impl RecordTable {
                     return Some((self.carried(hash, segment, at, slot as u8), record));
                 }
             }
-            if !group.is_passed() {
+            let next = after(at, tag_of(hash), groups.len());
+            if !group.is_passed() || next == home {
                 return None;
             }
-            at = after(at, groups.len());
+            at = next;
         }
     }
 
@@ -303,7 +312,7 @@ impl RecordTable {
         assert!(record <= Self::RECORD_MAX && note <= Self::NOTE_MAX);
         let mut segment = self.segment_number(hash);
         while self.segments.is_full(segment) {
-            self.grow(segment, records);
+            self.grow(segment, hash, records);
             segment = self.segment_number(hash);
         }
         let home = home_of(hash, self.segments.groups(segment).len());
@@ -341,26 +350,32 @@ impl RecordTable {
         let mut passed = home_of(carried.hash, groups.len());
         while passed != at {
             groups[passed].unpass();
-            passed = after(passed, groups.len());
+            passed = after(passed, tag_of(carried.hash), groups.len());
         }
         self.segments.wrote(segment, at..at + 1);
         self.changes = self.changes.wrapping_add(1);
         self.len -= 1;
         self.segments.forget(segment);
         if self.segments.is_sparse(segment) {
-            self.shrink(segment, records);
+            self.shrink(segment, carried.hash, records);
         }
     }
 
     #[inline(always)]
     fn segment_number(&self, hash: u64) -> usize {
-        // With depth 0 the shift would be by 64: two shifts make it 0.
-        self.directory[(hash >> 1 >> (u64::BITS - 1 - self.depth)) as usize] as usize
+        self.directory[self.place(hash)] as usize
     }
 
-    /// Makes room in a segment, by moving its entries and nobody else's.
+    /// The place of a hash in the directory.
+    #[inline(always)]
+    fn place(&self, hash: u64) -> usize {
+        // With depth 0 the shift would be by 64: two shifts make it 0.
+        (hash >> 1 >> (u64::BITS - 1 - self.depth)) as usize
+    }
+
+    /// Makes room in the segment of a hash, by moving its entries and nobody else's.
     #[cold]
-    fn grow<R: Records>(&mut self, number: usize, records: &R) {
+    fn grow<R: Records>(&mut self, number: usize, hash: u64, records: &R) {
         self.changes = self.changes.wrapping_add(VERSIONS);
         if self.segments.groups(number).len() < SEGMENT_GROUPS {
             return self.segments.double(records);
@@ -373,41 +388,35 @@ impl RecordTable {
             self.depth += 1;
         }
         // The places of a segment are consecutive; the upper half of them is the new one's.
-        let first = self.first_place(number);
         let places = 1 << (self.depth - depth);
+        let first = self.place(hash) & !(2 * places - 1);
         self.directory[first + places..first + 2 * places].fill(new);
     }
 
-    /// Gives memory back after removals, if a segment and its neighbour, or half of the only one, suffice.
+    /// Gives memory back after removals, if the segment of a hash and its neighbour, or half of the only one, suffice.
     #[cold]
-    fn shrink<R: Records>(&mut self, number: usize, records: &R) {
+    fn shrink<R: Records>(&mut self, number: usize, hash: u64, records: &R) {
         let depth = self.segments.depth(number);
         if depth == 0 {
             self.changes = self.changes.wrapping_add(VERSIONS);
-            self.segments.halve(number, records);
-            self.directory = vec![0];
-            return;
+            return self.segments.halve(records);
         }
         let places = 1 << (self.depth - depth);
-        let first = self.first_place(number);
-        let neighbour = self.directory[first ^ places] as usize;
-        if self.segments.depth(neighbour) == depth && self.segments.fit_together(number, neighbour)
+        let first = self.place(hash) & !(2 * places - 1);
+        let both = [first, first + places].map(|place| self.directory[place] as usize);
+        // The one that was there first stays: so few blocks are left with segments, and segment 0 always is.
+        let [stays, goes] = [both[0].min(both[1]), both[0].max(both[1])];
+        if self.segments.depth(stays) == self.segments.depth(goes)
+            && self.segments.fit_together(stays, goes)
         {
             self.changes = self.changes.wrapping_add(VERSIONS);
-            self.segments.merge(number, neighbour, records);
-            let first = first & !places;
-            self.directory[first..first + 2 * places].fill(number as u32);
-            if self.segments.depth(number) == 0 {
-                self.directory = vec![number as u32];
+            self.segments.merge(stays, goes, records);
+            self.directory[first..first + 2 * places].fill(stays as u32);
+            if self.segments.depth(stays) == 0 {
+                self.directory = vec![stays as u32];
                 self.depth = 0;
             }
         }
-    }
-
-    fn first_place(&self, number: usize) -> usize {
-        let named = |&segment: &u32| segment as usize == number;
-        let place = self.directory.iter().position(named);
-        place.expect("the directory names every segment")
     }
 }
 
@@ -444,10 +453,12 @@ fn home_of(hash: u64, groups: usize) -> usize {
     hash as usize & (groups - 1)
 }
 
-/// The group at which a search goes on.
+/// The group at which the search for a key with this tag goes on; at its home again once it has met all.
+///
+/// Keys whose home is full go different ways: if all went to the next group, full groups would make more of them.
 #[inline(always)]
-fn after(group: usize, groups: usize) -> usize {
-    (group + 1) & (groups - 1)
+fn after(group: usize, tag: u8, groups: usize) -> usize {
+    (group + STRIDES[usize::from(tag) % STRIDES.len()]) & (groups - 1)
 }
 
 // The tag, the bits that choose a group, and those kept in an entry are different ones.

@@ -9,7 +9,7 @@
 
 use super::group::Group;
 use super::segments::SEGMENT_GROUPS;
-use super::{RecordTable, Records, after, home_of};
+use super::{RecordTable, Records, STRIDES, after, home_of};
 
 const GROUP_BITS: u32 = SEGMENT_GROUPS.trailing_zeros();
 /// Places of the directory as a cursor counts them, more than there ever are.
@@ -66,25 +66,30 @@ impl RecordTable {
         let group_step = 1u32 << (GROUP_BITS - bits);
         let reversed = reversed & !(group_step - 1);
         let home = (reversed.reverse_bits() >> 1 >> (u32::BITS - 1 - GROUP_BITS)) as usize;
-        let mut at = home;
-        loop {
-            self.segments.reading(number, at..at + 1);
-            let group = &groups[at];
-            for slot in group.occupied() {
-                let entry = group.entry(slot);
-                let is_home = if entry.is_displaced() {
-                    at != home && home_of(records.hash(entry.record()), groups.len()) == home
-                } else {
-                    at == home
-                };
-                if is_home {
-                    tell(entry.record());
+        self.segments.reading(number, home..home + 1);
+        let at_home = groups[home].occupied().map(|slot| groups[home].entry(slot));
+        for entry in at_home.filter(|entry| !entry.is_displaced()) {
+            tell(entry.record());
+        }
+        // Others that belong there are on the ways that lead from there.
+        for way in 0..STRIDES.len() {
+            let mut at = home;
+            while groups[at].is_passed() {
+                at = after(at, way as u8, groups.len());
+                if at == home {
+                    break;
+                }
+                self.segments.reading(number, at..at + 1);
+                for slot in groups[at].occupied() {
+                    let (entry, tag) = (groups[at].entry(slot), groups[at].tag(slot));
+                    if entry.is_displaced()
+                        && usize::from(tag) % STRIDES.len() == way
+                        && home_of(records.hash(entry.record()), groups.len()) == home
+                    {
+                        tell(entry.record());
+                    }
                 }
             }
-            if !group.is_passed() {
-                break;
-            }
-            at = after(at, groups.len());
         }
         // The next segment, and after the last one the next group of the first.
         let place_step = 1u64 << (PLACE_BITS - self.segments.depth(number));
@@ -138,13 +143,17 @@ impl RecordTable {
         0
     }
 
-    /// Some record, about as likely as any other: `random` decides. `None` if there is none.
+    /// Some record, as likely as any other: `random` decides. `None` if there is none.
     pub fn some(&self, mut random: impl FnMut() -> u64) -> Option<u64> {
         if self.is_empty() {
             return None;
         }
         loop {
-            let number = self.segment_number(random());
+            // A segment, not a hash: half as many hashes are those of a segment that has been split once more.
+            let number = random() as usize % self.segments.numbers();
+            if !self.segments.is_used(number) {
+                continue;
+            }
             let groups = self.segments.groups(number);
             let group = &groups[random() as usize % groups.len()];
             // A slot, not an entry, so that full groups are met more often.

@@ -1,7 +1,8 @@
 //! The groups of a table: where they lie, and how they grow, split, merge and shrink.
 //!
-//! Segments come thirty-two to a large page, near or far, so that a probe rarely misses the TLB; the only segment of a
-//! small table lies by itself, near. Entries move by the bits that the table keeps of their hashes: a record's key
+//! Segments come thirty-two to a large page, near or far, so that a probe rarely misses the TLB; the first thirty-two near
+//! ones come one, two, four at a time, or a table of one segment would take a large page. The only segment of a small table
+//! lies by itself, near. Entries move by the bits that the table keeps of their hashes: a record's key
 //! is read only where these do not say where its entry belongs.
 //!
 //! Invariant: a segment's length is the number of its occupied slots.
@@ -26,6 +27,8 @@ pub(super) struct Segments {
     small: Lines<Group>,
     /// The others; a block none of whose segments is used is given back.
     blocks: Vec<Option<Lines<Group>>>,
+    /// Groups of all blocks.
+    block_groups: usize,
     about: Vec<About>,
     unused: Vec<u32>,
     /// Where blocks come from, if they are to be far.
@@ -53,6 +56,7 @@ impl Segments {
         Segments {
             small: Lines::zeroed(1),
             blocks: Vec::new(),
+            block_groups: 0,
             about: vec![About { len: 0, depth: 0 }],
             unused: Vec::new(),
             far,
@@ -92,9 +96,7 @@ impl Segments {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let blocks = self.blocks.iter().flatten();
-        let groups: usize = self.small.len() + blocks.map(|block| block.len()).sum::<usize>();
-        groups * size_of::<Group>()
+        (self.small.len() + self.block_groups) * size_of::<Group>()
             + self.blocks.capacity() * size_of::<Option<Lines<Group>>>()
             + self.about.capacity() * size_of::<About>()
             + self.unused.capacity() * size_of::<u32>()
@@ -171,7 +173,7 @@ impl Segments {
             if let Some(slot) = groups[at].take(tag, entry, at != home) {
                 return (at, slot);
             }
-            at = after(at, groups.len());
+            at = after(at, tag, groups.len());
         }
     }
 
@@ -184,14 +186,14 @@ impl Segments {
     pub(super) fn double<R: Records>(&mut self, records: &R) {
         let groups = 2 * self.groups(0).len();
         let moved = self.take_all(0, |_, entry| home_of(records.hash(entry.record()), groups));
-        self.resize(0, groups);
+        self.resize(groups);
         self.put_all(0, moved);
     }
 
-    /// Moves every entry of the only segment into half the groups; it is number 0 afterwards.
-    pub(super) fn halve<R: Records>(&mut self, number: usize, records: &R) {
-        let groups = self.groups(number).len() / 2;
-        let moved = self.take_all(number, |at, entry| {
+    /// Moves every entry of the only segment into half the groups.
+    pub(super) fn halve<R: Records>(&mut self, records: &R) {
+        let groups = self.groups(0).len() / 2;
+        let moved = self.take_all(0, |at, entry| {
             let hash = || records.hash(entry.record());
             home_of(
                 if entry.is_displaced() {
@@ -202,7 +204,7 @@ impl Segments {
                 groups,
             )
         });
-        self.resize(number, groups);
+        self.resize(groups);
         self.put_all(0, moved);
     }
 
@@ -239,6 +241,7 @@ impl Segments {
         let in_block = |&&unused: &&u32| unused as usize / BLOCK_SEGMENTS == block;
         if self.unused.iter().filter(in_block).count() == BLOCK_SEGMENTS {
             self.blocks[block] = None;
+            self.block_groups -= BLOCK_SEGMENTS * SEGMENT_GROUPS;
         }
     }
 
@@ -265,14 +268,13 @@ impl Segments {
         self.wrote(number, 0..self.groups(number).len());
     }
 
-    /// Gives the only segment, which is empty, as many groups, and the number 0.
-    fn resize(&mut self, number: usize, groups: usize) {
-        debug_assert_eq!(self.about[number].len, 0);
-        let depth = self.about[number].depth;
-        debug_assert_eq!(depth, 0);
-        self.about = vec![About { len: 0, depth }];
+    /// Gives the only segment, number 0, which is empty, as many groups.
+    fn resize(&mut self, groups: usize) {
+        debug_assert_eq!((self.about[0].len, self.about[0].depth), (0, 0));
+        self.about.truncate(1);
         self.unused.clear();
         self.blocks.clear();
+        self.block_groups = 0;
         if groups < SEGMENT_GROUPS {
             self.small = Lines::zeroed(groups);
         } else {
@@ -280,29 +282,53 @@ impl Segments {
             self.about.clear();
             self.unused_number();
         }
+        self.about.shrink_to_fit();
+        self.unused.shrink_to_fit();
+        self.blocks.shrink_to_fit();
     }
 
     /// A segment that nothing names, empty, of depth 0.
     fn unused_number(&mut self) -> usize {
         if self.unused.is_empty() {
-            let first = self.about.len() as u32;
-            self.blocks.push(Some(block(self.far.as_deref())));
-            let end = first + BLOCK_SEGMENTS as u32;
-            self.about.resize(end as usize, About { len: 0, depth: 0 });
-            self.unused.extend((first..end).rev());
+            self.add_segments();
         }
         let number = self.unused.pop().expect("there are some now") as usize;
-        // All of its block may have been given back.
-        let far = self.far.as_deref();
-        self.blocks[number / BLOCK_SEGMENTS].get_or_insert_with(|| block(far));
+        if self.blocks[number / BLOCK_SEGMENTS].is_none() {
+            // All of its block has been given back.
+            self.blocks[number / BLOCK_SEGMENTS] = Some(self.new_block(BLOCK_SEGMENTS));
+        }
         self.about[number] = About { len: 0, depth: 0 };
         number
     }
-}
 
-/// Segments that nothing names.
-fn block(far: Option<&FarSource>) -> Lines<Group> {
-    Lines::zeroed_in(far, BLOCK_SEGMENTS * SEGMENT_GROUPS)
+    /// Adds numbers, and as much of a block as they need.
+    fn add_segments(&mut self) {
+        let first = self.about.len();
+        let added = if first < BLOCK_SEGMENTS && self.far.is_none() {
+            first.max(1)
+        } else {
+            BLOCK_SEGMENTS
+        };
+        if first.is_multiple_of(BLOCK_SEGMENTS) {
+            let block = self.new_block(added);
+            self.blocks.push(Some(block));
+        } else {
+            let mut wider = self.new_block(first + added);
+            if let Some(block) = &self.blocks[0] {
+                wider[..block.len()].copy_from_slice(block);
+                self.block_groups -= block.len();
+            }
+            self.blocks[0] = Some(wider);
+        }
+        let end = first + added;
+        self.about.resize(end, About { len: 0, depth: 0 });
+        self.unused.extend((first as u32..end as u32).rev());
+    }
+
+    fn new_block(&mut self, segments: usize) -> Lines<Group> {
+        self.block_groups += segments * SEGMENT_GROUPS;
+        Lines::zeroed_in(self.far.as_deref(), segments * SEGMENT_GROUPS)
+    }
 }
 
 /// The home of an entry in a segment of as many groups: where it lies, or where it would if there were room.

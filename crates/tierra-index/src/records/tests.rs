@@ -277,6 +277,42 @@ fn fill_and_empty(mut table: RecordTable) {
 }
 
 #[test]
+fn a_table_of_few_entries_takes_little() {
+    let keys = Keys::new(200_000, mixed);
+    let mut table = RecordTable::new();
+    for number in 0..200_000 {
+        table.insert(mixed(number), number, 0, &keys);
+        if number.is_multiple_of(1000) && number > 0 {
+            let bytes = table.bytes() as u64;
+            assert!(bytes < 64 * number + (16 << 10), "{bytes} of {number}");
+        }
+    }
+}
+
+#[test]
+fn memory_is_given_back_while_some_stay() {
+    let keys = Keys::new(800_000, mixed);
+    let mut table = RecordTable::new();
+    for number in 0..800_000 {
+        table.insert(mixed(number), number, 0, &keys);
+    }
+    let full = table.bytes();
+    for number in (0..800_000).filter(|number| number % 16 != 0) {
+        let carried = keys.find(&table, number);
+        table.remove(&carried, &keys);
+    }
+    assert!(
+        table.bytes() < full / 4,
+        "{} of {full} bytes",
+        table.bytes()
+    );
+    for number in 0..800_000 {
+        let expected = (number % 16 == 0).then_some(number);
+        assert_eq!(keys.get(&table, number), expected);
+    }
+}
+
+#[test]
 fn a_group_of_lookups_finds_what_one_finds() {
     let keys = Keys::new(4000, mixed);
     let mut table = RecordTable::new();
@@ -307,4 +343,108 @@ fn a_group_of_lookups_finds_what_one_finds() {
         };
         assert_eq!(found[number], (number < 2000).then_some(number));
     }
+}
+#[test]
+fn chance_prefers_nobody() {
+    let keys = Keys::new(100_000, mixed);
+    let mut table = RecordTable::new();
+    // Until some segments have been split once more than others.
+    let mut len = 0;
+    let depths = |table: &RecordTable| -> Vec<u32> {
+        let used = (0..table.segments.numbers()).filter(|&number| table.segments.is_used(number));
+        used.map(|number| table.segments.depth(number)).collect()
+    };
+    while depths(&table).iter().filter(|depth| **depth == 4).count() < 6 {
+        table.insert(mixed(len), len, 0, &keys);
+        len += 1;
+    }
+    assert!(depths(&table).contains(&3));
+    let mut state = 7u64;
+    let mut drawn = vec![0u32; len as usize];
+    for _ in 0..40 * len {
+        let some = table.some(|| {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            mixed(state) ^ mixed(state) >> 29
+        });
+        drawn[some.unwrap() as usize] += 1;
+    }
+    // By depth, how often a record was drawn on average.
+    for depth in [3, 4] {
+        let of_depth = |number: &u64| {
+            let segment = table.segment_number(mixed(*number));
+            table.segments.depth(segment) == depth
+        };
+        let records: Vec<u64> = (0..len).filter(of_depth).collect();
+        let draws: u32 = records.iter().map(|&number| drawn[number as usize]).sum();
+        let mean = f64::from(draws) / records.len() as f64;
+        assert!((mean - 40.0).abs() < 1.0, "depth {depth}: {mean}");
+    }
+}
+
+/// How many groups a search for a key that is not there reads, on average.
+fn groups_read(table: &RecordTable) -> f64 {
+    let groups = table.segments.groups(0);
+    let mut read = 0;
+    for (home, way) in (0..groups.len()).flat_map(|home| (0..4).map(move |way| (home, way))) {
+        let mut at = home;
+        read += 1;
+        while groups[at].is_passed() {
+            at = after(at, way, groups.len());
+            if at == home {
+                break;
+            }
+            read += 1;
+        }
+    }
+    read as f64 / (4 * groups.len()) as f64
+}
+
+#[test]
+fn churn_makes_no_search_long() {
+    // As full as it can be without growing: the oldest goes, another comes.
+    let len = (LOAD * SEGMENT_GROUPS) as u64 - 1;
+    let keys = Keys::new(100 * len, mixed);
+    let mut table = RecordTable::new();
+    for number in 0..100 * len {
+        table.insert(mixed(number), number, 0, &keys);
+        if let Some(oldest) = number.checked_sub(len) {
+            let carried = keys.find(&table, oldest);
+            table.remove(&carried, &keys);
+        }
+    }
+    assert_eq!(table.segments.groups(0).len(), SEGMENT_GROUPS);
+    assert!(groups_read(&table) < 5.0, "{} groups", groups_read(&table));
+}
+
+#[test]
+fn a_search_ends_where_every_group_has_been_passed() {
+    let keys = Keys::new(4000, mixed);
+    let mut table = RecordTable::new();
+    for number in 0..3500 {
+        table.insert(mixed(number), number, 0, &keys);
+    }
+    for group in table.segments.groups_mut(0) {
+        // More pass it while it is full than it can count.
+        let before: Vec<usize> = group.occupied().collect();
+        for _ in 0..100 {
+            group.take(1, Entry::new(0, 0, 0), true);
+        }
+        let others = group.occupied().filter(|slot| !before.contains(slot));
+        others.for_each(|slot| group.vacate(slot));
+    }
+    assert_eq!(groups_read(&table), table.segments.groups(0).len() as f64);
+    for number in 0..4000 {
+        let expected = (number < 3500).then_some(number);
+        assert_eq!(keys.get(&table, number), expected);
+        let found = table.find_hash(mixed(number), &keys, |record| record == number);
+        assert_eq!(found.map(|found| found.1), expected);
+    }
+    let (mut cursor, mut told) = (0, 0);
+    loop {
+        cursor = table.scan(cursor, &keys, |_| told += 1);
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert_eq!(told, 3500);
 }

@@ -59,7 +59,8 @@ struct Queued {
 }
 
 impl Queue {
-    /// Adds a command, with what was found of its keys if they have been looked up already.
+    /// Adds a command, with what was found of its keys if they have been looked up already; not where none will be
+    /// executed.
     pub(crate) fn add(
         &mut self,
         id: u16,
@@ -67,6 +68,9 @@ impl Queue {
         args: Args<'_>,
         found: &[Found],
     ) {
+        if self.aborted {
+            return;
+        }
         for arg in args.iter() {
             self.args.push(Arg {
                 start: self.bytes.len() as u32,
@@ -281,12 +285,8 @@ fn watch(call: &mut Call<'_>) -> Outcome {
     let (db, client) = (call.client.db, call.client.id);
     for index in 1..call.args.len() {
         let key = call.key(index);
-        if call
-            .client
-            .watched
-            .iter()
-            .any(|watched| watched.db == db && *watched.key == *key.bytes)
-        {
+        let watching = call.shared.watches.clients.get(key.bytes);
+        if watching.is_some_and(|clients| clients.contains(&(db, client))) {
             continue;
         }
         let existed = call.db().find(&key).is_some();

@@ -1,9 +1,12 @@
-//! The keys of the databases: found, made, removed, expired, gone through.
+//! The keys of the databases: found, made, removed, gone through.
 
-use tierra_index::{Carried, RecordTable, Records, Resolved};
+use std::collections::VecDeque;
+
+use tierra_index::{Carried, RecordTable, Resolved, Slot};
 use tierra_interleave::{Cx, Execution, GroupSize, for_each};
 use tierra_memory::{MemoryGate, Speed, in_mode};
 
+use super::DATABASES;
 use super::expiry::ExpiryQueue;
 use super::hash::scan_table;
 use super::heap::Heap;
@@ -12,7 +15,6 @@ use super::large::{Large, Larges};
 use super::migration::Migration;
 use super::record::Form;
 use super::window::{Arriving, Fetching, Windows};
-use super::{DATABASES, MemoryFull};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ pub struct Entry {
 /// The keys of one database.
 pub(super) struct Table {
     pub(super) records: RecordTable,
-    expiries: ExpiryQueue,
+    pub(super) expiries: ExpiryQueue,
     /// Keys that expire.
     pub(super) expiring: usize,
 }
@@ -66,7 +68,7 @@ pub struct Db {
     pub(super) heap: Heap,
     pub(super) tables: [Table; DATABASES],
     pub(super) larges: Larges,
-    selected: usize,
+    pub(super) selected: usize,
     /// Raised where everything that was found before is void.
     epoch: u32,
     pub(super) now_ms: u64,
@@ -75,6 +77,9 @@ pub struct Db {
     pub(super) windows: Windows,
     pub(super) arriving: Arriving,
     pub(super) has_window: bool,
+    /// Large values that nobody names any more, whose records are freed by and by, and how far the first has come.
+    leaving: VecDeque<Large>,
+    leaving_point: usize,
     /// Where packed values are made anew; kept for its memory.
     pub(super) scratch: Vec<u8>,
 }
@@ -94,6 +99,8 @@ impl Db {
             windows: Windows::default(),
             arriving: Arriving::default(),
             has_window: true,
+            leaving: VecDeque::new(),
+            leaving_point: 0,
             scratch: Vec::new(),
         }
     }
@@ -114,7 +121,7 @@ impl Db {
     }
 
     #[inline(always)]
-    fn table_mut(&mut self) -> &mut Table {
+    pub(super) fn table_mut(&mut self) -> &mut Table {
         &mut self.tables[self.selected]
     }
 
@@ -137,7 +144,8 @@ impl Db {
 
     pub(super) fn table_bytes(&self) -> u64 {
         let table = |table: &Table| table.records.bytes() + table.expiries.bytes();
-        (self.tables.iter().map(table).sum::<usize>() + self.larges.bytes()) as u64
+        let leaving = self.leaving.iter().map(Large::bytes).sum::<usize>();
+        (self.tables.iter().map(table).sum::<usize>() + self.larges.bytes() + leaving) as u64
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
@@ -200,7 +208,7 @@ impl Db {
         Some(entry)
     }
 
-    fn is_due(&self, record: u64) -> bool {
+    pub(super) fn is_due(&self, record: u64) -> bool {
         self.heap.expiry(record).is_some_and(|at| at <= self.now_ms)
     }
 
@@ -254,11 +262,54 @@ impl Db {
         entry.inspect(|&entry| self.remove_entry(entry)).is_some()
     }
 
+    /// Removes a key at once, and the fields or members of a large value by and by ([`free_some`](Self::free_some)).
+    /// False where there is none.
+    pub fn unlink(&mut self, key: &Key<'_>) -> bool {
+        let entry = self.peek(key);
+        entry.inspect(|&entry| self.unlink_entry(entry)).is_some()
+    }
+
+    pub(super) fn unlink_entry(&mut self, entry: Entry) {
+        /// As many records are freed in the time of some requests.
+        const FEW: usize = 1024;
+        if self.heap.header(entry.record).form != Form::Large
+            || self.large(entry).table().len() <= FEW
+        {
+            return self.remove_entry(entry);
+        }
+        self.forget(entry);
+        let large = self.larges.take(self.heap.large_number(entry.record));
+        self.leaving.push_back(large);
+        self.heap.free(entry.record);
+    }
+
+    /// Frees some records of large values that were unlinked, some microseconds' worth. Whether there are more.
+    pub fn free_some(&mut self) -> bool {
+        const GROUPS: usize = 64;
+        if let Some(large) = self.leaving.front_mut() {
+            let heap = &mut self.heap;
+            let free = |slot: Slot<'_>| heap.free(slot.record());
+            self.leaving_point = large.table_mut().visit(self.leaving_point, GROUPS, free);
+            if self.leaving_point == 0 {
+                self.leaving.pop_front();
+            }
+        }
+        !self.leaving.is_empty()
+    }
+
     pub(super) fn remove_entry(&mut self, entry: Entry) {
+        self.forget(entry);
+        self.free(entry.record);
+    }
+
+    /// Removes an entry, whose record the caller frees or names again.
+    pub(super) fn forget(&mut self, entry: Entry) {
         let table = &mut self.tables[self.selected];
         table.records.remove(&entry.carried, &self.heap);
-        table.expiring -= usize::from(self.heap.header(entry.record).expires);
-        self.free(entry.record);
+        if self.heap.header(entry.record).expires {
+            table.expiring -= 1;
+            self.tidy_expiries();
+        }
     }
 
     /// Frees a record that no table names any more, and what it names.
@@ -289,7 +340,8 @@ impl Db {
         let carried = table.records.insert(hash, record, note, &self.heap);
         if let Some(at_ms) = expiry {
             table.expiring += 1;
-            table.expiries.push(at_ms, hash);
+            table.expiries.push((at_ms, hash));
+            self.tidy_expiries();
         }
         key.found.set(self.found(carried));
         Entry { carried, record }
@@ -302,146 +354,6 @@ impl Db {
             entry.record = record;
             key.found.set(self.found(entry.carried));
         }
-    }
-
-    /// When an entry expires, in milliseconds since 1970.
-    pub fn expiry(&self, entry: Entry) -> Option<u64> {
-        self.heap.expiry(entry.record)
-    }
-
-    /// Says when a key expires, or that it does not. False where there is no such key.
-    ///
-    /// # Errors
-    /// Where there is no memory to note it; nothing has changed then.
-    pub fn set_expiry(&mut self, key: &Key<'_>, at_ms: Option<u64>) -> Result<bool, MemoryFull> {
-        let Some(mut entry) = self.peek(key) else {
-            return Ok(false);
-        };
-        let before = self.heap.header(entry.record).expires;
-        let record = self.heap.set_expiry(entry.record, at_ms)?;
-        self.replace(key, &mut entry, record);
-        self.note_expiry(&entry, before, at_ms);
-        Ok(true)
-    }
-
-    /// An entry that did or did not expire `before` now does so at another time, or does not.
-    pub(super) fn note_expiry(&mut self, entry: &Entry, before: bool, at_ms: Option<u64>) {
-        let table = self.table_mut();
-        table.expiring += usize::from(at_ms.is_some());
-        table.expiring -= usize::from(before);
-        if let Some(at_ms) = at_ms {
-            table.expiries.push(at_ms, entry.carried.hash());
-            self.tidy_expiries();
-        }
-    }
-
-    /// Drops stale entries of the queue once they are most of it.
-    fn tidy_expiries(&mut self) {
-        const FEW: usize = 1024;
-        let Table {
-            records,
-            expiries,
-            expiring,
-        } = &mut self.tables[self.selected];
-        if expiries.len() <= 2 * *expiring + FEW {
-            return;
-        }
-        let heap = &self.heap;
-        expiries.retain(|at_ms, hash| {
-            let current = |record: u64| heap.expiry(record) == Some(at_ms);
-            records.find_hash(hash, heap, current).is_some()
-        });
-    }
-
-    /// Looks at up to `limit` keys whose time may have come and removes those whose has; how many that were.
-    pub fn expire_some(&mut self, limit: usize) -> usize {
-        let mut removed = 0;
-        for _ in 0..limit {
-            let now_ms = self.now_ms;
-            let Some(hash) = self.table_mut().expiries.pop_due(now_ms) else {
-                break;
-            };
-            let table = &self.table().records;
-            // Two keys of one hash may each be due; the other's entry follows.
-            if let Some((carried, record)) =
-                table.find_hash(hash, &self.heap, |record| self.is_due(record))
-            {
-                self.remove_entry(Entry { carried, record });
-                removed += 1;
-            }
-        }
-        removed
-    }
-
-    /// Gives a value another key, whose own is replaced. False where there is nothing to rename.
-    ///
-    /// # Errors
-    /// Where there is no memory for the new key.
-    pub fn rename(&mut self, from: &Key<'_>, to: &Key<'_>) -> Result<bool, MemoryFull> {
-        let Some(entry) = self.peek(from) else {
-            return Ok(false);
-        };
-        if from.bytes == to.bytes {
-            return Ok(true);
-        }
-        let record = self.heap.duplicate(entry.record, to.bytes)?;
-        // A large value goes along, so only its old record is freed.
-        let table = &mut self.tables[self.selected];
-        table.records.remove(&entry.carried, &self.heap);
-        table.expiring -= usize::from(self.heap.header(entry.record).expires);
-        self.heap.free(entry.record);
-        self.remove(to);
-        self.put(to, record);
-        Ok(true)
-    }
-
-    /// A record with the value of another, and all that it names.
-    pub(super) fn duplicate(&mut self, entry: Entry, key: &[u8]) -> Result<u64, MemoryFull> {
-        let copy = self.heap.duplicate(entry.record, key)?;
-        if self.heap.header(copy).form == Form::Large {
-            match self.duplicate_large(entry) {
-                Ok(number) => self
-                    .heap
-                    .value_mut(copy)
-                    .copy_from_slice(&number.to_le_bytes()),
-                Err(full) => {
-                    self.heap.free(copy);
-                    return Err(full);
-                }
-            }
-        }
-        Ok(copy)
-    }
-
-    fn duplicate_large(&mut self, entry: Entry) -> Result<u32, MemoryFull> {
-        let (parts, is_set): (Vec<u64>, bool) = match self.large(entry) {
-            Large::Hash(table) => (table.iter().collect(), false),
-            Large::Set(_, order) => (
-                order
-                    .range(0..order.len())
-                    .map(|(_, record)| record)
-                    .collect(),
-                true,
-            ),
-        };
-        let mut table = self.new_table();
-        let mut ranked = Vec::new();
-        for part in parts {
-            let key = self.heap.key(part).to_vec();
-            let Ok(copy) = self.heap.duplicate(part, &key) else {
-                table.iter().for_each(|record| self.heap.free(record));
-                return Err(MemoryFull);
-            };
-            table.insert(self.heap.hash(copy), copy, 0, &self.heap);
-            if is_set {
-                ranked.push((super::zset::score_of(self.heap.value(copy)), copy));
-            }
-        }
-        Ok(self.larges.add(if is_set {
-            Large::Set(table, super::order::Order::new(ranked.into_iter()))
-        } else {
-            Large::Hash(table)
-        }))
     }
 
     /// Tells about `count` keys, from a cursor on, and where to go on: 0 once all were told. A key that
@@ -472,10 +384,29 @@ impl Db {
     pub fn clear(&mut self) {
         let empty = Table::new(self.new_table());
         let table = std::mem::replace(self.table_mut(), empty);
-        for record in table.records.iter() {
-            self.free(record);
+        if self.tables.iter().all(|table| table.records.is_empty()) {
+            self.forget_records();
+        } else {
+            table.records.iter().for_each(|record| self.free(record));
         }
         self.forget_found();
+    }
+
+    /// Removes all keys of all databases.
+    pub(super) fn clear_all(&mut self) {
+        let empty = self.new_table();
+        self.tables = std::array::from_fn(|_| Table::new(empty.empty_like()));
+        self.forget_records();
+        self.forget_found();
+    }
+
+    /// Frees all records, which no table names any more, at once.
+    fn forget_records(&mut self) {
+        self.heap.memory.clear();
+        self.larges = Larges::default();
+        self.leaving.clear();
+        self.leaving_point = 0;
+        self.arriving = Arriving::default();
     }
 
     /// Bytes taken by a key and its value.

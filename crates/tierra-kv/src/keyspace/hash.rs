@@ -130,6 +130,10 @@ impl Db {
         let mut count = packed::count(&scratch);
         let (before, mut fits) = (count, true);
         for (field, value) in pairs.clone() {
+            fits = self.field_may_be_packed(field, value);
+            if !fits {
+                break;
+            }
             match Pairs::new(&scratch).find(field) {
                 Some(place) => put_value(&mut scratch, place, field, value),
                 None => {
@@ -137,8 +141,7 @@ impl Db {
                     count += 1;
                 }
             }
-            fits = self.field_may_be_packed(field, value)
-                && count <= self.heap.chooser.settings.hash_packed_entries_max
+            fits = count <= self.heap.chooser.settings.hash_packed_entries_max
                 && scratch.len() <= PACKED_BYTES_MAX;
             if !fits {
                 break;

@@ -173,16 +173,34 @@ impl Heap {
             return Ok(record);
         }
         let place = self.allocate(new.bytes())?;
-        self.memory.copy(
-            Place::from_number(record),
-            place,
-            old.bytes().min(new.bytes()),
-        );
+        Ok(self.move_to(place, record, new))
+    }
+
+    /// As [`resize`](Self::resize), of a value that is likely to grow again: where it has to move, it gets an eighth of its
+    /// length in addition, or what is appended to a long one would move all of it again and again.
+    pub(super) fn grow(&mut self, record: u64, value_bytes: usize) -> Result<u64, MemoryFull> {
+        let old = self.header(record);
+        let new = Header { value_bytes, ..old };
+        let room = new.bytes() + new.bytes() / 8;
+        if u32::try_from(value_bytes).is_ok()
+            && new.bytes() > self.capacity(record)
+            && let Ok(place) = self.allocate(room)
+        {
+            return Ok(self.move_to(place, record, new));
+        }
+        self.resize(record, value_bytes)
+    }
+
+    /// Moves a record to another place and gives it another header with a key as long.
+    fn move_to(&mut self, place: Place, record: u64, new: Header) -> u64 {
+        let bytes = self.header(record).bytes().min(new.bytes());
+        let from = Place::from_number(record);
+        self.memory.copy((from, 0), (place, 0), bytes);
         self.memory
             .bytes_mut(place, HEADER_BYTES)
             .copy_from_slice(&new.to_bytes());
         self.free(record);
-        Ok(place.number())
+        place.number()
     }
 
     /// Whether as many bytes are at home where the record is: they fit, without wasting half.
@@ -242,7 +260,7 @@ impl Heap {
         }
         let to = self.allocate(new.bytes())?;
         // Both begin at units, so the copy is made where it is and shifted there.
-        self.memory.copy(place, to, old.bytes());
+        self.memory.copy((place, 0), (to, 0), old.bytes());
         let bytes = self.memory.bytes_mut(to, new.bytes());
         bytes.copy_within(kept, new.key_at());
         write_head(bytes, new, expiry);
@@ -251,13 +269,25 @@ impl Heap {
         Ok(to.number())
     }
 
+    /// Gives a record that expires another time; say so with [`wrote`](Self::wrote).
+    pub(super) fn put_off(&mut self, record: u64, at_ms: u64) {
+        let header = self.header(record);
+        debug_assert!(header.expires);
+        let bytes = self
+            .memory
+            .bytes_mut(Place::from_number(record), HEADER_BYTES + EXPIRY_BYTES);
+        write_head(bytes, header, Some(at_ms));
+    }
+
     /// The same record under another key; the old one stays.
     pub(super) fn duplicate(&mut self, record: u64, key: &[u8]) -> Result<u64, MemoryFull> {
         let header = self.header(record);
         let expiry = self.expiry(record);
         let copy = self.create(header.form, key, header.value_bytes, expiry)?;
-        let value = self.value(record).to_vec();
-        self.value_mut(copy).copy_from_slice(&value);
+        let (from, to) = (Place::from_number(record), Place::from_number(copy));
+        let to = (to, self.header(copy).value_at());
+        self.memory
+            .copy((from, header.value_at()), to, header.value_bytes);
         self.wrote(copy, 0, self.header(copy).bytes());
         Ok(copy)
     }
@@ -266,7 +296,8 @@ impl Heap {
     pub(super) fn migrate(&mut self, record: u64, to: Speed) -> Option<u64> {
         let bytes = self.header(record).bytes();
         let place = self.memory.allocate(to, bytes)?;
-        self.memory.copy(Place::from_number(record), place, bytes);
+        let from = Place::from_number(record);
+        self.memory.copy((from, 0), (place, 0), bytes);
         self.wrote(place.number(), 0, bytes);
         self.free(record);
         Some(place.number())

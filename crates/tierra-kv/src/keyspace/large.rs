@@ -27,11 +27,13 @@ impl Large {
         }
     }
 
+    /// The memory that it takes, records not included.
     pub(super) fn bytes(&self) -> usize {
-        match self {
-            Large::Hash(table) => table.bytes(),
-            Large::Set(table, order) => table.bytes() + order.bytes(),
-        }
+        size_of::<Large>()
+            + match self {
+                Large::Hash(table) => table.bytes(),
+                Large::Set(table, order) => table.bytes() + order.bytes(),
+            }
     }
 }
 
@@ -39,10 +41,15 @@ impl Large {
 pub(super) struct Larges {
     all: Vec<Option<Box<Large>>>,
     unused: Vec<u32>,
+    /// Bytes of all but the one that is changed: who asks, which may be every request, does not go through all.
+    settled_bytes: usize,
+    /// The one that was last handed out to be changed.
+    changed: Option<u32>,
 }
 
 impl Larges {
     pub(super) fn add(&mut self, large: Large) -> u32 {
+        self.settled_bytes += large.bytes();
         let large = Some(Box::new(large));
         match self.unused.pop() {
             Some(number) => {
@@ -63,14 +70,31 @@ impl Larges {
     }
 
     pub(super) fn get_mut(&mut self, number: u32) -> &mut Large {
+        if self.changed != Some(number) {
+            self.settle();
+            self.settled_bytes -= self.get(number).bytes();
+            self.changed = Some(number);
+        }
         self.all[number as usize]
             .as_mut()
             .expect("a record names it")
     }
 
+    fn settle(&mut self) {
+        self.settled_bytes += self.changed_bytes();
+        self.changed = None;
+    }
+
+    fn changed_bytes(&self) -> usize {
+        self.changed.map_or(0, |number| self.get(number).bytes())
+    }
+
     pub(super) fn take(&mut self, number: u32) -> Large {
+        self.settle();
         self.unused.push(number);
-        *self.all[number as usize].take().expect("a record names it")
+        let large = *self.all[number as usize].take().expect("a record names it");
+        self.settled_bytes -= large.bytes();
+        large
     }
 
     /// How many numbers there are; not all name something.
@@ -78,7 +102,7 @@ impl Larges {
         self.all.len()
     }
 
-    /// What the number names, if it names something.
+    /// What the number names, if it names something. Its size is not to be changed.
     pub(super) fn named(&mut self, number: usize) -> Option<&mut Large> {
         self.all.get_mut(number)?.as_deref_mut()
     }
@@ -89,11 +113,16 @@ impl Larges {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let all = self
-            .all
-            .iter()
-            .flatten()
-            .map(|large| large.bytes() + size_of::<Large>());
-        all.sum::<usize>() + self.all.capacity() * size_of::<Option<Box<Large>>>()
+        self.settled_bytes
+            + self.changed_bytes()
+            + self.all.capacity() * size_of::<Option<Box<Large>>>()
+            + self.unused.capacity() * size_of::<u32>()
+    }
+
+    /// Bytes of values as they are counted, and added up.
+    #[cfg(test)]
+    pub(super) fn counted_and_added_up(&self) -> (usize, usize) {
+        let bytes = self.all.iter().flatten().map(|large| large.bytes());
+        (self.settled_bytes + self.changed_bytes(), bytes.sum())
     }
 }

@@ -18,6 +18,8 @@
 
 mod ahead;
 mod db;
+mod due;
+mod duplicate;
 mod expiry;
 mod hash;
 mod heap;
@@ -163,11 +165,21 @@ impl Keyspace {
         self.db.forget_found();
     }
 
-    /// Copies a value and its expiry to another key, which the caller has removed. False where there is
-    /// nothing to copy.
+    /// Removes all keys of all databases.
+    pub fn clear(&mut self) {
+        self.db.clear_all();
+    }
+
+    /// Frees some of what [`Db::unlink`] and expiry have left, some microseconds' worth. Whether there is more: to be called
+    /// again now and then, until there is not.
+    pub fn free_some(&mut self) -> bool {
+        self.db.free_some()
+    }
+
+    /// Copies a value and its expiry to another key, whose own is replaced. False where there is nothing to copy.
     ///
     /// # Errors
-    /// Where there is no memory for the copy.
+    /// Where there is no memory for the copy; nothing has changed then.
     pub fn copy(
         &mut self,
         from: (DbId, &Key<'_>),
@@ -177,8 +189,21 @@ impl Keyspace {
             return Ok(false);
         };
         let copy = self.db.duplicate(entry, to.1.bytes)?;
-        self.db(to.0).put(to.1, copy);
+        let db = self.db(to.0);
+        db.remove(to.1);
+        db.put(to.1, copy);
         Ok(true)
+    }
+
+    /// Gives a value and its expiry to another database that has no such key, without copying it. False where there is
+    /// nothing to move.
+    pub fn move_to(&mut self, from: (DbId, &Key<'_>), to: DbId) -> bool {
+        let Some(entry) = self.db(from.0).find(from.1) else {
+            return false;
+        };
+        self.db.forget(entry);
+        self.db(to).put(&Key::new(from.1.bytes), entry.record);
+        true
     }
 
     /// Says what time it is, in milliseconds since 1970.

@@ -152,6 +152,27 @@ pub(super) fn push_member(packed: &mut Vec<u8>, score: f64, member: &[u8]) {
     packed.extend_from_slice(member);
 }
 
+/// Makes a packed set of another, with a member's score changed or the member added.
+pub(super) fn put_member(packed: &mut Vec<u8>, before: &[u8], score: f64, member: &[u8]) {
+    packed.clear();
+    packed.extend_from_slice(&[0; COUNT_BYTES]);
+    let (mut count, mut placed) = (0, false);
+    for found in members(before).filter(|found| found.member != member) {
+        let is_later = order((found.score, found.member), (score, member)) == Ordering::Greater;
+        if is_later && !placed {
+            push_member(packed, score, member);
+            (count, placed) = (count + 1, true);
+        }
+        push_member(packed, found.score, found.member);
+        count += 1;
+    }
+    if !placed {
+        push_member(packed, score, member);
+        count += 1;
+    }
+    set_count(packed, count);
+}
+
 /// The order of members: by score, then by bytes.
 #[inline]
 pub(super) fn order(one: (f64, &[u8]), other: (f64, &[u8])) -> Ordering {

@@ -36,17 +36,20 @@ impl Db {
         };
         self.use_entry(key, &mut entry, super::WRITE_USES);
         let header = self.heap.header(entry.record);
+        let before = self.heap.expiry(entry.record);
         let at_ms = match expiry {
-            Expiry::Keep => self.heap.expiry(entry.record),
+            Expiry::Keep => before,
             Expiry::Clear => None,
             Expiry::At(at_ms) => Some(at_ms),
         };
-        let keeps_head =
-            header.expires == at_ms.is_some() && (!header.expires || expiry == Expiry::Keep);
-        if header.form == Form::Bytes && keeps_head {
+        if header.form == Form::Bytes && header.expires == at_ms.is_some() {
             let record = self.heap.resize(entry.record, value.len())?;
             self.replace(key, &mut entry, record);
             self.heap.value_mut(record).copy_from_slice(value);
+            if let Some(at_ms) = at_ms {
+                self.heap.put_off(record, at_ms);
+                self.note_expiry(&entry, before, Some(at_ms));
+            }
             self.heap.wrote(record, 0, self.heap.header(record).bytes());
             return Ok(());
         }
@@ -58,7 +61,7 @@ impl Db {
         self.heap.wrote(record, 0, self.heap.header(record).bytes());
         let old = entry.record;
         self.replace(key, &mut entry, record);
-        self.note_expiry(&entry, header.expires, at_ms);
+        self.note_expiry(&entry, before, at_ms);
         self.free(old);
         Ok(())
     }
@@ -77,7 +80,7 @@ impl Db {
             Some(mut entry) => {
                 self.use_entry(key, &mut entry, super::WRITE_USES);
                 let before = self.heap.header(entry.record).value_bytes;
-                let record = self.heap.resize(entry.record, len)?;
+                let record = self.heap.grow(entry.record, len)?;
                 self.replace(key, &mut entry, record);
                 (record, before.min(len))
             }

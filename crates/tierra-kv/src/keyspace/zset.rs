@@ -148,35 +148,19 @@ impl Db {
             }
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
-        scratch.extend_from_slice(&[0; COUNT_BYTES]);
-        let (mut count, mut placed) = (0, false);
-        let old = entry
-            .map(|entry| self.heap.value(entry.record))
-            .unwrap_or(&[0; COUNT_BYTES]);
-        for found in packed::members(old) {
-            if found.member == member {
-                continue;
-            }
-            if !placed
-                && packed::order((found.score, found.member), (score, member)) == Ordering::Greater
-            {
-                packed::push_member(&mut scratch, score, member);
-                (count, placed) = (count + 1, true);
-            }
-            packed::push_member(&mut scratch, found.score, found.member);
-            count += 1;
-        }
-        if !placed {
-            packed::push_member(&mut scratch, score, member);
-            count += 1;
-        }
         let settings = &self.heap.chooser.settings;
-        let fits = member.len() <= settings.set_packed_value_max
-            && count <= settings.set_packed_entries_max
-            && scratch.len() <= PACKED_BYTES_MAX;
+        let fits = member.len() <= settings.set_packed_value_max && {
+            let before = entry.map(|entry| self.heap.value(entry.record));
+            packed::put_member(
+                &mut scratch,
+                before.unwrap_or(&[0; COUNT_BYTES]),
+                score,
+                member,
+            );
+            packed::count(&scratch) <= settings.set_packed_entries_max
+                && scratch.len() <= PACKED_BYTES_MAX
+        };
         let result = if fits {
-            packed::set_count(&mut scratch, count);
             self.write_packed(key, entry, Form::PackedSet, &scratch)
         } else {
             let unpacked = self.unpack_set(key, entry);

@@ -111,7 +111,10 @@ impl Server {
                 .forget(connection.client.id, &mut connection.client.watched);
             self.shared.connected -= 1;
             self.shared.monitors -= usize::from(connection.client.is_monitor);
-            self.vacant.push(slot);
+            // One that is queued is met once more: its slot is vacant only then, or a newcomer would have two turns.
+            if !connection.queued {
+                self.vacant.push(slot);
+            }
         }
     }
 }

@@ -6,11 +6,18 @@ use super::Server;
 use crate::keyspace::{DATABASES, DbId};
 
 /// How many keys are looked at before the clock is.
-const EXPIRE_STEP: usize = 200;
+const EXPIRE_STEP: usize = 100;
+/// As long, at most, nobody is served because keys expire and large values are freed...
+const EXPIRE_SLICE: Duration = Duration::from_millis(1);
+/// ...and for as many times that, everybody is.
+const SERVED_SLICES: u32 = 3;
 
-/// When what was done last.
+/// When what is done next.
 pub(super) struct Timers {
     next: Instant,
+    expire: Instant,
+    /// The database whose keys are looked at first.
+    expire_first: DbId,
     sampled_ms: u64,
 }
 
@@ -18,13 +25,17 @@ impl Timers {
     pub(super) fn new(now: Instant, now_ms: u64) -> Self {
         Self {
             next: now,
+            expire: now,
+            expire_first: 0,
             sampled_ms: now_ms,
         }
     }
 
     /// How long until something has to be done.
     pub(super) fn until_next(&self) -> Duration {
-        self.next.saturating_duration_since(Instant::now())
+        self.next
+            .min(self.expire)
+            .saturating_duration_since(Instant::now())
     }
 }
 
@@ -32,12 +43,19 @@ impl Server {
     /// Does what has to be done, where it is time.
     pub(super) fn look_after(&mut self) {
         let now = Instant::now();
+        let period = Duration::from_millis(1000 / self.shared.config.hz.clamp(1, 1000));
+        if now >= self.timers.expire {
+            self.timers.expire = if self.expire(now + EXPIRE_SLICE) {
+                Instant::now() + EXPIRE_SLICE * SERVED_SLICES
+            } else {
+                // Together with everything else: an idle server wakes once.
+                now + period
+            };
+        }
         if now < self.timers.next {
             return;
         }
-        let period = Duration::from_millis(1000 / self.shared.config.hz.clamp(1, 1000));
         self.timers.next = now + period;
-        self.expire(now + period / 4);
         self.keyspace.tick();
         if std::mem::take(&mut self.accept_again) {
             (0..self.listeners.len()).for_each(|listener| self.accept(listener));
@@ -52,18 +70,28 @@ impl Server {
         }
     }
 
-    /// Removes keys whose time has come, as long as every fourth of those looked at is one, and a quarter
-    /// of the time at most.
-    fn expire(&mut self, deadline: Instant) {
-        for id in 0..DATABASES as DbId {
+    /// Removes keys whose time has come, and frees large values that are gone, until a time. Whether there may be more.
+    fn expire(&mut self, until: Instant) -> bool {
+        for _ in 0..DATABASES {
             loop {
-                let removed = self.keyspace.db(id).expire_some(EXPIRE_STEP);
+                let db = self.keyspace.db(self.timers.expire_first);
+                let (removed, more) = db.expire_some(EXPIRE_STEP);
                 self.shared.stats.expired += removed as u64;
-                if removed * 4 < EXPIRE_STEP || Instant::now() >= deadline {
+                if Instant::now() >= until {
+                    return true;
+                }
+                if !more {
                     break;
                 }
             }
+            self.timers.expire_first = (self.timers.expire_first + 1) % DATABASES as DbId;
         }
+        while self.keyspace.free_some() {
+            if Instant::now() >= until {
+                return true;
+            }
+        }
+        false
     }
 
     /// Ends connections that were silent, or whose replies were not taken, for too long.

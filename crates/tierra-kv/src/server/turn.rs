@@ -37,6 +37,8 @@ impl Server {
     fn gather(&mut self, slot: usize) {
         let shared = &mut self.shared;
         let Some(mut connection) = shared.connections[slot].take() else {
+            // It was closed while it was queued.
+            self.vacant.push(slot);
             return;
         };
         connection.queued = false;

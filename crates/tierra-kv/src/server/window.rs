@@ -18,7 +18,7 @@ pub(super) struct Pending {
     pub(super) resolved: Resolved,
     /// The database in which its keys are looked up.
     pub(super) db: DbId,
-    /// Where the keys are found in the batch.
+    /// Where in the batch what was found of its keys begins, and of how many.
     found: (u32, u32),
 }
 
@@ -71,7 +71,7 @@ impl Batch {
             request,
             resolved,
             db,
-            found: (self.keys as u32, keys as u32),
+            found: (0, keys as u32),
         });
         self.keys += keys;
     }
@@ -92,13 +92,14 @@ impl Batch {
     pub(super) fn look_up(&mut self, shared: &Shared, keyspace: &mut Keyspace) {
         let mut group: [&[u8]; WINDOW_KEYS] = [&[]; WINDOW_KEYS];
         let (mut len, mut db) = (0, 0);
-        for pending in &self.requests {
+        for pending in &mut self.requests {
             let (Resolved::Command(id), wanted @ 1..) =
                 (pending.resolved, pending.found.1 as usize)
             else {
                 continue;
             };
             let Some(connection) = &shared.connections[pending.slot] else {
+                pending.found.1 = 0;
                 continue;
             };
             if pending.db != db && len > 0 {
@@ -106,6 +107,7 @@ impl Batch {
                 len = 0;
             }
             db = pending.db;
+            pending.found.0 = (self.found.len() + len) as u32;
             let args = connection.args(pending.request);
             for index in shared
                 .table
@@ -122,6 +124,5 @@ impl Batch {
         if len > 0 {
             keyspace.db(db).find_many(&group[..len], &mut self.found);
         }
-        debug_assert_eq!(self.found.len(), self.keys);
     }
 }

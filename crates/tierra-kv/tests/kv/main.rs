@@ -3,5 +3,6 @@
 mod clients;
 mod differential;
 mod forged;
+mod places;
 mod server;
 mod support;

@@ -586,3 +586,35 @@ fn a_monitor_is_one_until_it_resets_or_leaves() {
     assert_eq!(client.ask("GET k"), bulk("v"));
     assert_eq!(monitor.ask("ECHO x"), bulk("x"));
 }
+
+#[test]
+fn few_of_many_are_chosen_and_none_twice() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    let words = |name: &str, pair: &dyn Fn(u32) -> String| {
+        let all: String = (0..1000).map(|n| format!(" {}", pair(n))).collect();
+        format!("{name} {name}{all}")
+    };
+    assert_eq!(
+        client.ask(&words("HSET", &|n| format!("f{n} v{n}"))),
+        Reply::Integer(1000)
+    );
+    assert_eq!(
+        client.ask(&words("ZADD", &|n| format!("{n} m{n}"))),
+        Reply::Integer(1000)
+    );
+    for count in [1, 7, 249, 250, 999, 1000, 5000] {
+        for (request, first) in [("HRANDFIELD HSET", "f"), ("ZRANDMEMBER ZADD", "m")] {
+            let Reply::Array(mut chosen) = client.ask(&format!("{request} {count}")) else {
+                panic!("an array")
+            };
+            assert_eq!(chosen.len(), count.min(1000));
+            assert!(chosen.iter().all(
+                |name| matches!(name, Reply::Bulk(name) if name.starts_with(first.as_bytes()))
+            ));
+            chosen.sort();
+            chosen.dedup();
+            assert_eq!(chosen.len(), count.min(1000));
+        }
+    }
+}

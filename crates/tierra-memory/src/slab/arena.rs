@@ -90,6 +90,23 @@ impl Arena {
         self.used.limit_bytes = limit_bytes;
     }
 
+    /// Frees all objects; the owner of the mapping gives all pages back.
+    pub(super) fn clear(&mut self) {
+        self.spans.clear();
+        self.unused_spans.clear();
+        self.page_spans.fill(NO_SPAN);
+        self.page_classes.fill(NO_CLASS);
+        self.partial.iter_mut().for_each(Vec::clear);
+        self.free = FreeRuns::default();
+        if !self.page_spans.is_empty() {
+            self.free.give(0, self.page_spans.len() as u32);
+        }
+        self.used = TierUse {
+            limit_bytes: self.used.limit_bytes,
+            ..TierUse::default()
+        };
+    }
+
     /// Bytes that an object of `bytes` takes.
     pub(super) fn rounded(bytes: usize) -> usize {
         if bytes <= SMALL_BYTES_MAX {
@@ -194,8 +211,9 @@ impl Arena {
         }
     }
 
-    /// Whether the object shares its span with less than a quarter of what fits, so that moving it, and the
-    /// others, would give pages back; then the span is the last that objects are allocated from.
+    /// Whether the object shares its span with less than half of what fits, so that moving it, and the
+    /// others, would give pages back; then the span is the last that objects are allocated from. So where
+    /// half of all pages are vacant there are objects to be moved, unless each is of a class that has one span with room.
     pub(super) fn set_aside(&mut self, place: usize) -> bool {
         let number = self.span_at(place);
         let Span {
@@ -209,7 +227,7 @@ impl Arena {
         }
         let all = span_objects(usize::from(class));
         let partial = &mut self.partial[usize::from(class)];
-        if partial.len() < 2 || usize::from(free_slots) <= all - all / 4 {
+        if partial.len() < 2 || usize::from(free_slots) <= all / 2 {
             return false;
         }
         let other = partial[0];
@@ -241,7 +259,7 @@ impl Arena {
             Some(page) => page,
             None => {
                 let mapped = self.page_spans.len() as u32;
-                let end = mapped.checked_add(pages.next_multiple_of(BLOCK_PAGES))?;
+                let end = mapped.checked_add(pages.checked_next_multiple_of(BLOCK_PAGES)?)?;
                 if end > self.pages_max || !more(end) {
                     return None;
                 }

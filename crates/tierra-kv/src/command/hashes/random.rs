@@ -1,5 +1,7 @@
 //! HRANDFIELD, and what it shares with ZRANDMEMBER: how many are wanted, and which.
 
+use std::collections::BTreeMap;
+
 use super::{Call, Failure, Outcome, Pair, hash};
 use crate::number::parse_i64;
 use crate::protocol::Args;
@@ -7,6 +9,9 @@ use crate::protocol::Args;
 /// So many elements chosen one by one, the same more than once, are not replied with: the reply would
 /// fill the machine.
 const REPEATED_MAX: u64 = 1 << 27;
+
+/// Where fewer than one of as many elements are wanted, they are chosen one by one, without going through all.
+pub(in crate::command) const FEW: usize = 4;
 
 /// What the arguments after the key ask for.
 pub(in crate::command) enum Wanted {
@@ -71,6 +76,16 @@ pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
                 .collect(),
             with,
         ),
+        (Wanted::Different { count, with }, Some(entry))
+            if count < db.hash_len(entry) / FEW && !db.is_packed(entry) =>
+        {
+            let mut chosen = BTreeMap::new();
+            while chosen.len() < count {
+                let (field, value) = db.hash_random(entry, random.next());
+                chosen.insert(field, value);
+            }
+            (chosen.into_iter().collect(), with)
+        }
         (Wanted::Different { count, with }, Some(entry)) => {
             // Each field is as likely as any other to be among the first `count` (reservoir sampling).
             let mut chosen = Vec::new();

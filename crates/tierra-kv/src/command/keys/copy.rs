@@ -27,7 +27,6 @@ pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
         call.reply.integer(0);
         return Ok(());
     }
-    call.keyspace.db(to_db).remove(&to);
     call.keyspace.copy((from_db, &from), (to_db, &to))?;
     call.shared.changed(to_db, to.bytes);
     call.reply.integer(1);
@@ -43,8 +42,7 @@ pub(super) fn move_to(call: &mut Call<'_>) -> Outcome {
     let exists = call.db().find(&from).is_some();
     let moved = exists && call.keyspace.db(to_db).find(&to).is_none();
     if moved {
-        call.keyspace.copy((from_db, &from), (to_db, &to))?;
-        call.db().remove(&from);
+        call.keyspace.move_to((from_db, &from), to_db);
         call.shared.changed(from_db, from.bytes);
         call.shared.changed(to_db, to.bytes);
     }

@@ -47,8 +47,8 @@ pub(super) fn flushall(call: &mut Call<'_>) -> Outcome {
     check_how(call)?;
     for id in 0..DATABASES as DbId {
         call.shared.changed_all(id, call.keyspace);
-        call.keyspace.db(id).clear();
     }
+    call.keyspace.clear();
     call.reply.ok();
     Ok(())
 }

@@ -12,7 +12,7 @@ pub(super) use databases::database;
 use super::{
     Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, Outcome, READONLY, WRITE, admin,
 };
-use crate::keyspace::Kind;
+use crate::keyspace::{Db, Key, Kind};
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
     Command::new(name, arity, Group::Generic, run)
@@ -24,7 +24,7 @@ pub(super) static COMMANDS: &[Command] = &[
         .keys(1, -1, 1, "RM delete")
         .about("1.0.0", "Deletes keys")
         .arguments("key*"),
-    of("unlink", -2, del)
+    of("unlink", -2, unlink)
         .flags(WRITE | FAST)
         .keys(1, -1, 1, "RM delete")
         .about("4.0.0", "Deletes keys")
@@ -173,10 +173,18 @@ pub(super) static COMMANDS: &[Command] = &[
 ];
 
 fn del(call: &mut Call<'_>) -> Outcome {
+    remove_all(call, Db::remove)
+}
+
+fn unlink(call: &mut Call<'_>) -> Outcome {
+    remove_all(call, Db::unlink)
+}
+
+fn remove_all(call: &mut Call<'_>, remove: fn(&mut Db, &Key<'_>) -> bool) -> Outcome {
     let mut removed = 0;
     for index in 1..call.args.len() {
         let key = call.key(index);
-        if call.db().remove(&key) {
+        if remove(call.db(), &key) {
             call.changed(key.bytes);
             removed += 1;
         }

@@ -1,6 +1,8 @@
 //! ZRANDMEMBER.
 
-use super::super::hashes::random::Wanted;
+use std::collections::BTreeSet;
+
+use super::super::hashes::random::{FEW, Wanted};
 use super::{Call, Outcome, zset};
 
 pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
@@ -26,6 +28,17 @@ pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
             with,
         ),
         Wanted::Repeated { with, .. } => (Vec::new(), with),
+        Wanted::Different { count, with } if count < len / FEW => {
+            // Each rank in turn, or the last one of those that it was chosen among (Floyd 1987).
+            let mut chosen = BTreeSet::new();
+            for last in len - count..len {
+                let rank = random.below(last as u64 + 1) as usize;
+                if !chosen.insert(rank) {
+                    chosen.insert(last);
+                }
+            }
+            (chosen.into_iter().collect(), with)
+        }
         Wanted::Different { count, with } => {
             // Of the ranks that are left, each is wanted with the probability that so many still are.
             let mut wanted = count.min(len);

@@ -5,8 +5,11 @@ use std::ops::Range;
 use super::*;
 
 mod compare;
+mod expiry;
 mod model;
 mod placement;
+mod seeded;
+mod whole;
 mod windows;
 
 fn keyspace(settings: Settings) -> Keyspace {

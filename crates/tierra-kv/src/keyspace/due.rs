@@ -1,0 +1,85 @@
+//! When keys expire: said, changed, and come.
+
+use super::db::Table;
+use super::{Db, Entry, Key, MemoryFull};
+
+impl Db {
+    /// When an entry expires, in milliseconds since 1970.
+    pub fn expiry(&self, entry: Entry) -> Option<u64> {
+        self.heap.expiry(entry.record)
+    }
+
+    /// Says when a key expires, or that it does not. False where there is no such key.
+    ///
+    /// # Errors
+    /// Where there is no memory to note it; nothing has changed then.
+    pub fn set_expiry(&mut self, key: &Key<'_>, at_ms: Option<u64>) -> Result<bool, MemoryFull> {
+        let Some(mut entry) = self.peek(key) else {
+            return Ok(false);
+        };
+        let before = self.heap.expiry(entry.record);
+        let record = self.heap.set_expiry(entry.record, at_ms)?;
+        self.replace(key, &mut entry, record);
+        self.note_expiry(&entry, before, at_ms);
+        Ok(true)
+    }
+
+    /// An entry that expired at one time, or did not, now does so at another, or does not.
+    pub(super) fn note_expiry(&mut self, entry: &Entry, before: Option<u64>, at_ms: Option<u64>) {
+        let table = self.table_mut();
+        table.expiring += usize::from(at_ms.is_some());
+        table.expiring -= usize::from(before.is_some());
+        // Where it is put off, what is in the queue for it will do.
+        if let Some(at_ms) = at_ms.filter(|&at_ms| before.is_none_or(|before| at_ms < before)) {
+            table.expiries.push((at_ms, entry.carried.hash()));
+        }
+        self.tidy_expiries();
+    }
+
+    /// While most of the queue is stale, looks at a few of its entries: at more than one change can make stale.
+    pub(super) fn tidy_expiries(&mut self) {
+        const FEW: usize = 1024;
+        const LOOKS: usize = 3;
+        let Table {
+            records,
+            expiries,
+            expiring,
+        } = &mut self.tables[self.selected];
+        if expiries.len() <= 2 * *expiring + FEW {
+            return;
+        }
+        let heap = &self.heap;
+        expiries.sweep(LOOKS, |(at_ms, hash)| {
+            let expires = |record: u64| heap.expiry(record).is_some_and(|at| at >= at_ms);
+            records.find_hash(hash, heap, expires).is_some()
+        });
+    }
+
+    /// Looks at up to `limit` keys whose time may have come and removes those whose has: how many that were, and
+    /// whether there may be more.
+    pub fn expire_some(&mut self, limit: usize) -> (usize, bool) {
+        let mut removed = 0;
+        for _ in 0..limit {
+            let now_ms = self.now_ms;
+            let Some((_, hash)) = self.table_mut().expiries.pop_due(now_ms) else {
+                return (removed, false);
+            };
+            let (table, heap) = (&self.table().records, &self.heap);
+            let mut later = None;
+            let due = table.find_hash(hash, heap, |record| {
+                let at_ms = heap.expiry(record);
+                let is_due = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+                later = if is_due { later } else { later.or(at_ms) };
+                is_due
+            });
+            if let Some((carried, record)) = due {
+                self.unlink_entry(Entry { carried, record });
+                removed += 1;
+            } else if let Some(at_ms) = later {
+                // It was put off meanwhile.
+                self.table_mut().expiries.push((at_ms, hash));
+            }
+        }
+        (removed, true)
+    }
+}

@@ -1,0 +1,80 @@
+//! Values under other keys: renamed, or copied with all that they name.
+
+use tierra_index::Records;
+
+use super::large::Large;
+use super::order::Order;
+use super::record::Form;
+use super::zset::score_of;
+use super::{Db, Entry, Key, MemoryFull};
+
+impl Db {
+    /// Gives a value another key, whose own is replaced. False where there is nothing to rename.
+    ///
+    /// # Errors
+    /// Where there is no memory for the new key.
+    pub fn rename(&mut self, from: &Key<'_>, to: &Key<'_>) -> Result<bool, MemoryFull> {
+        let Some(entry) = self.peek(from) else {
+            return Ok(false);
+        };
+        if from.bytes == to.bytes {
+            return Ok(true);
+        }
+        let record = self.heap.duplicate(entry.record, to.bytes)?;
+        // A large value goes along, so only its old record is freed.
+        self.forget(entry);
+        self.heap.free(entry.record);
+        self.remove(to);
+        self.put(to, record);
+        Ok(true)
+    }
+
+    /// A record with the value of another, and all that it names.
+    pub(super) fn duplicate(&mut self, entry: Entry, key: &[u8]) -> Result<u64, MemoryFull> {
+        let copy = self.heap.duplicate(entry.record, key)?;
+        if self.heap.header(copy).form == Form::Large {
+            match self.duplicate_large(entry) {
+                Ok(number) => self
+                    .heap
+                    .value_mut(copy)
+                    .copy_from_slice(&number.to_le_bytes()),
+                Err(full) => {
+                    self.heap.free(copy);
+                    return Err(full);
+                }
+            }
+        }
+        Ok(copy)
+    }
+
+    fn duplicate_large(&mut self, entry: Entry) -> Result<u32, MemoryFull> {
+        let (parts, is_set): (Vec<u64>, bool) = match self.large(entry) {
+            Large::Hash(table) => (table.iter().collect(), false),
+            Large::Set(_, order) => (
+                order
+                    .range(0..order.len())
+                    .map(|(_, record)| record)
+                    .collect(),
+                true,
+            ),
+        };
+        let mut table = self.new_table();
+        let mut ranked = Vec::new();
+        for part in parts {
+            let key = self.heap.key(part).to_vec();
+            let Ok(copy) = self.heap.duplicate(part, &key) else {
+                table.iter().for_each(|record| self.heap.free(record));
+                return Err(MemoryFull);
+            };
+            table.insert(self.heap.hash(copy), copy, 0, &self.heap);
+            if is_set {
+                ranked.push((score_of(self.heap.value(copy)), copy));
+            }
+        }
+        Ok(self.larges.add(if is_set {
+            Large::Set(table, Order::new(ranked.into_iter()))
+        } else {
+            Large::Hash(table)
+        }))
+    }
+}

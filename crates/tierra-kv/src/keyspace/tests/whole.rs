@@ -1,0 +1,127 @@
+//! What is done with whole values and databases costs what it must, and is done or not done.
+
+use super::*;
+
+#[test]
+fn appending_moves_a_value_now_and_then() {
+    let mut keyspace = keyspace(Settings::default());
+    let key = Key::new(b"log");
+    let db = keyspace.db(0);
+    let (mut moves, mut before) = (0, None);
+    for at in 1..=40_000usize {
+        let value = db.resize_string(&key, at * 50).unwrap();
+        value[at * 50 - 50..].fill(at as u8);
+        let record = db.find(&key).unwrap().record;
+        moves += u32::from(before.replace(record) != Some(record));
+    }
+    let entry = db.find(&key).unwrap();
+    assert!(moves < 120, "{moves} moves");
+    assert!(db.memory_usage(entry) < 40_000 * 50 * 9 / 8 + 8192);
+    let written = db.string(entry).chunks(50).zip(1usize..);
+    assert!(
+        written
+            .into_iter()
+            .all(|(chunk, at)| chunk.iter().all(|&byte| byte == at as u8))
+    );
+}
+
+#[test]
+fn a_copy_that_fails_leaves_what_was_there() {
+    let mut keyspace = Keyspace::new(&Options {
+        settings: Settings {
+            near_bytes: 600_000,
+            ..Settings::default()
+        },
+        far_bytes: 1,
+        ..Options::default()
+    })
+    .unwrap();
+    let (from, to) = (Key::new(b"from"), Key::new(b"to"));
+    let db = keyspace.db(0);
+    db.set_string(&from, &[1; 400_000], Expiry::Clear).unwrap();
+    db.set_string(&to, b"kept", Expiry::At(1 << 40)).unwrap();
+    assert_eq!(keyspace.copy((0, &from), (0, &to)), Err(MemoryFull));
+    let entry = keyspace.db(0).find(&to).unwrap();
+    assert_eq!(keyspace.selected().string(entry), b"kept");
+    assert_eq!(keyspace.selected().expiry(entry), Some(1 << 40));
+    // Moving takes no memory.
+    assert!(keyspace.move_to((0, &from), 3));
+    assert!(!keyspace.move_to((0, &from), 3));
+    let entry = keyspace.db(3).find(&from).unwrap();
+    assert_eq!(keyspace.selected().string(entry).len(), 400_000);
+}
+
+#[test]
+fn databases_are_cleared_one_by_one_and_all_at_once() {
+    let mut keyspace = keyspace(settings(Policy::Dynamic, 1 << 20));
+    let fill = |keyspace: &mut Keyspace, id: DbId| {
+        let db = keyspace.db(id);
+        for number in 0..300u32 {
+            let (name, member) = (number.to_le_bytes(), [id; 3]);
+            let expiry = Expiry::At(1000 + u64::from(number));
+            let key = |kind: u8| [&[kind], &name[..]].concat();
+            db.set_string(&Key::new(&key(0)), &[id; 3000], expiry)
+                .unwrap();
+            for field in 0..10u8 {
+                let pair = [(&[field][..], &member[..])];
+                db.hash_set(&Key::new(&key(1)), pair.into_iter()).unwrap();
+                db.zset_set(&Key::new(&key(2)), &[field], f64::from(field))
+                    .unwrap();
+            }
+        }
+    };
+    (0..3).for_each(|id| fill(&mut keyspace, id));
+    keyspace.db(1).clear();
+    assert_eq!([0, 1, 2].map(|id| keyspace.len_of(id)), [900, 0, 900]);
+    let objects = |keyspace: &Keyspace| {
+        let report = keyspace.report();
+        report.near.objects + report.far.objects
+    };
+    assert_eq!(objects(&keyspace), 2 * 300 * (1 + 11 + 11));
+    keyspace.db(0).clear();
+    keyspace.db(2).clear();
+    assert_eq!(objects(&keyspace), 0);
+    (0..3).for_each(|id| fill(&mut keyspace, id));
+    keyspace.clear();
+    assert_eq!(objects(&keyspace), 0);
+    assert_eq!([0, 1, 2].map(|id| keyspace.len_of(id)), [0; 3]);
+    assert_eq!(keyspace.db(0).larges.counted_and_added_up(), (0, 0));
+    assert!(!keyspace.tick(), "there is nothing to do");
+    fill(&mut keyspace, 5);
+    assert_eq!((keyspace.len_of(5), keyspace.expiring_of(5)), (900, 300));
+}
+
+#[test]
+fn large_values_are_unlinked_at_once_and_freed_by_and_by() {
+    let mut keyspace = keyspace(Settings::default());
+    let names: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_le_bytes).collect();
+    let fields = || names.iter().map(|name| (&name[..], &name[..]));
+    let (one, other) = (Key::new(b"one"), Key::new(b"other"));
+    let objects = |keyspace: &Keyspace| keyspace.report().near.objects;
+    for clears in [false, true] {
+        let db = keyspace.db(0);
+        for key in [&one, &other] {
+            assert_eq!(db.hash_set(key, fields()), Ok(20_000));
+        }
+        assert!(db.unlink(&one) && !db.unlink(&one));
+        assert!(db.free_some(), "there is more");
+        // Another one, and the same key again, while the first is not gone yet.
+        assert!(db.unlink(&other));
+        assert_eq!(db.hash_set(&one, fields().take(10)), Ok(10));
+        assert!(objects(&keyspace) > 30_000);
+        if clears {
+            keyspace.clear();
+            assert!(!keyspace.free_some());
+            assert_eq!(objects(&keyspace), 0);
+        } else {
+            let before = keyspace.used_bytes();
+            while keyspace.free_some() {}
+            assert_eq!(objects(&keyspace), 1);
+            assert!(keyspace.used_bytes() < before / 4);
+            let db = keyspace.db(0);
+            let entry = db.find(&one).unwrap();
+            assert_eq!(db.hash_len(entry), 10);
+            assert!(db.remove(&one));
+        }
+    }
+}

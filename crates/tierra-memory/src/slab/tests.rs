@@ -1,0 +1,262 @@
+//! Objects against lists of them, and what becomes of their pages.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::NodeId;
+
+fn memory() -> RecordMemory {
+    RecordMemory::new(&RecordMemoryOptions::default()).unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate(Speed, usize),
+    Free(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let speed = prop_oneof![Just(Speed::Near), Just(Speed::Far)];
+    let bytes = prop_oneof![5 => 0usize..300, 2 => 0usize..20_000, 1 => 0usize..5_000_000];
+    let step = prop_oneof![
+        3 => (speed, bytes).prop_map(|(speed, bytes)| Step::Allocate(speed, bytes)),
+        2 => (0usize..1000).prop_map(Step::Free),
+    ];
+    prop::collection::vec(step, 1..300)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn objects_keep_what_was_written_and_do_not_overlap(steps in steps()) {
+        let mut memory = memory();
+        let mut objects: Vec<(Place, usize, u8)> = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Allocate(speed, bytes) => {
+                    let place = memory.allocate(speed, bytes).unwrap();
+                    prop_assert_eq!(memory.speed(place), speed);
+                    prop_assert_eq!(memory.capacity(place), RecordMemory::rounded(bytes));
+                    memory.bytes_mut(place, bytes).fill(number as u8);
+                    objects.push((place, bytes, number as u8));
+                }
+                Step::Free(at) if !objects.is_empty() => {
+                    let (place, bytes, byte) = objects.swap_remove(at % objects.len());
+                    prop_assert!(memory.bytes(place, bytes).iter().all(|&found| found == byte));
+                    memory.free(place);
+                }
+                Step::Free(_) => {}
+            }
+        }
+        let mut ends = BTreeMap::new();
+        let mut used = [0; 2];
+        for &(place, bytes, byte) in &objects {
+            prop_assert!(memory.bytes(place, bytes).iter().all(|&found| found == byte));
+            ends.insert(place.at(), place.at() + memory.capacity(place));
+            used[memory.speed(place) as usize] += memory.capacity(place) as u64;
+        }
+        prop_assert!(ends.values().zip(ends.keys().skip(1)).all(|(end, next)| end <= next));
+        for speed in [Speed::Near, Speed::Far] {
+            let tier = memory.used(speed);
+            prop_assert_eq!(tier.object_bytes, used[speed as usize]);
+            prop_assert!(tier.held_bytes >= tier.object_bytes + tier.vacant_bytes);
+            prop_assert!(tier.vacant_bytes <= 8 << 20, "a span of each class, and what was freed");
+        }
+        for (place, ..) in objects {
+            memory.free(place);
+        }
+        for speed in [Speed::Near, Speed::Far] {
+            // A span of each class may stay.
+            let held = memory.used(speed).held_bytes;
+            prop_assert!(memory.used(speed).objects == 0 && held < 6 << 20, "{}", held);
+            prop_assert!(memory.used(speed).vacant_bytes <= held);
+        }
+    }
+}
+
+#[test]
+fn a_limit_holds_and_nothing_is_lost_at_it() {
+    let mut memory = memory();
+    memory.set_limit(Speed::Near, 1 << 20);
+    let mut places = Vec::new();
+    while let Some(place) = memory.allocate(Speed::Near, 1000) {
+        places.push(place);
+    }
+    let used = memory.used(Speed::Near);
+    assert!(
+        used.held_bytes <= 1 << 20 && used.object_bytes > 9 << 16,
+        "{used:?}"
+    );
+    assert!(memory.allocate(Speed::Near, 1 << 20).is_none());
+    assert!(memory.allocate(Speed::Far, 1 << 20).is_some());
+    memory.free(places[0]);
+    assert!(memory.allocate(Speed::Near, 1000).is_some());
+}
+
+#[test]
+fn freed_memory_goes_back_to_the_system() {
+    let mut memory = memory();
+    let places: Vec<Place> = (0..100_000)
+        .map(|_| memory.allocate(Speed::Near, 1000).unwrap())
+        .collect();
+    for &place in &places {
+        memory.bytes_mut(place, 1000).fill(1);
+    }
+    let first = places[0];
+    for place in places {
+        memory.free(place);
+    }
+    // Emptied pages read as zeros; the span that stays does not.
+    let zeros = memory
+        .bytes(first, 90 << 20)
+        .iter()
+        .filter(|&&byte| byte == 0)
+        .count();
+    assert!(zeros > 85 << 20, "{zeros}");
+}
+
+#[test]
+#[should_panic(expected = "an object begins here")]
+fn freeing_twice_is_found_out() {
+    let mut memory = memory();
+    let places = [0; 2].map(|_| memory.allocate(Speed::Near, 100).unwrap());
+    memory.free(places[0]);
+    memory.free(places[0]);
+}
+
+#[test]
+#[should_panic(expected = "memory of objects")]
+fn no_place_reaches_outside() {
+    let mut memory = memory();
+    memory.allocate(Speed::Near, 100).unwrap();
+    memory.bytes(Place::from_number((1 << 40) - 1), 16);
+}
+
+#[test]
+fn where_half_is_vacant_objects_can_be_gathered() {
+    for bytes in [48, 100, 1000, 5000] {
+        let mut memory = memory();
+        let all: Vec<_> = (0..20_000)
+            .map(|_| memory.allocate(Speed::Near, bytes).unwrap())
+            .collect();
+        // Three of five go, at random: no span loses three quarters of what it has.
+        let mut objects = Vec::new();
+        for (place, number) in all.into_iter().zip(1u64..) {
+            if number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & 1023 < 615 {
+                memory.free(place);
+            } else {
+                objects.push(place);
+            }
+        }
+        let is_sparse = |memory: &RecordMemory| {
+            let used = memory.used(Speed::Near);
+            used.held_bytes > 2 * used.object_bytes + (128 << 10)
+        };
+        assert!(is_sparse(&memory), "{:?}", memory.used(Speed::Near));
+        for at in 0..60_000 {
+            let object = &mut objects[at % 7000];
+            if is_sparse(&memory) && memory.set_aside(*object) {
+                let to = memory.allocate(Speed::Near, bytes).unwrap();
+                memory.free(std::mem::replace(object, to));
+            }
+        }
+        assert!(!is_sparse(&memory), "{:?}", memory.used(Speed::Near));
+    }
+}
+
+#[test]
+fn all_objects_go_at_once() {
+    let mut memory = memory();
+    for round in 0..3 {
+        let sizes = [16usize, 100, 4000, 20_000, 3 << 20];
+        let speeds = [Speed::Near, Speed::Far];
+        let all = (0..200).map(|at| (sizes[at % 5], speeds[at % 2], at as u8));
+        let places: Vec<_> = all
+            .map(|(bytes, speed, byte)| {
+                let place = memory.allocate(speed, bytes).unwrap();
+                memory.bytes_mut(place, bytes).fill(byte | 1);
+                (place, bytes, byte | 1)
+            })
+            .collect();
+        for &(place, bytes, byte) in &places {
+            let found = memory.bytes(place, bytes);
+            assert!(found.iter().all(|&found| found == byte), "round {round}");
+        }
+        memory.clear();
+        for speed in speeds {
+            let expected = TierUse {
+                limit_bytes: u64::MAX,
+                ..TierUse::default()
+            };
+            assert_eq!(memory.used(speed), expected);
+        }
+        let mut freed = places
+            .iter()
+            .flat_map(|&(place, bytes, _)| memory.bytes(place, bytes));
+        assert!(freed.all(|&byte| byte == 0), "pages are given back");
+    }
+}
+
+fn in_directory(directory: &std::path::Path) -> Result<RecordMemory, RegionError> {
+    RecordMemory::new(&RecordMemoryOptions {
+        far: FarSource::Directory(directory.into()),
+        ..Default::default()
+    })
+}
+
+#[test]
+fn a_file_holds_objects_as_far_memory_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut memory = in_directory(directory.path()).unwrap();
+    let mut places = Vec::new();
+    for at in 0..3000 {
+        let place = memory.allocate(Speed::Far, 2000).unwrap();
+        assert_eq!(memory.speed(place), Speed::Far);
+        memory.bytes_mut(place, 2000).fill(at as u8);
+        places.push(place);
+    }
+    for (at, &place) in places.iter().enumerate() {
+        assert!(
+            memory
+                .bytes(place, 2000)
+                .iter()
+                .all(|&byte| byte == at as u8)
+        );
+    }
+    places.into_iter().for_each(|place| memory.free(place));
+    // What it has grown to it uses again.
+    let mapped = memory.tiers[Speed::Far as usize].mapped_bytes;
+    assert!(memory.allocate(Speed::Far, 5_000_000).is_some());
+    assert_eq!(memory.tiers[Speed::Far as usize].mapped_bytes, mapped);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_full_file_system_is_no_signal() {
+    let shared = std::path::Path::new("/dev/shm");
+    if !shared.is_dir() {
+        println!("there is no tmpfs at /dev/shm: nothing is filled");
+        return;
+    }
+    let mut memory = in_directory(shared).unwrap();
+    let small = memory.allocate(Speed::Far, 100).unwrap();
+    // More than any machine's memory, which tmpfs refuses at once.
+    assert_eq!(memory.allocate(Speed::Far, 4 << 40), None);
+    memory.bytes_mut(small, 100).fill(7);
+    assert!(memory.allocate(Speed::Far, 100).is_some());
+    assert!(memory.allocate(Speed::Near, 4 << 10).is_some());
+}
+
+#[test]
+fn a_node_that_there_is_not_is_refused() {
+    let options = RecordMemoryOptions {
+        far: FarSource::Node(NodeId(1023)),
+        ..Default::default()
+    };
+    assert!(matches!(
+        RecordMemory::new(&options),
+        Err(RegionError::Node { .. })
+    ));
+}
