@@ -212,6 +212,15 @@ impl Db {
         Some(entry)
     }
 
+    /// The live entries of several keys, which hold as long as nothing is changed and no other key is found.
+    pub fn find_each(&mut self, keys: &[Key<'_>]) -> Vec<Option<Entry>> {
+        // Each use may move any record, so entries are asked for when all keys have been used.
+        for key in keys {
+            self.find(key);
+        }
+        keys.iter().map(|key| self.peek(key)).collect()
+    }
+
     /// Counts uses of an entry, which may be moved for it.
     #[inline]
     pub(super) fn use_entry(&mut self, key: &Key<'_>, entry: &mut Entry, uses: u32) {

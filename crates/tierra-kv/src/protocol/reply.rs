@@ -137,14 +137,15 @@ impl Reply {
     }
 
     /// Text for people.
-    pub fn verbatim(&mut self, text: &str) {
+    pub fn verbatim(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
         if self.resp3 {
             self.header(b'=', text.len() + 4);
             self.buffer.extend_from_slice(b"txt:");
-            self.buffer.extend_from_slice(text.as_bytes());
+            self.buffer.extend_from_slice(text);
             self.buffer.extend_from_slice(b"\r\n");
         } else {
-            self.bulk(text.as_bytes());
+            self.bulk(text);
         }
     }
 }

@@ -373,9 +373,9 @@ fn settings_are_shown_and_changed_all_or_none() {
         ])
     );
     let refused = error(
-        "ERR CONFIG SET failed (possibly related to argument 'hz') - argument must be between 1 and 500 inclusive",
+        "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between 1 and 1000000 inclusive",
     );
-    assert_eq!(client.ask("CONFIG SET timeout 7 hz 0"), refused);
+    assert_eq!(client.ask("CONFIG SET timeout 7 maxclients 0"), refused);
     let refused =
         error("ERR CONFIG SET failed (possibly related to argument 'memory-alloc-policy') - ");
     let reply = client.ask("CONFIG SET timeout 7 memory-alloc-policy nonsense");

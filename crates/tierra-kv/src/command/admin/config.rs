@@ -30,21 +30,40 @@ pub(super) const CONFIG: Command = Command::container(
 )
 .about("2.0.0", "Settings while the server runs");
 
+/// The value of a setting of either kind.
+fn value(call: &Call<'_>, name: &str) -> Option<String> {
+    let name = config::modern_name(name);
+    let setting = config::settings().find(|setting| setting.name == name);
+    match setting {
+        Some(setting) => Some((setting.get)(&call.shared.config)),
+        None => call.keyspace.setting(name),
+    }
+}
+
 fn get(call: &mut Call<'_>) -> Outcome {
-    let wanted = |name: &str| {
-        call.args
-            .from(2)
-            .iter()
-            .any(|pattern| glob_matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-    };
-    let mut found: Vec<(&str, String)> = Vec::new();
-    found.extend(
+    let names = || {
         config::settings()
-            .filter(|setting| wanted(setting.name))
-            .map(|setting| (setting.name, (setting.get)(&call.shared.config))),
-    );
-    for name in Keyspace::settings().iter().filter(|name| wanted(name)) {
-        found.extend(call.keyspace.setting(name).map(|value| (*name, value)));
+            .map(|setting| setting.name)
+            .chain(Keyspace::settings().iter().copied())
+            .chain(config::OLD_NAMES.iter().map(|(old, _)| *old))
+    };
+    let mut found: Vec<(String, String)> = Vec::new();
+    for pattern in call.args.from(2).iter() {
+        let lower = pattern.to_ascii_lowercase();
+        let matching = names().filter(|name| glob_matches(&lower, name.as_bytes()));
+        for name in matching {
+            // A name is told as it was asked for; a pattern has the names that it describes.
+            let shown = match pattern.eq_ignore_ascii_case(name.as_bytes()) {
+                true => String::from_utf8_lossy(pattern).into_owned(),
+                false => name.to_owned(),
+            };
+            if found
+                .iter()
+                .all(|(other, _)| !other.eq_ignore_ascii_case(name))
+            {
+                found.extend(value(call, name).map(|value| (shown, value)));
+            }
+        }
     }
     call.reply.map(found.len());
     for (name, value) in found {
@@ -73,7 +92,8 @@ fn set(call: &mut Call<'_>) -> Outcome {
         if seen.contains(&name) {
             return Err(failed(&name, "duplicate parameter"));
         }
-        if let Some(known) = Keyspace::settings().iter().find(|known| **known == name) {
+        let modern = config::modern_name(&name);
+        if let Some(known) = Keyspace::settings().iter().find(|known| **known == modern) {
             placement.push((known, value.into()));
         } else {
             config

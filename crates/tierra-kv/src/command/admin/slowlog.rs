@@ -26,6 +26,12 @@ pub(super) const SLOWLOG: Command = Command::container(
 .about("2.2.12", "The commands that took longest lately");
 
 fn get(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() > 3 {
+        return Err(
+            "ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP."
+                .into(),
+        );
+    }
     let count = match call.args.get(2) {
         None => SHOWN,
         Some(text) => {
