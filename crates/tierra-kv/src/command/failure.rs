@@ -26,6 +26,9 @@ impl Failure {
         Self::Static("ERR source and destination objects are the same");
     pub(crate) const MEMORY: Self =
         Self::Static("OOM command not allowed when used memory > 'maxmemory'.");
+    pub(crate) const TIERS: Self = Self::Static(
+        "OOM near and far memory are full (INFO tiers): delete keys, or raise near-memory or far-memory",
+    );
     pub(crate) const NO_AUTH: Self = Self::Static("NOAUTH Authentication required.");
     pub(crate) const PASSWORD: Self =
         Self::Static("WRONGPASS invalid username-password pair or user is disabled.");
@@ -67,6 +70,6 @@ impl From<&'static str> for Failure {
 
 impl From<MemoryFull> for Failure {
     fn from(_: MemoryFull) -> Self {
-        Self::MEMORY
+        Self::TIERS
     }
 }

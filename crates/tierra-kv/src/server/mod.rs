@@ -51,7 +51,7 @@ const EVENTS: usize = 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}: {error}{}", remedy(error))]
     Listen {
         /// The address and port, or the path of a socket.
         address: String,
@@ -78,6 +78,17 @@ pub enum ServeError {
     /// The system does not tell of events.
     #[error("cannot wait for events: {0}")]
     Events(#[from] io::Error),
+}
+
+/// What to do about an address that cannot be listened on, where the system's words do not say it.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => {
+            "; another server has it: end that one, or give this one another port or unixsocket"
+        }
+        ErrorKind::AddrNotAvailable => "; bind names addresses of this machine",
+        _ => "",
+    }
 }
 
 /// Ends a server from another thread.

@@ -157,6 +157,13 @@ fn what_is_not_the_protocol_ends_the_connection_after_what_was() {
             "{bytes:?}"
         );
     }
+    // A byte that is no letter comes back as it is.
+    let mut client = server.connect();
+    client.send_bytes(b"*1\r\n\xff4\r\n");
+    assert_eq!(
+        client.rest(),
+        b"-ERR Protocol error: expected '$', got '\xff'\r\n"
+    );
     // Garbage, half of a request, an announced length of which nothing comes.
     for bytes in [
         &b"\x16\x03\x01\x02\x00"[..],
