@@ -9,9 +9,7 @@
 //! chosen at random (only how much of it), OBJECT ENCODING of hashes, sorted sets and appended strings, and
 //! everything about the server itself. `docs/kv.md` lists what differs.
 
-use std::process::{Child, Command, Stdio};
-
-use crate::support::{Client, Reply, Tierra};
+use crate::support::{Client, Redis, Reply, Tierra};
 
 /// How replies are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -493,51 +491,6 @@ fn agree(compare: Compare, redis: &Reply, ours: &Reply) -> bool {
             *a >= 0 && *b >= 0 && (a - b).abs() <= most
         }
         _ => false,
-    }
-}
-
-/// Debian's redis-server on a socket of its own.
-struct Redis {
-    process: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Redis {
-    fn start() -> Option<Self> {
-        let version = Command::new("redis-server")
-            .arg("--version")
-            .output()
-            .ok()?;
-        if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
-            return None;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let process = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--unixsocket"])
-            .arg(folder.path().join("redis.sock"))
-            .current_dir(folder.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let redis = Self { process, folder };
-        while std::os::unix::net::UnixStream::connect(redis.folder.path().join("redis.sock"))
-            .is_err()
-        {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        Some(redis)
-    }
-
-    fn connect(&self) -> Client {
-        Client::connect(&self.folder.path().join("redis.sock"))
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // Where it has ended already there is nothing to end.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -3,5 +3,6 @@
 mod clients;
 mod differential;
 mod forged;
+mod moving;
 mod server;
 mod support;
