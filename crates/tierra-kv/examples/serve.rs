@@ -6,8 +6,16 @@ use std::process::ExitCode;
 use tierra_kv::{Config, Server};
 
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
-    let mut server = Server::bind(Config::from_arguments(std::env::args().skip(1))?)?;
+    let config = Config::from_arguments(std::env::args().skip(1))?;
+    let wanted = config.maxclients;
+    let mut server = Server::bind(config)?;
     println!("listening on port {}", server.port());
+    if server.max_clients() < wanted {
+        eprintln!(
+            "{} clients at most instead of the {wanted} of maxclients: raise the limit of open files (ulimit -n)",
+            server.max_clients()
+        );
+    }
     server.run()?;
     Ok(())
 }

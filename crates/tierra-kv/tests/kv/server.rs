@@ -400,6 +400,11 @@ fn settings_are_shown_and_changed_all_or_none() {
         Reply::Array(vec![bulk("memory-alloc-policy"), bulk("only-dram")])
     );
     assert!(matches!(client.ask("CONFIG REWRITE"), Reply::Error(_)));
+    // As many clients as the system lets a process have open files, or fewer.
+    match client.ask("CONFIG SET maxclients 1000000") {
+        Reply::Error(text) => assert!(text.contains("try with "), "{text}"),
+        reply => assert_eq!(reply, ok()),
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::super::{
 use super::help;
 use crate::config::{self, Refused};
 use crate::keyspace::Keyspace;
+use crate::server::connections_allowed;
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
     Command::new(name, arity, Group::Server, run).flags(ADMIN | NOSCRIPT | DANGEROUS)
@@ -110,6 +111,16 @@ fn set(call: &mut Call<'_>) -> Outcome {
                 })?;
         }
         seen.push(name);
+    }
+    let wanted = config.maxclients;
+    if wanted > call.shared.config.maxclients {
+        let allowed = connections_allowed(wanted);
+        if allowed < wanted {
+            let why = format!(
+                "The operating system is not able to handle the specified number of clients, try with {allowed}"
+            );
+            return Err(failed("maxclients", &why));
+        }
     }
     let mut before: Vec<(&str, String)> = Vec::new();
     for (name, value) in &placement {
