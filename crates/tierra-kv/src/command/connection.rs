@@ -118,7 +118,7 @@ fn hello(call: &mut Call<'_>) -> Outcome {
         }
     }
     if !call.client.authenticated && call.shared.is_guarded() {
-        return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time".into());
+        return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time".into());
     }
     if let Some(resp3) = resp3 {
         call.reply.resp3 = resp3;

@@ -703,6 +703,8 @@ fn conversations_go_as_with_redis() {
         "WATCH k|MULTI|EXEC now|SET k w|MULTI|GET k|EXEC",
         "HELLO 3 SETNAME me NOTHING|CLIENT GETNAME|HELLO 3 SETNAME you|CLIENT GETNAME|CLIENT LIST TYPE pubsub|HELLO 2|\
             CLIENT LIST TYPE pubsub",
+        "CONFIG SET requirepass secret|RESET|PING|HELLO 3|HELLO 3 AUTH default wrong|AUTH wrong|AUTH a b c|EXEC|EXEC now|MULTI|\
+            CONFIG GET hz|AUTH default secret|PING|RESET|GET k|AUTH secret|CONFIG SET requirepass |AUTH secret|AUTH default x",
         "CONFIG GET MaxMemory|CONFIG SET zset-max-ziplist-entries 100|CONFIG GET zset-max-listpack-entries|\
             CONFIG SET zset-max-listpack-entries 128|CONFIG SET hz 1000|CONFIG GET hz|CONFIG SET hz 0|CONFIG GET hz",
     ] {

@@ -88,6 +88,19 @@ pub(super) fn bitcount(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// The first byte with such a bit. Those without are passed many at a time.
+fn first_with(bytes: &[u8], wanted: bool) -> Option<usize> {
+    let without = if wanted { 0 } else { u8::MAX };
+    let (blocks, _) = bytes.as_chunks::<64>();
+    let passed = blocks
+        .iter()
+        .take_while(|block| block.iter().fold(0, |all, byte| all | (byte ^ without)) == 0)
+        .count();
+    let start = passed * 64;
+    let at = bytes[start..].iter().position(|&byte| byte != without)?;
+    Some(start + at)
+}
+
 pub(super) fn bitpos(call: &mut Call<'_>) -> Outcome {
     let wanted = match call.integer(2)? {
         0 => false,
@@ -102,12 +115,8 @@ pub(super) fn bitpos(call: &mut Call<'_>) -> Outcome {
     let value = call.db_ref().string(entry);
     let part = Part::parse(call, 3, value.len(), false)?;
     let (before, whole, after) = part.split();
-    // Bytes without a bit that is wanted are passed as a whole.
-    let without = if wanted { 0 } else { u8::MAX };
     let in_whole = || {
-        let at = value[whole.clone()]
-            .iter()
-            .position(|&byte| byte != without)?;
+        let at = first_with(&value[whole.clone()], wanted)?;
         let first = (whole.start + at) as u64 * 8;
         (first..first + 8).find(|&at| bit(value, at) == wanted)
     };
@@ -124,4 +133,40 @@ pub(super) fn bitpos(call: &mut Call<'_>) -> Outcome {
     };
     call.reply.integer(place);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_without_the_bit_are_passed() {
+        for wanted in [false, true] {
+            let without = if wanted { 0 } else { u8::MAX };
+            for len in [0, 1, 63, 64, 65, 200] {
+                let mut bytes = vec![without; len];
+                assert_eq!(first_with(&bytes, wanted), None);
+                for at in (0..len).rev() {
+                    bytes[at] ^= 0x10;
+                    assert_eq!(first_with(&bytes, wanted), Some(at));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_is_split_at_whole_bytes() {
+        for start in 0..40 {
+            for end in start..40 {
+                let part = Part {
+                    bits: start..end,
+                    ends: true,
+                };
+                let (before, whole, after) = part.split();
+                let inside = (whole.start as u64 * 8)..(whole.end as u64 * 8);
+                let all: Vec<u64> = before.chain(inside).chain(after).collect();
+                assert_eq!(all, (start..end).collect::<Vec<_>>());
+            }
+        }
+    }
 }

@@ -6,23 +6,55 @@ use crate::keyspace::{Expiry, Kind};
 /// Where the sources begin among the arguments.
 const SOURCES_AT: usize = 3;
 
-pub(super) fn bitop(call: &mut Call<'_>) -> Outcome {
-    let name = call.arg(1);
-    let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
-    let combine: fn(u8, u8) -> u8 = if is("AND") {
-        |a, b| a & b
-    } else if is("OR") {
-        |a, b| a | b
-    } else if is("XOR") {
-        |a, b| a ^ b
-    } else if is("NOT") {
-        if call.args.len() != SOURCES_AT + 1 {
-            return Err("ERR BITOP NOT must be called with a single source key.".into());
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    And,
+    Or,
+    Xor,
+    Not,
+}
+
+impl Operation {
+    fn parse(name: &[u8]) -> Option<Self> {
+        let all = [
+            ("AND", Self::And),
+            ("OR", Self::Or),
+            ("XOR", Self::Xor),
+            ("NOT", Self::Not),
+        ];
+        let known = all
+            .into_iter()
+            .find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
+        known.map(|(_, operation)| operation)
+    }
+
+    /// Combines a value with another, which is at most as long. NOT takes no other.
+    fn apply(self, value: &mut [u8], other: &[u8]) {
+        let (both, alone) = value.split_at_mut(other.len());
+        match self {
+            Self::And => {
+                combine(both, other, |a, b| a & b);
+                alone.fill(0);
+            }
+            Self::Or => combine(both, other, |a, b| a | b),
+            Self::Xor => combine(both, other, |a, b| a ^ b),
+            Self::Not => alone.iter_mut().for_each(|byte| *byte = !*byte),
         }
-        |a, _| !a
-    } else {
-        return Err(Failure::SYNTAX);
-    };
+    }
+}
+
+/// One loop for each operation, which the compiler vectorises.
+fn combine(value: &mut [u8], other: &[u8], operation: impl Fn(u8, u8) -> u8) {
+    for (byte, other) in value.iter_mut().zip(other) {
+        *byte = operation(*byte, *other);
+    }
+}
+
+pub(super) fn bitop(call: &mut Call<'_>) -> Outcome {
+    let operation = Operation::parse(call.arg(1)).ok_or(Failure::SYNTAX)?;
+    if operation == Operation::Not && call.args.len() != SOURCES_AT + 1 {
+        return Err("ERR BITOP NOT must be called with a single source key.".into());
+    }
     let mut result = Vec::new();
     for index in SOURCES_AT..call.args.len() {
         let key = call.key(index);
@@ -30,17 +62,13 @@ pub(super) fn bitop(call: &mut Call<'_>) -> Outcome {
         let value = entry.map_or(&[][..], |entry| call.db_ref().string(entry));
         if index == SOURCES_AT {
             result.extend_from_slice(value);
-            if is("NOT") {
-                result.iter_mut().for_each(|byte| *byte = combine(*byte, 0));
-            }
-            continue;
+        } else {
+            result.resize(result.len().max(value.len()), 0);
+            operation.apply(&mut result, value);
         }
-        result.resize(result.len().max(value.len()), 0);
-        let (both, alone) = result.split_at_mut(value.len());
-        for (byte, other) in both.iter_mut().zip(value) {
-            *byte = combine(*byte, *other);
-        }
-        alone.iter_mut().for_each(|byte| *byte = combine(*byte, 0));
+    }
+    if operation == Operation::Not {
+        operation.apply(&mut result, &[]);
     }
     let key = call.key(2);
     let has_changed = if result.is_empty() {
