@@ -408,6 +408,27 @@ fn settings_are_shown_and_changed_all_or_none() {
 }
 
 #[test]
+fn passwords_are_not_noted() {
+    let server = Tierra::start("--slowlog-log-slower-than 0");
+    let mut client = server.connect();
+    for request in [
+        "CONFIG SET timeout 7 RequirePass secret",
+        "AUTH secret",
+        "HELLO 2 AUTH default secret",
+        "CONFIG SET requirepass secret timeout 8",
+    ] {
+        assert!(!matches!(client.ask(request), Reply::Error(_)), "{request}");
+    }
+    let noted = format!("{:?}", client.ask("SLOWLOG GET -1"));
+    let bytes = |text: &str| format!("{:?}", text.as_bytes());
+    assert!(
+        noted.contains(&bytes("(redacted)")) && noted.contains(&bytes("timeout")),
+        "{noted}"
+    );
+    assert!(!noted.contains(&bytes("secret")), "{noted}");
+}
+
+#[test]
 fn both_protocols_are_spoken() {
     let server = Tierra::start("");
     let mut client = server.connect();
