@@ -153,12 +153,11 @@ fn unknown(args: Args<'_>) -> Failure {
 
 #[cold]
 fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
-    let mut text = b"ERR unknown subcommand".to_vec();
     let command = shared.table.get(id).command;
     if command.name == "debug" {
-        text.extend_from_slice(b" or wrong number of arguments for");
+        return Failure::subcommand(command.name, args.at(1));
     }
-    text.extend_from_slice(b" '");
+    let mut text = b"ERR unknown subcommand '".to_vec();
     text.extend(Failure::shown(args.at(1)).iter().take(SHOWN_BYTES));
     text.extend_from_slice(format!("'. Try {} HELP.", command.name.to_uppercase()).as_bytes());
     Failure::Owned(text)

@@ -44,6 +44,14 @@ impl Failure {
         format!("ERR wrong number of arguments for '{name}' command").into()
     }
 
+    /// A subcommand with arguments that it does not take, where the number of words is not all that is wrong.
+    pub(crate) fn subcommand(container: &str, given: &[u8]) -> Self {
+        let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+        text.extend(Self::shown(given).iter().take(128));
+        text.extend_from_slice(format!("'. Try {} HELP.", container.to_uppercase()).as_bytes());
+        Self::Owned(text)
+    }
+
     pub(crate) fn expiry(name: &str) -> Self {
         format!("ERR invalid expire time in '{name}' command").into()
     }

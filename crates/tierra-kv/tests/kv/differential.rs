@@ -114,6 +114,7 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "ZADD k o INCR d m"),
     (Exactly, "ZADD k d m d"),
     (Exactly, "ZINCRBY k d m"),
+    (Exactly, "ZINCRBY k o m"),
     (Exactly, "ZREM k m m"),
     (Exactly, "ZCARD k"),
     (Exactly, "ZSCORE k m"),
@@ -211,6 +212,7 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "EXPIRE k x LT"),
     (Exactly, "EXPIRE k x GT LT"),
     (Exactly, "EXPIRE k x v"),
+    (Exactly, "EXPIRE k x option\r\n\r\n"),
     (Exactly, "EXPIRE k 12345678901"),
     (Exactly, "EXPIREAT k 4102444800"),
     (Exactly, "PEXPIREAT k 1"),
@@ -259,7 +261,9 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "CLIENT v"),
     (Exactly, "CLIENT LIST TYPE pubsub"),
     (Exactly, "LATENCY GRAPH command"),
-    (Exactly, "SLOWLOG GET 1 2"),
+    (Exactly, "slowlog get 1 2"),
+    (Exactly, "CLIENT UNBLOCK i v"),
+    (Exactly, "CONFIG SET maxmemory v V v"),
     (Shape, "HELLO 2 SETNAME me v"),
     (Exactly, "EXEC v"),
     (Unordered, "CONFIG GET MaxMemory zset-max-ziplist-entries"),
@@ -353,7 +357,9 @@ fn argument(random: &mut Random, letter: &str, keys: usize, names: usize) -> Vec
         },
         "s" => match random.below(5) {
             0 => random
-                .one_of(&["-inf", "+inf", "(1e3", "(", "", "x", "nan", "(-inf"])
+                .one_of(&[
+                    "-inf", "+inf", "(1e3", "(", "", "x", "nan", "(-inf", " ", " 2", "(\r\n",
+                ])
                 .into(),
             1 => format!("({}", random.below(40) as i64 - 20),
             _ => (random.below(40) as i64 - 20).to_string(),
@@ -398,7 +404,9 @@ fn argument(random: &mut Random, letter: &str, keys: usize, names: usize) -> Vec
             .one_of(&["*", "k*", "?1", "[ek][0-3]", "k[^1]", "\\k1", "nothing"])
             .into(),
         "o" => random.one_of(&["NX", "XX", "GT", "LT", "CH"]).into(),
-        "b" => random.one_of(&["0", "0", "1", "2", "15", "16", "x"]).into(),
+        "b" => random
+            .one_of(&["0", "0", "1", "2", "15", "16", "x", "3000000000"])
+            .into(),
         "g" => random
             .one_of(&["1", "2", "0.5", "0.1", "inf", "x", "1e300"])
             .into(),

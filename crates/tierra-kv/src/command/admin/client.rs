@@ -282,13 +282,14 @@ fn getredir(call: &mut Call<'_>) -> Outcome {
 }
 
 fn unblock(call: &mut Call<'_>) -> Outcome {
-    call.integer(2)?;
     let mut options = Options::new(call.args, 3);
-    if options.left() > 0
-        && (options.left() > 1 || !(options.take("TIMEOUT") || options.take("ERROR")))
-    {
+    if options.left() > 1 {
+        return Err(Failure::subcommand("client", call.arg(1)));
+    }
+    if options.left() > 0 && !(options.take("TIMEOUT") || options.take("ERROR")) {
         return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
     }
+    call.integer(2)?;
     call.reply.integer(0);
     Ok(())
 }

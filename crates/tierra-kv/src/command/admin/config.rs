@@ -78,39 +78,61 @@ fn failed(name: &str, why: &str) -> Failure {
     format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}").into()
 }
 
+/// Whether there are settings of these names, each once, that may change.
+fn check_names(names: &[&str]) -> Outcome {
+    let mut seen: Vec<String> = Vec::new();
+    for name in names {
+        let lower = name.to_ascii_lowercase();
+        let modern = config::modern_name(&lower);
+        let setting = config::settings().find(|setting| setting.name == modern);
+        if setting.is_none() && !Keyspace::settings().contains(&modern) {
+            return Err(format!(
+                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+            )
+            .into());
+        }
+        if setting.is_some_and(|setting| !setting.live) {
+            return Err(failed(name, "can't set immutable config"));
+        }
+        if seen.iter().any(|other| other == modern) {
+            return Err(failed(name, "duplicate parameter"));
+        }
+        seen.push(modern.into());
+    }
+    Ok(())
+}
+
 fn set(call: &mut Call<'_>) -> Outcome {
     if call.args.len() % 2 == 1 {
         return Err(Failure::SYNTAX);
     }
+    let pairs: Vec<(String, &[u8])> = call
+        .args
+        .from(2)
+        .pairs()
+        .map(|(name, value)| {
+            let name = String::from_utf8_lossy(Failure::shown(name));
+            (name.into_owned(), value)
+        })
+        .collect();
+    check_names(&pairs.iter().map(|(name, _)| &**name).collect::<Vec<_>>())?;
     // All or nothing: what is set is kept aside until the last one is right.
     let mut config = call.shared.config.clone();
-    let mut placement: Vec<(&str, String)> = Vec::new();
-    let mut seen: Vec<String> = Vec::new();
-    for (name, value) in call.args.from(2).pairs() {
-        let name = String::from_utf8_lossy(Failure::shown(name)).to_ascii_lowercase();
+    let mut placement: Vec<(&str, &str, String)> = Vec::new();
+    for (name, value) in &pairs {
         let value =
-            std::str::from_utf8(value).map_err(|_| failed(&name, "the value is not UTF-8"))?;
-        if seen.contains(&name) {
-            return Err(failed(&name, "duplicate parameter"));
-        }
-        let modern = config::modern_name(&name);
+            std::str::from_utf8(value).map_err(|_| failed(name, "the value is not UTF-8"))?;
+        let lower = name.to_ascii_lowercase();
+        let modern = config::modern_name(&lower);
         if let Some(known) = Keyspace::settings().iter().find(|known| **known == modern) {
-            placement.push((known, value.into()));
-        } else {
-            config
-                .set_live(&name, value)
-                .map_err(|refused| match refused {
-                    Refused::Unknown => Failure::Owned(
-                        format!(
-                            "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
-                        )
-                        .into_bytes(),
-                    ),
-                    Refused::Immutable => failed(&name, "can't set immutable config"),
-                    Refused::Invalid(why) => failed(&name, &why),
-                })?;
+            placement.push((known, name, value.into()));
+        } else if let Err(refused) = config.set_live(modern, value) {
+            return Err(match refused {
+                Refused::Invalid(why) => failed(name, &why),
+                // The names were right a moment ago.
+                Refused::Unknown | Refused::Immutable => failed(name, "can't set immutable config"),
+            });
         }
-        seen.push(name);
     }
     let wanted = config.maxclients;
     if wanted > call.shared.config.maxclients {
@@ -123,14 +145,14 @@ fn set(call: &mut Call<'_>) -> Outcome {
         }
     }
     let mut before: Vec<(&str, String)> = Vec::new();
-    for (name, value) in &placement {
+    for (name, given, value) in &placement {
         let old = call.keyspace.setting(name);
         if let Err(why) = call.keyspace.set_setting(name, value) {
             for (name, value) in before.iter().rev() {
                 // What was a setting's value can be set again.
                 let _ = call.keyspace.set_setting(name, value);
             }
-            return Err(failed(name, &why));
+            return Err(failed(given, &why));
         }
         before.extend(old.map(|old| (*name, old)));
     }
