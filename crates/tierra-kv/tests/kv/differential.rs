@@ -275,7 +275,7 @@ const REQUESTS: &[(Compare, &str)] = &[
 ];
 
 /// SplitMix64.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -286,11 +286,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    fn one_of<'a>(&mut self, words: &[&'a str]) -> &'a str {
+    pub(crate) fn one_of<'a>(&mut self, words: &[&'a str]) -> &'a str {
         words[self.below(words.len())]
     }
 }
@@ -502,7 +502,7 @@ fn agree(compare: Compare, redis: &Reply, ours: &Reply) -> bool {
     }
 }
 
-fn show(words: &[Vec<u8>]) -> String {
+pub(crate) fn show(words: &[Vec<u8>]) -> String {
     words
         .iter()
         .map(|word| format!("{:?}", String::from_utf8_lossy(word)))
@@ -510,7 +510,7 @@ fn show(words: &[Vec<u8>]) -> String {
         .join(" ")
 }
 
-fn setting(name: &str, default: u64) -> u64 {
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| {
         text.parse()
             .unwrap_or_else(|_| panic!("{name} is no number: {text}"))

@@ -1,5 +1,6 @@
 //! What the server promises, against a server that runs: one file a promise.
 
+mod any_words;
 mod clients;
 mod differential;
 mod forged;
