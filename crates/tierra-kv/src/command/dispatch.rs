@@ -101,7 +101,7 @@ fn admit(
         return Err(Failure::MONITOR);
     }
     let max = shared.config.maxmemory;
-    if max > 0 && keyspace.used_bytes() > max {
+    if max > 0 && keyspace.stored_bytes() > max {
         // What is queued takes memory, whatever it does later.
         let needs_memory = match &client.queue {
             Some(queue) if command.name == "exec" => queue.flags() & DENYOOM != 0,

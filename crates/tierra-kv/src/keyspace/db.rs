@@ -146,6 +146,12 @@ impl Db {
         near.held_bytes + far.held_bytes + self.table_bytes()
     }
 
+    pub(super) fn stored_bytes(&self) -> u64 {
+        let memory = &self.heap.memory;
+        let [near, far] = [Speed::Near, Speed::Far].map(|speed| memory.used(speed));
+        near.object_bytes + far.object_bytes + self.table_bytes()
+    }
+
     /// How many keys there are, expired ones that nobody has met since among them.
     pub fn len(&self) -> usize {
         self.table().records.len()

@@ -335,6 +335,37 @@ fn above_maxmemory_nothing_is_added() {
 }
 
 #[test]
+fn what_is_deleted_makes_room_at_once() {
+    let server = Tierra::start("--maxmemory 4mb");
+    let mut client = server.connect();
+    // Of several sizes, so that what is deleted empties no page.
+    let set = |at: usize| format!("SET k{at} {}\r\n", "v".repeat([10, 100, 300, 1000][at % 4]));
+    let mut fill = |first: usize| {
+        let requests: String = (first..first + 500).map(set).collect();
+        client.send_bytes(requests.as_bytes());
+        let replies: Vec<Reply> = (0..500).map(|_| client.receive()).collect();
+        replies.iter().filter(|reply| **reply == ok()).count()
+    };
+    let mut stored = 0;
+    while fill(stored) == 500 {
+        stored += 500;
+    }
+    assert!(stored > 5000, "{stored}");
+    assert_eq!(fill(stored + 500), 0);
+    let deleted: String = (0..stored)
+        .filter(|at| at % 5 == 0)
+        .map(|at| format!(" k{at}"))
+        .collect();
+    let mut other = server.connect();
+    let expected = stored.div_ceil(5) as i64;
+    assert_eq!(
+        other.ask(&format!("DEL{deleted}")),
+        Reply::Integer(expected)
+    );
+    assert_eq!(fill(stored + 1000), 500);
+}
+
+#[test]
 fn clients_are_listed_named_and_killed() {
     let server = Tierra::start("");
     let (mut one, mut two) = (server.connect(), server.connect());
