@@ -103,27 +103,22 @@ fn hello(call: &mut Call<'_>) -> Outcome {
         Some(None) => return Err("ERR Protocol version is not an integer or out of range".into()),
     };
     let mut options = Options::new(call.args, 2);
-    let (mut login_as, mut name) = (None, None);
+    // One after another, as Redis does: what comes before a mistake is done.
     while options.left() > 0 {
         if options.take_with("AUTH", 2) {
-            login_as = Some((options.value()?, options.value()?));
+            let (user, password) = (options.value()?, options.value()?);
+            login(call, user, password)?;
         } else if options.take_with("SETNAME", 1) {
-            name = Some(options.value()?);
+            admin::set_name(call.client, options.value()?)?;
         } else {
-            let option = options.value()?;
+            let option = Failure::shown(options.value()?);
             return Err(Failure::Owned(
                 [b"ERR Syntax error in HELLO option '", option, b"'"].concat(),
             ));
         }
     }
-    if let Some((user, password)) = login_as {
-        login(call, user, password)?;
-    }
     if !call.client.authenticated && call.shared.is_guarded() {
-        return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time".into());
-    }
-    if let Some(name) = name {
-        admin::set_name(call.client, name)?;
+        return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time".into());
     }
     if let Some(resp3) = resp3 {
         call.reply.resp3 = resp3;

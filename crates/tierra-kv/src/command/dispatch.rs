@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{
-    Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, Outcome, READONLY, Resolved,
+    Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, NO_MULTI, Outcome, READONLY, Resolved,
     SKIP_SLOWLOG, UNQUEUED, UNTIMED, WRITE, admin,
 };
 use crate::keyspace::{Found, Keyspace};
@@ -47,9 +47,12 @@ pub(crate) fn process(
             }
         },
         Err(_) if resolved == Resolved::Unknown && is_browser(args.at(0)) => client.closing = true,
-        Err(failure) => {
+        Err(mut failure) => {
             if let Resolved::Command(id) = resolved {
                 shared.stats.calls[id as usize].rejected += 1;
+                if shared.table.get(id).command.name == "exec" {
+                    failure = give_up(shared, client, &failure);
+                }
             }
             if let Some(queue) = &mut client.queue {
                 queue.abort();
@@ -90,22 +93,36 @@ fn admit(
     if !client.authenticated && shared.is_guarded() && command.flags & NO_AUTH == 0 {
         return Err(Failure::NO_AUTH);
     }
+    if command.flags & NO_MULTI != 0 && client.queue.is_some() {
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
     // What a monitor is told would come between the replies.
     if client.is_monitor && command.flags & (READONLY | WRITE) != 0 {
         return Err(Failure::MONITOR);
     }
     let max = shared.config.maxmemory;
-    if max > 0 && keyspace.used_bytes() > max {
-        let queued = client
-            .queue
-            .as_ref()
-            .filter(|_| command.name == "exec")
-            .map_or(0, |queue| queue.flags());
-        if (command.flags | queued) & DENYOOM != 0 {
+    if max > 0 && keyspace.stored_bytes() > max {
+        // What is queued takes memory, whatever it does later.
+        let needs_memory = match &client.queue {
+            Some(queue) if command.name == "exec" => queue.flags() & DENYOOM != 0,
+            Some(_) => command.flags & UNQUEUED == 0,
+            None => command.flags & DENYOOM != 0,
+        };
+        if needs_memory {
             return Err(Failure::MEMORY);
         }
     }
     Ok((id, command))
+}
+
+/// An EXEC that is refused ends its transaction.
+#[cold]
+fn give_up(shared: &mut Shared, client: &mut Client, why: &Failure) -> Failure {
+    client.queue = None;
+    shared.watches.forget(client.id, &mut client.watched);
+    let why = why.text();
+    let why = why.strip_prefix(b"ERR ").unwrap_or(why);
+    Failure::Owned([b"EXECABORT Transaction discarded because of: ", why].concat())
 }
 
 /// Whether it is a web page that talks to us through somebody's browser: its request does not get to the
@@ -136,15 +153,13 @@ fn unknown(args: Args<'_>) -> Failure {
 
 #[cold]
 fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
+    let command = shared.table.get(id).command;
+    if command.name == "debug" {
+        return Failure::subcommand(command.name, args.at(1));
+    }
     let mut text = b"ERR unknown subcommand '".to_vec();
     text.extend(Failure::shown(args.at(1)).iter().take(SHOWN_BYTES));
-    text.extend_from_slice(
-        format!(
-            "'. Try {} HELP.",
-            shared.table.get(id).command.name.to_uppercase()
-        )
-        .as_bytes(),
-    );
+    text.extend_from_slice(format!("'. Try {} HELP.", command.name.to_uppercase()).as_bytes());
     Failure::Owned(text)
 }
 

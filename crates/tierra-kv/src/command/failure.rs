@@ -26,6 +26,9 @@ impl Failure {
         Self::Static("ERR source and destination objects are the same");
     pub(crate) const MEMORY: Self =
         Self::Static("OOM command not allowed when used memory > 'maxmemory'.");
+    pub(crate) const TIERS: Self = Self::Static(
+        "OOM near and far memory are full (INFO tiers): delete keys, or raise near-memory or far-memory",
+    );
     pub(crate) const NO_AUTH: Self = Self::Static("NOAUTH Authentication required.");
     pub(crate) const PASSWORD: Self =
         Self::Static("WRONGPASS invalid username-password pair or user is disabled.");
@@ -39,6 +42,14 @@ impl Failure {
 
     pub(crate) fn arity(name: &str) -> Self {
         format!("ERR wrong number of arguments for '{name}' command").into()
+    }
+
+    /// A subcommand with arguments that it does not take, where the number of words is not all that is wrong.
+    pub(crate) fn subcommand(container: &str, given: &[u8]) -> Self {
+        let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+        text.extend(Self::shown(given).iter().take(128));
+        text.extend_from_slice(format!("'. Try {} HELP.", container.to_uppercase()).as_bytes());
+        Self::Owned(text)
     }
 
     pub(crate) fn expiry(name: &str) -> Self {
@@ -67,6 +78,6 @@ impl From<&'static str> for Failure {
 
 impl From<MemoryFull> for Failure {
     fn from(_: MemoryFull) -> Self {
-        Self::MEMORY
+        Self::TIERS
     }
 }

@@ -8,6 +8,7 @@
 mod admin;
 mod ahead;
 mod arguments;
+mod bits;
 mod call;
 mod connection;
 mod dispatch;
@@ -51,11 +52,14 @@ pub(crate) const UNTIMED: u16 = 1 << 8;
 pub(crate) const UNQUEUED: u16 = 1 << 9;
 /// Never noted as slow.
 pub(crate) const SKIP_SLOWLOG: u16 = 1 << 10;
+/// Not in a transaction.
+pub(crate) const NO_MULTI: u16 = 1 << 11;
 
 /// What a command is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     String,
+    Bitmap,
     Hash,
     SortedSet,
     Generic,
@@ -69,6 +73,7 @@ impl Group {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::String => "string",
+            Self::Bitmap => "bitmap",
             Self::Hash => "hash",
             Self::SortedSet => "sorted-set",
             Self::Generic => "generic",
@@ -82,6 +87,7 @@ impl Group {
     pub(crate) fn category(self) -> Option<&'static str> {
         match self {
             Self::String => Some("string"),
+            Self::Bitmap => Some("bitmap"),
             Self::Hash => Some("hash"),
             Self::SortedSet => Some("sortedset"),
             Self::Generic => Some("keyspace"),
@@ -99,6 +105,8 @@ pub(crate) struct KeyArgs {
     pub(crate) first: i8,
     pub(crate) last: i8,
     pub(crate) step: i8,
+    /// The argument that says how many more keys follow it; 0 where there is none. These are not looked up ahead.
+    pub(crate) counted: u8,
     /// What is done to them, in the words of Redis's key specifications; `;` between keys that differ.
     pub(crate) access: &'static str,
 }
@@ -146,6 +154,7 @@ impl Command {
             first: 0,
             last: 0,
             step: 0,
+            counted: 0,
             access: "",
         };
         Self {
@@ -194,8 +203,16 @@ impl Command {
             first,
             last,
             step,
+            counted: 0,
             access,
         };
+        self
+    }
+
+    /// An argument says how many keys follow it. Of several kinds of access the last is theirs.
+    pub(crate) const fn counted_keys(mut self, at: u8, access: &'static str) -> Self {
+        self.keys.counted = at;
+        self.keys.access = access;
         self
     }
 
@@ -231,6 +248,7 @@ mod tests {
                 first,
                 last,
                 step,
+                counted: 0,
                 access: "",
             }
             .indices(count)

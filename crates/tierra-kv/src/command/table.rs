@@ -3,7 +3,7 @@
 //! Names are letters only and at most sixteen of them, so that a name is one 128-bit number once its case
 //! is folded by setting a bit, and a look-up is a multiplication and one comparison.
 
-use super::{Command, admin, connection, hashes, keys, sorted, strings, transaction};
+use super::{Command, admin, bits, connection, hashes, keys, sorted, strings, transaction};
 
 const SLOTS: usize = 1024;
 const NAME_BYTES: usize = 16;
@@ -63,6 +63,7 @@ impl Table {
     pub(crate) fn new() -> Self {
         let groups = [
             strings::COMMANDS,
+            bits::COMMANDS,
             hashes::COMMANDS,
             sorted::COMMANDS,
             keys::COMMANDS,
@@ -212,7 +213,7 @@ mod tests {
                 listed.full_name
             );
             assert_eq!(
-                command.keys.first == 0,
+                command.keys.first == 0 && command.keys.counted == 0,
                 command.keys.access.is_empty(),
                 "{}",
                 listed.full_name

@@ -2,7 +2,8 @@
 //!
 //! A configuration file has a setting a line, its name and its value, as `redis.conf` has; on the command
 //! line they are `--name value`. Settings of Redis that say what Tierra does anyway (`appendonly no`) are
-//! accepted with that value alone: nobody shall believe that something is switched on which is not there.
+//! accepted with that value alone: nobody shall believe that something is switched on which is not there. What
+//! only says how something is done that is not there is accepted from a file, and means nothing.
 
 mod file;
 mod settings;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use tierra_memory::FarSource;
 use tierra_memory::emulation::FarMemory;
 
-pub(crate) use settings::settings;
+pub(crate) use settings::{OLD_NAMES, modern_name, settings};
 
 pub use file::ConfigError;
 
@@ -158,11 +159,15 @@ impl Config {
 
     /// Changes a setting before the server starts, one of placement included.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), Refused> {
+        let name = modern_name(name);
         if let Some(setting) = settings().find(|setting| setting.name == name) {
             return (setting.set)(self, value).map_err(Refused::Invalid);
         }
         if crate::keyspace::Keyspace::settings().contains(&name) {
             self.placement.push((name.into(), value.into()));
+            return Ok(());
+        }
+        if settings::WITHOUT_EFFECT.contains(&name) {
             return Ok(());
         }
         Err(Refused::Unknown)

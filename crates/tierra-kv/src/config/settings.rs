@@ -20,6 +20,20 @@ pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
     SETTINGS.iter().chain(FIXED)
 }
 
+/// What settings were called before Redis 7, and are called since.
+pub(crate) const OLD_NAMES: [(&str, &str); 4] = [
+    ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
+    ("hash-max-ziplist-value", "hash-max-listpack-value"),
+    ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
+    ("zset-max-ziplist-value", "zset-max-listpack-value"),
+];
+
+/// The name of a setting that may be given by its old one.
+pub(crate) fn modern_name(name: &str) -> &str {
+    let old = OLD_NAMES.iter().find(|(old, _)| *old == name);
+    old.map_or(name, |(_, modern)| modern)
+}
+
 const fn live(
     name: &'static str,
     get: fn(&Config) -> String,
@@ -197,12 +211,12 @@ static SETTINGS: &[Setting] = &[
     live(
         "slowlog-max-len",
         |c| c.slowlog_max_len.to_string(),
-        |c, v| number(v, 0, INT_MAX).map(|n| c.slowlog_max_len = n),
+        |c, v| number(v, 0, i64::MAX).map(|n| c.slowlog_max_len = n),
     ),
     live(
         "hz",
         |c| c.hz.to_string(),
-        |c, v| number(v, 1, 500).map(|n| c.hz = n),
+        |c, v| number(v, 0, INT_MAX).map(|n: u64| c.hz = n.clamp(1, 500)),
     ),
     at_start(
         "emulate",
@@ -345,6 +359,84 @@ static FIXED: &[Setting] = fixed![
     "cluster-enabled" "no",
     "io-threads" "1",
     "replicaof" "",
+    "supervised" "no",
+    "logfile" "",
+    "syslog-enabled" "no",
+    "notify-keyspace-events" "",
+    "latency-monitor-threshold" "0",
+    "activedefrag" "no",
+];
+
+/// Settings of Redis that only say how something is done which Tierra does not do at all, or does in its own way:
+/// what `redis.conf` says of them may stay there.
+pub(super) static WITHOUT_EFFECT: &[&str] = &[
+    // Persistence, which `save` and `appendonly` switch on.
+    "dir",
+    "dbfilename",
+    "rdbcompression",
+    "rdbchecksum",
+    "rdb-del-sync-files",
+    "rdb-save-incremental-fsync",
+    "stop-writes-on-bgsave-error",
+    "appendfilename",
+    "appenddirname",
+    "appendfsync",
+    "no-appendfsync-on-rewrite",
+    "auto-aof-rewrite-percentage",
+    "auto-aof-rewrite-min-size",
+    "aof-load-truncated",
+    "aof-use-rdb-preamble",
+    "aof-timestamp-enabled",
+    "aof-rewrite-incremental-fsync",
+    // Replication and cluster, which `replicaof` and `cluster-enabled` switch on.
+    "replica-serve-stale-data",
+    "replica-read-only",
+    "replica-priority",
+    "replica-lazy-flush",
+    "repl-diskless-sync",
+    "repl-diskless-sync-delay",
+    "repl-diskless-sync-max-replicas",
+    "repl-diskless-load",
+    "repl-disable-tcp-nodelay",
+    "repl-backlog-size",
+    "repl-backlog-ttl",
+    "repl-timeout",
+    "repl-ping-replica-period",
+    // Kinds of values that there are not.
+    "list-max-listpack-size",
+    "list-max-ziplist-size",
+    "list-compress-depth",
+    "set-max-intset-entries",
+    "hll-sparse-max-bytes",
+    "stream-node-max-bytes",
+    "stream-node-max-entries",
+    "acllog-max-len",
+    // Eviction, which `maxmemory-policy` switches on.
+    "maxmemory-samples",
+    "maxmemory-eviction-tenacity",
+    "lfu-log-factor",
+    "lfu-decay-time",
+    "active-defrag-ignore-bytes",
+    "active-defrag-threshold-lower",
+    "active-defrag-threshold-upper",
+    // What Tierra does in its own way.
+    "always-show-logo",
+    "set-proc-title",
+    "proc-title-template",
+    "loglevel",
+    "lazyfree-lazy-eviction",
+    "lazyfree-lazy-expire",
+    "lazyfree-lazy-server-del",
+    "lazyfree-lazy-user-del",
+    "lazyfree-lazy-user-flush",
+    "activerehashing",
+    "active-expire-effort",
+    "dynamic-hz",
+    "jemalloc-bg-thread",
+    "latency-tracking",
+    "disable-thp",
+    "oom-score-adj",
+    "oom-score-adj-values",
 ];
 
 #[cfg(test)]

@@ -154,6 +154,12 @@ impl Db {
         near.held_bytes + far.held_bytes + self.table_bytes()
     }
 
+    pub(super) fn stored_bytes(&self) -> u64 {
+        let memory = &self.heap.memory;
+        let [near, far] = [Speed::Near, Speed::Far].map(|speed| memory.used(speed));
+        near.object_bytes + far.object_bytes + self.table_bytes()
+    }
+
     /// How many keys there are, expired ones that nobody has met since among them.
     pub fn len(&self) -> usize {
         self.table().records.len()
@@ -218,6 +224,15 @@ impl Db {
         let mut entry = self.peek(key)?;
         self.use_entry(key, &mut entry, 1);
         Some(entry)
+    }
+
+    /// The live entries of several keys, which hold as long as nothing is changed and no other key is found.
+    pub fn find_each(&mut self, keys: &[Key<'_>]) -> Vec<Option<Entry>> {
+        // Each use may move any record, so entries are asked for when all keys have been used.
+        for key in keys {
+            self.find(key);
+        }
+        keys.iter().map(|key| self.peek(key)).collect()
     }
 
     /// Counts uses of an entry, which may be moved for it.

@@ -216,6 +216,12 @@ impl Keyspace {
         self.db.now_ms
     }
 
+    /// Bytes of keys, values and tables: [`used_bytes`](Self::used_bytes) without the room that there is between records.
+    /// What is deleted counts no more at once, whether pages become empty by it or not.
+    pub fn stored_bytes(&self) -> u64 {
+        self.db.stored_bytes()
+    }
+
     /// Bytes of memory taken by keys, values and tables.
     pub fn used_bytes(&self) -> u64 {
         self.db.used_bytes()

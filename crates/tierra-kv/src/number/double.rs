@@ -14,11 +14,10 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
 /// A bound of a range of scores: blanks before it and nothing at all are allowed, numbers too large are
 /// infinite.
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
-    let text = text.trim_ascii_start();
     if text.is_empty() {
         return Some(0.0);
     }
-    strtod(text)
+    strtod(text.trim_ascii_start())
         .map(|(value, _)| value)
         .filter(|value| !value.is_nan())
 }

@@ -16,7 +16,7 @@ pub enum ProtocolError {
     #[error("too big bulk count string")]
     LengthTooLong,
     /// There is something else where an argument should begin.
-    #[error("expected '$', got '{}'", printable(*.0))]
+    #[error("expected '$', got '{}'", .0.escape_ascii())]
     NoBulk(u8),
     /// The number after `$` is none, or too large.
     #[error("invalid bulk length")]
@@ -32,11 +32,16 @@ pub enum ProtocolError {
     Quotes,
 }
 
-/// A line of a reply holds no line ends; Redis writes blanks instead.
-fn printable(byte: u8) -> char {
-    if matches!(byte, b'\r' | b'\n') {
-        ' '
-    } else {
-        byte as char
+impl ProtocolError {
+    /// The text of the error reply. What the client has sent instead of an argument stands in it as it is.
+    pub fn reply_text(&self) -> Vec<u8> {
+        let mut text = b"ERR Protocol error: ".to_vec();
+        match self {
+            Self::NoBulk(byte) => {
+                text.extend_from_slice(&[b"expected '$', got '", &[*byte][..], b"'"].concat());
+            }
+            other => text.extend_from_slice(other.to_string().as_bytes()),
+        }
+        text
     }
 }

@@ -34,8 +34,11 @@ impl Reply {
         self.buffer.extend_from_slice(b"\r\n");
     }
 
-    /// An error: a word in capitals, then what is wrong. Line ends become blanks.
+    /// An error: a word in capitals, then what is wrong. Line ends become blanks, and go at its end.
     pub fn error(&mut self, text: &[u8]) {
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let end = text.iter().rposition(|byte| !is_line_end(byte));
+        let text = &text[..end.map_or(0, |last| last + 1)];
         self.buffer.push(b'-');
         self.buffer.extend(text.iter().map(|&byte| {
             if matches!(byte, b'\r' | b'\n') {
@@ -137,14 +140,15 @@ impl Reply {
     }
 
     /// Text for people.
-    pub fn verbatim(&mut self, text: &str) {
+    pub fn verbatim(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
         if self.resp3 {
             self.header(b'=', text.len() + 4);
             self.buffer.extend_from_slice(b"txt:");
-            self.buffer.extend_from_slice(text.as_bytes());
+            self.buffer.extend_from_slice(text);
             self.buffer.extend_from_slice(b"\r\n");
         } else {
-            self.bulk(text.as_bytes());
+            self.bulk(text);
         }
     }
 }

@@ -87,7 +87,7 @@ fn what_is_wrong_is_named_as_redis_names_it() {
         ("*2147483648\r\n", "invalid multibulk length"),
         ("*99999999999999999999\r\n", "invalid multibulk length"),
         ("*1\r\n:1\r\n", "expected '$', got ':'"),
-        ("*1\r\n\r\n\r\n", "expected '$', got ' '"),
+        ("*1\r\n\r\n\r\n", "expected '$', got '\\r'"),
         ("*1\r\n$-1\r\n", "invalid bulk length"),
         ("*1\r\n$x\r\n", "invalid bulk length"),
         ("*1\r\n$536870913\r\n", "invalid bulk length"),

@@ -13,6 +13,7 @@ mod accept;
 mod arch;
 mod client;
 mod connection;
+mod files;
 mod random;
 mod shared;
 mod slowlog;
@@ -34,6 +35,7 @@ use tierra_memory::emulation;
 
 pub(crate) use client::{Client, Replies};
 use connection::Buffers;
+pub(crate) use files::connections_allowed;
 pub(crate) use shared::Shared;
 use stream::Listener;
 use window::Batch;
@@ -51,7 +53,7 @@ const EVENTS: usize = 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}: {error}{}", remedy(error))]
     Listen {
         /// The address and port, or the path of a socket.
         address: String,
@@ -78,6 +80,17 @@ pub enum ServeError {
     /// The system does not tell of events.
     #[error("cannot wait for events: {0}")]
     Events(#[from] io::Error),
+}
+
+/// What to do about an address that cannot be listened on, where the system's words do not say it.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => {
+            "; another server has it: end that one, or give this one another port or unixsocket"
+        }
+        ErrorKind::AddrNotAvailable => "; bind names addresses of this machine",
+        _ => "",
+    }
 }
 
 /// Ends a server from another thread.
@@ -126,7 +139,8 @@ impl Server {
     ///
     /// # Errors
     /// Where it cannot, or a setting of placement is wrong.
-    pub fn bind(config: Config) -> Result<Self, ServeError> {
+    pub fn bind(mut config: Config) -> Result<Self, ServeError> {
+        config.maxclients = connections_allowed(config.maxclients);
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let mut listeners = accept::listen(&config)?;
@@ -177,6 +191,11 @@ impl Server {
     /// The TCP port; 0 where there is none.
     pub fn port(&self) -> u16 {
         self.shared.port
+    }
+
+    /// How many clients may be connected: `maxclients`, or fewer where the system allows no more open files.
+    pub fn max_clients(&self) -> usize {
+        self.shared.config.maxclients
     }
 
     /// What ends it.

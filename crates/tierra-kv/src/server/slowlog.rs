@@ -42,7 +42,15 @@ impl Slowlog {
         } else {
             args.len()
         };
-        let mut kept: Vec<Vec<u8>> = args.iter().take(shown).map(shorten).collect();
+        let mut kept: Vec<Vec<u8>> = (0..shown)
+            .map(|at| {
+                if is_password(args, at) {
+                    b"(redacted)".to_vec()
+                } else {
+                    shorten(args.at(at))
+                }
+            })
+            .collect();
         if shown < args.len() {
             kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
         }
@@ -66,6 +74,12 @@ impl Slowlog {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
+}
+
+/// Whether an argument is a password that CONFIG SET is given. AUTH and HELLO are never slow.
+fn is_password(args: Args<'_>, at: usize) -> bool {
+    let is = |at: usize, word: &str| args.at(at).eq_ignore_ascii_case(word.as_bytes());
+    at > 2 && at % 2 == 1 && is(0, "CONFIG") && is(1, "SET") && is(at - 1, "requirepass")
 }
 
 fn shorten(arg: &[u8]) -> Vec<u8> {

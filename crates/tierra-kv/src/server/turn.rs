@@ -144,9 +144,9 @@ impl Server {
             return;
         };
         if let Some(error) = connection.failed.take() {
-            let text = format!("ERR Protocol error: {error}");
-            self.shared.stats.error(text.as_bytes());
-            connection.reply.error(text.as_bytes());
+            let text = error.reply_text();
+            self.shared.stats.error(&text);
+            connection.reply.error(&text);
             connection.client.closing = true;
         }
         connection.executed(&mut self.buffers);

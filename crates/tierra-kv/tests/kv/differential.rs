@@ -9,9 +9,7 @@
 //! chosen at random (only how much of it), OBJECT ENCODING of hashes, sorted sets and appended strings, and
 //! everything about the server itself. `docs/kv.md` lists what differs.
 
-use std::process::{Child, Command, Stdio};
-
-use crate::support::{Client, Reply, Tierra};
+use crate::support::{Client, Redis, Reply, Tierra};
 
 /// How replies are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +29,8 @@ use Compare::{Exactly, Near, Shape, Unordered, UnorderedPairs};
 
 /// Requests. Small letters stand for: `k` a key, `f` a field, `m` a member, `v` a value, `i` a whole number,
 /// `d` a number, `s` a bound of scores, `l` one of members, `n` a rank, `c` a count, `x` and `y` a time to live in seconds and milliseconds,
-/// `p` a pattern, `o` an option of ZADD, `b` a database. `kv*300` stands for up to so many times `k v`.
+/// `p` a pattern, `o` an option of ZADD, `b` a database, `g` a weight, `a` the place of a bit, `t` the width of a number,
+/// `u` a unit of BITCOUNT. `kv*300` stands for up to so many times `k v`.
 const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "GET k"),
     (Exactly, "GET k"),
@@ -115,6 +114,7 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "ZADD k o INCR d m"),
     (Exactly, "ZADD k d m d"),
     (Exactly, "ZINCRBY k d m"),
+    (Exactly, "ZINCRBY k o m"),
     (Exactly, "ZREM k m m"),
     (Exactly, "ZCARD k"),
     (Exactly, "ZSCORE k m"),
@@ -151,6 +151,54 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "ZREVRANGEBYLEX e:k l l"),
     (Exactly, "ZRANGE e:k l l BYLEX REV"),
     (Exactly, "ZREMRANGEBYLEX e:k l l"),
+    (Exactly, "ZRANGESTORE k k n n"),
+    (Exactly, "ZRANGESTORE k k s s BYSCORE LIMIT n c"),
+    (Exactly, "ZRANGESTORE k k s s BYSCORE REV"),
+    (Exactly, "ZRANGESTORE k e:k l l BYLEX"),
+    (Exactly, "ZRANGESTORE k k n n WITHSCORES"),
+    (Exactly, "ZUNION 2 k k WITHSCORES"),
+    (Exactly, "ZUNION 3 k k k WEIGHTS g g g AGGREGATE MIN"),
+    (Exactly, "ZUNION c k k WITHSCORES"),
+    (Exactly, "ZINTER 2 k k WEIGHTS g g WITHSCORES"),
+    (Exactly, "ZINTER 2 k k AGGREGATE MAX WITHSCORES"),
+    (Exactly, "ZINTER 2 k k AGGREGATE v"),
+    (Exactly, "ZDIFF 2 k k WITHSCORES"),
+    (Exactly, "ZDIFF 3 k k k"),
+    (Exactly, "ZDIFF 2 k k WEIGHTS g g"),
+    (Exactly, "ZUNIONSTORE k 2 k k"),
+    (Exactly, "ZUNIONSTORE k 2 k k WEIGHTS g g"),
+    (Exactly, "ZUNIONSTORE k 2 k k WITHSCORES"),
+    (Exactly, "ZINTERSTORE k 2 k k AGGREGATE MIN"),
+    (Exactly, "ZDIFFSTORE k 2 k k"),
+    (Exactly, "ZINTERCARD 2 k k"),
+    (Exactly, "ZINTERCARD 2 k k LIMIT c"),
+    (Exactly, "ZMPOP 2 k k MIN"),
+    (Exactly, "ZMPOP 2 k k MAX COUNT c"),
+    (Exactly, "ZMPOP c k k MAX"),
+    (Exactly, "SETBIT k a 1"),
+    (Exactly, "SETBIT k a i"),
+    (Exactly, "GETBIT k a"),
+    (Exactly, "BITCOUNT k"),
+    (Exactly, "BITCOUNT k n n"),
+    (Exactly, "BITCOUNT k n n u"),
+    (Exactly, "BITPOS k 1"),
+    (Exactly, "BITPOS k 0 n"),
+    (Exactly, "BITPOS k 1 n n"),
+    (Exactly, "BITPOS k 0 n n u"),
+    (Exactly, "BITPOS k i n n u"),
+    (Exactly, "BITOP AND k k k"),
+    (Exactly, "BITOP OR k k k"),
+    (Exactly, "BITOP XOR k k k k"),
+    (Exactly, "BITOP NOT k k"),
+    (Exactly, "BITOP v k k"),
+    (Exactly, "BITFIELD k GET t a SET t a i"),
+    (
+        Exactly,
+        "BITFIELD k INCRBY t a i OVERFLOW FAIL INCRBY t a i GET t a",
+    ),
+    (Exactly, "BITFIELD k OVERFLOW SAT INCRBY t a i INCRBY t a i"),
+    (Exactly, "BITFIELD k GET t a GET t a"),
+    (Exactly, "BITFIELD k OVERFLOW v GET t a"),
     (Exactly, "DEL k"),
     (Exactly, "DEL k k"),
     (Exactly, "UNLINK k"),
@@ -164,9 +212,11 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "EXPIRE k x LT"),
     (Exactly, "EXPIRE k x GT LT"),
     (Exactly, "EXPIRE k x v"),
+    (Exactly, "EXPIRE k x option\r\n\r\n"),
     (Exactly, "EXPIRE k 12345678901"),
     (Exactly, "EXPIREAT k 4102444800"),
     (Exactly, "PEXPIREAT k 1"),
+    (Exactly, "PEXPIREAT k 9223372036854775807"),
     (Near(2), "TTL k"),
     (Near(2000), "PTTL k"),
     (Near(2), "EXPIRETIME k"),
@@ -186,6 +236,9 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Near(i64::MAX), "OBJECT REFCOUNT k"),
     (Exactly, "SCAN 0 COUNT 0"),
     (Exactly, "SCAN word"),
+    (Exactly, "HSCAN none -1"),
+    (Exactly, "HSCAN none +0"),
+    (Exactly, "HSCAN none -"),
     (Exactly, "HSCAN k word"),
     (Exactly, "ZSCAN k 0 COUNT 0"),
     (Exactly, "OBJECT v k"),
@@ -196,8 +249,24 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "WAIT 0 0"),
     (Exactly, "COMMAND GETKEYS MSET k v k v"),
     (Exactly, "COMMAND GETKEYS v k"),
+    (Exactly, "COMMAND GETKEYS ZUNIONSTORE k 2 k k"),
+    (Exactly, "COMMAND GETKEYSANDFLAGS ZMPOP 2 k k MIN"),
+    (Exactly, "COMMAND GETKEYSANDFLAGS BITOP AND k k k"),
+    (
+        Exactly,
+        "COMMAND GETKEYSANDFLAGS BITFIELD k GET t a SET t a i",
+    ),
+    (Exactly, "COMMAND GETKEYSANDFLAGS SET k v GET"),
     (Exactly, "CLIENT GETNAME"),
     (Exactly, "CLIENT v"),
+    (Exactly, "CLIENT LIST TYPE pubsub"),
+    (Exactly, "LATENCY GRAPH command"),
+    (Exactly, "slowlog get 1 2"),
+    (Exactly, "CLIENT UNBLOCK i v"),
+    (Exactly, "CONFIG SET maxmemory v V v"),
+    (Shape, "HELLO 2 SETNAME me v"),
+    (Exactly, "EXEC v"),
+    (Unordered, "CONFIG GET MaxMemory zset-max-ziplist-entries"),
     (Exactly, "CONFIG SET v v"),
     (Exactly, "CONFIG SET maxmemory word"),
     (Exactly, "RESET"),
@@ -206,7 +275,7 @@ const REQUESTS: &[(Compare, &str)] = &[
 ];
 
 /// SplitMix64.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -217,11 +286,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    fn one_of<'a>(&mut self, words: &[&'a str]) -> &'a str {
+    pub(crate) fn one_of<'a>(&mut self, words: &[&'a str]) -> &'a str {
         words[self.below(words.len())]
     }
 }
@@ -288,7 +357,9 @@ fn argument(random: &mut Random, letter: &str, keys: usize, names: usize) -> Vec
         },
         "s" => match random.below(5) {
             0 => random
-                .one_of(&["-inf", "+inf", "(1e3", "(", "", "x", "nan", "(-inf"])
+                .one_of(&[
+                    "-inf", "+inf", "(1e3", "(", "", "x", "nan", "(-inf", " ", " 2", "(\r\n",
+                ])
                 .into(),
             1 => format!("({}", random.below(40) as i64 - 20),
             _ => (random.below(40) as i64 - 20).to_string(),
@@ -333,7 +404,24 @@ fn argument(random: &mut Random, letter: &str, keys: usize, names: usize) -> Vec
             .one_of(&["*", "k*", "?1", "[ek][0-3]", "k[^1]", "\\k1", "nothing"])
             .into(),
         "o" => random.one_of(&["NX", "XX", "GT", "LT", "CH"]).into(),
-        "b" => random.one_of(&["0", "0", "1", "2", "15", "16", "x"]).into(),
+        "b" => random
+            .one_of(&["0", "0", "1", "2", "15", "16", "x", "3000000000"])
+            .into(),
+        "g" => random
+            .one_of(&["1", "2", "0.5", "0.1", "inf", "x", "1e300"])
+            .into(),
+        "a" => match random.below(12) {
+            0 => random
+                .one_of(&["-1", "x", "", "4294967296", "9223372036854775807"])
+                .into(),
+            1 => format!("#{}", random.below(6)),
+            _ => random.below(120).to_string(),
+        },
+        "t" => match random.below(12) {
+            0 => random.one_of(&["i0", "i65", "u64", "x8", "", "i"]).into(),
+            _ => format!("{}{}", random.one_of(&["i", "u"]), 1 + random.below(63)),
+        },
+        "u" => random.one_of(&["BIT", "byte", "x"]).into(),
         literal => literal.into(),
     };
     text.into_bytes()
@@ -414,52 +502,7 @@ fn agree(compare: Compare, redis: &Reply, ours: &Reply) -> bool {
     }
 }
 
-/// Debian's redis-server on a socket of its own.
-struct Redis {
-    process: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Redis {
-    fn start() -> Option<Self> {
-        let version = Command::new("redis-server")
-            .arg("--version")
-            .output()
-            .ok()?;
-        if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
-            return None;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let process = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--unixsocket"])
-            .arg(folder.path().join("redis.sock"))
-            .current_dir(folder.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let redis = Self { process, folder };
-        while std::os::unix::net::UnixStream::connect(redis.folder.path().join("redis.sock"))
-            .is_err()
-        {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        Some(redis)
-    }
-
-    fn connect(&self) -> Client {
-        Client::connect(&self.folder.path().join("redis.sock"))
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // Where it has ended already there is nothing to end.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn show(words: &[Vec<u8>]) -> String {
+pub(crate) fn show(words: &[Vec<u8>]) -> String {
     words
         .iter()
         .map(|word| format!("{:?}", String::from_utf8_lossy(word)))
@@ -467,7 +510,7 @@ fn show(words: &[Vec<u8>]) -> String {
         .join(" ")
 }
 
-fn setting(name: &str, default: u64) -> u64 {
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| {
         text.parse()
             .unwrap_or_else(|_| panic!("{name} is no number: {text}"))
@@ -648,6 +691,45 @@ fn arguments_are_called_what_redis_calls_them() {
             assert_eq!(ours, theirs, "{name}");
         }
         assert!(compared > 140, "{compared}");
+    }
+}
+
+/// What depends on what came before it, and would be too rare among random requests.
+#[test]
+fn conversations_go_as_with_redis() {
+    let Some(redis) = Redis::start() else {
+        println!("redis-server 7.0 is not on the path: nothing is compared");
+        return;
+    };
+    let tierra = Tierra::start("");
+    for script in [
+        "COMMAND INFO nothing|SHUTDOWN ABORT|MULTI|SHUTDOWN NOSAVE|EXEC",
+        "EXEC now|MULTI|SET k v|EXEC now|EXEC|GET k",
+        "MULTI|SET k v|CONFIG SET maxmemory 0|EXEC|CONFIG SET maxmemory 1|SET k v|MULTI|GET k|DISCARD|MULTI|EXEC|\
+            MULTI|GET k|UNWATCH|EXEC|GET k|CONFIG SET maxmemory 0",
+        "SET k v|MULTI|SET k w|CONFIG SET maxmemory 1|EXEC|MULTI|EXEC|EXEC|CONFIG SET maxmemory 0|GET k",
+        "WATCH k|MULTI|EXEC now|SET k w|MULTI|GET k|EXEC",
+        "HELLO 3 SETNAME me NOTHING|CLIENT GETNAME|HELLO 3 SETNAME you|CLIENT GETNAME|CLIENT LIST TYPE pubsub|HELLO 2|\
+            CLIENT LIST TYPE pubsub",
+        "CONFIG SET requirepass secret|RESET|PING|HELLO 3|HELLO 3 AUTH default wrong|AUTH wrong|AUTH a b c|EXEC|EXEC now|MULTI|\
+            CONFIG GET hz|AUTH default secret|PING|RESET|GET k|AUTH secret|CONFIG SET requirepass |AUTH secret|AUTH default x",
+        "CONFIG GET MaxMemory|CONFIG SET zset-max-ziplist-entries 100|CONFIG GET zset-max-listpack-entries|\
+            CONFIG SET zset-max-listpack-entries 128|CONFIG SET hz 1000|CONFIG GET hz|CONFIG SET hz 0|CONFIG GET hz",
+    ] {
+        let (mut theirs, mut ours) = (redis.connect(), tierra.connect());
+        for request in script.split('|').map(str::trim_start) {
+            // Which number a client has depends on how many came before it.
+            let compare = if request.starts_with("HELLO") {
+                Shape
+            } else {
+                Exactly
+            };
+            let (theirs, ours) = (theirs.ask(request), ours.ask(request));
+            assert!(
+                agree(compare, &theirs, &ours),
+                "{request} of {script}\nRedis:  {theirs:?}\nTierra: {ours:?}"
+            );
+        }
     }
 }
 

@@ -79,6 +79,14 @@ for found, expected in [
     (r.zrandmember("z"), bytes), (r.zscan("z")[0], 0), (r.zrem("z", "two"), 1), (len(r.zpopmax("z")), ...),
     (len(r.zpopmin("z")), ...), (r.zadd("z", {"a": 0, "b": 0, "c": 1, "d": 2}), 4),
     (r.zremrangebylex("z", "[a", "[a"), 1), (r.zremrangebyscore("z", 1, 1), 1), (r.zremrangebyrank("z", 0, 0), 1),
+    (r.zadd("y", {"b": 1, "d": 3}), 2), (r.zadd("z", {"b": 2, "c": 5}), ...),
+    (r.zunion(["z", "y"], withscores=True), list), (r.zinter(["z", "y"]), list), (r.zdiff(["z", "y"]), list),
+    (r.zunionstore("u", ["z", "y"], aggregate="MAX"), int), (r.zinterstore("u", ["z", "y"]), int),
+    (r.zdiffstore("u", ["z", "y"]), int), (r.zintercard(2, ["z", "y"]), int), (r.zrangestore("u", "y", 0, -1), 2),
+    (len(r.zmpop(2, ["none", "u"], min=True)), 2),
+    # Bits.
+    (r.setbit("bits", 7, 1), 0), (r.getbit("bits", 7), 1), (r.bitcount("bits"), 1), (r.bitpos("bits", 1), 7),
+    (r.bitop("NOT", "toggled", "bits"), 1), (r.bitfield("bits").get("u8", 0).execute(), [1]),
     # Keys.
     (r.copy("k", "k2"), True), (r.dbsize(), int), (r.exists("k", "k2"), 2), (r.expire("k", 100), True),
     (r.expireat("k", now + 100), True), (r.expiretime("k"), now + 100), (r.pexpire("k", 100000), True),

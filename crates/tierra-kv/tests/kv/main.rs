@@ -1,8 +1,10 @@
 //! What the server promises, against a server that runs: one file a promise.
 
+mod any_words;
 mod clients;
 mod differential;
 mod forged;
 mod places;
+mod moving;
 mod server;
 mod support;

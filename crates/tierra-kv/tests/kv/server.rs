@@ -157,6 +157,13 @@ fn what_is_not_the_protocol_ends_the_connection_after_what_was() {
             "{bytes:?}"
         );
     }
+    // A byte that is no letter comes back as it is.
+    let mut client = server.connect();
+    client.send_bytes(b"*1\r\n\xff4\r\n");
+    assert_eq!(
+        client.rest(),
+        b"-ERR Protocol error: expected '$', got '\xff'\r\n"
+    );
     // Garbage, half of a request, an announced length of which nothing comes.
     for bytes in [
         &b"\x16\x03\x01\x02\x00"[..],
@@ -328,6 +335,37 @@ fn above_maxmemory_nothing_is_added() {
 }
 
 #[test]
+fn what_is_deleted_makes_room_at_once() {
+    let server = Tierra::start("--maxmemory 4mb");
+    let mut client = server.connect();
+    // Of several sizes, so that what is deleted empties no page.
+    let set = |at: usize| format!("SET k{at} {}\r\n", "v".repeat([10, 100, 300, 1000][at % 4]));
+    let mut fill = |first: usize| {
+        let requests: String = (first..first + 500).map(set).collect();
+        client.send_bytes(requests.as_bytes());
+        let replies: Vec<Reply> = (0..500).map(|_| client.receive()).collect();
+        replies.iter().filter(|reply| **reply == ok()).count()
+    };
+    let mut stored = 0;
+    while fill(stored) == 500 {
+        stored += 500;
+    }
+    assert!(stored > 5000, "{stored}");
+    assert_eq!(fill(stored + 500), 0);
+    let deleted: String = (0..stored)
+        .filter(|at| at % 5 == 0)
+        .map(|at| format!(" k{at}"))
+        .collect();
+    let mut other = server.connect();
+    let expected = stored.div_ceil(5) as i64;
+    assert_eq!(
+        other.ask(&format!("DEL{deleted}")),
+        Reply::Integer(expected)
+    );
+    assert_eq!(fill(stored + 1000), 500);
+}
+
+#[test]
 fn clients_are_listed_named_and_killed() {
     let server = Tierra::start("");
     let (mut one, mut two) = (server.connect(), server.connect());
@@ -373,9 +411,9 @@ fn settings_are_shown_and_changed_all_or_none() {
         ])
     );
     let refused = error(
-        "ERR CONFIG SET failed (possibly related to argument 'hz') - argument must be between 1 and 500 inclusive",
+        "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between 1 and 1000000 inclusive",
     );
-    assert_eq!(client.ask("CONFIG SET timeout 7 hz 0"), refused);
+    assert_eq!(client.ask("CONFIG SET timeout 7 maxclients 0"), refused);
     let refused =
         error("ERR CONFIG SET failed (possibly related to argument 'memory-alloc-policy') - ");
     let reply = client.ask("CONFIG SET timeout 7 memory-alloc-policy nonsense");
@@ -393,6 +431,32 @@ fn settings_are_shown_and_changed_all_or_none() {
         Reply::Array(vec![bulk("memory-alloc-policy"), bulk("only-dram")])
     );
     assert!(matches!(client.ask("CONFIG REWRITE"), Reply::Error(_)));
+    // As many clients as the system lets a process have open files, or fewer.
+    match client.ask("CONFIG SET maxclients 1000000") {
+        Reply::Error(text) => assert!(text.contains("try with "), "{text}"),
+        reply => assert_eq!(reply, ok()),
+    }
+}
+
+#[test]
+fn passwords_are_not_noted() {
+    let server = Tierra::start("--slowlog-log-slower-than 0");
+    let mut client = server.connect();
+    for request in [
+        "CONFIG SET timeout 7 RequirePass secret",
+        "AUTH secret",
+        "HELLO 2 AUTH default secret",
+        "CONFIG SET requirepass secret timeout 8",
+    ] {
+        assert!(!matches!(client.ask(request), Reply::Error(_)), "{request}");
+    }
+    let noted = format!("{:?}", client.ask("SLOWLOG GET -1"));
+    let bytes = |text: &str| format!("{:?}", text.as_bytes());
+    assert!(
+        noted.contains(&bytes("(redacted)")) && noted.contains(&bytes("timeout")),
+        "{noted}"
+    );
+    assert!(!noted.contains(&bytes("secret")), "{noted}");
 }
 
 #[test]

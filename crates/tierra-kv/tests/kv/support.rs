@@ -3,6 +3,7 @@
 use std::io::{BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -155,5 +156,51 @@ impl Drop for Tierra {
         {
             std::panic::resume_unwind(panic);
         }
+    }
+}
+
+/// Debian's redis-server on a socket of its own.
+pub(crate) struct Redis {
+    process: Child,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Redis {
+    /// None where there is no redis-server 7.0 on the path.
+    pub(crate) fn start() -> Option<Self> {
+        let version = Command::new("redis-server")
+            .arg("--version")
+            .output()
+            .ok()?;
+        if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let process = Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--unixsocket"])
+            .arg(folder.path().join("redis.sock"))
+            .current_dir(folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let redis = Self { process, folder };
+        while std::os::unix::net::UnixStream::connect(redis.folder.path().join("redis.sock"))
+            .is_err()
+        {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Some(redis)
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(&self.folder.path().join("redis.sock"))
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // Where it has ended already there is nothing to end.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     let config = Config::from_arguments(arguments.settings)?;
-    let places = config.unixsocket.clone();
+    let (places, wanted) = (config.unixsocket.clone(), config.maxclients);
     let mut server = Server::bind(config)?;
     let handle = server.handle();
     let mut interrupted = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
@@ -38,6 +38,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     }
     if let Some(path) = places {
         eprintln!("serving records on {}", path.display());
+    }
+    if server.max_clients() < wanted {
+        eprintln!(
+            "{} clients at most instead of the {wanted} of maxclients: raise the limit of open files (ulimit -n)",
+            server.max_clients()
+        );
     }
     // The server has its own loop, which must not share a thread with tasks.
     tokio::task::block_in_place(|| server.run())?;

@@ -114,7 +114,7 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64, text: &mut Vec<u8>) {
 fn info(call: &mut Call<'_>) -> Outcome {
     let mut text = Vec::new();
     describe(call.shared, call.client, call.keyspace.now(), &mut text);
-    call.reply.bulk(&text);
+    call.reply.verbatim(&text);
     Ok(())
 }
 
@@ -126,7 +126,7 @@ fn is_known_type(name: &[u8]) -> Result<bool, Failure> {
         Ok(false)
     } else {
         Err(Failure::Owned(
-            [b"ERR Unknown client type '", name, b"'"].concat(),
+            [b"ERR Unknown client type '", Failure::shown(name), b"'"].concat(),
         ))
     }
 }
@@ -157,7 +157,7 @@ fn list(call: &mut Call<'_>) -> Outcome {
             describe(shared, client, call.keyspace.now(), &mut text);
         }
     }
-    call.reply.bulk(&text);
+    call.reply.verbatim(&text);
     Ok(())
 }
 
@@ -215,7 +215,9 @@ fn kill(call: &mut Call<'_>) -> Outcome {
             } else if options.take_with("USER", 1) {
                 let user = options.value()?;
                 if user != b"default" {
-                    return Err(Failure::Owned([b"ERR No such user '", user, b"'"].concat()));
+                    return Err(Failure::Owned(
+                        [b"ERR No such user '", Failure::shown(user), b"'"].concat(),
+                    ));
                 }
                 victims.user = Some(user);
             } else if options.take_with("SKIPME", 1) {
@@ -280,13 +282,14 @@ fn getredir(call: &mut Call<'_>) -> Outcome {
 }
 
 fn unblock(call: &mut Call<'_>) -> Outcome {
-    call.integer(2)?;
     let mut options = Options::new(call.args, 3);
-    if options.left() > 0
-        && (options.left() > 1 || !(options.take("TIMEOUT") || options.take("ERROR")))
-    {
+    if options.left() > 1 {
+        return Err(Failure::subcommand("client", call.arg(1)));
+    }
+    if options.left() > 0 && !(options.take("TIMEOUT") || options.take("ERROR")) {
         return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
     }
+    call.integer(2)?;
     call.reply.integer(0);
     Ok(())
 }

@@ -4,11 +4,12 @@ use super::super::arguments;
 use super::super::options::Options;
 use super::super::table::{Listed, Table};
 use super::super::{
-    ADMIN, Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, NO_AUTH, NOSCRIPT, Outcome,
-    READONLY, Resolved, SKIP_SLOWLOG, WRITE, glob_matches,
+    ADMIN, Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, NO_AUTH, NO_MULTI, NOSCRIPT,
+    Outcome, READONLY, Resolved, SKIP_SLOWLOG, WRITE, glob_matches,
 };
 use super::help;
-use crate::protocol::Reply;
+use crate::number::parse_i64;
+use crate::protocol::{Args, Reply};
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
     Command::new(name, arity, Group::Connection, run)
@@ -36,7 +37,7 @@ pub(in crate::command) const COMMAND: Command = Command {
     .about("2.8.13", "What commands there are")
 };
 
-const FLAGS: [(u16, &str); 8] = [
+const FLAGS: [(u16, &str); 9] = [
     (WRITE, "write"),
     (READONLY, "readonly"),
     (DENYOOM, "denyoom"),
@@ -45,19 +46,25 @@ const FLAGS: [(u16, &str); 8] = [
     (SKIP_SLOWLOG, "skip_slowlog"),
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
+    (NO_MULTI, "no_multi"),
 ];
 
 /// The categories of access control that a command belongs to.
 fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
     let has = |flag: u16| command.flags & flag != 0;
     let is_container = !command.subcommands.is_empty() && command.arity == -2;
+    let category = command.group.category().filter(|_| !is_container);
+    let is_any_of = |groups: &[Group]| category.filter(|_| groups.contains(&command.group));
+    // In Redis's order.
     [
-        command.group.category().filter(|_| !is_container),
-        has(WRITE).then_some("write"),
+        is_any_of(&[Group::Generic]),
         has(READONLY).then_some("read"),
+        has(WRITE).then_some("write"),
+        is_any_of(&[Group::SortedSet, Group::Hash, Group::String, Group::Bitmap]),
         has(ADMIN).then_some("admin"),
         Some(if has(FAST) { "fast" } else { "slow" }),
         (has(DANGEROUS) || has(ADMIN) || command.name == "info").then_some("dangerous"),
+        is_any_of(&[Group::Connection, Group::Transactions]),
     ]
     .into_iter()
     .flatten()
@@ -73,23 +80,21 @@ fn describe(table: &Table, listed: &Listed, reply: &mut Reply) {
     reply.array(10);
     reply.bulk(listed.full_name.as_bytes());
     reply.integer(i64::from(command.arity));
-    simple_set(
-        reply,
-        FLAGS
-            .iter()
-            .filter(|(flag, _)| command.flags & flag != 0)
-            .map(|(_, name)| *name)
-            .collect(),
-    );
     let keys = command.keys;
+    let flags = FLAGS
+        .iter()
+        .filter(|(flag, _)| command.flags & flag != 0)
+        .map(|(_, name)| *name)
+        .chain((keys.counted > 0).then_some("movablekeys"));
+    simple_set(reply, flags.collect());
     [keys.first, keys.last, keys.step]
         .into_iter()
         .for_each(|number| reply.integer(i64::from(number)));
     let categories: Vec<String> = categories(command).map(|name| format!("@{name}")).collect();
     simple_set(reply, categories.iter().map(String::as_str).collect());
-    reply.array(0);
+    reply.set(0);
     specify_keys(command, reply);
-    reply.array(command.subcommands.len());
+    reply.set(command.subcommands.len());
     for id in listed.subcommands.clone() {
         describe(table, table.get(id), reply);
     }
@@ -97,14 +102,15 @@ fn describe(table: &Table, listed: &Listed, reply: &mut Reply) {
 
 fn specify_keys(command: &Command, reply: &mut Reply) {
     let keys = command.keys;
-    let specs: Vec<&str> = if keys.first == 0 {
+    let specs: Vec<&str> = if keys.access.is_empty() {
         Vec::new()
     } else {
         keys.access.split(';').collect()
     };
-    let is_single = specs.len() > 1;
-    reply.array(specs.len());
+    let count = specs.len();
+    reply.set(count);
     for (index, access) in specs.into_iter().enumerate() {
+        let is_last = index + 1 == count;
         reply.map(3);
         reply.bulk(b"flags");
         simple_set(reply, access.split(' ').collect());
@@ -115,21 +121,31 @@ fn specify_keys(command: &Command, reply: &mut Reply) {
         reply.bulk(b"spec");
         reply.map(1);
         reply.bulk(b"index");
-        reply.integer(i64::from(keys.first) + index as i64);
+        let counted = if is_last { keys.counted } else { 0 };
+        let first = match counted {
+            0 => i64::from(keys.first) + index as i64,
+            at => i64::from(at),
+        };
+        reply.integer(first);
         reply.bulk(b"find_keys");
         reply.map(2);
         reply.bulk(b"type");
-        reply.bulk(b"range");
+        reply.bulk(if counted > 0 { b"keynum" } else { b"range" });
         reply.bulk(b"spec");
         reply.map(3);
-        let last = if is_single {
-            0
-        } else if keys.last < 0 {
+        let last = if is_last && keys.last < 0 {
             keys.last
+        } else if count > 1 {
+            0
         } else {
             keys.last - keys.first
         };
-        for (name, number) in [("lastkey", last), ("keystep", keys.step), ("limit", 0)] {
+        let spec = if counted > 0 {
+            [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]
+        } else {
+            [("lastkey", last), ("keystep", keys.step), ("limit", 0)]
+        };
+        for (name, number) in spec {
             reply.bulk(name.as_bytes());
             reply.integer(i64::from(number));
         }
@@ -173,7 +189,7 @@ fn info(call: &mut Call<'_>) -> Outcome {
     for name in call.args.from(2).iter() {
         match named(table, name) {
             Some(listed) => describe(table, listed, call.reply),
-            None => call.reply.null_array(),
+            None => call.reply.null(),
         }
     }
     Ok(())
@@ -266,30 +282,69 @@ fn keys(call: &mut Call<'_>, with_flags: bool) -> Outcome {
         return Err("ERR Invalid command specified".into());
     };
     let command = call.shared.table.get(id).command;
-    if command.keys.first == 0 {
+    let keys = command.keys;
+    if keys.access.is_empty() {
         return Err("ERR The command has no key arguments".into());
     }
     if !command.takes(args.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
-    let indices = command.keys.indices(args.len());
+    let mut indices: Vec<usize> = keys.indices(args.len()).collect();
+    if keys.counted > 0 {
+        let first = usize::from(keys.counted) + 1;
+        let count = parse_i64(args.at(first - 1)).and_then(|count| usize::try_from(count).ok());
+        let end = count
+            .filter(|&count| count > 0 && count <= args.len() - first)
+            .ok_or("ERR Invalid arguments specified for command")?;
+        indices.extend(first..first + end);
+    }
     call.reply.array(indices.len());
-    for (position, index) in indices.enumerate() {
-        if with_flags {
-            let mut specs = command.keys.access.split(';');
-            let access = specs
+    for (position, index) in indices.into_iter().enumerate() {
+        if !with_flags {
+            call.reply.bulk(args.at(index));
+            continue;
+        }
+        let mut specs = keys.access.split(';');
+        let access = match command.name {
+            // What SET does depends on whether the old value is asked for.
+            "set"
+                if args
+                    .from(3)
+                    .iter()
+                    .any(|word| word.eq_ignore_ascii_case(b"GET")) =>
+            {
+                "RW access update"
+            }
+            "set" => "OW update",
+            "bitfield" if only_reads(args.from(2)) => "RO access",
+            "bitfield" => "RW access update",
+            _ => specs
                 .clone()
                 .nth(position)
-                .or(specs.next())
-                .unwrap_or_default();
-            call.reply.array(2);
-            call.reply.bulk(args.at(index));
-            simple_set(call.reply, access.split(' ').collect());
-        } else {
-            call.reply.bulk(args.at(index));
-        }
+                .or(specs.next_back())
+                .unwrap_or_default(),
+        };
+        call.reply.array(2);
+        call.reply.bulk(args.at(index));
+        simple_set(call.reply, access.split(' ').collect());
     }
     Ok(())
+}
+
+/// Whether nothing of what BITFIELD is asked for changes the value.
+fn only_reads(mut words: Args<'_>) -> bool {
+    while let Some(word) = words.get(0) {
+        let is = |name: &str, values: usize| {
+            word.eq_ignore_ascii_case(name.as_bytes()) && words.len() > values
+        };
+        let values = match () {
+            () if is("GET", 2) => 2,
+            () if is("OVERFLOW", 1) => 1,
+            () => return false,
+        };
+        words = words.from(1 + values);
+    }
+    true
 }
 
 fn getkeys(call: &mut Call<'_>) -> Outcome {

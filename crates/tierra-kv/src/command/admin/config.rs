@@ -6,6 +6,7 @@ use super::super::{
 use super::help;
 use crate::config::{self, Refused};
 use crate::keyspace::Keyspace;
+use crate::server::connections_allowed;
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
     Command::new(name, arity, Group::Server, run).flags(ADMIN | NOSCRIPT | DANGEROUS)
@@ -30,21 +31,40 @@ pub(super) const CONFIG: Command = Command::container(
 )
 .about("2.0.0", "Settings while the server runs");
 
+/// The value of a setting of either kind.
+fn value(call: &Call<'_>, name: &str) -> Option<String> {
+    let name = config::modern_name(name);
+    let setting = config::settings().find(|setting| setting.name == name);
+    match setting {
+        Some(setting) => Some((setting.get)(&call.shared.config)),
+        None => call.keyspace.setting(name),
+    }
+}
+
 fn get(call: &mut Call<'_>) -> Outcome {
-    let wanted = |name: &str| {
-        call.args
-            .from(2)
-            .iter()
-            .any(|pattern| glob_matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-    };
-    let mut found: Vec<(&str, String)> = Vec::new();
-    found.extend(
+    let names = || {
         config::settings()
-            .filter(|setting| wanted(setting.name))
-            .map(|setting| (setting.name, (setting.get)(&call.shared.config))),
-    );
-    for name in Keyspace::settings().iter().filter(|name| wanted(name)) {
-        found.extend(call.keyspace.setting(name).map(|value| (*name, value)));
+            .map(|setting| setting.name)
+            .chain(Keyspace::settings().iter().copied())
+            .chain(config::OLD_NAMES.iter().map(|(old, _)| *old))
+    };
+    let mut found: Vec<(String, String)> = Vec::new();
+    for pattern in call.args.from(2).iter() {
+        let lower = pattern.to_ascii_lowercase();
+        let matching = names().filter(|name| glob_matches(&lower, name.as_bytes()));
+        for name in matching {
+            // A name is told as it was asked for; a pattern has the names that it describes.
+            let shown = match pattern.eq_ignore_ascii_case(name.as_bytes()) {
+                true => String::from_utf8_lossy(pattern).into_owned(),
+                false => name.to_owned(),
+            };
+            if found
+                .iter()
+                .all(|(other, _)| !other.eq_ignore_ascii_case(name))
+            {
+                found.extend(value(call, name).map(|value| (shown, value)));
+            }
+        }
     }
     call.reply.map(found.len());
     for (name, value) in found {
@@ -58,48 +78,81 @@ fn failed(name: &str, why: &str) -> Failure {
     format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}").into()
 }
 
+/// Whether there are settings of these names, each once, that may change.
+fn check_names(names: &[&str]) -> Outcome {
+    let mut seen: Vec<String> = Vec::new();
+    for name in names {
+        let lower = name.to_ascii_lowercase();
+        let modern = config::modern_name(&lower);
+        let setting = config::settings().find(|setting| setting.name == modern);
+        if setting.is_none() && !Keyspace::settings().contains(&modern) {
+            return Err(format!(
+                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+            )
+            .into());
+        }
+        if setting.is_some_and(|setting| !setting.live) {
+            return Err(failed(name, "can't set immutable config"));
+        }
+        if seen.iter().any(|other| other == modern) {
+            return Err(failed(name, "duplicate parameter"));
+        }
+        seen.push(modern.into());
+    }
+    Ok(())
+}
+
 fn set(call: &mut Call<'_>) -> Outcome {
     if call.args.len() % 2 == 1 {
         return Err(Failure::SYNTAX);
     }
+    let pairs: Vec<(String, &[u8])> = call
+        .args
+        .from(2)
+        .pairs()
+        .map(|(name, value)| {
+            let name = String::from_utf8_lossy(Failure::shown(name));
+            (name.into_owned(), value)
+        })
+        .collect();
+    check_names(&pairs.iter().map(|(name, _)| &**name).collect::<Vec<_>>())?;
     // All or nothing: what is set is kept aside until the last one is right.
     let mut config = call.shared.config.clone();
-    let mut placement: Vec<(&str, String)> = Vec::new();
-    let mut seen: Vec<String> = Vec::new();
-    for (name, value) in call.args.from(2).pairs() {
-        let name = String::from_utf8_lossy(Failure::shown(name)).to_ascii_lowercase();
+    let mut placement: Vec<(&str, &str, String)> = Vec::new();
+    for (name, value) in &pairs {
         let value =
-            std::str::from_utf8(value).map_err(|_| failed(&name, "the value is not UTF-8"))?;
-        if seen.contains(&name) {
-            return Err(failed(&name, "duplicate parameter"));
+            std::str::from_utf8(value).map_err(|_| failed(name, "the value is not UTF-8"))?;
+        let lower = name.to_ascii_lowercase();
+        let modern = config::modern_name(&lower);
+        if let Some(known) = Keyspace::settings().iter().find(|known| **known == modern) {
+            placement.push((known, name, value.into()));
+        } else if let Err(refused) = config.set_live(modern, value) {
+            return Err(match refused {
+                Refused::Invalid(why) => failed(name, &why),
+                // The names were right a moment ago.
+                Refused::Unknown | Refused::Immutable => failed(name, "can't set immutable config"),
+            });
         }
-        if let Some(known) = Keyspace::settings().iter().find(|known| **known == name) {
-            placement.push((known, value.into()));
-        } else {
-            config
-                .set_live(&name, value)
-                .map_err(|refused| match refused {
-                    Refused::Unknown => Failure::Owned(
-                        format!(
-                            "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
-                        )
-                        .into_bytes(),
-                    ),
-                    Refused::Immutable => failed(&name, "can't set immutable config"),
-                    Refused::Invalid(why) => failed(&name, &why),
-                })?;
+    }
+    let wanted = config.maxclients;
+    if wanted > call.shared.config.maxclients {
+        let allowed = connections_allowed(wanted);
+        if allowed < wanted {
+            let why = format!(
+                "The operating system is not able to handle the specified number of clients, try with {allowed}"
+            );
+            return Err(failed("maxclients", &why));
         }
-        seen.push(name);
     }
     let mut before: Vec<(&str, String)> = Vec::new();
-    for (name, value) in &placement {
+    for (name, given, value) in &placement {
         let old = call.keyspace.setting(name);
         if let Err(why) = call.keyspace.set_setting(name, value) {
             for (name, value) in before.iter().rev() {
                 // What was a setting's value can be set again.
                 let _ = call.keyspace.set_setting(name, value);
             }
-            return Err(failed(name, &why));
+            return Err(failed(given, &why));
         }
         before.extend(old.map(|old| (*name, old)));
     }

@@ -79,12 +79,13 @@ fn human(bytes: u64) -> String {
 fn server(call: &Call<'_>, lines: &mut Lines) {
     let shared = &*call.shared;
     let uptime_s = shared.started.elapsed().as_secs();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     lines.add("redis_version", REDIS_VERSION);
     lines.add("tierra_version", env!("CARGO_PKG_VERSION"));
     lines.add("redis_mode", "standalone");
     lines.add(
         "os",
-        format_args!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        format_args!("Linux {} {}", release.trim(), std::env::consts::ARCH),
     );
     lines.add("arch_bits", usize::BITS);
     lines.add("multiplexing_api", "epoll");
@@ -141,11 +142,15 @@ fn memory(call: &Call<'_>, lines: &mut Lines) {
     lines.add("used_memory_rss_human", human(resident));
     lines.add("used_memory_peak", peak);
     lines.add("used_memory_peak_human", human(peak));
-    lines.add(
-        "used_memory_dataset",
-        report.near.object_bytes + report.far.object_bytes,
-    );
+    let percent = |part: u64, of: u64| format!("{:.2}%", part as f64 * 100.0 / of.max(1) as f64);
+    lines.add("used_memory_peak_perc", percent(used, peak));
+    let dataset = report.near.object_bytes + report.far.object_bytes;
+    lines.add("used_memory_dataset", dataset);
+    lines.add("used_memory_dataset_perc", percent(dataset, used));
     lines.add("used_memory_overhead", report.table_bytes);
+    let system = system_bytes();
+    lines.add("total_system_memory", system);
+    lines.add("total_system_memory_human", human(system));
     lines.add("maxmemory", max);
     lines.add("maxmemory_human", human(max));
     lines.add("maxmemory_policy", "noeviction");
@@ -168,6 +173,14 @@ fn resident_bytes() -> u64 {
         .ok()
         .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
     pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+/// Bytes of memory that the machine has; 0 where the system does not say.
+fn system_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
 }
 
 /// Nothing is written to a disk; tools ask nevertheless.

@@ -1,6 +1,6 @@
 //! LATENCY: no events are recorded, and it says so.
 
-use super::super::{ADMIN, Call, Command, DANGEROUS, Group, NOSCRIPT, Outcome};
+use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome};
 use super::help;
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
@@ -18,6 +18,18 @@ pub(super) const LATENCY: Command = Command::container(
         of("reset", -2, reset)
             .about("2.8.13", "Forgets events: none are recorded")
             .arguments("[event*]"),
+        of("graph", 3, graph)
+            .about(
+                "2.8.13",
+                "A picture of the events of a kind: none are recorded",
+            )
+            .arguments("event"),
+        of("histogram", -2, histogram)
+            .about(
+                "7.0.0",
+                "How often commands took how long: that is not recorded",
+            )
+            .arguments("[command*]"),
         of("doctor", 2, doctor).about("2.8.13", "What to look at instead"),
         of("help", 2, help).about("2.8.13", "What subcommands there are"),
     ],
@@ -31,6 +43,18 @@ fn nothing(call: &mut Call<'_>) -> Outcome {
 
 fn reset(call: &mut Call<'_>) -> Outcome {
     call.reply.integer(0);
+    Ok(())
+}
+
+fn graph(call: &mut Call<'_>) -> Outcome {
+    let event = Failure::shown(call.arg(2));
+    Err(Failure::Owned(
+        [b"ERR No samples available for event '", event, b"'"].concat(),
+    ))
+}
+
+fn histogram(call: &mut Call<'_>) -> Outcome {
+    call.reply.map(0);
     Ok(())
 }
 

@@ -84,9 +84,9 @@ fn stats(call: &mut Call<'_>) -> Outcome {
 
 fn doctor(call: &mut Call<'_>) -> Outcome {
     let max = call.shared.config.maxmemory;
-    let used = call.keyspace.used_bytes();
-    let text = match used {
-        used if max > 0 && used > max => {
+    let stored = call.keyspace.stored_bytes();
+    let text = match stored {
+        stored if max > 0 && stored > max => {
             "More memory is used than maxmemory allows: nothing can be added until keys are deleted or expire."
         }
         _ => "Nothing is wrong with memory. INFO memory says how much of each tier is used.",

@@ -14,7 +14,7 @@ pub(super) use client::{CLIENT, set_name};
 pub(super) use command::COMMAND;
 pub(super) use monitor::tell;
 
-use super::{Call, Command, FAST, Failure, Group, NOSCRIPT, Outcome};
+use super::{Call, Command, FAST, Failure, Group, NO_MULTI, NOSCRIPT, Outcome};
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
     Command::new(name, arity, Group::Server, run)
@@ -28,7 +28,7 @@ pub(super) static COMMANDS: &[Command] = &[
         .flags(FAST)
         .about("2.6.0", "What time it is"),
     of("shutdown", -1, shutdown)
-        .flags(super::ADMIN | NOSCRIPT)
+        .flags(super::ADMIN | NOSCRIPT | NO_MULTI)
         .about("1.0.0", "Ends the server")
         .arguments("[nosave_save<NOSAVE|SAVE>] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]"),
     config::CONFIG,
@@ -87,6 +87,9 @@ fn time(call: &mut Call<'_>) -> Outcome {
 
 /// NOSAVE, NOW and FORCE are as good as nothing: there is nothing to be saved.
 fn shutdown(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() == 2 && call.arg(1).eq_ignore_ascii_case(b"ABORT") {
+        return Err("ERR No shutdown in progress.".into());
+    }
     for option in call.args.from(1).iter() {
         if !["NOSAVE", "NOW", "FORCE"]
             .iter()

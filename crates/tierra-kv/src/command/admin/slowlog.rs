@@ -1,6 +1,6 @@
 //! SLOWLOG: the commands that took longest lately.
 
-use super::super::{ADMIN, Call, Command, DANGEROUS, Group, Outcome};
+use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, Outcome};
 use super::help;
 use crate::number::parse_i64;
 
@@ -26,6 +26,9 @@ pub(super) const SLOWLOG: Command = Command::container(
 .about("2.2.12", "The commands that took longest lately");
 
 fn get(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() > 3 {
+        return Err(Failure::subcommand("slowlog", call.arg(1)));
+    }
     let count = match call.args.get(2) {
         None => SHOWN,
         Some(text) => {

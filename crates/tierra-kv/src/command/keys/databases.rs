@@ -7,7 +7,9 @@ use crate::number::parse_i64;
 /// The database of a number that a client gives.
 pub(in crate::command) fn database(number: i64) -> Result<DbId, Failure> {
     if i32::try_from(number).is_err() {
-        return Err(Failure::INTEGER);
+        return Err(
+            "ERR value is out of range, value must between -2147483648 and 2147483647".into(),
+        );
     }
     DbId::try_from(number)
         .ok()

@@ -116,7 +116,7 @@ pub(super) fn pttl(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn expiretime(call: &mut Call<'_>) -> Outcome {
-    show(call, |at, _| at.saturating_add(500) / 1000)
+    show(call, |at, _| ((at as u64 + 500) / 1000) as i64)
 }
 
 pub(super) fn pexpiretime(call: &mut Call<'_>) -> Outcome {

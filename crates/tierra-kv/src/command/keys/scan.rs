@@ -10,17 +10,24 @@ use crate::protocol::Args;
 /// As many elements are looked at where a client does not say how many.
 const COUNT: usize = 10;
 
-/// Reads a cursor: digits, as many as fit 64 bits.
+/// Reads a cursor as C reads a number without a sign: a sign may come before it, and no number at all is zero.
 pub(in crate::command) fn cursor(text: &[u8]) -> Result<u64, Failure> {
-    let digits = std::str::from_utf8(text)
+    let (is_negative, digits) = match text {
+        [] => return Ok(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let number = std::str::from_utf8(digits)
         .ok()
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    match digits {
-        Some("") => Ok(0),
-        digits => digits
-            .and_then(|digits| digits.parse().ok())
-            .ok_or("ERR invalid cursor".into()),
-    }
+        .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+        .and_then(|digits| digits.parse::<u64>().ok())
+        .ok_or("ERR invalid cursor")?;
+    Ok(if is_negative {
+        number.wrapping_neg()
+    } else {
+        number
+    })
 }
 
 /// What is looked for, and how much of it at a time.

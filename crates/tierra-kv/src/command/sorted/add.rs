@@ -30,7 +30,19 @@ enum Done {
 }
 
 pub(super) fn zadd(call: &mut Call<'_>) -> Outcome {
-    let mut rules = Rules::default();
+    add(call, Rules::default())
+}
+
+/// Takes the options of ZADD as well, as Redis does; there is no room for one beside increment and member.
+pub(super) fn zincrby(call: &mut Call<'_>) -> Outcome {
+    let rules = Rules {
+        add: true,
+        ..Rules::default()
+    };
+    add(call, rules)
+}
+
+fn add(call: &mut Call<'_>, mut rules: Rules) -> Outcome {
     let mut options = Options::new(call.args, 2);
     loop {
         if options.take("NX") {
@@ -50,17 +62,6 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Outcome {
         }
     }
     apply(call, &rules, options.at())
-}
-
-pub(super) fn zincrby(call: &mut Call<'_>) -> Outcome {
-    apply(
-        call,
-        &Rules {
-            add: true,
-            ..Rules::default()
-        },
-        2,
-    )
 }
 
 fn apply(call: &mut Call<'_>, rules: &Rules, from: usize) -> Outcome {

@@ -2,6 +2,8 @@
 
 mod add;
 mod bounds;
+mod combine;
+mod members;
 mod pop;
 mod random;
 mod range;
@@ -104,6 +106,51 @@ pub(super) static COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .key("RW access delete")
         .about("5.0.0", "Removes the members with the highest scores").arguments("key [count:integer]"),
+    of("zmpop", -4, pop::zmpop)
+        .flags(WRITE)
+        .counted_keys(1, "RW access delete")
+        .about("7.0.0", "Removes members with the lowest or highest scores from the first of several sets that has any")
+        .arguments("numkeys:integer key* where<MIN|MAX> [COUNT count:integer]"),
+    of("zrangestore", -5, range::zrangestore)
+        .flags(WRITE | DENYOOM)
+        .keys(1, 2, 1, "OW update;RO access")
+        .about("6.2.0", "Stores members by rank, score or bytes")
+        .arguments("dst:key src:key min max [sortby<BYSCORE|BYLEX>] [REV] [LIMIT offset_count(offset:integer count:integer)]"),
+    of("zunion", -3, combine::zunion)
+        .flags(READONLY)
+        .counted_keys(1, "RO access")
+        .about("6.2.0", "The members of any of several sets")
+        .arguments("numkeys:integer key* [WEIGHTS weight:integer*] [AGGREGATE aggregate<SUM|MIN|MAX>] [WITHSCORES]"),
+    of("zunionstore", -4, combine::zunionstore)
+        .flags(WRITE | DENYOOM)
+        .keys(1, 1, 1, "").counted_keys(2, "OW update;RO access")
+        .about("2.0.0", "Stores the members of any of several sets")
+        .arguments("destination:key numkeys:integer key* [WEIGHTS weight:integer*] [AGGREGATE aggregate<SUM|MIN|MAX>]"),
+    of("zinter", -3, combine::zinter)
+        .flags(READONLY)
+        .counted_keys(1, "RO access")
+        .about("6.2.0", "The members that several sets have in common")
+        .arguments("numkeys:integer key* [WEIGHTS weight:integer*] [AGGREGATE aggregate<SUM|MIN|MAX>] [WITHSCORES]"),
+    of("zinterstore", -4, combine::zinterstore)
+        .flags(WRITE | DENYOOM)
+        .keys(1, 1, 1, "").counted_keys(2, "OW update;RO access")
+        .about("2.0.0", "Stores the members that several sets have in common")
+        .arguments("destination:key numkeys:integer key* [WEIGHTS weight:integer*] [AGGREGATE aggregate<SUM|MIN|MAX>]"),
+    of("zdiff", -3, combine::zdiff)
+        .flags(READONLY)
+        .counted_keys(1, "RO access")
+        .about("6.2.0", "The members of a set that others do not have")
+        .arguments("numkeys:integer key* [WITHSCORES]"),
+    of("zdiffstore", -4, combine::zdiffstore)
+        .flags(WRITE | DENYOOM)
+        .keys(1, 1, 1, "").counted_keys(2, "OW update;RO access")
+        .about("6.2.0", "Stores the members of a set that others do not have")
+        .arguments("destination:key numkeys:integer key*"),
+    of("zintercard", -3, combine::zintercard)
+        .flags(READONLY)
+        .counted_keys(1, "RO access")
+        .about("7.0.0", "How many members several sets have in common")
+        .arguments("numkeys:integer key* [LIMIT limit:integer]"),
     of("zrandmember", -2, random::zrandmember)
         .flags(READONLY)
         .key("RO access")

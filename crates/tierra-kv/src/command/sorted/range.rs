@@ -1,8 +1,10 @@
-//! Members in order: ZRANGE and its many relatives, and how many they would be.
+//! Members in order: ZRANGE and its many relatives, what they store, and how many they would be.
 
 use super::super::options::Options;
 use super::bounds::{Bounds, By};
+use super::members::{Members, reply_members};
 use super::{Call, Failure, Outcome, zset};
+use crate::keyspace::Kind;
 
 fn count(call: &mut Call<'_>, by: By) -> Outcome {
     let bounds = Bounds::parse(by, call.arg(2), call.arg(3))?;
@@ -19,36 +21,61 @@ pub(super) fn zlexcount(call: &mut Call<'_>) -> Outcome {
     count(call, By::Member)
 }
 
+/// What a command that replies with members has already said by its name.
+struct Said {
+    by: Option<By>,
+    reverse: Option<bool>,
+}
+
+fn reply(call: &mut Call<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
+    range(call, Said { by, reverse }, false)
+}
+
 pub(super) fn zrange(call: &mut Call<'_>) -> Outcome {
-    range(call, None, None)
+    reply(call, None, None)
 }
 
 pub(super) fn zrevrange(call: &mut Call<'_>) -> Outcome {
-    range(call, Some(By::Rank), Some(true))
+    reply(call, Some(By::Rank), Some(true))
 }
 
 pub(super) fn zrangebyscore(call: &mut Call<'_>) -> Outcome {
-    range(call, Some(By::Score), Some(false))
+    reply(call, Some(By::Score), Some(false))
 }
 
 pub(super) fn zrevrangebyscore(call: &mut Call<'_>) -> Outcome {
-    range(call, Some(By::Score), Some(true))
+    reply(call, Some(By::Score), Some(true))
 }
 
 pub(super) fn zrangebylex(call: &mut Call<'_>) -> Outcome {
-    range(call, Some(By::Member), Some(false))
+    reply(call, Some(By::Member), Some(false))
 }
 
 pub(super) fn zrevrangebylex(call: &mut Call<'_>) -> Outcome {
-    range(call, Some(By::Member), Some(true))
+    reply(call, Some(By::Member), Some(true))
 }
 
-/// What a range goes by, and whether it is reversed, are said by the command or by its options.
-fn range(call: &mut Call<'_>, mut by: Option<By>, mut reverse: Option<bool>) -> Outcome {
+/// Members of one sorted set become another.
+pub(super) fn zrangestore(call: &mut Call<'_>) -> Outcome {
+    let said = Said {
+        by: None,
+        reverse: None,
+    };
+    range(call, said, true)
+}
+
+/// What a range goes by, and whether it is reversed, are said by the command or by its options. Where members are
+/// stored, the key to store them in comes before the set's.
+fn range(call: &mut Call<'_>, said: Said, stores: bool) -> Outcome {
+    let Said {
+        mut by,
+        mut reverse,
+    } = said;
     let (mut with_scores, mut limit) = (false, None);
-    let mut options = Options::new(call.args, 4);
+    let key_at = 1 + usize::from(stores);
+    let mut options = Options::new(call.args, key_at + 3);
     while options.left() > 0 {
-        if options.take("WITHSCORES") {
+        if !stores && options.take("WITHSCORES") {
             with_scores = true;
         } else if options.take_with("LIMIT", 2) {
             limit = Some((options.integer()?, options.integer()?));
@@ -73,12 +100,21 @@ fn range(call: &mut Call<'_>, mut by: Option<By>, mut reverse: Option<bool>) -> 
         return Err("ERR syntax error, WITHSCORES not supported in combination with BYLEX".into());
     }
     let (min, max) = if reverse && by != By::Rank {
-        (3, 2)
+        (key_at + 2, key_at + 1)
     } else {
-        (2, 3)
+        (key_at + 1, key_at + 2)
     };
     let bounds = Bounds::parse(by, call.arg(min), call.arg(max))?;
-    let Some(entry) = zset(call)? else {
+    let key = call.key(key_at);
+    let entry = if stores {
+        call.write(&key, Kind::SortedSet)?
+    } else {
+        call.read(&key, Kind::SortedSet)?
+    };
+    let Some(entry) = entry else {
+        if stores {
+            return Members::default().store(call, 1);
+        }
         call.reply.array(0);
         return Ok(());
     };
@@ -98,23 +134,16 @@ fn range(call: &mut Call<'_>, mut by: Option<By>, mut reverse: Option<bool>) -> 
             ranks.end = ranks.start + count;
         }
     }
-    let reply = &mut *call.reply;
-    let nested = with_scores && reply.resp3;
-    reply.array(ranks.len() * if with_scores && !nested { 2 } else { 1 });
-    let mut emit = |(member, score): (&[u8], f64)| {
-        if nested {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        if with_scores {
-            reply.double(score);
-        }
-    };
     let members = db.zset_range(entry, ranks);
+    if stores {
+        let mut chosen = Members::default();
+        members.for_each(|(member, score)| chosen.add(member, score));
+        return chosen.store(call, 1);
+    }
     if reverse {
-        members.rev().for_each(&mut emit)
+        reply_members(call.reply, members.rev(), with_scores);
     } else {
-        members.for_each(&mut emit)
+        reply_members(call.reply, members, with_scores);
     }
     Ok(())
 }

@@ -1,0 +1,100 @@
+//! Strings as rows of bits, the highest of the first byte being bit 0.
+
+mod count;
+mod field;
+mod operation;
+
+use super::{Call, Command, DENYOOM, FAST, Failure, Group, Outcome, READONLY, WRITE};
+use crate::keyspace::Kind;
+use crate::number::parse_i64;
+
+const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
+    Command::new(name, arity, Group::Bitmap, run)
+}
+
+pub(super) static COMMANDS: &[Command] = &[
+    of("setbit", 4, setbit)
+        .flags(WRITE | DENYOOM)
+        .key("RW access update")
+        .about("2.2.0", "Sets or clears a bit")
+        .arguments("key offset:integer value:integer"),
+    of("getbit", 3, getbit)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("2.2.0", "A bit")
+        .arguments("key offset:integer"),
+    of("bitcount", -2, count::bitcount)
+        .flags(READONLY)
+        .key("RO access")
+        .about("2.6.0", "How many bits are set")
+        .arguments("key [index(start:integer end:integer [index_unit<BYTE|BIT>@7.0.0])]"),
+    of("bitpos", -3, count::bitpos)
+        .flags(READONLY)
+        .key("RO access")
+        .about("2.8.7", "Which is the first bit that is set, or clear")
+        .arguments("key bit:integer [index(start:integer [end_index(end:integer [index_unit<BYTE|BIT>@7.0.0])])]"),
+    of("bitop", -4, operation::bitop)
+        .flags(WRITE | DENYOOM)
+        .keys(2, -1, 1, "OW update;RO access")
+        .about("2.6.0", "Combines values bit by bit")
+        .arguments("operation destkey:key key*"),
+    of("bitfield", -2, field::bitfield)
+        .flags(WRITE | DENYOOM)
+        .key("RW access update variable_flags")
+        .about("3.2.0", "Reads and changes integers of any width")
+        .arguments("key [operation<GET encoding_offset(encoding offset:integer)|write([OVERFLOW wrap_sat_fail<WRAP|SAT|FAIL>] write_operation<SET encoding_offset_value(encoding offset:integer value:integer)|INCRBY encoding_offset_increment(encoding offset:integer increment:integer)>)>*]"),
+];
+
+/// An argument as the place of a bit, which has to be in the longest string that there may be.
+fn offset(call: &Call<'_>, text: &[u8], unit_bits: i64) -> Result<u64, Failure> {
+    parse_i64(text)
+        .and_then(|offset| offset.checked_mul(unit_bits))
+        .filter(|&offset| offset >= 0 && offset >> 3 < call.shared.config.proto_max_bulk_len)
+        .map(|offset| offset as u64)
+        .ok_or("ERR bit offset is not an integer or out of range".into())
+}
+
+/// The byte of a bit, and the bit's place in it.
+fn place(offset: u64) -> (usize, u8) {
+    ((offset / 8) as usize, 7 - (offset % 8) as u8)
+}
+
+/// A bit of a value, which has zeros behind its end.
+fn bit(value: &[u8], offset: u64) -> bool {
+    let (byte, shift) = place(offset);
+    value.get(byte).is_some_and(|byte| byte >> shift & 1 == 1)
+}
+
+fn set_bit(value: &mut [u8], offset: u64, on: bool) {
+    let (byte, shift) = place(offset);
+    value[byte] = value[byte] & !(1 << shift) | u8::from(on) << shift;
+}
+
+fn setbit(call: &mut Call<'_>) -> Outcome {
+    let offset = offset(call, call.arg(2), 1)?;
+    let on = match parse_i64(call.arg(3)) {
+        Some(0) => false,
+        Some(1) => true,
+        _ => return Err("ERR bit is not an integer or out of range".into()),
+    };
+    let key = call.key(1);
+    let entry = call.write(&key, Kind::String)?;
+    let value = entry.map_or(&[][..], |entry| call.db_ref().string(entry));
+    let (before, len) = (bit(value, offset), value.len());
+    let after = len.max(place(offset).0 + 1);
+    if after != len || before != on {
+        set_bit(call.db().resize_string(&key, after)?, offset, on);
+        call.changed(key.bytes);
+    }
+    call.reply.integer(i64::from(before));
+    Ok(())
+}
+
+fn getbit(call: &mut Call<'_>) -> Outcome {
+    let offset = offset(call, call.arg(2), 1)?;
+    let key = call.key(1);
+    let entry = call.read(&key, Kind::String)?;
+    let value = entry.map_or(&[][..], |entry| call.db_ref().string(entry));
+    call.reply.integer(i64::from(bit(value, offset)));
+    Ok(())
+}
