@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tierra_column::FormatError;
-use tierra_memory::placement::{Candidate, Uses};
+use tierra_memory::placement::{Candidate, Saved, Uses};
 use tierra_memory::{NearCopy, NearMemory};
 
 use crate::error::StorageError;
@@ -33,8 +33,8 @@ pub struct ColumnPlacement {
     pub index_bytes: u64,
     /// Those of them that have a near copy.
     pub index_near_bytes: u64,
-    /// Its heat: what near copies of chunks and index save, or would, of the time of those who read it. Fades: after half a minute
-    /// a use counts a third.
+    /// Its heat: what near copies of chunks and index save, or would, of the time of those who read it. Fades while
+    /// anything is read: after half a minute a use counts a third.
     pub heat: Duration,
 }
 
@@ -201,10 +201,10 @@ impl<'v> Object<'v> {
     }
 
     /// As one of those that compete.
-    pub(crate) fn candidate(&self, spec: &TableSpec, saved_ns: f64) -> Candidate {
+    pub(crate) fn candidate(&self, spec: &TableSpec, saved: Saved) -> Candidate {
         Candidate {
             bytes: NearMemory::taken_by(self.stored_bytes()),
-            saved_ns,
+            saved,
             is_near: self.near().is_some(),
             wish: self.wish(spec),
         }

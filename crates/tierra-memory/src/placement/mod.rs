@@ -7,6 +7,8 @@
 
 mod costs;
 mod exchange;
+#[cfg(test)]
+mod exchange_tests;
 mod heat;
 mod mover;
 mod uses;
@@ -15,4 +17,4 @@ pub use costs::{Costs, LineTimes};
 pub use exchange::{Candidate, Exchange, exchanges};
 pub use heat::{HEATS, Heat};
 pub use mover::{Border, Pace, Round};
-pub use uses::{SAMPLED, Uses, sample};
+pub use uses::{SAMPLED, Saved, Uses, sample};
