@@ -30,8 +30,6 @@ use crate::writer::Request;
 /// From one round to the next, if something was read; up to [`IDLE_MOST`] times as long if nothing was.
 const ROUND: Duration = Duration::from_secs(1);
 const IDLE_MOST: u32 = 16;
-/// After this time a use counts the `e`th part: what is taken to go on is what went on as long.
-const MEAN_LIFE: Duration = Duration::from_secs(30);
 /// Bytes that come near in a round, unless one object has more.
 const ROUND_BYTES: u64 = 64 << 20;
 /// Of its time the thread copies one part in so many.
@@ -150,6 +148,8 @@ impl Rounds {
             self.storage.wait_for_tests();
             if !self.has_news() {
                 wait = (wait * 2).min(ROUND * IDLE_MOST);
+                // Time in which nobody reads does not tell what is read no more.
+                last = Instant::now();
                 continue;
             }
             wait = ROUND;
@@ -213,15 +213,14 @@ impl Rounds {
     /// What is to be moved now.
     fn moves(&self, tables: &[Arc<Table>], costs: &Costs, elapsed: Duration) -> Vec<Move> {
         let versions: Vec<Arc<TableVersion>> = tables.iter().map(|table| table.current()).collect();
-        let kept = (-elapsed.as_secs_f64() / MEAN_LIFE.as_secs_f64()).exp();
         // Once and for all: what a reader gives up meanwhile would be missing from a second look.
         let all = versions.iter().enumerate();
         let all = all.flat_map(|(table, version)| objects(version).map(move |it| (table, it)));
         let all: Vec<_> = all.collect();
         let (mut candidates, mut near_bytes) = (Vec::new(), 0);
         for &(table, ref object) in &all {
-            let saved_ns = object.uses().settle(kept, costs);
-            let mut candidate = object.candidate(tables[table].spec(), saved_ns);
+            let saved = object.uses().settle(elapsed, costs);
+            let mut candidate = object.candidate(tables[table].spec(), saved);
             if !self.unreadable.is_empty()
                 && let ObjectName::Chunk { place, .. } = object.name()
                 && self.unreadable.contains(&place)
@@ -264,7 +263,10 @@ impl Rounds {
             match role {
                 None => {}
                 Some((number, true)) => moves[number].near = Some((*table, object.name())),
-                Some((number, false)) => moves[number].far.push((*table, object.name())),
+                Some((number, false)) => {
+                    object.uses().rest();
+                    moves[number].far.push((*table, object.name()));
+                }
             }
         }
         moves

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tierra_column::FormatError;
-use tierra_memory::placement::{Candidate, Uses};
+use tierra_memory::placement::{Candidate, Saved, Uses};
 use tierra_memory::{NearCopy, NearMemory};
 
 use crate::error::StorageError;
@@ -33,8 +33,8 @@ pub struct ColumnPlacement {
     pub index_bytes: u64,
     /// Those of them that have a near copy.
     pub index_near_bytes: u64,
-    /// Its heat: what near copies of chunks and index save, or would, of the time of those who read it. Fades: after half a minute
-    /// a use counts a third.
+    /// Its heat: what near copies of chunks and index save, or would, of the time of those who read it. Fades while
+    /// anything is read: after half a minute a use counts a third.
     pub heat: Duration,
 }
 
@@ -201,10 +201,10 @@ impl<'v> Object<'v> {
     }
 
     /// As one of those that compete.
-    pub(crate) fn candidate(&self, spec: &TableSpec, saved_ns: f64) -> Candidate {
+    pub(crate) fn candidate(&self, spec: &TableSpec, saved: Saved) -> Candidate {
         Candidate {
             bytes: NearMemory::taken_by(self.stored_bytes()),
-            saved_ns,
+            saved,
             is_near: self.near().is_some(),
             wish: self.wish(spec),
         }
@@ -247,6 +247,32 @@ impl<'v> Object<'v> {
     }
 }
 
+/// A near copy of `bytes`, which are far. It is the copy that is checked, so that what is far is read once, and nothing is
+/// kept that was read wrongly. What is wrong is to be put right where it lies by `mend`, and copied anew. `None` where there is no
+/// room, before anything is read, or copying was not to go on ([`NearMemory::copy_while`]).
+pub(crate) fn checked_copy<E>(
+    near: &NearMemory,
+    bytes: &[u8],
+    mut goes_on: impl FnMut(usize) -> bool,
+    check: impl Fn(&[u8]) -> Result<(), E>,
+    mend: impl FnOnce() -> Result<(), E>,
+) -> Result<Option<Arc<NearCopy>>, E> {
+    let mut copy = || near.copy_while(bytes, &mut goes_on);
+    let Some(copied) = copy() else {
+        return Ok(None);
+    };
+    if check(&copied).is_ok() {
+        return Ok(Some(Arc::new(copied)));
+    }
+    drop(copied);
+    mend()?;
+    let Some(copied) = copy() else {
+        return Ok(None);
+    };
+    check(&copied)?;
+    Ok(Some(Arc::new(copied)))
+}
+
 /// Why there is no near copy.
 pub(crate) enum CopyError {
     /// Bytes of a chunk that no copy has.
@@ -263,4 +289,45 @@ fn key_wish(spec: &TableSpec) -> Option<bool> {
         (Some(true), _) | (_, Some(true)) => Some(true),
         (None, None) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_checked_and_made_anew_of_what_was_put_right() {
+        let near = NearMemory::new(64);
+        let (checks, mends) = (Cell::new(0), Cell::new(0));
+        // The first copies are wrong, as many as said.
+        let copy = |bytes: &[u8], wrong| {
+            checks.set(0);
+            mends.set(0);
+            let check = |copied: &[u8]| {
+                assert_eq!(copied, bytes);
+                checks.set(checks.get() + 1);
+                if checks.get() > wrong {
+                    Ok(())
+                } else {
+                    Err("wrong")
+                }
+            };
+            let mend = || {
+                // What was wrong keeps no room.
+                assert_eq!(near.used(), 0);
+                mends.set(mends.get() + 1);
+                Ok(())
+            };
+            let copied = checked_copy(&near, bytes, |_| true, check, mend);
+            let is_there = copied.map(|copy| copy.is_some_and(|copy| **copy == *bytes));
+            (is_there, checks.get(), mends.get())
+        };
+        assert_eq!(copy(b"right", 0), (Ok(true), 1, 0));
+        assert_eq!(copy(b"right then", 1), (Ok(true), 2, 1));
+        assert_eq!(copy(b"never", 2), (Err("wrong"), 2, 1));
+        assert_eq!(copy(&[0; 65], 0), (Ok(false), 0, 0));
+        assert_eq!(near.used(), 0);
+    }
 }

@@ -21,6 +21,7 @@ use crate::error::{DamageError, ScanError, StorageError, UnavailableError};
 use crate::heads::Heads;
 use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
 use crate::mend;
+use crate::near::checked_copy;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
 use verified::VerifiedBlocks;
@@ -151,7 +152,7 @@ impl Segment {
     }
 
     /// A near copy of a column's chunk, of bytes that are known to be right; `None` where it has one, there is no room, or
-    /// copying was not to go on ([`NearMemory::copy_while`]).
+    /// copying was not to go on ([`checked_copy`]).
     pub(crate) fn near_copy(
         &self,
         spec: &TableSpec,
@@ -162,12 +163,9 @@ impl Segment {
         let Some((_, read, range)) = self.far(column) else {
             return Ok(None);
         };
-        // What has no room is not copied, and need not be read.
-        if !near.has_room(range.len() as u64) {
-            return Ok(None);
-        }
-        self.verify_column(spec, column)?;
-        Ok(near.copy_while(&read[range.clone()], goes_on).map(Arc::new))
+        let check = |copy: &[u8]| self.check_copy(spec, column, copy);
+        let mend = || self.verify_column(spec, column);
+        checked_copy(near, &read[range.clone()], goes_on, check, mend)
     }
 
     /// The same segment with these columns read from other near copies, or from none.

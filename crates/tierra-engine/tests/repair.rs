@@ -672,3 +672,27 @@ fn a_page_of_an_index_is_put_right_when_it_is_read() {
     assert_eq!(again.damaged_copies, 0);
     check(&database);
 }
+
+#[test]
+fn a_page_of_an_index_is_put_right_when_it_is_copied_near() {
+    let place = Place::new();
+    let index = || starts(&fs::read(place.pool("far")).unwrap(), b"TINV").collect::<Vec<_>>();
+    let indexes = index();
+    let lines = (indexes[0] + 1024..indexes[0] + 16_384).step_by(64);
+    place.change("far", &lines.map(|at| at..at + 1).collect::<Vec<_>>());
+    let database = place.open(64 << 20);
+    database.wait_for_near_copies().unwrap();
+    let (faults, totals) = database.faults();
+    assert!(
+        totals.found > 0 && totals.found == totals.repaired,
+        "{faults:?}"
+    );
+    let placements = database.placements();
+    let all_near = |one: &tierra_engine::ColumnPlacement| one.index_near_bytes == one.index_bytes;
+    assert!(placements.iter().all(all_near), "{placements:?}");
+    // It is the same one, whole again.
+    assert_eq!(index(), indexes);
+    let told = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+    assert_eq!(told.damaged_copies, 0);
+    check(&database);
+}

@@ -17,6 +17,7 @@ use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 use crate::calibration::{Calibration, LookupKind};
 use crate::manifest::PartEntry;
 use crate::mend;
+use crate::near::checked_copy;
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
 use crate::verify::VerifyReads;
@@ -166,23 +167,25 @@ impl InvertedPart {
         Ok(())
     }
 
-    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on
-    /// ([`NearMemory::copy_while`]). All of it is read and checked.
+    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on ([`checked_copy`]).
     pub(crate) fn near_copy(
         &self,
         near: &NearMemory,
         goes_on: impl FnMut(usize) -> bool,
     ) -> Result<Option<Arc<NearCopy>>, FormatError> {
-        if self.near.is_some() || !near.has_room(self.extent.len_bytes()) {
+        if self.near.is_some() {
             return Ok(None);
         }
-        self.restore_lost()?;
-        let Some(copy) = near.copy_while(&self.read, goes_on) else {
-            return Ok(None);
+        let check = |copy: &[u8]| {
+            let postings = Postings::reopen(copy, &self.layout);
+            (0..postings.pages()).try_for_each(|page| postings.verify_page(page))
         };
-        let postings = Postings::reopen(&copy, &self.layout);
-        (0..postings.pages()).try_for_each(|page| postings.verify_page(page))?;
-        Ok(Some(Arc::new(copy)))
+        let mend = || {
+            self.restore_lost()?;
+            let postings = self.postings();
+            (0..postings.pages()).try_for_each(|page| self.verify_page(&postings, page))
+        };
+        checked_copy(near, &self.read, goes_on, check, mend)
     }
 
     /// The same part read from another near copy, or from none.

@@ -5,8 +5,8 @@
 //!
 //! Invariant: a block is noted as verified only once it was, and no block of a chunk that is absent ever is.
 
-use tierra_column::FormatError;
 use tierra_column::bits::BLOCK_LEN;
+use tierra_column::{Chunk, FormatError};
 
 use super::Segment;
 use crate::error::ScanError;
@@ -141,6 +141,24 @@ impl Segment {
                 self.restore_lost(spec, column, block)?;
             }
             self.verify_again(spec, column, block)?;
+            self.verified.insert(block, column);
+        }
+        Ok(())
+    }
+
+    /// Checks all blocks of a column's chunk in a copy of it.
+    pub(crate) fn check_copy(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        copy: &[u8],
+    ) -> Result<(), ScanError> {
+        let damaged = |block, source| self.damaged(spec, column, block * BLOCK_LEN, source);
+        let chunk = Chunk::with_head(self.heads().of(column), copy, spec.columns[column].ty);
+        let chunk = chunk.map_err(|source| damaged(0, source))?;
+        for block in 0..self.blocks() {
+            let checked = chunk.verify_block(block);
+            checked.map_err(|source| damaged(block, source))?;
             self.verified.insert(block, column);
         }
         Ok(())

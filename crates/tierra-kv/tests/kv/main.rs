@@ -4,7 +4,7 @@ mod any_words;
 mod clients;
 mod differential;
 mod forged;
-mod places;
 mod moving;
+mod places;
 mod server;
 mod support;

@@ -5,11 +5,21 @@
 //! that would save most per byte come near, those that save least go, but only as far as it pays: the copy must have paid for
 //! itself by what it saved lately more than what goes for it, and more than luck explains.
 //!
+//! **Lately and just now.** An object is taken to save what it saved *lately*, in half a minute: long enough to tell apart what is read
+//! once a second. When the hot set moves, this alone would be too long: the old set is ahead until it has faded and the new one
+//! has gathered as much. So an object is worth no more than three times what it would save if it went on as *just now*, in a
+//! second and a half. Three times, because queries come in bunches, which a moment may miss; and more as far as luck goes: many
+//! uses a second and then none are no luck, but what is scanned once a second is missing from a moment now and then, and can only
+//! fade. What heats up gets no such help: it has to earn its copy first, which a scan or two do not.
+//!
+//! **Rest.** Of two sets that are read in turn, for some seconds each, the one that follows is always late. So what went comes back
+//! after a quarter of a minute, or where there is free room; other sets do not wait. Turns as short as a moment move nothing.
+//!
 //! Invariant: what comes fits into what is free and what goes; what was asked to be near, or never, is; where all are used
 //! alike nothing moves.
 
 use super::costs::Costs;
-use super::uses::SAMPLED;
+use super::uses::{MOMENTS, SAMPLED, Saved};
 use crate::LINE_BYTES;
 
 /// One of the objects that compete.
@@ -17,8 +27,8 @@ use crate::LINE_BYTES;
 pub struct Candidate {
     /// Bytes that its copy takes.
     pub bytes: u64,
-    /// What a near copy saves, or would ([`Uses::saved_ns`](super::Uses::saved_ns)).
-    pub saved_ns: f64,
+    /// What a near copy saves, or would ([`Uses::settle`](super::Uses::settle)).
+    pub saved: Saved,
     /// Whether it has one.
     pub is_near: bool,
     /// Whether somebody asked for it to be near as long as there is room, or never.
@@ -39,23 +49,23 @@ const PAYS: f64 = 2.0;
 /// And it has to be so many standard deviations ahead of what goes for it, if uses come by chance: of many that are used
 /// alike, the luckiest is some ahead of the unluckiest.
 const LUCK: f64 = 4.0;
+/// What saves less just now than one part in so many of what it saved lately has cooled down.
+const COOLER: f64 = 3.0;
 /// After so many that do not pay, colder ones do not either.
 const TRIES: usize = 64;
 
 /// The exchanges that pay, the best first, where `free_bytes` are free.
 pub fn exchanges(candidates: &[Candidate], free_bytes: u64, costs: &Costs) -> Vec<Exchange> {
-    let per_byte = |at: &usize| candidates[*at].saved_ns / candidates[*at].bytes.max(1) as f64;
-    let copy_ns = |of: &Candidate| of.bytes as f64 / LINE_BYTES as f64 * costs.copied_ns * PAYS;
-    let wants = |of: &Candidate| match (of.is_near, of.wish) {
+    let worth_ns: Vec<f64> = candidates.iter().map(|one| worth_ns(one, costs)).collect();
+    let per_byte = |at: &usize| worth_ns[*at] / candidates[*at].bytes.max(1) as f64;
+    let copy_ns = |of: &Candidate| lines(of) * costs.copied_ns * PAYS;
+    let wants = |at: &usize| match (candidates[*at].is_near, candidates[*at].wish) {
         (true, _) | (_, Some(false)) => false,
         (_, Some(true)) => true,
-        (_, None) => of.saved_ns > 0.0 && of.saved_ns >= copy_ns(of),
+        (_, None) => worth_ns[*at] > 0.0 && worth_ns[*at] >= copy_ns(&candidates[*at]),
     };
     let places = 0..candidates.len();
-    let mut come: Vec<usize> = places
-        .clone()
-        .filter(|at| wants(&candidates[*at]))
-        .collect();
+    let mut come: Vec<usize> = places.clone().filter(wants).collect();
     if come.is_empty() {
         return Vec::new();
     }
@@ -75,13 +85,17 @@ pub fn exchanges(candidates: &[Candidate], free_bytes: u64, costs: &Costs) -> Ve
         let (mut room, mut lost_ns, mut count) = (free_bytes, 0.0, 0);
         while room < comes.bytes && count < go.len() {
             let goes = &candidates[go[count]];
-            (room, lost_ns, count) = (room + goes.bytes, lost_ns + goes.saved_ns, count + 1);
+            (room, lost_ns, count) = (room + goes.bytes, lost_ns + worth_ns[go[count]], count + 1);
         }
-        let ahead_ns = comes.saved_ns - lost_ns;
-        let pays = count == 0
-            || is_asked_for(at)
-            || ahead_ns >= copy_ns(comes) + luck_ns(comes, lost_ns, costs);
-        if room < comes.bytes || !pays {
+        let is_pushed_in = count > 0 && !is_asked_for(at);
+        if is_pushed_in && comes.saved.rests {
+            continue;
+        }
+        let use_ns = scan_ns(comes, costs).max(sample_ns(costs));
+        // The variance of a sum of uses whose weights fall exponentially is half the sum times one of them.
+        let luck_ns = LUCK * ((worth_ns[at] + lost_ns) / 2.0 * use_ns).sqrt();
+        let is_ahead = worth_ns[at] - lost_ns >= copy_ns(comes) + luck_ns;
+        if room < comes.bytes || is_pushed_in && !is_ahead {
             tries += 1;
             if tries == TRIES {
                 break;
@@ -98,18 +112,37 @@ pub fn exchanges(candidates: &[Candidate], free_bytes: u64, costs: &Costs) -> Ve
     exchanges
 }
 
-/// What chance alone may have put `comes` ahead of something that saved `lost_ns`.
-fn luck_ns(comes: &Candidate, lost_ns: f64, costs: &Costs) -> f64 {
-    let lines = comes.bytes as f64 / LINE_BYTES as f64;
-    let use_ns = (lines * costs.streamed_ns).max(SAMPLED as f64 * costs.looked_up_ns);
-    // The variance of a sum of such uses whose weights fall exponentially is half the sum times one of them.
-    LUCK * ((comes.saved_ns + lost_ns) / 2.0 * use_ns).sqrt()
+/// What it will have saved in another half minute: as much as lately, if what was saved just now makes that possible.
+fn worth_ns(of: &Candidate, costs: &Costs) -> f64 {
+    let (saved, lately_ns) = (&of.saved, of.saved.lately_ns());
+    if lately_ns == 0.0 {
+        return 0.0;
+    }
+    let by_both = saved.in_order_ns * scan_ns(of, costs) + saved.alone_ns * sample_ns(costs);
+    // The highest sum `s` that luck makes as little as this: `s - LUCK * sqrt(s / 2 * use)`, solved for its root.
+    let luck = LUCK * LUCK / 2.0 * by_both / lately_ns;
+    let root = (luck.sqrt() + (luck + 4.0 * saved.just_now_ns).sqrt()) / 2.0;
+    let most_ns = (root * root).max(COOLER * saved.just_now_ns);
+    lately_ns.min(most_ns * MOMENTS)
+}
+
+/// What one scan of all of it saves.
+fn scan_ns(of: &Candidate, costs: &Costs) -> f64 {
+    lines(of) * costs.streamed_ns
+}
+
+/// What those look-ups save that are counted as one.
+fn sample_ns(costs: &Costs) -> f64 {
+    SAMPLED as f64 * costs.looked_up_ns
+}
+
+fn lines(of: &Candidate) -> f64 {
+    of.bytes as f64 / LINE_BYTES as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulation::Random;
 
     /// A scan of an object saves 10,000.
     const COSTS: Costs = Costs {
@@ -118,11 +151,16 @@ mod tests {
         copied_ns: 20.0,
     };
 
-    /// A thousand lines.
+    /// A thousand lines, which are read as ever.
     fn object(saved_ns: f64, is_near: bool, wish: Option<bool>) -> Candidate {
         Candidate {
             bytes: 64_000,
-            saved_ns,
+            saved: Saved {
+                in_order_ns: saved_ns,
+                alone_ns: 0.0,
+                just_now_ns: saved_ns / MOMENTS,
+                rests: false,
+            },
             is_near,
             wish,
         }
@@ -183,55 +221,42 @@ mod tests {
         assert_eq!(exchanges(&objects, 0, &COSTS), [near(5, &[0, 1, 2])]);
     }
 
-    /// Rounds of uses and exchanges. How many moved in each.
-    fn moves(rates: impl Fn(usize, usize) -> f64, rounds: usize) -> (Vec<usize>, Vec<Candidate>) {
-        let mut random = Random::new(5);
-        let mut objects: Vec<_> = (0..100).map(|at| object(0.0, at < 25, None)).collect();
-        let mut moved = Vec::new();
-        for round in 0..rounds {
-            for (at, object) in objects.iter_mut().enumerate() {
-                // Scans of all of it, some of which are not over.
-                let scans = rates(round, at) + (random.next() % 1000) as f64 / 1000.0;
-                object.saved_ns = object.saved_ns * 0.97 + scans.floor() * 10_000.0;
-            }
-            let exchanges = exchanges(&objects, 0, &COSTS);
-            moved.push(exchanges.len());
-            for exchange in exchanges {
-                objects[exchange.near].is_near = true;
-                exchange
-                    .far
-                    .iter()
-                    .for_each(|at| objects[*at].is_near = false);
-            }
-            assert_eq!(objects.iter().filter(|object| object.is_near).count(), 25);
-        }
-        (moved, objects)
-    }
-
     #[test]
-    fn hot_ones_come_near_and_stay_and_another_hot_set_follows() {
-        let hot = |round: usize, at: usize| {
-            let first = if round < 100 { 40 } else { 70 };
-            if (first..first + 20).contains(&at) {
-                1.0
-            } else {
-                0.0
-            }
+    fn what_is_read_no_more_is_worth_what_luck_may_have_missed() {
+        let worth = |in_order_ns, just_now_ns| {
+            let mut object = object(in_order_ns, true, None);
+            object.saved.just_now_ns = just_now_ns;
+            worth_ns(&object, &COSTS)
         };
-        let (moved, objects) = moves(hot, 300);
-        assert!((70..90).all(|at| objects[at].is_near));
-        // What fills the rest of near memory is used alike.
-        assert!(moved[60..100].iter().sum::<usize>() <= 2, "{moved:?}");
-        assert!(moved[240..].iter().sum::<usize>() <= 2, "{moved:?}");
-        assert!(moved.iter().sum::<usize>() <= 80, "{moved:?}");
+        // As ever, or more, or a third.
+        for just_now_ns in [1e9 / MOMENTS, 1e9, 1e9 / MOMENTS / COOLER] {
+            assert_eq!(worth(1e9, just_now_ns).round(), 1e9);
+        }
+        assert_eq!(worth(1e9, 1e7), 3e7 * MOMENTS);
+        // Of scans that save 10,000 luck may miss eight: four standard deviations, the root of half of the eight.
+        assert_eq!(worth(1e9, 0.0).round(), 80_000.0 * MOMENTS);
+        assert_eq!(worth(700_000.0, 0.0), 700_000.0);
+        let (few, scan) = (worth(1e9, 50_000.0) / MOMENTS, 10_000.0);
+        assert!((few - LUCK * (few / 2.0 * scan).sqrt() - 50_000.0).abs() < 1.0);
+        // Of look-ups far less, which are counted by the 64.
+        let mut looked_up = object(0.0, true, None);
+        looked_up.saved.alone_ns = 1e9;
+        assert_eq!(worth_ns(&looked_up, &COSTS).round(), 8.0 * 6400.0 * MOMENTS);
     }
 
     #[test]
-    fn where_all_are_used_alike_nothing_goes_on_moving() {
-        for rate in [0.0, 0.1, 0.3, 0.5, 3.5, 50.5] {
-            let (moved, _) = moves(|_, _| rate, 300);
-            assert!(moved.iter().sum::<usize>() <= 25, "{rate}: {moved:?}");
-            assert!(moved[100..].iter().sum::<usize>() <= 5, "{rate}: {moved:?}");
-        }
+    fn what_went_rests_unless_there_is_room() {
+        let mut objects = [object(0.0, true, None), object(1e9, false, None)];
+        objects[1].saved.rests = true;
+        assert_eq!(exchanges(&objects, 0, &COSTS), []);
+        assert_eq!(exchanges(&objects, 64_000, &COSTS), [near(1, &[])]);
+        objects[1].wish = Some(true);
+        assert_eq!(exchanges(&objects, 0, &COSTS), [near(1, &[0])]);
+        // However many rest, others come.
+        objects[1].wish = None;
+        let mut many = vec![objects[1]; 2 * TRIES];
+        many.extend([object(0.0, true, None), object(1e8, false, None)]);
+        let expected = [near(2 * TRIES + 1, &[2 * TRIES])];
+        assert_eq!(exchanges(&many, 0, &COSTS), expected);
     }
 }

@@ -7,6 +7,8 @@
 
 mod costs;
 mod exchange;
+#[cfg(test)]
+mod exchange_tests;
 mod heat;
 mod mover;
 mod pace;
@@ -19,4 +21,4 @@ pub use exchange::{Candidate, Exchange, exchanges};
 pub use heat::{HEATS, Heat};
 pub use mover::{Border, Round};
 pub use pace::Pace;
-pub use uses::{SAMPLED, Uses, sample};
+pub use uses::{SAMPLED, Saved, Uses, sample};

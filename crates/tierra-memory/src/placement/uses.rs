@@ -8,17 +8,43 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::costs::Costs;
 use crate::LINE_BYTES;
+
+/// After this time a use counts the `e`th part: what is taken to go on is what went on as long.
+const MEAN_LIFE: Duration = Duration::from_secs(30);
+/// And the `e`th part of what counts as read just now: a round or two of the mover.
+const MOMENT: Duration = Duration::from_millis(1500);
+/// So many times as much was saved lately as just now, at most, of what is read as ever.
+pub(super) const MOMENTS: f64 = MEAN_LIFE.as_millis() as f64 / MOMENT.as_millis() as f64;
+/// How long an object whose copy was taken waits for another one.
+const REST: Duration = Duration::from_secs(15);
 
 /// What was read of an object.
 #[derive(Debug, Default)]
 pub struct Uses {
     streamed_lines: AtomicU64,
     looked_up_lines: AtomicU64,
-    /// The bits of an `f64`, written by one thread.
-    saved_ns: AtomicU64,
+    /// The bits of an `f64` each, written by one thread.
+    in_order_ns: AtomicU64,
+    alone_ns: AtomicU64,
+    just_now_ns: AtomicU64,
+    rest_s: AtomicU64,
+}
+
+/// What a near copy of an object saves, or would, as of when it was settled ([`Uses::settle`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Saved {
+    /// Nanoseconds of the last half minute, of old uses less than of new ones: by lines that were read in order.
+    pub in_order_ns: f64,
+    /// And by those that were looked up.
+    pub alone_ns: f64,
+    /// Of the last second and a half, by both.
+    pub just_now_ns: f64,
+    /// Whether its copy was taken in the last quarter of a minute ([`Uses::rest`]).
+    pub rests: bool,
 }
 
 impl Uses {
@@ -36,9 +62,14 @@ impl Uses {
         self.looked_up_lines.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Nanoseconds that a near copy saves, or would: of old uses less than of new ones, as of the last [`Uses::settle`].
+    /// Nanoseconds that a near copy saves, or would: [`Saved::lately_ns`] as of the last [`Uses::settle`].
     pub fn saved_ns(&self) -> f64 {
-        f64::from_bits(self.saved_ns.load(Ordering::Relaxed))
+        value(&self.in_order_ns) + value(&self.alone_ns)
+    }
+
+    /// Its near copy was taken for another object.
+    pub fn rest(&self) {
+        set(&self.rest_s, REST.as_secs_f64());
     }
 
     /// Whether something was read since it was settled.
@@ -47,18 +78,41 @@ impl Uses {
         counts.iter().any(|lines| lines.load(Ordering::Relaxed) > 0)
     }
 
-    /// Takes what was counted into account; of what was known, the part `kept` still counts. One thread does this.
-    pub fn settle(&self, kept: f64, costs: &Costs) -> f64 {
+    /// Takes what was counted into account, so long after the last time, in which something may have been read. One thread does this.
+    pub fn settle(&self, elapsed: Duration, costs: &Costs) -> Saved {
         let take = |lines: &AtomicU64| match lines.load(Ordering::Relaxed) {
             0 => 0.0,
             _ => lines.swap(0, Ordering::Relaxed) as f64,
         };
-        let streamed_ns = take(&self.streamed_lines) * costs.streamed_ns;
-        let looked_up_ns = take(&self.looked_up_lines) * costs.looked_up_ns;
-        let saved_ns = self.saved_ns() * kept + streamed_ns + looked_up_ns;
-        self.saved_ns.store(saved_ns.to_bits(), Ordering::Relaxed);
-        saved_ns
+        let in_order_ns = take(&self.streamed_lines) * costs.streamed_ns;
+        let alone_ns = take(&self.looked_up_lines) * costs.looked_up_ns;
+        let kept = |life: Duration| (-elapsed.as_secs_f64() / life.as_secs_f64()).exp();
+        let (kept, kept_now) = (kept(MEAN_LIFE), kept(MOMENT));
+        let add = |to: &AtomicU64, kept, saved_ns| set(to, value(to) * kept + saved_ns);
+        let rest_s = (value(&self.rest_s) - elapsed.as_secs_f64()).max(0.0);
+        Saved {
+            in_order_ns: add(&self.in_order_ns, kept, in_order_ns),
+            alone_ns: add(&self.alone_ns, kept, alone_ns),
+            just_now_ns: add(&self.just_now_ns, kept_now, in_order_ns + alone_ns),
+            rests: set(&self.rest_s, rest_s) > 0.0,
+        }
     }
+}
+
+impl Saved {
+    /// Of the last half minute, by both.
+    pub fn lately_ns(&self) -> f64 {
+        self.in_order_ns + self.alone_ns
+    }
+}
+
+fn value(bits: &AtomicU64) -> f64 {
+    f64::from_bits(bits.load(Ordering::Relaxed))
+}
+
+fn set(bits: &AtomicU64, value: f64) -> f64 {
+    bits.store(value.to_bits(), Ordering::Relaxed);
+    value
 }
 
 /// So many look-ups one that is sampled stands for.
@@ -111,11 +165,32 @@ mod tests {
         uses.streamed(1);
         uses.looked_up(2);
         assert_eq!(uses.saved_ns(), 0.0);
-        assert_eq!(uses.settle(0.5, &COSTS), 11.0 * 10.0 + 2.0 * 100.0);
-        assert_eq!(uses.settle(0.5, &COSTS), 155.0);
+        let saved = |in_order_ns, alone_ns, just_now_ns| Saved {
+            in_order_ns,
+            alone_ns,
+            just_now_ns,
+            rests: false,
+        };
+        let all = saved(110.0, 200.0, 310.0);
+        assert_eq!(uses.settle(MEAN_LIFE, &COSTS), all);
+        let (kept, kept_now) = ((-1.0 / MOMENTS).exp(), (-1.0f64).exp());
+        let expected = saved(110.0 * kept, 200.0 * kept, 310.0 * kept_now);
+        assert_eq!(uses.settle(MOMENT, &COSTS), expected);
         uses.looked_up(1);
-        assert_eq!(uses.settle(0.5, &COSTS), 177.5);
-        assert_eq!(uses.saved_ns(), 177.5);
+        let now = uses.settle(Duration::ZERO, &COSTS);
+        assert_eq!(now.just_now_ns, expected.just_now_ns + 100.0);
+        assert_eq!(now.lately_ns(), expected.lately_ns() + 100.0);
+        assert_eq!(uses.saved_ns(), now.lately_ns());
+    }
+
+    #[test]
+    fn what_has_lost_its_copy_rests_as_long_as_it_is_said() {
+        let uses = Uses::default();
+        let rests = |time| uses.settle(time, &COSTS).rests;
+        assert!(!rests(Duration::ZERO));
+        uses.rest();
+        assert!(rests(REST / 2) && rests(REST / 4));
+        assert!(!rests(REST / 4) && !rests(REST));
     }
 
     #[test]

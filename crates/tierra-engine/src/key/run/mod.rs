@@ -31,6 +31,7 @@ use super::of_keys;
 use crate::calibration::{Calibration, LookupKind};
 use crate::manifest::RunEntry;
 use crate::mend;
+use crate::near::checked_copy;
 use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
 use crate::verify::VerifyReads;
@@ -156,29 +157,25 @@ impl KeyRun {
         })
     }
 
-    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on
-    /// ([`NearMemory::copy_while`]). All of it is read and checked.
+    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on ([`checked_copy`]).
     pub(crate) fn near_copy(
         &self,
         near: &NearMemory,
         goes_on: impl FnMut(usize) -> bool,
     ) -> Result<Option<Arc<NearCopy>>, FormatError> {
-        if self.near.is_some() || !near.has_room(self.extent.len_bytes()) {
+        if self.near.is_some() {
             return Ok(None);
         }
-        self.restore_lost()?;
-        // What is damaged is put right where it lies, before it is copied.
-        let leaves = 0..self.leaves.directory.len();
-        leaves.clone().try_for_each(|leaf| self.verify_leaf(leaf))?;
-        let Some(copy) = near.copy_while(&self.read, goes_on) else {
-            return Ok(None);
+        let check = |copy: &[u8]| {
+            let leaves = self.leaves.directory.leaves.iter().enumerate();
+            let mut leaves = leaves.map(|(at, leaf)| (leaf, &copy[self.place(at)]));
+            leaves.try_for_each(|(leaf, bytes)| leaf.check(bytes))
         };
-        let known = self.leaves.directory.leaves.iter();
-        let copied = leaves.map(|leaf| &copy[self.place(leaf)]);
-        known
-            .zip(copied)
-            .try_for_each(|(leaf, bytes)| leaf.check(bytes))?;
-        Ok(Some(Arc::new(copy)))
+        let mend = || {
+            self.restore_lost()?;
+            (0..self.leaves.directory.len()).try_for_each(|leaf| self.verify_now(leaf))
+        };
+        checked_copy(near, &self.read, goes_on, check, mend)
     }
 
     /// The same run read from another near copy, or from none.
