@@ -24,6 +24,7 @@ pub mod keyspace;
 mod number;
 pub mod protocol;
 mod server;
+mod size;
 
 pub use config::{Config, ConfigError, DebugCommand, OutputLimit};
 pub use server::{Handle, ServeError, Server};

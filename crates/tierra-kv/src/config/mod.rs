@@ -7,7 +7,6 @@
 
 mod file;
 mod settings;
-mod size;
 
 use std::path::PathBuf;
 

@@ -4,7 +4,8 @@ use tierra_memory::FarSource;
 use tierra_memory::emulation;
 use tierra_memory::topology::NodeId;
 
-use super::{Config, DebugCommand, OutputLimit, size};
+use super::{Config, DebugCommand, OutputLimit};
+use crate::size;
 
 /// A setting.
 pub(crate) struct Setting {

@@ -12,6 +12,8 @@ use std::str::FromStr;
 use tierra_memory::slab::RecordMemory;
 use tierra_memory::{Size, Speed};
 
+use crate::size;
+
 /// Which tier records go to: the setting `memory-alloc-policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
@@ -174,13 +176,13 @@ impl Settings {
                 self.hash_packed_entries_max = number(value, 0, PACKED_ENTRIES_MAX)?
             }
             "hash-max-listpack-value" => {
-                self.hash_packed_value_max = number(value, 0, PACKED_VALUE_MAX)?
+                self.hash_packed_value_max = few_bytes(value, PACKED_VALUE_MAX)?
             }
             "zset-max-listpack-entries" => {
                 self.set_packed_entries_max = number(value, 0, PACKED_ENTRIES_MAX)?
             }
             "zset-max-listpack-value" => {
-                self.set_packed_value_max = number(value, 0, PACKED_VALUE_MAX)?
+                self.set_packed_value_max = few_bytes(value, PACKED_VALUE_MAX)?
             }
             _ => return Err(format!("there is no setting {name}")),
         }
@@ -200,31 +202,18 @@ fn number<T: FromStr + PartialOrd + fmt::Display>(
     number.ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
 }
 
+/// A size as Redis writes it (`1gb` for 2^30 bytes, `1g` for 10^9), or as the rest of Tierra does.
 fn bytes(text: &str) -> Result<u64, String> {
-    if let Ok(bytes) = text.parse() {
-        return Ok(bytes);
-    }
-    // Redis writes `1gb` for 2^30 bytes and `1g` for 10^9.
-    let text = text.to_ascii_lowercase();
-    let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
-    let factor = match unit {
-        "b" => 1,
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => {
-            let size: Result<Size, _> = text.parse();
-            return size
-                .map(|size| size.0)
-                .map_err(|_| "argument must be a memory value".to_owned());
-        }
-    };
-    let number = text[..text.len() - unit.len()].parse().ok();
-    let bytes = number.and_then(|number: u64| number.checked_mul(factor));
+    let tierra = || text.parse().ok().map(|size: Size| size.0);
+    let bytes = size::parse(text).or_else(tierra);
     bytes.ok_or_else(|| "argument must be a memory value".to_owned())
+}
+
+/// A size within limits.
+fn few_bytes(text: &str, most: usize) -> Result<usize, String> {
+    let bytes = usize::try_from(bytes(text)?).ok();
+    let within = bytes.filter(|bytes| *bytes <= most);
+    within.ok_or_else(|| format!("argument must be between 0 and {most} inclusive"))
 }
 
 fn ratio(text: &str) -> Result<(u32, u32), String> {

@@ -19,6 +19,8 @@ pub(super) struct Timers {
     /// The database whose keys are looked at first.
     expire_first: DbId,
     sampled_ms: u64,
+    /// Commands that had been executed when the background last had its turn.
+    commands: u64,
 }
 
 impl Timers {
@@ -28,6 +30,7 @@ impl Timers {
             expire: now,
             expire_first: 0,
             sampled_ms: now_ms,
+            commands: 0,
         }
     }
 
@@ -56,7 +59,12 @@ impl Server {
             return;
         }
         self.timers.next = now + period;
-        self.keyspace.tick();
+        let commands = self.shared.stats.commands;
+        if self.keyspace.tick() && commands == self.timers.commands {
+            // Nobody else wants the time.
+            self.timers.next = Instant::now() + now.elapsed() * SERVED_SLICES;
+        }
+        self.timers.commands = commands;
         if std::mem::take(&mut self.accept_again) {
             (0..self.listeners.len()).for_each(|listener| self.accept(listener));
         }

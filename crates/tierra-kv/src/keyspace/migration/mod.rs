@@ -82,6 +82,9 @@ pub(super) struct Migration {
     vain_searches: u32,
     /// A move has found no room, or searches nothing to move: only the next tick tries again.
     is_stuck: bool,
+    /// Rounds that were to give pages back and could not, and the bytes that tiers held after the last.
+    vain_rounds: u32,
+    vain_bytes: [u64; 2],
     pub(super) done: Migrations,
 }
 
@@ -100,6 +103,8 @@ impl Migration {
             unnoted: 0,
             vain_searches: 0,
             is_stuck: false,
+            vain_rounds: 0,
+            vain_bytes: [0; 2],
             done: Migrations::default(),
         }
     }
@@ -244,9 +249,18 @@ impl Migration {
             point += (PASSED_STEPS * STEP_GROUPS as i64) as usize;
         }
         if tables.advance(&mut self.round, point) {
+            self.judge_gathering(tables.heap, wanted);
             self.end_round();
         }
         steps
+    }
+
+    /// Whether there is anything left to gather is seen by whole rounds that gather nothing.
+    fn judge_gathering(&mut self, heap: &Heap, wanted: &Wanted) {
+        let gathers = wanted.sparse.contains(&true);
+        let is_vain = gathers && self.done.compacted == self.at_round.compacted;
+        self.vain_rounds = if is_vain { self.vain_rounds + 1 } else { 0 };
+        self.vain_bytes = held_bytes(heap);
     }
 
     fn end_round(&mut self) {
@@ -354,6 +368,10 @@ struct Wanted {
     anyway: bool,
 }
 
+fn held_bytes(heap: &Heap) -> [u64; 2] {
+    [Speed::Near, Speed::Far].map(|speed| heap.memory.used(speed).held_bytes)
+}
+
 impl Wanted {
     fn now(heap: &Heap, migration: &Migration) -> Wanted {
         /// Less is not worth gathering.
@@ -368,7 +386,10 @@ impl Wanted {
         let from = excess
             .filter(|&(_, bytes)| bytes > tolerance)
             .map(|(tier, _)| tier);
-        let sparse = used.map(|tier| tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES);
+        // Of a round that has begun in the middle something may have been missed: two.
+        let is_vain = migration.vain_rounds >= 2 && migration.vain_bytes == held_bytes(heap);
+        let sparse =
+            used.map(|tier| !is_vain && tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES);
         Wanted {
             by_heat: policy == Policy::Dynamic,
             ages: migration.ages(),

@@ -179,6 +179,32 @@ fn memory_comes_back_when_most_keys_are_gone() {
 }
 
 #[test]
+fn a_store_of_all_sizes_comes_to_rest() {
+    let mut keyspace = keyspace(Settings {
+        policy: Policy::OnlyDram,
+        ..Settings::default()
+    });
+    // One of each size, so that no span could take another's.
+    for bytes in (5..16).flat_map(|bits| (0..16).map(move |part| (1 << bits) + (part << bits) / 16))
+    {
+        let name = format!("key:{bytes}");
+        let key = Key::new(name.as_bytes());
+        let value = vec![1; bytes];
+        keyspace
+            .db(0)
+            .set_string(&key, &value, Expiry::Clear)
+            .unwrap();
+    }
+    let near = keyspace.report().near;
+    assert!(
+        near.held_bytes > 2 * near.object_bytes + (4 << 20),
+        "{near:?}"
+    );
+    let ticks = (0..1000).find(|_| !keyspace.tick());
+    assert!(ticks.is_some(), "there is nothing to gather");
+}
+
+#[test]
 fn memory_that_runs_out_is_an_error_and_changes_nothing() {
     let options = Options {
         settings: Settings {

@@ -1,7 +1,7 @@
 //! Sizes with units: `1k` is 1,000 bytes, `1kb` 1,024, and so on.
 
 /// The bytes of a size, if it is one.
-pub(super) fn parse(text: &str) -> Option<u64> {
+pub(crate) fn parse(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
