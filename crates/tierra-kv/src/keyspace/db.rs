@@ -80,6 +80,8 @@ pub struct Db {
     /// Large values that nobody names any more, whose records are freed by and by, and how far the first has come.
     leaving: VecDeque<Large>,
     leaving_point: usize,
+    /// Bytes of their tables and orders.
+    leaving_bytes: usize,
     /// Where packed values are made anew; kept for its memory.
     pub(super) scratch: Vec<u8>,
 }
@@ -101,6 +103,7 @@ impl Db {
             has_window: true,
             leaving: VecDeque::new(),
             leaving_point: 0,
+            leaving_bytes: 0,
             scratch: Vec::new(),
         }
     }
@@ -144,8 +147,8 @@ impl Db {
 
     pub(super) fn table_bytes(&self) -> u64 {
         let table = |table: &Table| table.records.bytes() + table.expiries.bytes();
-        let leaving = self.leaving.iter().map(Large::bytes).sum::<usize>();
-        (self.tables.iter().map(table).sum::<usize>() + self.larges.bytes() + leaving) as u64
+        let tables = self.tables.iter().map(table).sum::<usize>();
+        (tables + self.larges.bytes() + self.leaving_bytes) as u64
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
@@ -294,6 +297,7 @@ impl Db {
         }
         self.forget(entry);
         let large = self.larges.take(self.heap.large_number(entry.record));
+        self.leaving_bytes += large.bytes();
         self.leaving.push_back(large);
         self.heap.free(entry.record);
     }
@@ -306,6 +310,7 @@ impl Db {
             let free = |slot: Slot<'_>| heap.free(slot.record());
             self.leaving_point = large.table_mut().visit(self.leaving_point, GROUPS, free);
             if self.leaving_point == 0 {
+                self.leaving_bytes -= large.bytes();
                 self.leaving.pop_front();
             }
         }
@@ -421,6 +426,7 @@ impl Db {
         self.larges = Larges::default();
         self.leaving.clear();
         self.leaving_point = 0;
+        self.leaving_bytes = 0;
         self.arriving = Arriving::default();
     }
 

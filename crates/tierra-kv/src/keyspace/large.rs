@@ -102,6 +102,11 @@ impl Larges {
         self.all.len()
     }
 
+    /// Whether a number names something.
+    pub(super) fn is_used(&self, number: usize) -> bool {
+        self.all.get(number).is_some_and(Option::is_some)
+    }
+
     /// What the number names, if it names something. Its size is not to be changed.
     pub(super) fn named(&mut self, number: usize) -> Option<&mut Large> {
         self.all.get_mut(number)?.as_deref_mut()

@@ -217,7 +217,8 @@ impl Keyspace {
     }
 
     /// Bytes of keys, values and tables: [`used_bytes`](Self::used_bytes) without the room that there is between records.
-    /// What is deleted counts no more at once, whether pages become empty by it or not.
+    /// What is deleted counts no more at once, whether pages become empty by it or not; a large value that is unlinked counts less and
+    /// less as it is freed.
     pub fn stored_bytes(&self) -> u64 {
         self.db.stored_bytes()
     }
@@ -261,8 +262,12 @@ impl Keyspace {
     /// What is wrong with the value.
     pub fn set_setting(&mut self, name: &str, value: &str) -> Result<(), String> {
         let heap = &mut self.db.heap;
+        let policy = heap.chooser.settings.policy;
         heap.chooser.settings.set(name, value)?;
         heap.chooser.restart();
+        if heap.chooser.settings.policy != policy {
+            self.db.migration.restart();
+        }
         let near_bytes = heap.chooser.settings.near_bytes;
         heap.memory.set_limit(Speed::Near, near_bytes);
         Ok(())

@@ -85,6 +85,8 @@ impl Server {
                 let db = self.keyspace.db(self.timers.expire_first);
                 let (removed, more) = db.expire_some(EXPIRE_STEP);
                 self.shared.stats.expired += removed as u64;
+                // What large values leave behind goes as they go.
+                self.keyspace.free_some();
                 if Instant::now() >= until {
                     return true;
                 }

@@ -37,10 +37,10 @@ impl Pace {
         self.granted_bytes > 0
     }
 
-    /// As many bytes have moved.
+    /// As many bytes have moved, whether it allowed that or not: what others have moved holds nothing up for long.
     #[inline(always)]
     pub fn spend(&mut self, bytes: u64) {
-        self.granted_bytes -= bytes as i64;
+        self.granted_bytes = (self.granted_bytes - bytes as i64).max(-SAVED_BYTES_MAX);
     }
 }
 

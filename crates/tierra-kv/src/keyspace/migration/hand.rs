@@ -8,6 +8,9 @@ use super::super::heap::Heap;
 use super::super::large::{Large, Larges};
 use super::super::order::Order;
 
+/// Numbers of large values that are gone which a hand passes over at a time.
+const UNUSED_MAX: usize = 4096;
+
 /// A place in a round: in the tables of databases, then in those of large values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hand {
@@ -56,7 +59,13 @@ impl Tables<'_> {
         if point != 0 {
             return false;
         }
-        hand.visiting = (hand.visiting + 1) % (DATABASES + self.larges.numbers());
+        let end = DATABASES + self.larges.numbers();
+        for _ in 0..UNUSED_MAX {
+            hand.visiting = (hand.visiting + 1) % end;
+            if hand.visiting < DATABASES || self.larges.is_used(hand.visiting - DATABASES) {
+                break;
+            }
+        }
         hand.visiting == 0
     }
 }

@@ -28,10 +28,12 @@ const USES_PER_GROUP: u64 = 8;
 const STEP_GROUPS: u64 = 8;
 /// Uses that a step takes.
 const STEP_USES: i64 = (STEP_GROUPS * USES_PER_GROUP) as i64;
-/// Where there is nothing to be done but to see how hot things are, a step passes over as many steps' groups...
+/// Uses that are kept for later: a tick's.
+const USES_MAX: i64 = (TICK_GROUPS * USES_PER_GROUP) as i64;
+/// Where there is nothing to be done but to see how hot things are, a step passes over as many steps' groups on average...
 const PASSED_STEPS: i64 = 63;
 /// ...of a table of at least as many, so that a round still sees thousands of records.
-const LONG_TABLE_GROUPS: usize = 4096;
+const LONG_TABLE_GROUPS: usize = 1 << 15;
 /// Groups that a tick visits at most, and bytes that it moves: about a millisecond.
 const TICK_GROUPS: u64 = 2048;
 const STEP_BYTES_MAX: u64 = 1 << 20;
@@ -107,6 +109,16 @@ impl Migration {
             vain_bytes: [0; 2],
             done: Migrations::default(),
         }
+    }
+
+    /// Begins anew, but for what has been done: what was noted under another policy says nothing.
+    pub(super) fn restart(&mut self) {
+        *self = Migration {
+            random: self.random,
+            done: self.done,
+            at_round: self.done,
+            ..Migration::new()
+        };
     }
 
     #[inline(always)]
@@ -215,7 +227,9 @@ impl Migration {
             (self.is_stuck, self.vain_searches) = (false, 0);
         }
         let moved_before = self.done.bytes;
-        let mut groups = if ticks { TICK_GROUPS } else { STEP_GROUPS };
+        let mut groups = if ticks { TICK_GROUPS } else { 2 * STEP_GROUPS };
+        // What there was no time for is not made up for when there is.
+        self.uses = self.uses.min(USES_MAX);
         loop {
             let wanted = Wanted::now(tables.heap, self);
             if !wanted.by_heat {
@@ -245,8 +259,10 @@ impl Migration {
             });
         let mut steps = i64::from(len > 0);
         if point != 0 && !wanted.anyway && !wanted.ages && len >= LONG_TABLE_GROUPS {
-            steps += PASSED_STEPS;
-            point += (PASSED_STEPS * STEP_GROUPS as i64) as usize;
+            // Not the same ones in every round.
+            let passed = i64::from(self.random()) % (2 * PASSED_STEPS + 1);
+            steps += passed;
+            point += (passed * STEP_GROUPS as i64) as usize;
         }
         if tables.advance(&mut self.round, point) {
             self.judge_gathering(tables.heap, wanted);
@@ -388,8 +404,10 @@ impl Wanted {
             .map(|(tier, _)| tier);
         // Of a round that has begun in the middle something may have been missed: two.
         let is_vain = migration.vain_rounds >= 2 && migration.vain_bytes == held_bytes(heap);
-        let sparse =
-            used.map(|tier| !is_vain && tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES);
+        let sparse = used.map(|tier| {
+            let is_sparse = tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES;
+            !is_vain && (is_sparse || tier.held_bytes > tier.limit_bytes)
+        });
         Wanted {
             by_heat: policy == Policy::Dynamic,
             ages: migration.ages(),

@@ -33,9 +33,11 @@ impl Free {
     #[inline]
     pub(super) fn now(heap: &Heap) -> Free {
         let near = heap.memory.used(Speed::Near);
+        // Free slots count as free, though other sizes may have no use for them; none does where a limit has been
+        // lowered below what is held, until enough pages are empty.
+        let below_limit = near.limit_bytes.checked_sub(near.held_bytes);
         Free {
-            // Free slots count as free, though other sizes may have no use for them.
-            bytes: near.vacant_bytes + near.limit_bytes.saturating_sub(near.held_bytes),
+            bytes: below_limit.map_or(0, |bytes| bytes.saturating_add(near.vacant_bytes)),
             wanted_bytes: (near.limit_bytes / FREE_PART)
                 .max(FREE_BYTES_MIN.min(near.limit_bytes / 8)),
         }

@@ -151,6 +151,30 @@ fn what_is_new_and_used_most_is_near_as_the_data_grow() {
 }
 
 #[test]
+fn a_lower_budget_is_kept_soon() {
+    let mut keyspace = keyspace(Settings::default());
+    fill(&mut keyspace, 0..40_000, 500);
+    assert_eq!(keyspace.report().far.objects, 0);
+    keyspace.set_setting("near-memory", "8mb").unwrap();
+    // Moves are paid for by uses.
+    for _ in 0..40 {
+        for key in 0..20_000u32 {
+            let name = format!("key:{key:08}");
+            assert!(keyspace.db(0).find(&Key::new(name.as_bytes())).is_some());
+        }
+        (0..20).for_each(|_| {
+            keyspace.tick();
+        });
+        if keyspace.report().near.held_bytes <= 8 << 20 {
+            break;
+        }
+    }
+    let near = keyspace.report().near;
+    assert!(near.held_bytes <= 8 << 20, "{near:?}");
+    assert!(near.object_bytes > 3 << 20, "{near:?}");
+}
+
+#[test]
 fn memory_comes_back_when_most_keys_are_gone() {
     let mut keyspace = keyspace(Settings {
         policy: Policy::OnlyDram,
