@@ -152,9 +152,11 @@ impl Rounds {
                 last = Instant::now();
                 continue;
             }
+            // Within a longer wait it may have begun to be read just now.
+            let most = if wait > ROUND { ROUND } else { Duration::MAX };
             wait = ROUND;
             let Some(costs) = self.costs() else { continue };
-            let elapsed = last.elapsed();
+            let elapsed = last.elapsed().min(most);
             last = Instant::now();
             let pause = |copied: Duration| shared.pause(copied * (COPYING_PART - 1));
             if self.round(&costs, elapsed, pause).is_err() {

@@ -163,6 +163,7 @@ impl Segment {
         let Some((_, read, range)) = self.far(column) else {
             return Ok(None);
         };
+        self.restore_column(spec, column)?;
         let check = |copy: &[u8]| self.check_copy(spec, column, copy);
         let mend = || self.verify_column(spec, column);
         checked_copy(near, &read[range.clone()], goes_on, check, mend)

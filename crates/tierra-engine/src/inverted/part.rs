@@ -176,6 +176,7 @@ impl InvertedPart {
         if self.near.is_some() {
             return Ok(None);
         }
+        self.restore_lost()?;
         let check = |copy: &[u8]| {
             let postings = Postings::reopen(copy, &self.layout);
             (0..postings.pages()).try_for_each(|page| postings.verify_page(page))

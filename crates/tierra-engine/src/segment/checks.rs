@@ -146,6 +146,15 @@ impl Segment {
         Ok(())
     }
 
+    /// Puts right what was lost of a column's chunk. Nothing is read where nothing was.
+    pub(crate) fn restore_column(&self, spec: &TableSpec, column: usize) -> Result<(), ScanError> {
+        if any_doubt() {
+            let mut blocks = 0..self.blocks();
+            blocks.try_for_each(|block| self.restore_lost(spec, column, block))?;
+        }
+        Ok(())
+    }
+
     /// Checks all blocks of a column's chunk in a copy of it.
     pub(crate) fn check_copy(
         &self,

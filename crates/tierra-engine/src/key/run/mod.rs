@@ -166,6 +166,7 @@ impl KeyRun {
         if self.near.is_some() {
             return Ok(None);
         }
+        self.restore_lost()?;
         let check = |copy: &[u8]| {
             let leaves = self.leaves.directory.leaves.iter().enumerate();
             let mut leaves = leaves.map(|(at, leaf)| (leaf, &copy[self.place(at)]));
