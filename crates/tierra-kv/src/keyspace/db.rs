@@ -211,7 +211,7 @@ impl Db {
         };
         let entry = Entry { carried, record };
         if self.heap.header(record).expires && self.is_due(record) {
-            self.remove_entry(entry);
+            self.unlink_entry(entry);
             return None;
         }
         Some(entry)
