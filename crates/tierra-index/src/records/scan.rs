@@ -150,11 +150,9 @@ impl RecordTable {
         }
         loop {
             // A segment, not a hash: half as many hashes are those of a segment that has been split once more.
-            let number = random() as usize % self.segments.numbers();
-            if !self.segments.is_used(number) {
-                continue;
-            }
-            let groups = self.segments.groups(number);
+            let named = self.segments.named();
+            let number = named[random() as usize % named.len()];
+            let groups = self.segments.groups(number as usize);
             let group = &groups[random() as usize % groups.len()];
             // A slot, not an entry, so that full groups are met more often.
             let slot = random() as usize % super::SLOTS;

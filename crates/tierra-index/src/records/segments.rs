@@ -5,7 +5,8 @@
 //! lies by itself, near. Entries move by the bits that the table keeps of their hashes: a record's key
 //! is read only where these do not say where its entry belongs.
 //!
-//! Invariant: a segment's length is the number of its occupied slots.
+//! Invariants: a segment's length is the number of its occupied slots; every number is either among those that name segments, or
+//! among the unused.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(super) struct Segments {
     /// Groups of all blocks.
     block_groups: usize,
     about: Vec<About>,
+    /// The numbers that name segments, and those that do not.
+    named: Vec<u32>,
     unused: Vec<u32>,
     /// Where blocks come from, if they are to be far.
     far: Option<Arc<FarSource>>,
@@ -40,6 +43,16 @@ struct About {
     len: u32,
     /// How many of a hash's top bits all entries share.
     depth: u32,
+    /// Where its number stands among those that name segments.
+    named_at: u32,
+}
+
+impl About {
+    const EMPTY: About = About {
+        len: 0,
+        depth: 0,
+        named_at: 0,
+    };
 }
 
 /// An entry on its way to another group.
@@ -57,7 +70,8 @@ impl Segments {
             small: Lines::zeroed(1),
             blocks: Vec::new(),
             block_groups: 0,
-            about: vec![About { len: 0, depth: 0 }],
+            about: vec![About::EMPTY],
+            named: vec![0],
             unused: Vec::new(),
             far,
         }
@@ -99,12 +113,17 @@ impl Segments {
         (self.small.len() + self.block_groups) * size_of::<Group>()
             + self.blocks.capacity() * size_of::<Option<Lines<Group>>>()
             + self.about.capacity() * size_of::<About>()
-            + self.unused.capacity() * size_of::<u32>()
+            + (self.named.capacity() + self.unused.capacity()) * size_of::<u32>()
     }
 
     /// Numbers below this may name segments.
     pub(super) fn numbers(&self) -> usize {
         self.about.len()
+    }
+
+    /// The numbers that name segments, in no particular order.
+    pub(super) fn named(&self) -> &[u32] {
+        &self.named
     }
 
     #[inline(always)]
@@ -236,6 +255,11 @@ impl Segments {
         moved.extend(self.take_all(number, |at, entry| home_again(at, entry, records)));
         self.about[number].depth -= 1;
         self.put_all(number, moved);
+        let at = self.about[other].named_at;
+        self.named.swap_remove(at as usize);
+        if let Some(&moved) = self.named.get(at as usize) {
+            self.about[moved as usize].named_at = at;
+        }
         self.unused.push(other as u32);
         let block = other / BLOCK_SEGMENTS;
         let in_block = |&&unused: &&u32| unused as usize / BLOCK_SEGMENTS == block;
@@ -271,6 +295,7 @@ impl Segments {
     /// Gives the only segment, number 0, which is empty, as many groups.
     fn resize(&mut self, groups: usize) {
         debug_assert_eq!((self.about[0].len, self.about[0].depth), (0, 0));
+        debug_assert_eq!(self.named, [0]);
         self.about.truncate(1);
         self.unused.clear();
         self.blocks.clear();
@@ -280,9 +305,11 @@ impl Segments {
         } else {
             self.small = Lines::zeroed(0);
             self.about.clear();
+            self.named.clear();
             self.unused_number();
         }
         self.about.shrink_to_fit();
+        self.named.shrink_to_fit();
         self.unused.shrink_to_fit();
         self.blocks.shrink_to_fit();
     }
@@ -297,7 +324,11 @@ impl Segments {
             // All of its block has been given back.
             self.blocks[number / BLOCK_SEGMENTS] = Some(self.new_block(BLOCK_SEGMENTS));
         }
-        self.about[number] = About { len: 0, depth: 0 };
+        self.about[number] = About {
+            named_at: self.named.len() as u32,
+            ..About::EMPTY
+        };
+        self.named.push(number as u32);
         number
     }
 
@@ -321,7 +352,7 @@ impl Segments {
             self.blocks[0] = Some(wider);
         }
         let end = first + added;
-        self.about.resize(end, About { len: 0, depth: 0 });
+        self.about.resize(end, About::EMPTY);
         self.unused.extend((first as u32..end as u32).rev());
     }
 

@@ -141,7 +141,8 @@ impl Db {
     /// How much of [`table_bytes`](Self::table_bytes) is far memory.
     pub(super) fn far_table_bytes(&self) -> u64 {
         let tables = self.tables.iter().map(|table| &table.records);
-        let far = tables.chain(self.larges.tables());
+        let leaving = self.leaving.iter().map(Large::table);
+        let far = tables.chain(self.larges.tables()).chain(leaving);
         far.map(RecordTable::far_bytes).sum::<usize>() as u64
     }
 
@@ -211,7 +212,7 @@ impl Db {
         };
         let entry = Entry { carried, record };
         if self.heap.header(record).expires && self.is_due(record) {
-            self.remove_entry(entry);
+            self.unlink_entry(entry);
             return None;
         }
         Some(entry)

@@ -50,8 +50,13 @@ impl Db {
         }
         let heap = &self.heap;
         expiries.sweep(LOOKS, |(at_ms, hash)| {
-            let expires = |record: u64| heap.expiry(record).is_some_and(|at| at >= at_ms);
-            records.find_hash(hash, heap, expires).is_some()
+            let mut first = None;
+            records.find_hash(hash, heap, |record| {
+                let at = heap.expiry(record).filter(|&at| at >= at_ms);
+                first = earlier(first, at);
+                false
+            });
+            first
         });
     }
 
@@ -69,7 +74,7 @@ impl Db {
             let due = table.find_hash(hash, heap, |record| {
                 let at_ms = heap.expiry(record);
                 let is_due = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
-                later = if is_due { later } else { later.or(at_ms) };
+                later = earlier(later, at_ms.filter(|_| !is_due));
                 is_due
             });
             if let Some((carried, record)) = due {
@@ -82,4 +87,9 @@ impl Db {
         }
         (removed, true)
     }
+}
+
+/// The earlier of two times, where there are any.
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }

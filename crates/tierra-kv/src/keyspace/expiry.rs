@@ -1,132 +1,64 @@
 //! Which keys expire when, in order, so that those due are found without looking at others.
 //!
-//! A heap of times and hashes. Every key that expires has an entry for its time or an earlier one: a key whose time is
-//! put off needs no other, and whoever meets its entry sees from the record that it is to come back later. So a key
-//! that is used again and again, and lives longer each time, costs one entry and no work.
+//! An ordered set of times and hashes. Every key that expires has an entry for its time or an earlier one: a key whose
+//! time is put off needs no other, and whoever meets its entry sees from the record that it is to come back later. So a
+//! key that is used again and again, and lives longer each time, costs one entry and no work.
 //!
-//! Entries of keys that are gone, or expire earlier by now, are of no use. Where they are most of the queue, a few
-//! entries are looked at with every change: nobody waits for a sweep. For the same reason the heap grows page by page.
-//!
-//! Invariant: no entry is less than its parent, at half its place.
+//! Entries of keys that are gone, or expire at another time by now, are of no use. Where they are most of the queue, a
+//! few entries are looked at with every change: nobody waits for a sweep. What a key has left behind earlier is filed
+//! again at the key's own time, where it is one entry however often it is: after a sweep there is one for each key.
 
-/// Entries of a page.
-const PAGE: usize = 1024;
+use std::collections::BTreeSet;
+
+/// Bytes of an entry: where times come in order, six or seven share a node of the set that has room for eleven.
+const ENTRY_BYTES: usize = 36;
 
 /// When a key may be due, and the key's hash.
 pub(super) type Due = (u64, u64);
 
 #[derive(Debug, Default)]
 pub(super) struct ExpiryQueue {
-    pages: Vec<Box<[Due; PAGE]>>,
-    len: usize,
+    entries: BTreeSet<Due>,
     /// Entries from here on have been looked at since the sweep began.
-    swept: usize,
+    swept: Due,
 }
 
 impl ExpiryQueue {
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.entries.len()
     }
 
+    /// Bytes of memory, about.
     pub(super) fn bytes(&self) -> usize {
-        self.pages.len() * size_of::<[Due; PAGE]>()
-            + self.pages.capacity() * size_of::<Box<[Due; PAGE]>>()
+        self.len() * ENTRY_BYTES
     }
 
     pub(super) fn push(&mut self, due: Due) {
-        if self.len == self.pages.len() * PAGE {
-            self.pages.push(Box::new([(0, 0); PAGE]));
-        }
-        self.len += 1;
-        self.rise(self.len - 1, due);
+        self.entries.insert(due);
     }
 
-    /// Takes the first entry, and others that say the same, if its time has come.
+    /// Takes the first entry if its time has come.
     pub(super) fn pop_due(&mut self, now_ms: u64) -> Option<Due> {
-        let first = self.first().filter(|first| first.0 <= now_ms)?;
-        while self.first() == Some(first) {
-            self.remove(0);
-        }
-        Some(first)
+        let first = self.entries.first().filter(|first| first.0 <= now_ms);
+        first.is_some().then(|| self.entries.pop_first())?
     }
 
-    /// Looks at a few entries, and removes those that are not wanted any more. Later calls look at others.
-    pub(super) fn sweep(&mut self, looks: usize, mut is_wanted: impl FnMut(Due) -> bool) {
+    /// Looks at a few entries, and files each at the time that `when` says, never an earlier one, or removes it. Later
+    /// calls look at others.
+    pub(super) fn sweep(&mut self, looks: usize, mut when: impl FnMut(Due) -> Option<u64>) {
         for _ in 0..looks {
-            if self.swept == 0 || self.swept > self.len {
-                self.swept = self.len;
-            }
-            let Some(at) = self.swept.checked_sub(1) else {
+            // From the last to the first: what is filed again is not looked at twice.
+            let next = self.entries.range(..self.swept).next_back();
+            let Some(&due) = next.or_else(|| self.entries.last()) else {
                 return;
             };
-            self.swept = at;
-            if !is_wanted(self.get(at)) {
-                self.remove(at);
+            self.swept = due;
+            let at_ms = when(due);
+            if at_ms != Some(due.0) {
+                self.entries.remove(&due);
+                self.entries.extend(at_ms.map(|at_ms| (at_ms, due.1)));
             }
         }
-    }
-
-    fn first(&self) -> Option<Due> {
-        (self.len > 0).then(|| self.get(0))
-    }
-
-    #[inline(always)]
-    fn get(&self, at: usize) -> Due {
-        self.pages[at / PAGE][at % PAGE]
-    }
-
-    #[inline(always)]
-    fn set(&mut self, at: usize, due: Due) {
-        self.pages[at / PAGE][at % PAGE] = due;
-    }
-
-    fn remove(&mut self, at: usize) {
-        self.len -= 1;
-        let last = self.get(self.len);
-        if at < self.len {
-            if at > 0 && last < self.get((at - 1) / 2) {
-                self.rise(at, last);
-            } else {
-                self.sink(at, last);
-            }
-        }
-        // One page is kept, so that a change at its edge costs none.
-        self.pages.truncate(self.len / PAGE + 1);
-        if self.pages.len() < self.pages.capacity() / 4 {
-            self.pages.shrink_to(2 * self.pages.len());
-        }
-    }
-
-    /// Puts an entry where there is room for one, or further up.
-    fn rise(&mut self, mut at: usize, due: Due) {
-        while at > 0 {
-            let parent = (at - 1) / 2;
-            if self.get(parent) <= due {
-                break;
-            }
-            self.set(at, self.get(parent));
-            at = parent;
-        }
-        self.set(at, due);
-    }
-
-    /// Puts an entry where there is room for one, or further down.
-    fn sink(&mut self, mut at: usize, due: Due) {
-        loop {
-            let mut child = 2 * at + 1;
-            if child >= self.len {
-                break;
-            }
-            if child + 1 < self.len && self.get(child + 1) < self.get(child) {
-                child += 1;
-            }
-            if due <= self.get(child) {
-                break;
-            }
-            self.set(at, self.get(child));
-            at = child;
-        }
-        self.set(at, due);
     }
 }
 
@@ -155,13 +87,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
         #[test]
-        fn it_is_a_sorted_list(steps in steps(), many in prop::bool::weighted(0.1)) {
+        fn it_is_a_sorted_list(steps in steps()) {
             let (mut queue, mut oracle) = (ExpiryQueue::default(), Vec::new());
-            // Some begin with more entries than a page has.
-            for at in 0..if many { 3000u64 } else { 0 } {
-                queue.push((at * 7919 % 1000, at));
-                oracle.push((at * 7919 % 1000, at));
-            }
             for step in steps {
                 match step {
                     Step::Push(at_ms, hash) => {
@@ -174,27 +101,39 @@ mod tests {
                         oracle.retain(|&due| Some(due) != first);
                     }
                     Step::Sweep(looks, part) => {
-                        let mut left = looks;
                         queue.sweep(looks, |due| {
-                            left -= 1;
+                            let at = oracle.iter().position(|&other| other == due);
+                            oracle.swap_remove(at.expect("an entry of the queue"));
+                            // Some are removed, some are put off, some stay.
+                            let at_ms = due.0 + due.1 % 3;
                             let is_wanted = due.1 % part != 0;
-                            if !is_wanted {
-                                let at = oracle.iter().position(|&other| other == due);
-                                oracle.swap_remove(at.expect("an entry of the queue"));
-                            }
-                            is_wanted
+                            oracle.extend(is_wanted.then_some((at_ms, due.1)));
+                            is_wanted.then_some(at_ms)
                         });
                     }
                 }
+                oracle.sort_unstable();
+                oracle.dedup();
                 prop_assert_eq!(queue.len(), oracle.len());
             }
-            oracle.sort_unstable();
-            oracle.dedup();
             for due in oracle {
                 prop_assert_eq!(queue.pop_due(u64::MAX), Some(due));
             }
-            prop_assert_eq!((queue.pop_due(u64::MAX), queue.len()), (None, 0));
-            prop_assert!(queue.bytes() < 2 * size_of::<[Due; PAGE]>());
+            prop_assert_eq!((queue.pop_due(u64::MAX), queue.bytes()), (None, 0));
+        }
+
+        #[test]
+        fn a_sweep_leaves_one_entry_for_each_key(times in prop::collection::vec(0u64..1000, 1..300)) {
+            let mut queue = ExpiryQueue::default();
+            times.iter().for_each(|&at_ms| queue.push((at_ms, at_ms % 7)));
+            let (before, mut looks) = (queue.len(), 0);
+            queue.sweep(before, |(_, hash)| {
+                looks += 1;
+                (hash > 0).then_some(2000 + hash)
+            });
+            let keys = times.iter().map(|at_ms| at_ms % 7).filter(|&hash| hash > 0);
+            let expected: BTreeSet<Due> = keys.map(|hash| (2000 + hash, hash)).collect();
+            prop_assert_eq!((queue.entries, looks), (expected, before));
         }
     }
 }

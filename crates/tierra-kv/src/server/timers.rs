@@ -52,7 +52,8 @@ impl Server {
                 Instant::now() + EXPIRE_SLICE * SERVED_SLICES
             } else {
                 // Together with everything else: an idle server wakes once.
-                now + period
+                let next = self.timers.next;
+                if next > now { next } else { now + period }
             };
         }
         if now < self.timers.next {
@@ -81,9 +82,11 @@ impl Server {
     /// Removes keys whose time has come, and frees large values that are gone, until a time. Whether there may be more.
     fn expire(&mut self, until: Instant) -> bool {
         for _ in 0..DATABASES {
+            let id = self.timers.expire_first;
+            // Where time is up before this one is done, the others have theirs first.
+            self.timers.expire_first = (id + 1) % DATABASES as DbId;
             loop {
-                let db = self.keyspace.db(self.timers.expire_first);
-                let (removed, more) = db.expire_some(EXPIRE_STEP);
+                let (removed, more) = self.keyspace.db(id).expire_some(EXPIRE_STEP);
                 self.shared.stats.expired += removed as u64;
                 // What large values leave behind goes as they go.
                 self.keyspace.free_some();
@@ -94,7 +97,6 @@ impl Server {
                     break;
                 }
             }
-            self.timers.expire_first = (self.timers.expire_first + 1) % DATABASES as DbId;
         }
         while self.keyspace.free_some() {
             if Instant::now() >= until {
@@ -120,5 +122,49 @@ impl Server {
                 self.close(slot);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::keyspace::{Expiry, Key};
+
+    #[test]
+    fn no_database_waits_for_another_to_be_done() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = Server::bind(Config {
+            port: 0,
+            unixsocket: Some(directory.path().join("socket")),
+            ..Config::default()
+        })
+        .unwrap();
+        let due = Expiry::At(server.now_ms + 1);
+        for (id, keys) in [(0, 10_000u32), (7, 50)] {
+            for key in 0..keys {
+                let db = server.keyspace.db(id);
+                db.set_string(&Key::new(&key.to_le_bytes()), b"value", due)
+                    .unwrap();
+            }
+        }
+        let names: Vec<[u8; 4]> = (0..10_000u32).map(u32::to_le_bytes).collect();
+        let (db, large) = (server.keyspace.db(9), Key::new(b"large"));
+        let fields = names.iter().map(|name| (&name[..], &name[..]));
+        assert_eq!(db.hash_set(&large, fields), Ok(10_000));
+        assert!(db.unlink(&large));
+        let stored_bytes = server.keyspace.stored_bytes();
+        server.keyspace.set_now(server.now_ms + 1);
+        // Each time there is time for one step.
+        for _ in 0..DATABASES {
+            assert!(server.expire(Instant::now()), "there may be more");
+        }
+        assert_eq!(server.keyspace.len_of(7), 0);
+        assert_eq!(server.keyspace.len_of(0), 10_000 - EXPIRE_STEP);
+        // Some of the large value has gone each time: all of it, with what has expired.
+        assert!(!server.keyspace.free_some());
+        assert!(server.keyspace.stored_bytes() < stored_bytes - 10_000 * 16);
+        assert!(!server.expire(Instant::now() + Duration::from_secs(3600)));
+        assert_eq!(server.keyspace.len_of(0), 0);
     }
 }

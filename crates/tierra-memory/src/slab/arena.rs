@@ -212,8 +212,9 @@ impl Arena {
     }
 
     /// Whether the object shares its span with less than half of what fits, so that moving it, and the
-    /// others, would give pages back; then the span is the last that objects are allocated from. So where
-    /// half of all pages are vacant there are objects to be moved, unless each is of a class that has one span with room.
+    /// others, would give pages back; then the span is the last that objects are allocated from. The one that they are
+    /// allocated from now is never set aside, or two would exchange their objects for ever. So where more than half of
+    /// all pages are vacant there are objects to be moved, but for as much as a span of each class.
     pub(super) fn set_aside(&mut self, place: usize) -> bool {
         let number = self.span_at(place);
         let Span {
@@ -227,7 +228,7 @@ impl Arena {
         }
         let all = span_objects(usize::from(class));
         let partial = &mut self.partial[usize::from(class)];
-        if partial.len() < 2 || usize::from(free_slots) <= all / 2 {
+        if usize::from(free_slots) <= all / 2 || partial.last() == Some(&number) {
             return false;
         }
         let other = partial[0];

@@ -166,6 +166,69 @@ fn where_half_is_vacant_objects_can_be_gathered() {
     }
 }
 
+/// Looks at every object once, and moves those that are to be moved: how many.
+fn gather(memory: &mut RecordMemory, objects: &mut [Place], bytes: usize) -> usize {
+    let mut moved = 0;
+    for object in objects {
+        if memory.set_aside(*object) {
+            let to = memory.allocate(Speed::Near, bytes).unwrap();
+            memory.free(std::mem::replace(object, to));
+            moved += 1;
+        }
+    }
+    moved
+}
+
+#[test]
+fn two_sparse_spans_become_one() {
+    let mut memory = memory();
+    let mut objects = vec![memory.allocate(Speed::Near, 1000).unwrap()];
+    let held_bytes = |memory: &RecordMemory| memory.used(Speed::Near).held_bytes;
+    let span_bytes = held_bytes(&memory);
+    while held_bytes(&memory) < 2 * span_bytes || memory.used(Speed::Near).vacant_bytes > 0 {
+        objects.push(memory.allocate(Speed::Near, 1000).unwrap());
+    }
+    let slots = objects.len() / 2;
+    // One of four stays.
+    let (go, stay): (Vec<_>, Vec<_>) = objects.into_iter().zip(0..).partition(|(_, at)| at % 4 > 0);
+    go.into_iter().for_each(|(place, _)| memory.free(place));
+    let mut objects: Vec<Place> = stay.into_iter().map(|(place, _)| place).collect();
+    assert_eq!(held_bytes(&memory), 2 * span_bytes);
+    assert_eq!(gather(&mut memory, &mut objects, 1000), slots / 4);
+    assert_eq!(held_bytes(&memory), span_bytes);
+    assert_eq!(gather(&mut memory, &mut objects, 1000), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn gathering_ends(bytes in prop::sample::select(&[16usize, 100, 1000, 5000][..]), spans in prop::collection::vec(0.0..1.0f64, 1..12), seed in any::<u64>()) {
+        let mut memory = memory();
+        let mut random = seed;
+        let mut objects = Vec::new();
+        for occupied in &spans {
+            let mut span = vec![memory.allocate(Speed::Near, bytes).unwrap()];
+            while memory.used(Speed::Near).vacant_bytes > 0 {
+                span.push(memory.allocate(Speed::Near, bytes).unwrap());
+            }
+            for place in span {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                objects.push((place, (random >> 11) as f64 / (1u64 << 53) as f64 >= *occupied));
+            }
+        }
+        let (go, stay): (Vec<_>, Vec<_>) = objects.into_iter().partition(|object| object.1);
+        go.into_iter().for_each(|(place, _)| memory.free(place));
+        let mut objects: Vec<Place> = stay.into_iter().map(|(place, _)| place).collect();
+        let mut rounds = 0;
+        while gather(&mut memory, &mut objects, bytes) > 0 {
+            rounds += 1;
+            prop_assert!(rounds <= 2 * spans.len(), "objects are moved for ever");
+        }
+        let used = memory.used(Speed::Near);
+        prop_assert_eq!(used.objects, objects.len() as u64);
+    }
+}
+
 #[test]
 fn all_objects_go_at_once() {
     let mut memory = memory();

@@ -72,3 +72,49 @@ fn keys_that_come_and_go_leave_nothing_that_waits() {
     assert_eq!(keyspace.expiring_of(0), 100);
     assert_eq!(expire(&mut keyspace, 1 << 41), 100);
 }
+
+/// Whatever is done to keys that live on, again and again, what says when they expire stays in proportion.
+#[test]
+fn what_keys_leave_behind_is_gathered() {
+    const KEYS: u64 = 10_000;
+    type Change<'a> = &'a dyn Fn(&mut Keyspace, u64, u64);
+    let later = |db: &mut Db, key: u64, at_ms: u64| {
+        assert_eq!(db.set_expiry(&Key::new(&name(key)), Some(at_ms)), Ok(true));
+    };
+    let changes: [Change<'_>; 3] = [
+        // SET and EXPIRE, DEL and SETEX, EXPIRE to and fro.
+        &|keyspace, key, at_ms| {
+            set(keyspace, key, Expiry::Clear);
+            later(keyspace.db(0), key, at_ms);
+        },
+        &|keyspace, key, at_ms| {
+            assert!(keyspace.db(0).remove(&Key::new(&name(key))));
+            set(keyspace, key, Expiry::At(at_ms));
+        },
+        &|keyspace, key, at_ms| {
+            later(keyspace.db(0), key, at_ms + 500);
+            later(keyspace.db(0), key, at_ms);
+        },
+    ];
+    for change in changes {
+        let mut keyspace = keyspace(Settings::default());
+        keyspace.set_now(0);
+        let due = |key: u64, round: u64| 1000 + 10 * round + key % 7;
+        (0..KEYS).for_each(|key| set(&mut keyspace, key, Expiry::At(due(key, 0))));
+        let before = keyspace.report().table_bytes;
+        let mut greatest = before;
+        for round in 1..=100 {
+            (0..KEYS).for_each(|key| change(&mut keyspace, key, due(key, round)));
+            greatest = greatest.max(keyspace.report().table_bytes);
+        }
+        let grown = greatest - before;
+        assert!(grown < 100 * KEYS, "{grown} bytes");
+        assert_eq!(keyspace.expiring_of(0), KEYS as usize);
+        assert_eq!(expire(&mut keyspace, due(0, 100) - 1), 0);
+        for remainder in 0..7 {
+            let expected = (0..KEYS).filter(|key| key % 7 == remainder).count();
+            assert_eq!(expire(&mut keyspace, due(remainder, 100)), expected);
+        }
+        assert!(keyspace.db(0).is_empty());
+    }
+}

@@ -305,6 +305,9 @@ impl World {
             let theirs = &mut self.theirs[usize::from(id)];
             theirs.retain(|_, (_, at)| at.is_none_or(|at| at > now));
             let db = self.ours.db(id);
+            while db.expire_some(100).1 {}
+            let expiring = theirs.values().filter(|(_, at)| at.is_some()).count();
+            assert_eq!((db.len(), db.expiring()), (theirs.len(), expiring));
             let mut told = Names::new();
             let mut cursor = 0;
             loop {
@@ -341,6 +344,19 @@ impl World {
         }
         let (counted, added_up) = self.ours.db(0).larges.counted_and_added_up();
         assert_eq!(counted, added_up);
+    }
+
+    /// Removes one key after the other, after which nothing is left.
+    fn remove_all(&mut self) {
+        for (id, theirs) in self.theirs.iter_mut().enumerate() {
+            let db = self.ours.db(id as DbId);
+            while let Some((bytes, _)) = theirs.pop_first() {
+                assert!(db.remove(&Key::new(&bytes)));
+            }
+        }
+        while self.ours.free_some() {}
+        let report = self.ours.report();
+        assert_eq!((report.near.objects, report.far.objects), (0, 0));
     }
 }
 
@@ -386,8 +402,9 @@ fn whatever_happens_maps_agree() {
             }
         }
         (refused, finished) = (refused + world.refused, finished + world.finished);
+        world.remove_all();
+        world.compare();
         world.ours.clear();
-        world.theirs.iter_mut().for_each(BTreeMap::clear);
         world.compare();
         drop(said);
     }

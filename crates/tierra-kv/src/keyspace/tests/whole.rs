@@ -125,3 +125,30 @@ fn large_values_are_unlinked_at_once_and_freed_by_and_by() {
         }
     }
 }
+
+#[test]
+fn whoever_meets_a_large_value_that_has_expired_does_not_free_it() {
+    let mut keyspace = Keyspace::new(&Options {
+        far_tables: true,
+        ..Options::default()
+    })
+    .unwrap();
+    keyspace.set_now(0);
+    let names: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_le_bytes).collect();
+    let fields = names.iter().map(|name| (&name[..], &name[..]));
+    let key = Key::new(b"large");
+    let db = keyspace.db(0);
+    assert_eq!(db.hash_set(&key, fields), Ok(20_000));
+    assert_eq!(db.set_expiry(&key, Some(10)), Ok(true));
+    let before = keyspace.report();
+    assert!(before.far_table_bytes > 20_000 * 8);
+    keyspace.set_now(10);
+    assert!(keyspace.db(0).find(&key).is_none());
+    let after = keyspace.report();
+    assert_eq!(after.near.objects, before.near.objects - 1);
+    // What is being freed is still there, and counted.
+    assert_eq!(after.far_table_bytes, before.far_table_bytes);
+    while keyspace.free_some() {}
+    let freed = keyspace.report();
+    assert_eq!((freed.near.objects, freed.far_table_bytes), (0, 0));
+}
