@@ -66,12 +66,13 @@ impl ExpiryQueue {
         }
     }
 
-    fn first(&self) -> Option<Due> {
+    pub(super) fn first(&self) -> Option<Due> {
         (self.len > 0).then(|| self.get(0))
     }
 
+    /// The entry at a place.
     #[inline(always)]
-    fn get(&self, at: usize) -> Due {
+    pub(super) fn get(&self, at: usize) -> Due {
         self.pages[at / PAGE][at % PAGE]
     }
 
@@ -80,7 +81,8 @@ impl ExpiryQueue {
         self.pages[at / PAGE][at % PAGE] = due;
     }
 
-    fn remove(&mut self, at: usize) {
+    /// Removes the entry at a place.
+    pub(super) fn remove(&mut self, at: usize) {
         self.len -= 1;
         let last = self.get(self.len);
         if at < self.len {
