@@ -6,7 +6,7 @@ use super::{
     Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, NO_MULTI, Outcome, READONLY, Resolved,
     SKIP_SLOWLOG, UNQUEUED, UNTIMED, WRITE, admin,
 };
-use crate::keyspace::{Found, Keyspace};
+use crate::keyspace::{Found, Keyspace, Room};
 use crate::protocol::{Args, Reply};
 use crate::server::{Client, Replies, Shared};
 
@@ -75,8 +75,8 @@ pub(crate) fn process(
 /// client may have it executed.
 #[inline]
 fn admit(
-    keyspace: &Keyspace,
-    shared: &Shared,
+    keyspace: &mut Keyspace,
+    shared: &mut Shared,
     client: &Client,
     args: Args<'_>,
     resolved: Resolved,
@@ -100,8 +100,8 @@ fn admit(
     if client.is_monitor && command.flags & (READONLY | WRITE) != 0 {
         return Err(Failure::MONITOR);
     }
-    let max = shared.config.maxmemory;
-    if max > 0 && keyspace.stored_bytes() > max {
+    // Whatever the command is, as in Redis; one whose room is still being made is executed.
+    if shared.make_room(keyspace) == Room::None {
         // What is queued takes memory, whatever it does later.
         let needs_memory = match &client.queue {
             Some(queue) if command.name == "exec" => queue.flags() & DENYOOM != 0,

@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn files_are_read_as_redis_reads_them() {
-        let config = read("# a comment\n\nport 7000\nBIND 127.0.0.1 -::1\nrequirepass \"a b\"\nmaxmemory 2gb\nsave \"\"\nclient-output-buffer-limit normal 1mb 1kb 5\n").unwrap();
+        let config = read("# a comment\n\nport 7000\nBIND 127.0.0.1 -::1\nrequirepass \"a b\"\nmaxmemory 2gb\nmaxmemory-policy volatile-TTL\nmaxmemory-samples 10\nsave \"\"\nclient-output-buffer-limit normal 1mb 1kb 5\n").unwrap();
         assert_eq!(
             (
                 config.port,
@@ -196,6 +196,10 @@ mod tests {
                 config.maxmemory
             ),
             (7000, 2, "a b", 2 << 30)
+        );
+        assert_eq!(
+            (config.maxmemory_policy.name(), config.maxmemory_samples),
+            ("volatile-ttl", 10)
         );
         assert_eq!(
             config.output_limit,

@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use tierra_memory::FarSource;
 use tierra_memory::emulation::FarMemory;
 
+use crate::keyspace::Eviction;
+
 pub(crate) use settings::{OLD_NAMES, modern_name, settings};
 
 pub use file::ConfigError;
@@ -74,6 +76,10 @@ pub struct Config {
     pub tcp_backlog: i32,
     /// Bytes that records may take; 0 for as many as there are.
     pub maxmemory: u64,
+    /// Which keys go where there are more.
+    pub maxmemory_policy: Eviction,
+    /// How many keys are looked at for each that goes.
+    pub maxmemory_samples: usize,
     /// The longest argument in bytes.
     pub proto_max_bulk_len: i64,
     /// The most bytes of requests that may wait of one client.
@@ -116,6 +122,8 @@ impl Default for Config {
             tcp_keepalive: 300,
             tcp_backlog: 511,
             maxmemory: 0,
+            maxmemory_policy: Eviction::None,
+            maxmemory_samples: 5,
             proto_max_bulk_len: 512 << 20,
             client_query_buffer_limit: 1 << 30,
             output_limit: OutputLimit::default(),

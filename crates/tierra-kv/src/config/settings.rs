@@ -5,6 +5,7 @@ use tierra_memory::emulation;
 use tierra_memory::topology::NodeId;
 
 use super::{Config, DebugCommand, OutputLimit};
+use crate::keyspace::Eviction;
 use crate::size;
 
 /// A setting.
@@ -165,6 +166,26 @@ static SETTINGS: &[Setting] = &[
         "maxmemory",
         |c| c.maxmemory.to_string(),
         |c, v| bytes(v).map(|n| c.maxmemory = n),
+    ),
+    live(
+        "maxmemory-policy",
+        |c| c.maxmemory_policy.name().into(),
+        |c, v| {
+            let mut named = Eviction::NAMES.iter();
+            let (_, policy) = named
+                .find(|(name, _)| name.eq_ignore_ascii_case(v))
+                .ok_or_else(|| {
+                    let names = Eviction::NAMES.map(|(name, _)| name).join(", ");
+                    format!("argument(s) must be one of the following: {names}")
+                })?;
+            c.maxmemory_policy = *policy;
+            Ok(())
+        },
+    ),
+    live(
+        "maxmemory-samples",
+        |c| c.maxmemory_samples.to_string(),
+        |c, v| number(v, 1, INT_MAX).map(|n| c.maxmemory_samples = n),
     ),
     live(
         "proto-max-bulk-len",
@@ -356,7 +377,6 @@ static FIXED: &[Setting] = fixed![
     "appendonly" "no",
     "databases" "16",
     "daemonize" "no",
-    "maxmemory-policy" "noeviction",
     "cluster-enabled" "no",
     "io-threads" "1",
     "replicaof" "",
@@ -412,8 +432,7 @@ pub(super) static WITHOUT_EFFECT: &[&str] = &[
     "stream-node-max-bytes",
     "stream-node-max-entries",
     "acllog-max-len",
-    // Eviction, which `maxmemory-policy` switches on.
-    "maxmemory-samples",
+    // Eviction.
     "maxmemory-eviction-tenacity",
     "lfu-log-factor",
     "lfu-decay-time",
@@ -481,6 +500,15 @@ mod tests {
         assert_eq!(
             refused("client-output-buffer-limit", "foo"),
             "Wrong number of arguments in buffer limit configuration."
+        );
+        assert_eq!(
+            refused("maxmemory-policy", "lru"),
+            "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, \
+             allkeys-lru, allkeys-lfu, allkeys-random, noeviction"
+        );
+        assert_eq!(
+            refused("maxmemory-samples", "0"),
+            "argument must be between 1 and 2147483647 inclusive"
         );
         assert_eq!(refused("appendonly", "yes"), "Tierra has only 'no'");
     }

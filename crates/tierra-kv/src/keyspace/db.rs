@@ -315,6 +315,11 @@ impl Db {
                 self.leaving.pop_front();
             }
         }
+        self.has_leaving()
+    }
+
+    /// Whether there are such records.
+    pub(super) fn has_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 

@@ -9,6 +9,7 @@
 //! again at the key's own time, where it is one entry however often it is: after a sweep there is one for each key.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 /// Bytes of an entry: where times come in order, six or seven share a node of the set that has room for eleven.
 const ENTRY_BYTES: usize = 36;
@@ -21,6 +22,8 @@ pub(super) struct ExpiryQueue {
     entries: BTreeSet<Due>,
     /// Entries from here on have been looked at since the sweep began.
     swept: Due,
+    /// The entry that was told last.
+    told: Due,
 }
 
 impl ExpiryQueue {
@@ -59,6 +62,24 @@ impl ExpiryQueue {
                 self.entries.extend(at_ms.map(|at_ms| (at_ms, due.1)));
             }
         }
+    }
+
+    /// The entry that is due first.
+    pub(super) fn first(&self) -> Option<Due> {
+        self.entries.first().copied()
+    }
+
+    /// An entry that follows the one told last time, `skipped` others between them: whoever asks often is told all of
+    /// them, one as often as the other.
+    pub(super) fn next(&mut self, skipped: usize) -> Option<Due> {
+        let behind = (Bound::Excluded(self.told), Bound::Unbounded);
+        let next = self.entries.range(behind).nth(skipped);
+        self.told = *next.or_else(|| self.entries.first())?;
+        Some(self.told)
+    }
+
+    pub(super) fn remove(&mut self, due: Due) {
+        self.entries.remove(&due);
     }
 }
 

@@ -20,6 +20,7 @@ mod ahead;
 mod db;
 mod due;
 mod duplicate;
+mod eviction;
 mod expiry;
 mod hash;
 mod heap;
@@ -44,6 +45,7 @@ use tierra_memory::slab::{RecordMemory, RecordMemoryOptions, TierUse};
 use tierra_memory::{FarSource, RegionError, Speed};
 
 pub use db::{Db, Entry, Expiry, Kind};
+pub use eviction::{Eviction, Room};
 pub use hash::HashIter;
 pub use key::{Found, Key};
 pub use migration::Migrations;

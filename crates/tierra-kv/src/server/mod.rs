@@ -165,6 +165,7 @@ impl Server {
                     why,
                 })?;
         }
+        keyspace.set_eviction(config.maxmemory_policy);
         keyspace.set_now(now_ms);
         let mut shared = Shared::new(config);
         shared.port = listeners.iter().find_map(Listener::port).unwrap_or(0);

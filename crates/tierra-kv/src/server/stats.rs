@@ -27,6 +27,7 @@ pub(crate) struct Stats {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) expired: u64,
+    pub(crate) evicted: u64,
     pub(crate) changes: u64,
     pub(crate) query_buffer_limit_closed: u64,
     pub(crate) output_buffer_limit_closed: u64,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Server;
-use crate::keyspace::{DATABASES, DbId};
+use crate::keyspace::{DATABASES, DbId, Room};
 
 /// How many keys are looked at before the clock is.
 const EXPIRE_STEP: usize = 100;
@@ -79,7 +79,8 @@ impl Server {
         }
     }
 
-    /// Removes keys whose time has come, and frees large values that are gone, until a time. Whether there may be more.
+    /// Removes keys whose time has come, frees large values that are gone, and evicts what is too much, until a time.
+    /// Whether there may be more.
     fn expire(&mut self, until: Instant) -> bool {
         for _ in 0..DATABASES {
             let id = self.timers.expire_first;
@@ -99,6 +100,12 @@ impl Server {
             }
         }
         while self.keyspace.free_some() {
+            if Instant::now() >= until {
+                return true;
+            }
+        }
+        // What commands have left of it: each makes only so much.
+        while self.shared.make_room(&mut self.keyspace) == Room::Some {
             if Instant::now() >= until {
                 return true;
             }

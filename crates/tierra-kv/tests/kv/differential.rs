@@ -715,6 +715,19 @@ fn conversations_go_as_with_redis() {
             CONFIG GET hz|AUTH default secret|PING|RESET|GET k|AUTH secret|CONFIG SET requirepass |AUTH secret|AUTH default x",
         "CONFIG GET MaxMemory|CONFIG SET zset-max-ziplist-entries 100|CONFIG GET zset-max-listpack-entries|\
             CONFIG SET zset-max-listpack-entries 128|CONFIG SET hz 1000|CONFIG GET hz|CONFIG SET hz 0|CONFIG GET hz",
+        "CONFIG GET maxmemory-policy|CONFIG SET maxmemory-policy lru|CONFIG SET maxmemory-policy ALLKEYS-LRU|\
+            CONFIG GET maxmemory-policy|CONFIG SET maxmemory-samples 0|CONFIG SET maxmemory-samples x|\
+            CONFIG SET maxmemory-samples 65|CONFIG GET maxmemory-samples|CONFIG SET maxmemory-samples 5|SET k v|\
+            OBJECT FREQ k|OBJECT FREQ none|CONFIG SET maxmemory-policy volatile-lfu|OBJECT IDLETIME k|OBJECT IDLETIME none|\
+            CONFIG SET maxmemory-policy noeviction|DEL k",
+        "SET k v|SET e v EX 100|SELECT 3|SET f v EX 100|CONFIG SET maxmemory-policy volatile-ttl|CONFIG SET maxmemory 1|GET f|\
+            SELECT 0|GET e|GET k|SET a b|DBSIZE|CONFIG SET maxmemory-policy allkeys-lru|SET a b|GET k|DBSIZE|\
+            CONFIG SET maxmemory 0|SET k v|WATCH k|CONFIG SET maxmemory 1|PING|CONFIG SET maxmemory 0|MULTI|GET k|EXEC|\
+            SET k v|WATCH k|CONFIG SET maxmemory 1|PING|CONFIG SET maxmemory 0|SET k w|MULTI|GET k|EXEC|\
+            SET k v|WATCH k|MULTI|GET k|EXEC|MULTI|GET k|CONFIG SET maxmemory 1|GET k|EXEC|GET k|MULTI|GET k|EXEC|\
+            CONFIG SET maxmemory 0|CONFIG SET maxmemory-policy allkeys-random|SET k v|MULTI|GET k|CONFIG SET maxmemory 1|EXEC|\
+            CONFIG SET maxmemory 0|CONFIG SET maxmemory-policy noeviction|SET k v|CONFIG SET maxmemory 1|SET k w|GET k|\
+            CONFIG SET maxmemory 0|FLUSHALL",
     ] {
         let (mut theirs, mut ours) = (redis.connect(), tierra.connect());
         for request in script.split('|').map(str::trim_start) {

@@ -3,6 +3,7 @@
 mod any_words;
 mod clients;
 mod differential;
+mod eviction;
 mod forged;
 mod moving;
 mod places;

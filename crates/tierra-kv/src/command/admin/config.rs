@@ -156,6 +156,7 @@ fn set(call: &mut Call<'_>) -> Outcome {
         }
         before.extend(old.map(|old| (*name, old)));
     }
+    call.keyspace.set_eviction(config.maxmemory_policy);
     call.shared.config = config;
     call.reply.ok();
     Ok(())

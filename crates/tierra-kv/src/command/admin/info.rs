@@ -153,7 +153,10 @@ fn memory(call: &Call<'_>, lines: &mut Lines) {
     lines.add("total_system_memory_human", human(system));
     lines.add("maxmemory", max);
     lines.add("maxmemory_human", human(max));
-    lines.add("maxmemory_policy", "noeviction");
+    lines.add(
+        "maxmemory_policy",
+        call.shared.config.maxmemory_policy.name(),
+    );
     lines.add(
         "mem_fragmentation_ratio",
         format_args!("{:.2}", resident as f64 / used.max(1) as f64),
@@ -208,7 +211,7 @@ fn stats(call: &Call<'_>, lines: &mut Lines) {
     );
     lines.add("rejected_connections", stats.rejected_connections);
     lines.add("expired_keys", stats.expired);
-    lines.add("evicted_keys", 0);
+    lines.add("evicted_keys", stats.evicted);
     lines.add("keyspace_hits", stats.hits);
     lines.add("keyspace_misses", stats.misses);
     lines.add("total_error_replies", stats.errors.values().sum::<u64>());

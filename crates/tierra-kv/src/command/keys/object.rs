@@ -42,16 +42,23 @@ pub(super) fn encoding(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn freq(call: &mut Call<'_>) -> Outcome {
-    if let Some(entry) = entry(call) {
-        call.reply
-            .integer(call.keyspace.selected().heat(entry) as i64);
+    let Some(entry) = entry(call) else {
+        return Ok(());
+    };
+    if !call.shared.config.maxmemory_policy.is_lfu() {
+        return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.".into());
     }
+    call.reply
+        .integer(call.keyspace.selected().heat(entry) as i64);
     Ok(())
 }
 
 /// How often a key is used is counted, not when it was used last.
 pub(super) fn idletime(call: &mut Call<'_>) -> Outcome {
     match entry(call) {
+        Some(_) if !call.shared.config.maxmemory_policy.is_lfu() => {
+            Err("ERR idle time is not tracked: uses are counted, not timed. Under an LFU maxmemory-policy OBJECT FREQ tells them.".into())
+        }
         Some(_) => Err("ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.".into()),
         None => Ok(()),
     }

@@ -75,6 +75,9 @@ pub(super) struct Migration {
     search: Hand,
     /// Rounds since what was counted was last halved.
     young_rounds: u32,
+    /// Rounds after which that is done at the latest, where keys are evicted by heat: it is noted for them then, wherever
+    /// records go.
+    evicting_rounds: Option<u32>,
     /// What had been done when the round began.
     at_round: Migrations,
     /// One use of as many is noted, and uses that are not until the next one is.
@@ -100,6 +103,7 @@ impl Migration {
             round: Hand::default(),
             search: Hand::default(),
             young_rounds: 0,
+            evicting_rounds: None,
             at_round: Migrations::default(),
             noted: 1,
             unnoted: 0,
@@ -115,6 +119,7 @@ impl Migration {
     pub(super) fn restart(&mut self) {
         *self = Migration {
             random: self.random,
+            evicting_rounds: self.evicting_rounds,
             done: self.done,
             at_round: self.done,
             ..Migration::new()
@@ -161,7 +166,8 @@ impl Migration {
             Speed::Near => self.done.uses_near += 1,
             Speed::Far => self.done.uses_far += 1,
         }
-        if heap.chooser.settings.policy != Policy::Dynamic {
+        let is_dynamic = heap.chooser.settings.policy == Policy::Dynamic;
+        if !is_dynamic && self.evicting_rounds.is_none() {
             return false;
         }
         if self.unnoted > 0 {
@@ -180,7 +186,8 @@ impl Migration {
         let heat = Heat::from_bits(heat);
         let bytes = heap.header(entry.record).bytes();
         self.pace.earn(bytes as u64 * u64::from(self.noted));
-        if speed == Speed::Near || !self.border.attracts(heat) || bytes > MOVED_BYTES_MAX {
+        let is_attracted = is_dynamic && self.border.attracts(heat);
+        if speed == Speed::Near || !is_attracted || bytes > MOVED_BYTES_MAX {
             return false;
         }
         self.attract(table, heap, entry, bytes)
@@ -289,14 +296,28 @@ impl Migration {
             moved: now.to_near - before.to_near,
             aged,
         });
-        self.noted = self.border.noted();
+        self.noted = self.evicting_rounds.map_or(self.border.noted(), |_| 1);
         self.at_round = now;
         self.young_rounds = if aged { 0 } else { self.young_rounds + 1 };
     }
 
     /// Whether heats are halved in this round.
     fn ages(&self) -> bool {
-        self.young_rounds + 1 >= self.border.rounds_to_age()
+        let rounds = self.border.rounds_to_age();
+        self.young_rounds + 1 >= self.evicting_rounds.map_or(rounds, |most| rounds.min(most))
+    }
+
+    /// Notes heat for the eviction of keys, and halves it after as many rounds at the latest; `None` for placement alone.
+    pub(super) fn count_for(&mut self, evicting_rounds: Option<u32>) {
+        if evicting_rounds != self.evicting_rounds {
+            self.evicting_rounds = evicting_rounds;
+            (self.noted, self.unnoted) = (1, 0);
+        }
+    }
+
+    /// A key was evicted: others took its place, and what was counted grows as old by it as by a use.
+    pub(super) fn note_eviction(&mut self) {
+        self.uses += 1;
     }
 
     /// Looks at an entry, of a sorted set if there is an `order`, and moves its record if that is called for.
@@ -321,7 +342,8 @@ impl Migration {
                     self.border.meet(heat, bytes as u64);
                 }
             }
-        } else if wanted.from == Some(speed) && !self.is_stuck {
+        }
+        if wanted.from == Some(speed) && !self.is_stuck {
             to = Some(if speed == Speed::Near {
                 Speed::Far
             } else {
@@ -372,7 +394,7 @@ impl Migration {
 
 /// What a step is after, by what memory looks like when it begins.
 struct Wanted {
-    /// Heat decides.
+    /// Heat is noted: records are placed by it, or keys evicted.
     by_heat: bool,
     /// Heats are halved in this round.
     ages: bool,
@@ -409,7 +431,7 @@ impl Wanted {
             !is_vain && (is_sparse || tier.held_bytes > tier.limit_bytes)
         });
         Wanted {
-            by_heat: policy == Policy::Dynamic,
+            by_heat: policy == Policy::Dynamic || migration.evicting_rounds.is_some(),
             ages: migration.ages(),
             from,
             sparse,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::*;
 
 mod compare;
+mod eviction;
 mod expiry;
 mod model;
 mod placement;

@@ -1,5 +1,5 @@
 //! Several databases against plain maps, in memory that runs out, while everything moves: windows, ticks, databases
-//! exchanged and cleared, settings changed, scans under way.
+//! exchanged and cleared, keys evicted, settings changed, scans under way.
 //!
 //! Every history follows from its seed, which a failure prints.
 
@@ -53,6 +53,7 @@ struct World {
     now: u64,
     refused: u64,
     finished: u64,
+    evicted: u64,
 }
 
 fn name(number: u64) -> Vec<u8> {
@@ -208,11 +209,54 @@ impl World {
                 let there = self.theirs[id].keys().cloned().collect();
                 self.finished += u64::from(scan.step(cursor, &there));
             }
+            25 if self.below(3) == 0 => self.evict(),
             _ => self.change_parts(),
         }
         for (scan, theirs) in self.scans.iter_mut().zip(&self.theirs) {
             scan.stays.retain(|key| theirs.contains_key(key));
         }
+    }
+
+    /// Some keys go: of those that may, and as many as have to.
+    fn evict(&mut self) {
+        let (_, policy) = Eviction::NAMES[self.below(8) as usize];
+        let samples = 1 + self.below(70) as usize;
+        let max_bytes = self.ours.stored_bytes().saturating_sub(self.below(9000));
+        let random = self.below(u64::MAX);
+        self.ours.set_eviction(policy);
+        let (evicted, room) = self.ours.evict(policy, samples, max_bytes, random);
+        if room == Room::Enough {
+            assert!(self.ours.stored_bytes() <= max_bytes);
+        }
+        let mut gone = Vec::new();
+        for id in 0..DBS as DbId {
+            let db = self.ours.db(id);
+            self.theirs[usize::from(id)].retain(|bytes, (_, at)| {
+                let stays = db.find(&Key::new(bytes)).is_some();
+                gone.extend((!stays).then_some(*at));
+                stays
+            });
+        }
+        assert!(gone.len() as u64 <= evicted);
+        let mut left = self.theirs.iter().flat_map(BTreeMap::values);
+        let first = left.clone().filter_map(|(_, at)| *at).min();
+        let is_volatile = policy.name().starts_with("volatile");
+        assert!(!is_volatile || gone.iter().all(Option::is_some));
+        if policy == Eviction::VolatileTtl {
+            assert!(
+                gone.iter()
+                    .flatten()
+                    .all(|&at| first.is_none_or(|first| at <= first))
+            );
+        }
+        if room == Room::None {
+            match policy {
+                Eviction::None => assert_eq!(evicted, 0),
+                _ if is_volatile => assert_eq!(first, None),
+                _ => assert!(left.next().is_none()),
+            }
+        }
+        self.evicted += evicted;
     }
 
     /// Many fields or members come or go, or some of them are told.
@@ -373,7 +417,7 @@ impl Drop for Seed {
 
 #[test]
 fn whatever_happens_maps_agree() {
-    let (mut refused, mut finished) = (0, 0);
+    let (mut refused, mut finished, mut evicted) = (0, 0, 0);
     for seed in 0..12 {
         let said = Seed(seed);
         let near_bytes = [150_000, 400_000, 2 << 20, u64::MAX][seed as usize % 4];
@@ -393,6 +437,7 @@ fn whatever_happens_maps_agree() {
             now: 1000,
             refused: 0,
             finished: 0,
+            evicted: 0,
         };
         world.ours.set_now(1000);
         for step in 0..2000 {
@@ -402,6 +447,7 @@ fn whatever_happens_maps_agree() {
             }
         }
         (refused, finished) = (refused + world.refused, finished + world.finished);
+        evicted += world.evicted;
         world.remove_all();
         world.compare();
         world.ours.clear();
@@ -409,7 +455,7 @@ fn whatever_happens_maps_agree() {
         drop(said);
     }
     assert!(
-        refused > 100 && finished > 1000,
-        "{refused} refused, {finished} scans"
+        refused > 100 && finished > 1000 && evicted > 500,
+        "{refused} refused, {finished} scans, {evicted} evicted"
     );
 }

@@ -1,0 +1,339 @@
+//! Which keys go when more is stored than `maxmemory` allows.
+//!
+//! As in Redis a few keys are looked at, and the worst of them goes; what differs is where they come from. Of all keys they
+//! are those of some groups of a table, whose cache lines say how hot each is: no record is touched but the one that goes. Keys that
+//! expire are picked from the queue of expiries, one some places behind the other and round again, whose first is the one that `volatile-ttl` wants: it needs no luck.
+//!
+//! There is no room for a clock in an entry, so that `lru` and `lfu` both go by heat ([`Heat`](tierra_memory::placement::Heat)): uses
+//! that count half as much after some rounds of the hand that halves them, one for `lru`, eight for `lfu`. A round takes as many uses and
+//! evictions as there are keys, more or less.
+
+use tierra_index::Carried;
+
+use super::db::{Table, random_numbers};
+use super::record::Form;
+use super::{DATABASES, Db, Entry, Keyspace};
+
+/// What one call of [`Keyspace::evict`] does at most: about half a millisecond's worth, in evictions of small values.
+const WORK_MAX: usize = 512;
+/// What it costs to free some of a large value, or as many elements.
+const FREEING_WORK: usize = 32;
+const ELEMENTS_PER_WORK: usize = 32;
+/// More than so many keys that are looked at cost as much again.
+const SAMPLES_PER_WORK: usize = 16;
+/// More keys are not looked at for one that goes, nor more groups of a table once there is any.
+const SAMPLES_MAX: usize = 64;
+const GROUPS_MAX: usize = 16;
+/// One group may have lost all but its hot keys.
+const GROUPS_MIN: usize = 2;
+/// Entries of the queue of expiries that are passed over between two samples, at most, and one.
+const SKIPPED_MAX: usize = 16;
+/// Up to two thirds of the queue of expiries may be of keys that are gone: they are no samples.
+const LOOKS_PER_SAMPLE: usize = 8;
+
+/// The values of `maxmemory-policy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eviction {
+    /// No key goes.
+    #[default]
+    None,
+    /// The least used lately, of all keys.
+    AllLru,
+    /// The least used for long, of all keys.
+    AllLfu,
+    /// Any key.
+    AllRandom,
+    /// The least used lately, of the keys that expire.
+    VolatileLru,
+    /// The least used for long, of the keys that expire.
+    VolatileLfu,
+    /// Any key that expires.
+    VolatileRandom,
+    /// The key that expires first.
+    VolatileTtl,
+}
+
+impl Eviction {
+    /// All of them with their names, in Redis's order.
+    pub const NAMES: [(&'static str, Eviction); 8] = [
+        ("volatile-lru", Eviction::VolatileLru),
+        ("volatile-lfu", Eviction::VolatileLfu),
+        ("volatile-random", Eviction::VolatileRandom),
+        ("volatile-ttl", Eviction::VolatileTtl),
+        ("allkeys-lru", Eviction::AllLru),
+        ("allkeys-lfu", Eviction::AllLfu),
+        ("allkeys-random", Eviction::AllRandom),
+        ("noeviction", Eviction::None),
+    ];
+
+    /// As settings call it.
+    pub fn name(self) -> &'static str {
+        let named = Self::NAMES.iter().find(|(_, policy)| *policy == self);
+        named.expect("each has a name").0
+    }
+
+    /// Whether uses are counted for long.
+    pub fn is_lfu(self) -> bool {
+        matches!(self, Eviction::AllLfu | Eviction::VolatileLfu)
+    }
+
+    /// After how many rounds uses have to count half as much; `None` where nobody wants to know of uses.
+    pub(super) fn rounds_to_age(self) -> Option<u32> {
+        match self {
+            Eviction::AllLru | Eviction::VolatileLru => Some(1),
+            Eviction::AllLfu | Eviction::VolatileLfu => Some(8),
+            _ => None,
+        }
+    }
+}
+
+/// Whether there is room now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// No more is stored than may be.
+    Enough,
+    /// Some was made, and more can be: to be called again.
+    Some,
+    /// There is nothing that could go.
+    None,
+}
+
+/// A key that may go: the lowest rank does.
+struct Candidate {
+    rank: u64,
+    database: usize,
+    entry: Entry,
+}
+
+impl Candidate {
+    /// Of entries that are as hot a random number decides: entries at one end of a group are often the youngest.
+    fn rank(heat: u8, random: u64) -> u64 {
+        u64::from(heat) << 32 | random >> 32
+    }
+}
+
+impl Keyspace {
+    /// Says which keys will go, so that what that takes is counted.
+    pub fn set_eviction(&mut self, policy: Eviction) {
+        self.db.migration.count_for(policy.rounds_to_age());
+    }
+
+    /// Evicts keys while more than `max_bytes` are stored, a bounded number; large values are freed by and by, and what is left of one
+    /// is freed before another key goes. `samples` keys are looked at for each, chosen by a random number. How many went, and whether
+    /// there is room now.
+    pub fn evict(
+        &mut self,
+        policy: Eviction,
+        samples: usize,
+        max_bytes: u64,
+        random: u64,
+    ) -> (u64, Room) {
+        let mut random = random_numbers(random);
+        let (mut evicted, mut work) = (0, 0);
+        while self.stored_bytes() > max_bytes {
+            if policy == Eviction::None {
+                return (evicted, Room::None);
+            }
+            if work >= WORK_MAX {
+                return (evicted, Room::Some);
+            }
+            if self.db.has_leaving() {
+                self.db.free_some();
+                work += FREEING_WORK;
+                continue;
+            }
+            work += 1 + samples.min(SAMPLES_MAX) / SAMPLES_PER_WORK;
+            match self.db.choose(policy, samples, &mut random) {
+                Choice::Key(candidate) => {
+                    work += self.db.evict_key(&candidate) / ELEMENTS_PER_WORK;
+                    evicted += 1;
+                }
+                Choice::Stale => {}
+                Choice::None => return (evicted, Room::None),
+            }
+        }
+        (evicted, Room::Enough)
+    }
+}
+
+enum Choice {
+    Key(Candidate),
+    /// What was looked at was of keys that are gone: another try will find others.
+    Stale,
+    /// There is no such key.
+    None,
+}
+
+impl Db {
+    /// Removes a key; how many elements were freed for it.
+    fn evict_key(&mut self, candidate: &Candidate) -> usize {
+        self.select(candidate.database);
+        let entry = candidate.entry;
+        let elements = match self.heap.header(entry.record).form {
+            Form::Large => self.large(entry).table().len(),
+            _ => 0,
+        };
+        self.unlink_entry(entry);
+        self.migration.note_eviction();
+        if self.has_leaving() { 0 } else { elements }
+    }
+
+    fn choose(
+        &mut self,
+        policy: Eviction,
+        samples: usize,
+        random: &mut impl FnMut() -> u64,
+    ) -> Choice {
+        let samples = samples.clamp(1, SAMPLES_MAX);
+        match policy {
+            Eviction::None => Choice::None,
+            Eviction::AllLru | Eviction::AllLfu => self.choose_cold(samples, random),
+            Eviction::AllRandom => self.choose_any(random),
+            Eviction::VolatileLru | Eviction::VolatileLfu => self.choose_expiring(samples, random),
+            Eviction::VolatileRandom => self.choose_expiring(1, random),
+            Eviction::VolatileTtl => self.choose_first(),
+        }
+    }
+
+    /// A database, the more likely the more it has of what is counted; none where none has any.
+    fn some_database(&self, count: impl Fn(&Table) -> usize, random: u64) -> Option<usize> {
+        let total: usize = self.tables.iter().map(&count).sum();
+        let mut at = random as usize % Some(total).filter(|&total| total > 0)?;
+        (0..DATABASES).find(|&database| {
+            let here = count(&self.tables[database]);
+            let is_here = at < here;
+            at = at.saturating_sub(here);
+            is_here
+        })
+    }
+
+    /// Any key.
+    fn choose_any(&self, random: &mut impl FnMut() -> u64) -> Choice {
+        let database = self.some_database(|table| table.records.len(), random());
+        let record = database.and_then(|database| {
+            let record = self.tables[database].records.some(&mut *random)?;
+            Some((database, record))
+        });
+        match record {
+            Some((database, record)) => Choice::Key(self.candidate(0, database, record)),
+            None => Choice::None,
+        }
+    }
+
+    /// The coldest key of some groups that are neighbours.
+    fn choose_cold(&mut self, samples: usize, random: &mut impl FnMut() -> u64) -> Choice {
+        let Some(database) = self.some_database(|table| table.records.len(), random()) else {
+            return Choice::None;
+        };
+        let records = &mut self.tables[database].records;
+        let mut point = random() as usize % records.groups();
+        let (mut seen, mut groups) = (0, 0);
+        let mut best: Option<(u64, u64)> = None;
+        while groups < GROUPS_MIN || (seen < samples && (seen == 0 || groups < GROUPS_MAX)) {
+            point = records.visit(point, 1, |slot| {
+                let rank = Candidate::rank(slot.note(), random());
+                if best.is_none_or(|best| rank < best.0) {
+                    best = Some((rank, slot.record()));
+                }
+                seen += 1;
+            });
+            groups += 1;
+        }
+        let (rank, record) = best.expect("it ends when one was seen");
+        Choice::Key(self.candidate(rank, database, record))
+    }
+
+    /// A record of a table with its entry.
+    fn candidate(&self, rank: u64, database: usize, record: u64) -> Candidate {
+        let (records, heap) = (&self.tables[database].records, &self.heap);
+        let hash = heap.hash_of(heap.key(record));
+        let (carried, record) = records
+            .find_hash(hash, heap, |other| other == record)
+            .expect("the table has just named it");
+        Candidate {
+            rank,
+            database,
+            entry: Entry { carried, record },
+        }
+    }
+
+    /// The coldest of some keys that expire.
+    fn choose_expiring(&mut self, samples: usize, random: &mut impl FnMut() -> u64) -> Choice {
+        let mut best: Option<Candidate> = None;
+        let (mut seen, mut looks) = (0, 0);
+        while seen < samples && looks < LOOKS_PER_SAMPLE * samples {
+            looks += 1;
+            let Some(database) = self.some_database(|table| table.expiring, random()) else {
+                return Choice::None;
+            };
+            let table = &mut self.tables[database];
+            let Some(due) = table.expiries.next(random() as usize % SKIPPED_MAX) else {
+                return Choice::None;
+            };
+            let (at_ms, hash) = due;
+            match self.find_expiring(database, hash, |expiry_ms| expiry_ms >= at_ms) {
+                Some((carried, record)) => {
+                    seen += 1;
+                    let heat = self.tables[database].records.note(&carried);
+                    let rank = Candidate::rank(heat, random());
+                    if best.as_ref().is_none_or(|best| rank < best.rank) {
+                        let entry = Entry { carried, record };
+                        best = Some(Candidate {
+                            rank,
+                            database,
+                            entry,
+                        });
+                    }
+                }
+                // Of a key that is gone: nobody has to look at it again.
+                None => self.tables[database].expiries.remove(due),
+            }
+        }
+        best.map_or(Choice::Stale, Choice::Key)
+    }
+
+    /// The key that expires first.
+    fn choose_first(&mut self) -> Choice {
+        let firsts = (0..DATABASES).filter_map(|database| {
+            let table = &self.tables[database];
+            let first = table.expiries.first().filter(|_| table.expiring > 0)?;
+            Some((first, database))
+        });
+        let Some((_, database)) = firsts.min() else {
+            return Choice::None;
+        };
+        let Some((at_ms, hash)) = self.tables[database].expiries.pop_due(u64::MAX) else {
+            return Choice::None;
+        };
+        if let Some((carried, record)) =
+            self.find_expiring(database, hash, |expiry_ms| expiry_ms <= at_ms)
+        {
+            let entry = Entry { carried, record };
+            return Choice::Key(Candidate {
+                rank: 0,
+                database,
+                entry,
+            });
+        }
+        // It is gone, or was put off meanwhile.
+        let later = self.find_expiring(database, hash, |_| true);
+        let later_ms = later.and_then(|(_, record)| self.heap.expiry(record));
+        if let Some(at_ms) = later_ms {
+            self.tables[database].expiries.push((at_ms, hash));
+        }
+        Choice::Stale
+    }
+
+    /// A key of a hash that expires at a time which is wanted.
+    fn find_expiring(
+        &self,
+        database: usize,
+        hash: u64,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Option<(Carried, u64)> {
+        let (records, heap) = (&self.tables[database].records, &self.heap);
+        records.find_hash(hash, heap, |record| {
+            heap.expiry(record).is_some_and(&is_wanted)
+        })
+    }
+}
