@@ -192,7 +192,13 @@ fn two_sparse_spans_become_one() {
     // One of four stays.
     let (go, stay): (Vec<_>, Vec<_>) = objects.into_iter().zip(0..).partition(|(_, at)| at % 4 > 0);
     go.into_iter().for_each(|(place, _)| memory.free(place));
-    let mut objects: Vec<Place> = stay.into_iter().map(|(place, _)| place).collect();
+    // One of the first, one of the second, and so on: as a table names them, whose order is that of hashes.
+    let (first, second) = stay.split_at(stay.len() / 2);
+    let both = first
+        .iter()
+        .zip(second)
+        .flat_map(|both| [both.0.0, both.1.0]);
+    let mut objects: Vec<Place> = both.collect();
     assert_eq!(held_bytes(&memory), 2 * span_bytes);
     assert_eq!(gather(&mut memory, &mut objects, 1000), slots / 4);
     assert_eq!(held_bytes(&memory), span_bytes);
@@ -219,6 +225,8 @@ proptest! {
         let (go, stay): (Vec<_>, Vec<_>) = objects.into_iter().partition(|object| object.1);
         go.into_iter().for_each(|(place, _)| memory.free(place));
         let mut objects: Vec<Place> = stay.into_iter().map(|(place, _)| place).collect();
+        // In the order of a table, which is that of hashes.
+        objects.sort_by_key(|place| place.number().wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut rounds = 0;
         while gather(&mut memory, &mut objects, bytes) > 0 {
             rounds += 1;
