@@ -7,6 +7,8 @@
 //! still does. (Reversing the bits is Redis's idea.) A **round** ([`RecordTable::visit`]) reads groups in the
 //! order of memory, for work in the background that may miss what moves.
 
+use tierra_interleave::{Interleaved, Mode};
+
 use super::group::Group;
 use super::segments::SEGMENT_GROUPS;
 use super::{RecordTable, Records, STRIDES, after, home_of};
@@ -141,6 +143,19 @@ impl RecordTable {
             }
         }
         0
+    }
+
+    /// Fetches groups that a round will visit from a point on; those of another segment will be asked for when it comes.
+    pub fn fetch(&self, point: usize, groups: usize) {
+        let (number, first) = (point / SEGMENT_GROUPS, point % SEGMENT_GROUPS);
+        if number < self.segments.numbers() && self.segments.is_used(number) {
+            let all = self.segments.groups(number);
+            let end = all.len().min(first.saturating_add(groups));
+            let bytes = Group::bytes(&all[first.min(end)..end]);
+            if !bytes.is_empty() {
+                Interleaved.issue(bytes.as_ptr(), bytes.len());
+            }
+        }
     }
 
     /// Some record, as likely as any other: `random` decides. `None` if there is none.

@@ -11,9 +11,10 @@ use std::hash::BuildHasher;
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use tierra_index::Records;
+use tierra_interleave::{Interleaved, Mode};
 use tierra_memory::Speed;
 use tierra_memory::emulation::{self, Transfer};
-use tierra_memory::slab::{Place, RecordMemory};
+use tierra_memory::slab::{FetchStep, Place, RecordMemory};
 
 use super::MemoryFull;
 use super::policy::Chooser;
@@ -301,6 +302,18 @@ impl Heap {
         self.wrote(place.number(), 0, bytes);
         self.free(record);
         Some(place.number())
+    }
+
+    /// Fetches what moving a record reads; [`fetch_books`](Self::fetch_books) goes on with it.
+    pub(super) fn fetch(&self, record: u64) {
+        let bytes = self.fetched(record);
+        Interleaved.issue(bytes.as_ptr(), bytes.len());
+        self.fetch_books(record, FetchStep::First);
+    }
+
+    /// Fetches what the memory knows of a record's place, in two steps.
+    pub(super) fn fetch_books(&self, record: u64, step: FetchStep) {
+        self.memory.fetch_books(Place::from_number(record), step);
     }
 
     /// Bytes of a record have been written: where far memory is emulated, this is when it takes its time.

@@ -205,6 +205,7 @@ impl Db {
         let fetched;
         (fetched, self.arriving) = fetching.end();
         self.windows.note(keys.len(), fetched);
+        self.migration.go_on_fetching(&self.heap);
     }
 }
 

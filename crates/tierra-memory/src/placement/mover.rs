@@ -60,6 +60,8 @@ pub struct Round {
     pub near_uses: u64,
     /// Objects brought near.
     pub moved: u64,
+    /// Objects that were to be, but for want of room or because enough had moved.
+    pub refused: u64,
     /// Whether all heats were halved in it, [`rounds_to_age`](Border::rounds_to_age) being over.
     pub aged: bool,
 }
@@ -228,7 +230,11 @@ impl Border {
         self.best = self.best.max(share);
         self.trial.rounds += 1;
         self.trial.moved += round.moved;
-        if self.judge(share, luck, uses) {
+        if round.refused > round.moved {
+            // Where more is wanted than can come, only the hottest should be.
+            self.worth = (self.worth * STEP).min(WORTH_MAX);
+            self.trial = trial;
+        } else if self.judge(share, luck, uses) {
             self.trial = trial;
         }
         self.is_settled |=
@@ -324,7 +330,7 @@ mod tests {
             uses: 1_000_000,
             near_uses,
             moved,
-            aged: false,
+            ..Round::default()
         });
     }
 

@@ -114,10 +114,12 @@ impl Holder {
             return;
         }
         heat = heat.used((self.random.next() >> 32) as u32);
-        let comes = !is_near && self.border.attracts(heat) && self.free > self.reserve / 2;
+        let is_wanted = !is_near && self.border.attracts(heat);
+        let comes = is_wanted && self.free > self.reserve / 2;
         self.objects[at] = (heat, is_near || comes);
         self.free -= usize::from(comes);
         self.total.moved += u64::from(comes);
+        self.total.refused += u64::from(is_wanted && !comes);
     }
 
     fn go_round(&mut self) {
@@ -137,6 +139,7 @@ impl Holder {
                 uses: now.uses - before.uses,
                 near_uses: now.near_uses - before.near_uses,
                 moved: now.moved - before.moved,
+                refused: now.refused - before.refused,
                 aged: ages,
             });
             self.at_round = now;

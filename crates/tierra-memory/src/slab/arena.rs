@@ -13,7 +13,7 @@ use super::classes::{
     span_pages,
 };
 use super::runs::FreeRuns;
-use crate::LARGE_PAGE_BYTES;
+use crate::{LARGE_PAGE_BYTES, arch};
 
 const BLOCK_PAGES: u32 = (LARGE_PAGE_BYTES / PAGE_BYTES) as u32;
 const WORDS: usize = SPAN_OBJECTS_MAX / u64::BITS as usize;
@@ -198,6 +198,26 @@ impl Arena {
             return self.give_back(number);
         }
         None
+    }
+
+    /// Fetches what names the span of an object...
+    #[inline]
+    pub(super) fn fetch_page(&self, place: usize) {
+        if let Some(number) = self.page_spans.get(place / PAGE_BYTES) {
+            arch::prefetch(std::ptr::from_ref(number).cast());
+        }
+    }
+
+    /// ...and the span itself.
+    #[inline]
+    pub(super) fn fetch_span(&self, place: usize) {
+        let number = self.page_spans.get(place / PAGE_BYTES).copied();
+        if let Some(span) = self.spans.get(number.unwrap_or(NO_SPAN) as usize) {
+            let start: *const u8 = std::ptr::from_ref(span).cast();
+            arch::prefetch(start);
+            // It may lie in two lines.
+            arch::prefetch(start.wrapping_add(size_of::<Span>() - 1));
+        }
     }
 
     /// Bytes of the object at `place`, which may not be its first byte.

@@ -71,6 +71,15 @@ impl Place {
     }
 }
 
+/// One of two steps in which something is fetched, the second some time after the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchStep {
+    /// Where it is.
+    First,
+    /// Itself.
+    Second,
+}
+
 /// How much memory of which kind. The default: no limit, and far memory that is near memory under another
 /// name, to be [emulated](crate::emulation).
 #[derive(Clone, Debug)]
@@ -225,6 +234,18 @@ impl RecordMemory {
                     Speed::Far => self.far.empty(start, bytes),
                 }
             };
+        }
+    }
+
+    /// Fetches what [`free`](Self::free) reads of the books, in two steps some time apart, for the second finds where it
+    /// lies in what the first has asked for. Any place will do.
+    #[inline]
+    pub fn fetch_books(&self, place: Place, step: FetchStep) {
+        let speed = self.speed(place);
+        let (arena, at) = (&self.tiers[speed as usize].arena, place.at());
+        match step {
+            FetchStep::First => arena.fetch_page(at - self.first(speed)),
+            FetchStep::Second => arena.fetch_span(at - self.first(speed)),
         }
     }
 

@@ -53,6 +53,13 @@ impl Tables<'_> {
         (point, table.groups())
     }
 
+    /// Fetches as many groups at a hand, which will be visited soon.
+    pub(super) fn fetch(&self, hand: Hand, groups: usize) {
+        if let Some(table) = self.tables.get(hand.visiting) {
+            table.records.fetch(hand.point, groups);
+        }
+    }
+
     /// Has a hand go on from a point, 0 being the next table's. Whether that ends its round.
     pub(super) fn advance(&self, hand: &mut Hand, point: usize) -> bool {
         hand.point = point;

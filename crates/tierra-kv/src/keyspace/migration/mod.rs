@@ -20,7 +20,7 @@ use super::policy::Policy;
 use super::zset::member_place;
 use super::{DATABASES, Db};
 use hand::{Hand, Tables};
-use room::Free;
+use room::{Free, Leaving};
 
 /// Uses for each group that a round visits: a round takes about as many uses as there are records.
 const USES_PER_GROUP: u64 = 8;
@@ -83,8 +83,10 @@ pub(super) struct Migration {
     /// One use of as many is noted, and uses that are not until the next one is.
     noted: u32,
     unnoted: u32,
-    /// Searches since one has found something to move.
-    vain_searches: u32,
+    /// Chosen to go far before the next window.
+    leaving: Vec<Leaving>,
+    /// The search has found nothing to move since its round began.
+    is_search_vain: bool,
     /// A move has found no room, or searches nothing to move: only the next tick tries again.
     is_stuck: bool,
     /// Rounds that were to give pages back and could not, and the bytes that tiers held after the last.
@@ -107,7 +109,8 @@ impl Migration {
             at_round: Migrations::default(),
             noted: 1,
             unnoted: 0,
-            vain_searches: 0,
+            leaving: Vec::new(),
+            is_search_vain: false,
             is_stuck: false,
             vain_rounds: 0,
             vain_bytes: [0; 2],
@@ -231,7 +234,7 @@ impl Migration {
             heap,
         };
         if ticks {
-            (self.is_stuck, self.vain_searches) = (false, 0);
+            self.is_stuck = false;
         }
         let moved_before = self.done.bytes;
         let mut groups = if ticks { TICK_GROUPS } else { 2 * STEP_GROUPS };
@@ -271,7 +274,9 @@ impl Migration {
             steps += passed;
             point += (passed * STEP_GROUPS as i64) as usize;
         }
-        if tables.advance(&mut self.round, point) {
+        let has_ended = tables.advance(&mut self.round, point);
+        tables.fetch(self.round, STEP_GROUPS as usize);
+        if has_ended {
             self.judge_gathering(tables.heap, wanted);
             self.end_round();
         }
@@ -294,6 +299,7 @@ impl Migration {
             uses: near_uses + now.uses_far - before.uses_far,
             near_uses,
             moved: now.to_near - before.to_near,
+            refused: now.refused - before.refused,
             aged,
         });
         self.noted = self.evicting_rounds.map_or(self.border.noted(), |_| 1);

@@ -3,26 +3,27 @@
 use tierra_index::Slot;
 use tierra_memory::Speed;
 use tierra_memory::placement::Heat;
+use tierra_memory::slab::FetchStep;
 
 use super::super::DATABASES;
 use super::super::db::Table;
 use super::super::heap::Heap;
 use super::super::large::Larges;
-use super::super::order::Order;
 use super::super::policy::Policy;
-use super::hand::Tables;
+use super::hand::{Hand, Tables};
 use super::{MOVED_BYTES_MAX, Migration, TICK_GROUPS};
 
 /// The part of the near budget that is kept free, half of it for new records alone, half for those that become hot as well.
 const FREE_PART: u64 = 256;
 /// And at least as many bytes of it, or an eighth where that is less.
 const FREE_BYTES_MIN: u64 = 256 << 10;
-/// Groups that are searched for cold records at a time...
-const SEARCHED_GROUPS: usize = 4;
-/// ...and as often as that before a window, at most.
-const SEARCHES: u64 = 4;
-/// Searches in vain after which there seems to be nothing that could move.
-const VAIN_SEARCHES: u32 = 4096;
+/// Groups that are searched for cold records before a window, at most.
+const SEARCHED_GROUPS: u64 = 16;
+/// Groups that are fetched for the next search.
+const FETCHED_GROUPS: usize = 4;
+/// Records that leave before a window, at most.
+const LEAVING_MAX: usize = 8;
+
 /// How much near memory is free.
 pub(super) struct Free {
     bytes: u64,
@@ -43,6 +44,12 @@ impl Free {
         }
     }
 
+    /// As it will be when some have left.
+    fn with(mut self, leaving: &[Leaving]) -> Free {
+        self.bytes += leaving.iter().map(|each| each.bytes).sum::<u64>();
+        self
+    }
+
     fn is_enough(&self) -> bool {
         self.bytes >= self.wanted_bytes
     }
@@ -52,9 +59,20 @@ impl Free {
     }
 }
 
+/// A cold record that was chosen to go far, and the group that names it.
+///
+/// It goes before the next window: until then what the move reads, the record and what the memory knows of its place, is
+/// fetched. A move of a record of a thousand bytes takes half as long then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    hand: Hand,
+    record: u64,
+    bytes: u64,
+}
+
 impl Migration {
-    /// Moves something cold far where near memory lacks the room that is kept free; more if it lacks half of that, or when the
-    /// clock asks (`ticks`).
+    /// Keeps near memory free for what comes: sends far what was chosen before the last window, and chooses something
+    /// cold if there is less room than is kept free; more if it lacks half of that, or when the clock asks (`ticks`).
     #[inline]
     pub(in super::super) fn make_room(
         &mut self,
@@ -63,60 +81,74 @@ impl Migration {
         heap: &mut Heap,
         ticks: bool,
     ) {
-        let is_dynamic = heap.chooser.settings.policy == Policy::Dynamic;
-        if is_dynamic && !self.is_stuck && !Free::now(heap).is_enough() {
-            let tables = &mut Tables {
-                tables,
-                larges,
-                heap,
-            };
-            if ticks {
-                self.search(
-                    tables,
-                    TICK_GROUPS / SEARCHED_GROUPS as u64,
-                    Free::is_enough,
-                );
-            } else {
-                // One after the other: far memory takes its time for each.
-                self.search(tables, SEARCHES, Free::is_half);
-            }
+        if heap.chooser.settings.policy != Policy::Dynamic {
+            return;
+        }
+        let tables = &mut Tables {
+            tables,
+            larges,
+            heap,
+        };
+        if !self.leaving.is_empty() {
+            self.send_far(tables);
+        }
+        if self.is_stuck || Free::now(tables.heap).is_enough() {
+            return;
+        }
+        if ticks {
+            self.search_at_once(tables);
+        } else {
+            self.search(tables);
         }
     }
 
-    /// Searches so many times at most, until something has moved and there is room enough.
+    /// Chooses one cold record, or several if room lacks half of what it should be, to go far before the next window.
     #[cold]
-    fn search(&mut self, tables: &mut Tables<'_>, searches: u64, is_enough: fn(&Free) -> bool) {
-        for _ in 0..searches {
+    fn search(&mut self, tables: &mut Tables<'_>) {
+        for _ in 0..SEARCHED_GROUPS {
             if self.is_stuck || !self.pace.allows() {
                 return;
             }
-            let far_before = self.done.to_far;
-            // Behind the round's hand heats are halved already.
-            let is_aged = self.ages() && self.search < self.round;
-            let (point, _) = tables.visit(self.search, SEARCHED_GROUPS, |slot, order, heap| {
-                self.send_far(slot, order, heap, is_aged);
-            });
-            tables.advance(&mut self.search, point);
-            self.vain_searches = if self.done.to_far == far_before {
-                self.vain_searches + 1
-            } else {
-                0
-            };
-            self.is_stuck |= self.vain_searches >= VAIN_SEARCHES;
-            if self.vain_searches == 0 && is_enough(&Free::now(tables.heap)) {
-                return;
+            self.search_group(tables);
+            if !self.leaving.is_empty() && Free::now(tables.heap).with(&self.leaving).is_half() {
+                break;
             }
+        }
+        tables.fetch(self.search, FETCHED_GROUPS);
+    }
+
+    /// Sends cold records far until there is room enough, for about a millisecond.
+    fn search_at_once(&mut self, tables: &mut Tables<'_>) {
+        let far_before = self.done.to_far;
+        for _ in 0..TICK_GROUPS {
+            if self.is_stuck || !self.pace.allows() || Free::now(tables.heap).is_enough() {
+                break;
+            }
+            self.search_group(tables);
+            self.send_far(tables);
+        }
+        // After a round in vain windows search no more until a tick has found something.
+        self.is_stuck |= self.is_search_vain && self.done.to_far == far_before;
+    }
+
+    fn search_group(&mut self, tables: &mut Tables<'_>) {
+        let hand = self.search;
+        // Behind the round's hand heats are halved already.
+        let is_aged = self.ages() && hand < self.round;
+        let (point, _) = tables.visit(hand, 1, |slot, _, heap| {
+            self.choose(&slot, hand, heap, is_aged);
+        });
+        if tables.advance(&mut self.search, point) {
+            self.is_stuck |= self.is_search_vain;
+            self.is_search_vain = true;
+        }
+        if !self.leaving.is_empty() {
+            self.is_search_vain = false;
         }
     }
 
-    /// Looks at an entry, and moves its record far if that is near and cold.
-    fn send_far(
-        &mut self,
-        slot: Slot<'_>,
-        order: Option<&mut Order>,
-        heap: &mut Heap,
-        is_aged: bool,
-    ) {
+    /// Looks at an entry, and chooses its record if that is near and cold.
+    fn choose(&mut self, slot: &Slot<'_>, hand: Hand, heap: &Heap, is_aged: bool) {
         let record = slot.record();
         if heap.speed(record) == Speed::Far {
             return;
@@ -129,9 +161,36 @@ impl Migration {
         if is_aged {
             heat = heat.younger();
         }
-        self.border.meet(heat, bytes as u64);
-        if self.border.repels(heat) && self.pace.allows() {
-            self.move_to(Speed::Far, slot, order, heap);
+        let bytes = bytes as u64;
+        self.border.meet(heat, bytes);
+        if self.border.repels(heat) && self.leaving.len() < LEAVING_MAX {
+            self.leaving.push(Leaving {
+                hand,
+                record,
+                bytes,
+            });
+            heap.fetch(record);
         }
+    }
+
+    /// Has the second step of fetching follow the first, now that the look-ups of a window have been made.
+    #[inline]
+    pub(in super::super) fn go_on_fetching(&self, heap: &Heap) {
+        for leaving in &self.leaving {
+            heap.fetch_books(leaving.record, FetchStep::Second);
+        }
+    }
+
+    /// Moves far what was chosen, if it is still where it was.
+    fn send_far(&mut self, tables: &mut Tables<'_>) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        for Leaving { hand, record, .. } in leaving.drain(..) {
+            tables.visit(hand, 1, |slot, order, heap| {
+                if slot.record() == record {
+                    self.move_to(Speed::Far, slot, order, heap);
+                }
+            });
+        }
+        self.leaving = leaving;
     }
 }
