@@ -10,10 +10,12 @@
 //! about as much as a few uses of far memory, and saves one for every use that comes after it. If the share of uses that find
 //! their object near has grown by what the trial's moves cost, and by more than luck explains, worth falls, if it has not, worth
 //! rises. Where everything is used as often, luck alone makes some hotter than others: moves bring nothing, worth rises,
-//! and they end but for trials twice as far from each other each time.
+//! and they end but for trials twice as far from each other each time. A trial may move no more than it takes to tell what moves
+//! bring from luck, twice as much after each that has paid. Worth rises as well while more is wanted near than there is room for:
+//! then only the hottest should come.
 //!
 //! A hot set is given as long a memory as it has lasted, up to a limit: what was counted is halved often while it is new, and seldom
-//! when it is old. Once moves bring nothing, things are *settled*: one use in eight will do to know them. A share that drops, or grows
+//! when it is old. After some rounds things are *settled*: one use in eight will do to know them. A share that drops, or grows
 //! where it should not, means another hot set: everything begins anew but for where things lie.
 //!
 //! This is the dynamic placement that Antão et al. propose (`docs/papers.md`), with WarpX-PM's four spaces as
@@ -93,12 +95,20 @@ const GROWING_ROUNDS: u32 = 8;
 /// used as YCSB's zipfian has it the quarter counted hottest gets 86 % of the uses if there were two for each record, 88 %
 /// if eight, 89 % if sixteen (the true one: 90 %).
 const ROUNDS_TO_AGE: u32 = 16;
-/// Rounds without a gain after which things are settled.
-const SETTLED_ROUNDS: u32 = 8;
-/// One use of as many is noted when things are settled.
+/// Rounds after which things are settled.
+const SETTLED_ROUNDS: u32 = 16;
+/// One use of as many is noted when things are settled...
 const NOTED_WHEN_SETTLED: u32 = 8;
+/// ...and when there is nothing to gain.
+const NOTED_WHEN_NEARLY_ALL: u32 = 64;
 /// With a share like this there is nothing to gain.
 const NEARLY_ALL: f64 = 63.0 / 64.0;
+/// More than any heat's bits.
+const NOTHING: u8 = HEATS as u8;
+/// What a trial's moves may cost, in what is put down to luck: enough to be told from it.
+const TRIAL_LUCK: f64 = 2.0;
+/// What the moves of a trial may cost at most if trials keep paying, in what the first may cost.
+const LARGESSE_MAX: u64 = 1 << 20;
 
 /// What rounds have found: how cold has to go, how hot may come.
 #[derive(Clone, Debug)]
@@ -108,17 +118,22 @@ pub struct Border {
     sampled: u32,
     is_floor_new: bool,
     floor: Heat,
-    attracted: Heat,
+    /// The least heat that is worth moving; [`NOTHING`] while nothing may.
+    attracted: u8,
     worth: f64,
     trial: Trial,
+    /// Objects that may still be brought near in this trial.
+    moves_left: u64,
+    /// By how much more than it takes to judge it the next one may cost: trials that pay become larger.
+    largesse: u64,
     /// Rounds that a trial without moves takes.
     patience: u32,
     /// The largest share of the present hot set.
     best: f64,
-    /// Rounds since the hot set has changed, and since moves have brought something.
+    /// Rounds since the hot set has changed.
     age: u32,
-    unpaid: u32,
-    is_settled: bool,
+    /// One use of as many is noted.
+    noted: u32,
 }
 
 /// Rounds in which worth stays what it is.
@@ -139,14 +154,15 @@ impl Default for Border {
             sampled: 0,
             is_floor_new: false,
             floor: Heat::COLD,
-            attracted: Heat::COLD,
+            attracted: 0,
             worth: 1.0,
             trial: Trial::default(),
+            moves_left: u64::MAX,
+            largesse: 1,
             patience: 1,
             best: 0.0,
             age: 0,
-            unpaid: 0,
-            is_settled: false,
+            noted: 1,
         };
         border.set_attracted();
         border
@@ -183,7 +199,19 @@ impl Border {
         let least = self.worth * (self.floor.uses() + 1.0);
         let mut heats = (0..HEATS as u8).map(Heat::from_bits);
         let attracted = heats.find(|heat| heat.uses() >= least);
-        self.attracted = attracted.unwrap_or(Heat::HOTTEST);
+        self.attracted = attracted.unwrap_or(Heat::HOTTEST).bits();
+        if self.moves_left == 0 {
+            self.attracted = NOTHING;
+        }
+    }
+
+    /// An object was brought near.
+    #[inline]
+    pub fn note_move(&mut self) {
+        self.moves_left = self.moves_left.saturating_sub(1);
+        if self.moves_left == 0 {
+            self.attracted = NOTHING;
+        }
     }
 
     /// A round is over.
@@ -226,24 +254,43 @@ impl Border {
             return;
         }
         self.age += 1;
-        self.unpaid += 1;
         self.best = self.best.max(share);
         self.trial.rounds += 1;
         self.trial.moved += round.moved;
-        if round.refused > round.moved {
+        let is_over = if round.refused > round.moved {
             // Where more is wanted than can come, only the hottest should be.
             self.worth = (self.worth * STEP).min(WORTH_MAX);
+            true
+        } else {
+            self.judge(share, luck, uses)
+        };
+        if is_over {
             self.trial = trial;
-        } else if self.judge(share, luck, uses) {
-            self.trial = trial;
+            // What a new hot set needs is not to be judged yet.
+            let enough = TRIAL_LUCK * luck * self.useful_uses(uses) / MOVE_USES;
+            self.moves_left = if self.age < GROWING_ROUNDS {
+                u64::MAX
+            } else {
+                (enough as u64 + 1).saturating_mul(self.largesse)
+            };
         }
-        self.is_settled |=
-            share > NEARLY_ALL || (self.age >= ROUNDS_TO_AGE && self.unpaid >= SETTLED_ROUNDS);
+        self.noted = if share > NEARLY_ALL {
+            NOTED_WHEN_NEARLY_ALL
+        } else if self.age >= SETTLED_ROUNDS {
+            NOTED_WHEN_SETTLED
+        } else {
+            1
+        };
+    }
+
+    /// The uses for which what was moved is taken to stay useful.
+    fn useful_uses(&self, uses: f64) -> f64 {
+        f64::from(self.age.max(USEFUL_ROUNDS)) * uses
     }
 
     /// Whether the trial has shown what moves bring: then worth is another.
     fn judge(&mut self, share: f64, luck: f64, uses: f64) -> bool {
-        let useful_uses = f64::from(self.age.max(USEFUL_ROUNDS)) * uses;
+        let useful_uses = self.useful_uses(uses);
         let gained = (share - self.trial.share) * useful_uses;
         let luck = luck * useful_uses;
         let cost = MOVE_USES * self.trial.moved as f64;
@@ -253,12 +300,13 @@ impl Border {
             self.worth = (self.worth / STEP).max(1.0);
             if pays {
                 self.patience = 1;
-                self.unpaid = 0;
+                self.largesse = (self.largesse * 2).min(LARGESSE_MAX);
             }
             true
         } else if gained + luck < cost || (!is_quiet && self.trial.rounds >= TRIAL_ROUNDS) {
             self.worth = (self.worth * STEP).min(WORTH_MAX);
             self.patience = (self.patience * 2).min(PATIENCE_MAX);
+            self.largesse = 1;
             true
         } else {
             false
@@ -268,17 +316,13 @@ impl Border {
     /// After how many rounds what was counted is to be halved.
     #[inline]
     pub fn rounds_to_age(&self) -> u32 {
-        (self.age / 2).clamp(1, ROUNDS_TO_AGE * self.noted())
+        (self.age / 2).clamp(1, ROUNDS_TO_AGE * self.noted)
     }
 
     /// One use of as many is to be noted: that costs time, and when things are settled little can be gained by it.
     #[inline]
     pub fn noted(&self) -> u32 {
-        if self.is_settled {
-            NOTED_WHEN_SETTLED
-        } else {
-            1
-        }
+        self.noted
     }
 
     /// The heat of the coldest quarter of near memory.
@@ -290,7 +334,7 @@ impl Border {
     /// Whether something far that has just been used is worth bringing near.
     #[inline(always)]
     pub fn attracts(&self, heat: Heat) -> bool {
-        heat >= self.attracted
+        heat.bits() >= self.attracted
     }
 
     /// Whether something near should go far when room is needed.
@@ -365,8 +409,58 @@ mod tests {
         for at in 0..30 {
             round(&mut border, 250_000 + 10_000 * at, 10_000);
         }
-        assert_eq!((border.worth, border.noted()), (1.0, 1));
+        assert_eq!(border.worth, 1.0);
         assert!(border.attracts(heat(9)));
+    }
+
+    #[test]
+    fn a_trial_moves_no_more_than_it_takes_to_judge_it() {
+        let mut border = Border::default();
+        // How many moves there may be, of what is as hot as can be.
+        let allowed = |border: &mut Border| {
+            let may = |border: &Border| border.attracts(Heat::HOTTEST);
+            (0..1_000_000)
+                .take_while(|_| {
+                    may(border) && {
+                        border.note_move();
+                        true
+                    }
+                })
+                .count()
+        };
+        assert_eq!(allowed(&mut border), 1_000_000, "all is new");
+        (0..GROWING_ROUNDS).for_each(|_| round(&mut border, 250_000, 10_000));
+        // Three standard deviations of a share of a quarter, over the uses that moves are useful for, twice.
+        let enough = 2.0 * LUCK * (0.25f64 * 0.75 * 1e6).sqrt() * 8.0 / MOVE_USES;
+        let first = allowed(&mut border);
+        assert!(
+            (first as f64 / enough - 1.0).abs() < 0.3,
+            "{first} of {enough}"
+        );
+        assert!(!border.attracts(Heat::HOTTEST));
+        // They pay: more may come.
+        round(&mut border, 260_000, first as u64);
+        let second = allowed(&mut border);
+        assert!(second > first * 3 / 2, "{second} after {first}");
+    }
+
+    #[test]
+    fn where_more_is_wanted_than_there_is_room_for_only_the_hottest_come() {
+        let mut border = Border::default();
+        for _ in 0..10 {
+            (0..SAMPLE).for_each(|_| border.meet(heat(8), 100));
+            border.end_round(Round {
+                uses: 1_000_000,
+                near_uses: 100_000,
+                refused: 800_000,
+                moved: 100,
+                ..Round::default()
+            });
+        }
+        assert!(
+            !border.attracts(heat(24)) && border.worth > 8.0,
+            "{border:?}"
+        );
     }
 
     #[test]

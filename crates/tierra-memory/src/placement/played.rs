@@ -119,6 +119,9 @@ impl Holder {
         self.objects[at] = (heat, is_near || comes);
         self.free -= usize::from(comes);
         self.total.moved += u64::from(comes);
+        if comes {
+            self.border.note_move();
+        }
         self.total.refused += u64::from(is_wanted && !comes);
     }
 

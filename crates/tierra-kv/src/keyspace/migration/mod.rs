@@ -214,6 +214,7 @@ impl Migration {
         table.replace(&mut entry.carried, record);
         entry.record = record;
         self.pace.spend(bytes as u64);
+        self.border.note_move();
         self.done.to_near += 1;
         self.done.bytes += bytes as u64;
         true
