@@ -34,6 +34,10 @@ const USES_MAX: i64 = (TICK_GROUPS * USES_PER_GROUP) as i64;
 const PASSED_STEPS: i64 = 63;
 /// ...of a table of at least as many, so that a round still sees thousands of records.
 const LONG_TABLE_GROUPS: usize = 1 << 15;
+/// Near records that are many: a part of them shows how hot all are.
+const MANY_OBJECTS: u64 = 1 << 16;
+/// Where many near records are met, one of as many is a sample of them.
+const MET_OF_MANY: u32 = 8;
 /// Groups that a tick visits at most, and bytes that it moves: about a millisecond.
 const TICK_GROUPS: u64 = 2048;
 const STEP_BYTES_MAX: u64 = 1 << 20;
@@ -83,6 +87,8 @@ pub(super) struct Migration {
     /// One use of as many is noted, and uses that are not until the next one is.
     noted: u32,
     unnoted: u32,
+    /// Near records met since one was a sample of them.
+    passed: u32,
     /// Chosen to go far before the next window.
     leaving: Vec<Leaving>,
     /// The search has found nothing to move since its round began.
@@ -109,6 +115,7 @@ impl Migration {
             at_round: Migrations::default(),
             noted: 1,
             unnoted: 0,
+            passed: 0,
             leaving: Vec::new(),
             is_search_vain: false,
             is_stuck: false,
@@ -136,6 +143,13 @@ impl Migration {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         (self.random >> 32) as u32
+    }
+
+    /// Whether one of many is to be met.
+    #[inline(always)]
+    fn is_sample(&mut self) -> bool {
+        self.passed = (self.passed + 1) % MET_OF_MANY;
+        self.passed == 0
     }
 
     /// Whether uses call for a step.
@@ -343,7 +357,7 @@ impl Migration {
             if wanted.ages && heat != Heat::COLD {
                 slot.set_note(heat.aged().bits());
             }
-            if speed == Speed::Near {
+            if speed == Speed::Near && (!wanted.meets_many || self.is_sample()) {
                 let bytes = heap.capacity(record);
                 if bytes <= MOVED_BYTES_MAX {
                     self.border.meet(heat, bytes as u64);
@@ -405,6 +419,8 @@ struct Wanted {
     by_heat: bool,
     /// Heats are halved in this round.
     ages: bool,
+    /// All of many records are visited in this round.
+    meets_many: bool,
     /// The tier that holds more than a ratio gives it.
     from: Option<Speed>,
     /// Tiers half of whose pages are empty.
@@ -437,9 +453,11 @@ impl Wanted {
             let is_sparse = tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES;
             !is_vain && (is_sparse || tier.held_bytes > tier.limit_bytes)
         });
+        let ages = migration.ages();
         Wanted {
             by_heat: policy == Policy::Dynamic || migration.evicting_rounds.is_some(),
-            ages: migration.ages(),
+            ages,
+            meets_many: ages && heap.memory.used(Speed::Near).objects >= MANY_OBJECTS,
             from,
             sparse,
             anyway: from.is_some() || sparse.contains(&true),

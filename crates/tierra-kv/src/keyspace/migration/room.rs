@@ -153,17 +153,25 @@ impl Migration {
         if heap.speed(record) == Speed::Far {
             return;
         }
-        let bytes = heap.capacity(record);
-        if bytes > MOVED_BYTES_MAX {
-            return;
-        }
         let mut heat = Heat::from_bits(slot.note());
         if is_aged {
             heat = heat.younger();
         }
+        let is_chosen = self.border.repels(heat) && self.leaving.len() < LEAVING_MAX;
+        let is_met = self.is_sample();
+        if !is_chosen && !is_met {
+            return;
+        }
+        // Sizes lie in memory of their own: of most records none is asked for.
+        let bytes = heap.capacity(record);
+        if bytes > MOVED_BYTES_MAX {
+            return;
+        }
         let bytes = bytes as u64;
-        self.border.meet(heat, bytes);
-        if self.border.repels(heat) && self.leaving.len() < LEAVING_MAX {
+        if is_met {
+            self.border.meet(heat, bytes);
+        }
+        if is_chosen {
             self.leaving.push(Leaving {
                 hand,
                 record,
