@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use tierra_data::ycsb::{Distribution, Workload};
+use tierra_data::ycsb::{Distribution, SCAN_MAX, Workload};
 use tierra_kv::keyspace::{Policy, Settings};
 use tierra_memory::emulation::{self, FarMemory};
 
@@ -47,6 +47,13 @@ const WORKLOADS: [(&str, Workload); 10] = [
 /// told apart slowly.
 const LEARNING: usize = 8;
 
+/// Records that a scan of E reads, on average.
+const SCANNED: usize = SCAN_MAX as usize / 2;
+
+/// Turns that are measured; and of I, which leaves more than a gigabyte behind in each.
+const ROUNDS: usize = 11;
+const ROUNDS_OF_I: usize = 5;
+
 /// The experiment.
 pub(in crate::experiments) struct YcsbDynamic;
 
@@ -67,7 +74,7 @@ impl Experiment for YcsbDynamic {
         let records = lab.records(4_000, 1_000_000);
         let operations = lab.operations(2_000, 200_000);
         let settling = lab.size(8_000, 2_000_000);
-        let rounds = lab.runs(2, 5);
+        let rounds = lab.runs(2, ROUNDS);
         let budgets = if lab.is_quick() {
             &BUDGETS_PERCENT[1..2]
         } else {
@@ -86,6 +93,14 @@ impl Experiment for YcsbDynamic {
             }
             emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
             for (number, (workload_name, workload)) in WORKLOADS.into_iter().enumerate() {
+                let operations = match workload_name {
+                    "E" => operations / 20,
+                    _ => operations,
+                };
+                let rounds = match workload_name {
+                    "I" => rounds.min(ROUNDS_OF_I),
+                    _ => rounds,
+                };
                 let mut samples = vec![Vec::with_capacity(rounds); stores.len()];
                 let mut requests: Vec<_> = Vec::new();
                 for (name, store) in names.iter().zip(&mut stores) {
@@ -97,23 +112,19 @@ impl Experiment for YcsbDynamic {
                     // No workload asks for the very keys that another has just taught a policy.
                     let mut asked = workload.requests(store.records, SEED + number as u64);
                     // Those that insert leave stores of one size behind, and I nothing but a larger one.
-                    let settling = match workload_name {
-                        "E" => settling / 20,
-                        "I" => 0,
-                        "D" => settling * 2,
-                        _ if *name == DYNAMIC => settling * LEARNING,
+                    let settling = match (workload_name, *name) {
+                        ("I", _) => 0,
+                        ("D", _) => settling * 2,
+                        ("E", DYNAMIC) => settling * LEARNING / SCANNED,
+                        ("E", _) => settling / 20,
+                        (_, DYNAMIC) => settling * LEARNING,
                         _ => settling,
                     };
-                    store.serve(&mut asked, settling)?;
+                    store.settle(&mut asked, settling, operations)?;
                     let done = store.report().migrations;
                     store.uses_before = (done.uses_near, done.uses_far);
                     requests.push(asked);
                 }
-                let operations = if workload_name == "E" {
-                    operations / 20
-                } else {
-                    operations
-                };
                 for turn in turns(stores.len(), rounds) {
                     let store = &mut stores[turn.contender];
                     store.tick();

@@ -187,6 +187,21 @@ impl Store {
         Ok(self.run(requests, operations)?.time_ns)
     }
 
+    /// Serves as many requests before anything is measured, with the background having its part after as many as there
+    /// will be in a turn.
+    pub(super) fn settle(
+        &mut self,
+        requests: &mut Requests,
+        operations: usize,
+        turn: usize,
+    ) -> Result<(), LabError> {
+        for first in (0..operations).step_by(turn) {
+            self.tick();
+            self.serve(requests, turn.min(operations - first))?;
+        }
+        Ok(())
+    }
+
     /// Serves as many requests, in windows, and notes how long each takes.
     pub(super) fn run(
         &mut self,
