@@ -159,20 +159,33 @@ impl RecordTable {
     }
 
     /// Some record, as likely as any other: `random` decides. `None` if there is none.
-    pub fn some(&self, mut random: impl FnMut() -> u64) -> Option<u64> {
+    pub fn some(&self, random: impl FnMut() -> u64) -> Option<u64> {
+        let (number, at, slot) = self.some_slot(random)?;
+        Some(self.segments.groups(number)[at].entry(slot).record())
+    }
+
+    /// The point from which [`visit`](Self::visit) visits the group of some entry first, which is as likely as any other: groups
+    /// are met the more often the more they hold. `None` if there is no entry.
+    pub fn some_point(&self, random: impl FnMut() -> u64) -> Option<usize> {
+        let (number, at, _) = self.some_slot(random)?;
+        Some(number * SEGMENT_GROUPS + at)
+    }
+
+    /// Some slot that is occupied, its segment's number and its group.
+    fn some_slot(&self, mut random: impl FnMut() -> u64) -> Option<(usize, usize, usize)> {
         if self.is_empty() {
             return None;
         }
         loop {
             // A segment, not a hash: half as many hashes are those of a segment that has been split once more.
             let named = self.segments.named();
-            let number = named[random() as usize % named.len()];
-            let groups = self.segments.groups(number as usize);
-            let group = &groups[random() as usize % groups.len()];
+            let number = named[random() as usize % named.len()] as usize;
+            let groups = self.segments.groups(number);
+            let at = random() as usize % groups.len();
             // A slot, not an entry, so that full groups are met more often.
             let slot = random() as usize % super::SLOTS;
-            if !group.is_vacant(slot) {
-                return Some(group.entry(slot).record());
+            if !groups[at].is_vacant(slot) {
+                return Some((number, at, slot));
             }
         }
     }

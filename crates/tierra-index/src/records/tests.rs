@@ -344,6 +344,7 @@ fn a_group_of_lookups_finds_what_one_finds() {
         assert_eq!(found[number], (number < 2000).then_some(number));
     }
 }
+
 #[test]
 fn chance_prefers_nobody() {
     let keys = Keys::new(100_000, mixed);
@@ -378,6 +379,48 @@ fn chance_prefers_nobody() {
         let draws: u32 = records.iter().map(|&number| drawn[number as usize]).sum();
         let mean = f64::from(draws) / records.len() as f64;
         assert!((mean - 40.0).abs() < 1.0, "depth {depth}: {mean}");
+    }
+}
+
+#[test]
+fn a_group_is_met_as_often_as_it_has_entries() {
+    const DRAWS: usize = 200_000;
+    let keys = Keys::new(20_000, mixed);
+    let mut table = RecordTable::new();
+    for number in 0..20_000 {
+        table.insert(mixed(number), number, 0, &keys);
+    }
+    // Most are gone from half of the groups.
+    for number in 0..20_000 {
+        let carried = keys.find(&table, number);
+        if carried.group.is_multiple_of(2) && !number.is_multiple_of(4) {
+            table.remove(&carried, &keys);
+        }
+    }
+    let (mut state, mut drawn) = (7u64, vec![0usize; 15]);
+    for _ in 0..DRAWS {
+        let point = table.some_point(|| {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            mixed(state) ^ mixed(state) >> 29
+        });
+        let mut entries = 0;
+        table.visit(point.unwrap(), 1, |_| entries += 1);
+        drawn[entries] += 1;
+    }
+    let mut have = vec![0; 15];
+    for &number in table.segments.named() {
+        let groups = table.segments.groups(number as usize);
+        groups
+            .iter()
+            .for_each(|group| have[group.occupied().count()] += 1);
+    }
+    for (entries, (drawn, groups)) in drawn.into_iter().zip(have).enumerate() {
+        let expected = (DRAWS * entries * groups) as f64 / table.len() as f64;
+        let luck = 5.0 * expected.sqrt();
+        assert!(
+            (drawn as f64 - expected).abs() <= luck,
+            "{drawn} draws of {groups} groups of {entries}, not {expected}"
+        );
     }
 }
 

@@ -1,7 +1,9 @@
 //! Which keys go when more is stored than `maxmemory` allows.
 //!
 //! As in Redis a few keys are looked at, and the worst of them goes; what differs is where they come from. Of all keys they
-//! are those of some groups of a table, whose cache lines say how hot each is: no record is touched but the one that goes. Keys that
+//! are those of some groups of a table, whose cache lines say how hot each is: no record is touched but the one that goes. A group
+//! is chosen the more often the more it holds. Were each as likely, keys would come to all alike and go from all alike, so that
+//! some groups lost all but their hot keys by and by, and those next: 75 of 300 in 100,000 evictions of a simulation. Keys that
 //! expire are picked from the queue of expiries, one some places behind the other and round again, whose first is the one that `volatile-ttl` wants: it needs no luck.
 //!
 //! There is no room for a clock in an entry, so that `lru` and `lfu` both go by heat ([`Heat`](tierra_memory::placement::Heat)): uses
@@ -21,7 +23,7 @@ const FREEING_WORK: usize = 32;
 const ELEMENTS_PER_WORK: usize = 32;
 /// More than so many keys that are looked at cost as much again.
 const SAMPLES_PER_WORK: usize = 16;
-/// More keys are not looked at for one that goes, nor more groups of a table once there is any.
+/// More keys are not looked at for one that goes, nor more groups of a table.
 const SAMPLES_MAX: usize = 64;
 const GROUPS_MAX: usize = 16;
 /// One group may have lost all but its hot keys.
@@ -226,10 +228,11 @@ impl Db {
             return Choice::None;
         };
         let records = &mut self.tables[database].records;
-        let mut point = random() as usize % records.groups();
+        // Of an entry, not of a group: groups that hold much lose the most, or some would lose all but their hot keys.
+        let mut point = records.some_point(&mut *random).expect("it has a key");
         let (mut seen, mut groups) = (0, 0);
         let mut best: Option<(u64, u64)> = None;
-        while groups < GROUPS_MIN || (seen < samples && (seen == 0 || groups < GROUPS_MAX)) {
+        while groups < GROUPS_MIN || (seen < samples && groups < GROUPS_MAX) {
             point = records.visit(point, 1, |slot| {
                 let rank = Candidate::rank(slot.note(), random());
                 if best.is_none_or(|best| rank < best.0) {
@@ -239,7 +242,7 @@ impl Db {
             });
             groups += 1;
         }
-        let (rank, record) = best.expect("it ends when one was seen");
+        let (rank, record) = best.expect("the first group has an entry");
         Choice::Key(self.candidate(rank, database, record))
     }
 
