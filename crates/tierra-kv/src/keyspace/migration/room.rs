@@ -11,7 +11,7 @@ use super::super::large::Larges;
 use super::super::order::Order;
 use super::super::policy::Policy;
 use super::hand::Tables;
-use super::{MOVED_BYTES_MAX, Migration, TICK_GROUPS};
+use super::{MOVED_BYTES_MAX, Migration, STEP_BYTES_MAX, TICK_GROUPS};
 
 /// The part of the near budget that is kept free, half of it for new records alone, half for those that become hot as well.
 const FREE_PART: u64 = 256;
@@ -21,20 +21,23 @@ const FREE_BYTES_MIN: u64 = 256 << 10;
 const SEARCHED_GROUPS: usize = 4;
 /// ...and as often as that before a window, at most.
 const SEARCHES: u64 = 4;
+/// Bytes that move before a window at least, as far as those searches find them, while pages are emptied.
+const CLEARED_BYTES: u64 = 1 << 10;
 /// Searches in vain after which there seems to be nothing that could move.
 const VAIN_SEARCHES: u32 = 4096;
+
 /// How much near memory is free.
-pub(super) struct Free {
+pub(in super::super) struct Free {
     bytes: u64,
     wanted_bytes: u64,
 }
 
 impl Free {
     #[inline]
-    pub(super) fn now(heap: &Heap) -> Free {
+    pub(in super::super) fn now(heap: &Heap) -> Free {
         let near = heap.memory.used(Speed::Near);
-        // Free slots count as free, though other sizes may have no use for them; none does where a limit has been
-        // lowered below what is held, until enough pages are empty.
+        // Vacant slots count as free, though other sizes may have no use for them: those that lack pages have them emptied
+        // (`pages.rs`). None counts where a limit has been lowered below what is held, until enough pages are empty.
         let below_limit = near.limit_bytes.checked_sub(near.held_bytes);
         Free {
             bytes: below_limit.map_or(0, |bytes| bytes.saturating_add(near.vacant_bytes)),
@@ -43,18 +46,28 @@ impl Free {
         }
     }
 
+    /// What is kept free.
+    pub(super) fn wanted_bytes(&self) -> u64 {
+        self.wanted_bytes
+    }
+
+    /// Twice as much as is kept free.
+    pub(super) fn is_plenty(&self) -> bool {
+        self.bytes / 2 >= self.wanted_bytes
+    }
+
     fn is_enough(&self) -> bool {
         self.bytes >= self.wanted_bytes
     }
 
-    pub(super) fn is_half(&self) -> bool {
+    pub(in super::super) fn is_half(&self) -> bool {
         self.bytes >= self.wanted_bytes / 2
     }
 }
 
 impl Migration {
     /// Moves something cold far where near memory lacks the room that is kept free; more if it lacks half of that, or when the
-    /// clock asks (`ticks`).
+    /// clock asks (`ticks`). And something out of pages that are to become empty.
     #[inline]
     pub(in super::super) fn make_room(
         &mut self,
@@ -64,7 +77,7 @@ impl Migration {
         ticks: bool,
     ) {
         let is_dynamic = heap.chooser.settings.policy == Policy::Dynamic;
-        if is_dynamic && !self.is_stuck && !Free::now(heap).is_enough() {
+        if is_dynamic && !self.is_stuck && (self.clearing.is_on() || !Free::now(heap).is_enough()) {
             let tables = &mut Tables {
                 tables,
                 larges,
@@ -86,36 +99,45 @@ impl Migration {
     /// Searches so many times at most, until something has moved and there is room enough.
     #[cold]
     fn search(&mut self, tables: &mut Tables<'_>, searches: u64, is_enough: fn(&Free) -> bool) {
+        let bytes_before = self.done.bytes;
         for _ in 0..searches {
-            if self.is_stuck || !self.pace.allows() {
+            let moved_bytes = self.done.bytes - bytes_before;
+            if self.is_stuck || !self.pace.allows() || moved_bytes > STEP_BYTES_MAX {
                 return;
             }
-            let far_before = self.done.to_far;
+            let lacks_room = !Free::now(tables.heap).is_enough();
             // Behind the round's hand heats are halved already.
             let is_aged = self.ages() && self.search < self.round;
             let (point, _) = tables.visit(self.search, SEARCHED_GROUPS, |slot, order, heap| {
-                self.send_far(slot, order, heap, is_aged);
+                self.send_away(slot, order, heap, is_aged, lacks_room);
             });
-            tables.advance(&mut self.search, point);
-            self.vain_searches = if self.done.to_far == far_before {
-                self.vain_searches + 1
-            } else {
+            if tables.advance(&mut self.search, point) {
+                self.end_time_around();
+            }
+            let has_moved = self.done.bytes - bytes_before > moved_bytes;
+            // Where room is not lacking, the end of what is searched for is seen by times around.
+            self.vain_searches = if has_moved {
                 0
+            } else {
+                self.vain_searches + u32::from(lacks_room)
             };
             self.is_stuck |= self.vain_searches >= VAIN_SEARCHES;
-            if self.vain_searches == 0 && is_enough(&Free::now(tables.heap)) {
+            let is_little = self.clearing.is_on() && self.done.bytes - bytes_before < CLEARED_BYTES;
+            if has_moved && !is_little && is_enough(&Free::now(tables.heap)) {
                 return;
             }
         }
     }
 
-    /// Looks at an entry, and moves its record far if that is near and cold.
-    fn send_far(
+    /// Looks at an entry, and moves its record far if that is near and cold, and room is lacking; or out of pages that are to become
+    /// empty.
+    fn send_away(
         &mut self,
         slot: Slot<'_>,
         order: Option<&mut Order>,
         heap: &mut Heap,
         is_aged: bool,
+        lacks_room: bool,
     ) {
         let record = slot.record();
         if heap.speed(record) == Speed::Far {
@@ -130,7 +152,16 @@ impl Migration {
             heat = heat.younger();
         }
         self.border.meet(heat, bytes as u64);
-        if self.border.repels(heat) && self.pace.allows() {
+        if !self.pace.allows() {
+            return;
+        }
+        if self.clearing.is_on() && heap.is_vacated(record) {
+            if let Some(to) = self.way_out(record, heat, heap) {
+                let before = self.done.compacted;
+                self.move_to(to, slot, order, heap);
+                self.clearing.moved += self.done.compacted - before;
+            }
+        } else if lacks_room && self.border.repels(heat) {
             self.move_to(Speed::Far, slot, order, heap);
         }
     }
