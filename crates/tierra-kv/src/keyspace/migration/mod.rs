@@ -1,4 +1,5 @@
-//! Records on the move: hot ones near, cold ones far, or as a ratio wants it; and out of sparse pages.
+//! Records on the move: hot ones near, cold ones far, or as a ratio wants it; and out of pages that are sparse, or that other sizes
+//! want.
 //!
 //! There is no second thread: a shard's records are its own. A request that uses a hot far record takes it
 //! near, when the record has just been read; the rest is done in small steps, between windows and by
@@ -6,6 +7,7 @@
 //! store does nothing.
 
 mod hand;
+mod pages;
 mod room;
 
 use tierra_index::{RecordTable, Slot};
@@ -20,7 +22,9 @@ use super::policy::Policy;
 use super::zset::member_place;
 use super::{DATABASES, Db};
 use hand::{Hand, Tables};
-use room::{Free, Leaving};
+use pages::Clearing;
+pub(super) use room::Free;
+use room::Leaving;
 
 /// Uses for each group that a round visits: a round takes about as many uses as there are records.
 const USES_PER_GROUP: u64 = 8;
@@ -42,7 +46,7 @@ const MET_OF_MANY: u32 = 8;
 const TICK_GROUPS: u64 = 2048;
 const STEP_BYTES_MAX: u64 = 1 << 20;
 /// Larger records are left where they are: moving one would hold up a request.
-const MOVED_BYTES_MAX: usize = 64 << 10;
+pub(super) const MOVED_BYTES_MAX: usize = 64 << 10;
 /// Bytes moved for a hundred that requests touch.
 const SHARE_PERCENT: u64 = 50;
 /// How far from its ratio memory may be, in parts of all.
@@ -57,7 +61,7 @@ pub struct Migrations {
     pub to_far: u64,
     /// Bytes of both.
     pub bytes: u64,
-    /// Within their tier, so that pages could be given back.
+    /// Within their tier, so that pages came free.
     pub compacted: u64,
     /// Uses of records that were near.
     pub uses_near: u64,
@@ -98,6 +102,8 @@ pub(super) struct Migration {
     /// Rounds that were to give pages back and could not, and the bytes that tiers held after the last.
     vain_rounds: u32,
     vain_bytes: [u64; 2],
+    /// Pages that are emptied for sizes that have none.
+    clearing: Clearing,
     pub(super) done: Migrations,
 }
 
@@ -121,6 +127,7 @@ impl Migration {
             is_stuck: false,
             vain_rounds: 0,
             vain_bytes: [0; 2],
+            clearing: Clearing::default(),
             done: Migrations::default(),
         }
     }
@@ -252,6 +259,7 @@ impl Migration {
             self.is_stuck = false;
         }
         let moved_before = self.done.bytes;
+        self.choose_pages(tables.heap);
         let mut groups = if ticks { TICK_GROUPS } else { 2 * STEP_GROUPS };
         // What there was no time for is not made up for when there is.
         self.uses = self.uses.min(USES_MAX);
@@ -293,6 +301,7 @@ impl Migration {
         tables.fetch(self.round, STEP_GROUPS as usize);
         if has_ended {
             self.judge_gathering(tables.heap, wanted);
+            self.end_lacking_round(tables.heap);
             self.end_round();
         }
         steps
@@ -301,7 +310,8 @@ impl Migration {
     /// Whether there is anything left to gather is seen by whole rounds that gather nothing.
     fn judge_gathering(&mut self, heap: &Heap, wanted: &Wanted) {
         let gathers = wanted.sparse.contains(&true);
-        let is_vain = gathers && self.done.compacted == self.at_round.compacted;
+        let gathered = self.done.compacted - self.at_round.compacted - self.clearing.moved;
+        let is_vain = gathers && gathered == 0;
         self.vain_rounds = if is_vain { self.vain_rounds + 1 } else { 0 };
         self.vain_bytes = held_bytes(heap);
     }

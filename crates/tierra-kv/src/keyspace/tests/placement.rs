@@ -106,6 +106,97 @@ fn what_is_hot_comes_near_and_what_is_cold_goes_far() {
 }
 
 #[test]
+fn what_cannot_move_is_not_searched_for_ever_and_what_then_can_is_found() {
+    let mut keyspace = keyspace(Settings {
+        near_bytes: 8 << 20,
+        ..Settings::default()
+    });
+    // Values too large to be moved fill near memory.
+    let large = 0..113;
+    fill(&mut keyspace, large.clone(), 70_000);
+    fill(&mut keyspace, 1000..11_000, 500);
+    let hot: Vec<String> = (9000..10_000).map(|key| format!("key:{key:08}")).collect();
+    let use_hot = |keyspace: &mut Keyspace| {
+        for names in hot.chunks(16) {
+            let names: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+            keyspace.db(0).find_many(&names, &mut Vec::new());
+            for name in names {
+                assert!(keyspace.db(0).find(&Key::new(name)).is_some());
+            }
+        }
+        keyspace.tick();
+    };
+    let is_near = |keyspace: &mut Keyspace, name: &String| {
+        let entry = keyspace.db(0).find(&Key::new(name.as_bytes())).unwrap();
+        keyspace.db(0).tier(entry) == Speed::Near
+    };
+    (0..30).for_each(|_| use_hot(&mut keyspace));
+    let near = hot.iter().filter(|name| is_near(&mut keyspace, name));
+    assert!(near.count() < 600, "{:?}", keyspace.report());
+    for key in large {
+        let name = format!("key:{key:08}");
+        keyspace.db(0).remove(&Key::new(name.as_bytes()));
+    }
+    (0..30).for_each(|_| use_hot(&mut keyspace));
+    let near = hot.iter().filter(|name| is_near(&mut keyspace, name));
+    assert!(near.count() > 950, "{:?}", keyspace.report());
+}
+
+#[test]
+fn what_was_chosen_to_go_far_may_be_gone_before_it_does() {
+    let mut keyspace = keyspace(Settings {
+        near_bytes: 4 << 20,
+        ..Settings::default()
+    });
+    fill(&mut keyspace, 0..8000, 1000);
+    let mut gone = 0u32;
+    // Every window chooses something cold; before the next one a part of all keys is removed, rewritten or moved.
+    for window in 0..2000u32 {
+        let names: Vec<String> = (0..16)
+            .map(|at| format!("key:{:08}", 6000 + (window * 16 + at) % 2000))
+            .collect();
+        let names: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+        keyspace.db(0).find_many(&names, &mut Vec::new());
+        for name in names {
+            assert!(keyspace.db(0).find(&Key::new(name)).is_some());
+        }
+        if window % 4 == 0 && gone < 6000 {
+            for key in gone..gone + 16 {
+                let name = format!("key:{key:08}");
+                let key = Key::new(name.as_bytes());
+                if gone.is_multiple_of(3) {
+                    keyspace
+                        .db(0)
+                        .set_string(&key, &[7; 300], Expiry::Clear)
+                        .unwrap();
+                } else {
+                    assert!(keyspace.db(0).remove(&key));
+                }
+            }
+            gone += 16;
+        }
+    }
+    assert!(
+        keyspace.report().migrations.to_far > 500,
+        "{:?}",
+        keyspace.report()
+    );
+    for key in 0..8000u32 {
+        let name = format!("key:{key:08}");
+        let first = key / 16 * 16;
+        let db = keyspace.db(0);
+        let entry = db.find(&Key::new(name.as_bytes()));
+        let bytes = entry.map(|entry| db.string(entry).len());
+        let expected = match first {
+            first if first >= gone => Some(1000),
+            first if first.is_multiple_of(3) => Some(300),
+            _ => None,
+        };
+        assert_eq!(bytes, expected, "{name}");
+    }
+}
+
+#[test]
 fn what_is_new_and_used_most_is_near_as_the_data_grow() {
     let mut keyspace = keyspace(Settings {
         near_bytes: 6 << 20,
