@@ -41,6 +41,9 @@ const STEP_BYTES_MAX: u64 = 1 << 20;
 const MOVED_BYTES_MAX: usize = 64 << 10;
 /// Bytes moved for a hundred that requests touch.
 const SHARE_PERCENT: u64 = 50;
+/// Rounds between two in which heats are halved, at least, while all uses find their record near and there is room: halving
+/// meets every entry, and there is nothing yet that heats are compared for.
+const ALL_NEAR_ROUNDS: u32 = 8;
 /// How far from its ratio memory may be, in parts of all.
 const RATIO_TOLERANCE: u64 = 200;
 
@@ -80,6 +83,8 @@ pub(super) struct Migration {
     evicting_rounds: Option<u32>,
     /// What had been done when the round began.
     at_round: Migrations,
+    /// In the round before all uses found their record near, and there was room when it ended.
+    was_all_near: bool,
     /// One use of as many is noted, and uses that are not until the next one is.
     noted: u32,
     unnoted: u32,
@@ -105,6 +110,7 @@ impl Migration {
             young_rounds: 0,
             evicting_rounds: None,
             at_round: Migrations::default(),
+            was_all_near: false,
             noted: 1,
             unnoted: 0,
             vain_searches: 0,
@@ -273,7 +279,7 @@ impl Migration {
         }
         if tables.advance(&mut self.round, point) {
             self.judge_gathering(tables.heap, wanted);
-            self.end_round();
+            self.end_round(tables.heap);
         }
         steps
     }
@@ -286,7 +292,7 @@ impl Migration {
         self.vain_bytes = held_bytes(heap);
     }
 
-    fn end_round(&mut self) {
+    fn end_round(&mut self, heap: &Heap) {
         let aged = self.ages();
         let (now, before) = (self.done, self.at_round);
         let near_uses = now.uses_near - before.uses_near;
@@ -298,12 +304,16 @@ impl Migration {
         });
         self.noted = self.evicting_rounds.map_or(self.border.noted(), |_| 1);
         self.at_round = now;
+        self.was_all_near = now.uses_far == before.uses_far && Free::now(heap).is_enough();
         self.young_rounds = if aged { 0 } else { self.young_rounds + 1 };
     }
 
     /// Whether heats are halved in this round.
     fn ages(&self) -> bool {
-        let rounds = self.border.rounds_to_age();
+        let mut rounds = self.border.rounds_to_age();
+        if self.was_all_near {
+            rounds = rounds.max(ALL_NEAR_ROUNDS);
+        }
         self.young_rounds + 1 >= self.evicting_rounds.map_or(rounds, |most| rounds.min(most))
     }
 

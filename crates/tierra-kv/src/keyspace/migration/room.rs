@@ -43,7 +43,7 @@ impl Free {
         }
     }
 
-    fn is_enough(&self) -> bool {
+    pub(super) fn is_enough(&self) -> bool {
         self.bytes >= self.wanted_bytes
     }
 
