@@ -3,7 +3,7 @@
 //! Mistakes are checked in an order, and told in words, that no list of sensible requests finds. `TIERRA_KV_SEED` and
 //! `TIERRA_KV_ROUNDS` are those of `differential.rs`.
 
-use crate::differential::{Random, setting, show};
+use crate::random::{Random, setting, show};
 use crate::support::{Client, Redis, Reply, Tierra};
 
 /// What is left out because replies differ by nature (chosen at random, in no order, about the server itself), would end
