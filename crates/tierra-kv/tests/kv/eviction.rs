@@ -1,10 +1,6 @@
 //! A cache: with each `maxmemory-policy` new keys are taken, others go for them, and no more is stored than `maxmemory` allows.
 
-use crate::support::{Client, Reply, Tierra};
-
-fn ok() -> Reply {
-    Reply::Simple("OK".into())
-}
+use crate::support::{Client, Reply, Tierra, ok};
 
 fn full() -> Reply {
     Reply::Error("OOM command not allowed when used memory > 'maxmemory'.".into())

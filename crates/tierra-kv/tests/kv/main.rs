@@ -2,10 +2,17 @@
 
 mod any_words;
 mod clients;
+mod compare;
+mod conversations;
 mod differential;
 mod eviction;
 mod forged;
+mod memory;
 mod moving;
+mod operation;
 mod places;
+mod random;
+mod requests;
 mod server;
+mod strangers;
 mod support;

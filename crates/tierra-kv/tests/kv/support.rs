@@ -27,6 +27,26 @@ pub(crate) enum Reply {
     Set(Vec<Reply>),
 }
 
+pub(crate) fn error(text: &str) -> Reply {
+    Reply::Error(text.into())
+}
+
+pub(crate) fn ok() -> Reply {
+    Reply::Simple("OK".into())
+}
+
+pub(crate) fn bulk(text: &str) -> Reply {
+    Reply::Bulk(text.into())
+}
+
+/// The text that a reply has to be.
+pub(crate) fn text(reply: Reply) -> String {
+    match reply {
+        Reply::Bulk(bytes) => String::from_utf8(bytes).unwrap(),
+        other => panic!("expected text, got {other:?}"),
+    }
+}
+
 /// A connection to a server.
 pub(crate) struct Client {
     stream: BufReader<UnixStream>,
@@ -157,6 +177,11 @@ impl Drop for Tierra {
             std::panic::resume_unwind(panic);
         }
     }
+}
+
+/// The server still answers.
+pub(crate) fn assert_alive(server: &Tierra) {
+    assert_eq!(server.connect().ask("PING"), Reply::Simple("PONG".into()));
 }
 
 /// Debian's redis-server on a socket of its own.

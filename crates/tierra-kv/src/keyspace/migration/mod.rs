@@ -49,6 +49,9 @@ const STEP_BYTES_MAX: u64 = 1 << 20;
 pub(super) const MOVED_BYTES_MAX: usize = 64 << 10;
 /// Bytes moved for a hundred that requests touch.
 const SHARE_PERCENT: u64 = 50;
+/// Rounds between two in which heats are halved, at least, while all uses find their record near and there is room: halving
+/// meets every entry, and there is nothing yet that heats are compared for.
+const ALL_NEAR_ROUNDS: u32 = 8;
 /// How far from its ratio memory may be, in parts of all.
 const RATIO_TOLERANCE: u64 = 200;
 
@@ -88,6 +91,8 @@ pub(super) struct Migration {
     evicting_rounds: Option<u32>,
     /// What had been done when the round began.
     at_round: Migrations,
+    /// In the round before all uses found their record near, and there was room when it ended.
+    was_all_near: bool,
     /// One use of as many is noted, and uses that are not until the next one is.
     noted: u32,
     unnoted: u32,
@@ -119,6 +124,7 @@ impl Migration {
             young_rounds: 0,
             evicting_rounds: None,
             at_round: Migrations::default(),
+            was_all_near: false,
             noted: 1,
             unnoted: 0,
             passed: 0,
@@ -259,7 +265,6 @@ impl Migration {
             self.is_stuck = false;
         }
         let moved_before = self.done.bytes;
-        self.choose_pages(tables.heap);
         let mut groups = if ticks { TICK_GROUPS } else { 2 * STEP_GROUPS };
         // What there was no time for is not made up for when there is.
         self.uses = self.uses.min(USES_MAX);
@@ -301,8 +306,7 @@ impl Migration {
         tables.fetch(self.round, STEP_GROUPS as usize);
         if has_ended {
             self.judge_gathering(tables.heap, wanted);
-            self.end_lacking_round(tables.heap);
-            self.end_round();
+            self.end_round(tables.heap);
         }
         steps
     }
@@ -310,13 +314,13 @@ impl Migration {
     /// Whether there is anything left to gather is seen by whole rounds that gather nothing.
     fn judge_gathering(&mut self, heap: &Heap, wanted: &Wanted) {
         let gathers = wanted.sparse.contains(&true);
-        let gathered = self.done.compacted - self.at_round.compacted - self.clearing.moved;
+        let gathered = self.done.compacted - self.at_round.compacted - self.clearing.end_round();
         let is_vain = gathers && gathered == 0;
         self.vain_rounds = if is_vain { self.vain_rounds + 1 } else { 0 };
         self.vain_bytes = held_bytes(heap);
     }
 
-    fn end_round(&mut self) {
+    fn end_round(&mut self, heap: &Heap) {
         let aged = self.ages();
         let (now, before) = (self.done, self.at_round);
         let near_uses = now.uses_near - before.uses_near;
@@ -329,12 +333,16 @@ impl Migration {
         });
         self.noted = self.evicting_rounds.map_or(self.border.noted(), |_| 1);
         self.at_round = now;
+        self.was_all_near = now.uses_far == before.uses_far && Free::now(heap).is_enough();
         self.young_rounds = if aged { 0 } else { self.young_rounds + 1 };
     }
 
     /// Whether heats are halved in this round.
     fn ages(&self) -> bool {
-        let rounds = self.border.rounds_to_age();
+        let mut rounds = self.border.rounds_to_age();
+        if self.was_all_near {
+            rounds = rounds.max(ALL_NEAR_ROUNDS);
+        }
         self.young_rounds + 1 >= self.evicting_rounds.map_or(rounds, |most| rounds.min(most))
     }
 
@@ -482,9 +490,12 @@ impl Db {
         if self.migration.is_due() {
             self.migration
                 .step(&mut self.tables, &mut self.larges, &mut self.heap, false);
+            self.migration.choose_pages(&mut self.heap);
         }
         self.migration
             .make_room(&mut self.tables, &mut self.larges, &mut self.heap, false);
+        self.migration
+            .empty_pages(&mut self.tables, &mut self.larges, &mut self.heap, false);
     }
 
     /// More of it, and what the clock asks for. Whether there is more to do.
@@ -493,8 +504,11 @@ impl Db {
         let has_more =
             self.migration
                 .step(&mut self.tables, &mut self.larges, &mut self.heap, true);
+        self.migration.choose_pages(&mut self.heap);
         self.migration
             .make_room(&mut self.tables, &mut self.larges, &mut self.heap, true);
+        self.migration
+            .empty_pages(&mut self.tables, &mut self.larges, &mut self.heap, true);
         has_more
     }
 }

@@ -9,10 +9,9 @@ use super::super::DATABASES;
 use super::super::db::Table;
 use super::super::heap::Heap;
 use super::super::large::Larges;
-use super::super::order::Order;
 use super::super::policy::Policy;
 use super::hand::{Hand, Tables};
-use super::{MOVED_BYTES_MAX, Migration, STEP_BYTES_MAX, TICK_GROUPS};
+use super::{MOVED_BYTES_MAX, Migration, TICK_GROUPS};
 
 /// The part of the near budget that is kept free, half of it for new records alone, half for those that become hot as well.
 const FREE_PART: u64 = 256;
@@ -24,8 +23,6 @@ const SEARCHED_GROUPS: u64 = 16;
 const FETCHED_GROUPS: usize = 4;
 /// Records that leave before a window, at most.
 const LEAVING_MAX: usize = 8;
-/// Bytes that move before a window at least, as far as that search finds them, while pages are emptied.
-const CLEARED_BYTES: u64 = 1 << 10;
 
 /// How much near memory is free.
 pub(in super::super) struct Free {
@@ -49,13 +46,16 @@ impl Free {
 
     /// As it will be when some have left.
     fn with(mut self, leaving: &[Leaving]) -> Free {
-        self.bytes += bytes_of(leaving);
+        self.bytes += leaving.iter().map(|each| each.bytes).sum::<u64>();
         self
     }
 
-    /// What is kept free.
-    pub(super) fn wanted_bytes(&self) -> u64 {
-        self.wanted_bytes
+    pub(super) fn is_enough(&self) -> bool {
+        self.bytes >= self.wanted_bytes
+    }
+
+    pub(in super::super) fn is_half(&self) -> bool {
+        self.bytes >= self.wanted_bytes / 2
     }
 
     /// Twice as much as is kept free.
@@ -63,12 +63,9 @@ impl Free {
         self.bytes / 2 >= self.wanted_bytes
     }
 
-    fn is_enough(&self) -> bool {
-        self.bytes >= self.wanted_bytes
-    }
-
-    pub(in super::super) fn is_half(&self) -> bool {
-        self.bytes >= self.wanted_bytes / 2
+    /// What is kept free.
+    pub(super) fn wanted_bytes(&self) -> u64 {
+        self.wanted_bytes
     }
 }
 
@@ -83,14 +80,9 @@ pub(super) struct Leaving {
     bytes: u64,
 }
 
-fn bytes_of(leaving: &[Leaving]) -> u64 {
-    leaving.iter().map(|each| each.bytes).sum()
-}
-
 impl Migration {
     /// Keeps near memory free for what comes: sends far what was chosen before the last window, and chooses something
-    /// cold if there is less room than is kept free; more if it lacks half of that, or when the clock asks (`ticks`). Moves
-    /// something out of pages that are to become empty.
+    /// cold if there is less room than is kept free; more if it lacks half of that, or when the clock asks (`ticks`).
     #[inline]
     pub(in super::super) fn make_room(
         &mut self,
@@ -110,7 +102,7 @@ impl Migration {
         if !self.leaving.is_empty() {
             self.send_far(tables);
         }
-        if self.is_stuck || (Free::now(tables.heap).is_enough() && !self.clearing.is_on()) {
+        if self.is_stuck || Free::now(tables.heap).is_enough() {
             return;
         }
         if ticks {
@@ -123,16 +115,12 @@ impl Migration {
     /// Chooses one cold record, or several if room lacks half of what it should be, to go far before the next window.
     #[cold]
     fn search(&mut self, tables: &mut Tables<'_>) {
-        let bytes_before = self.done.bytes;
         for _ in 0..SEARCHED_GROUPS {
-            let moved_bytes = self.done.bytes - bytes_before;
-            if self.is_stuck || !self.pace.allows() || moved_bytes > STEP_BYTES_MAX {
+            if self.is_stuck || !self.pace.allows() {
                 return;
             }
             self.search_group(tables);
-            let bytes = self.done.bytes - bytes_before + bytes_of(&self.leaving);
-            let is_little = bytes == 0 || (self.clearing.is_on() && bytes < CLEARED_BYTES);
-            if !is_little && Free::now(tables.heap).with(&self.leaving).is_half() {
+            if !self.leaving.is_empty() && Free::now(tables.heap).with(&self.leaving).is_half() {
                 break;
             }
         }
@@ -141,61 +129,47 @@ impl Migration {
 
     /// Sends cold records far until there is room enough, for about a millisecond.
     fn search_at_once(&mut self, tables: &mut Tables<'_>) {
-        let bytes_before = self.done.bytes;
+        let far_before = self.done.to_far;
         for _ in 0..TICK_GROUPS {
-            let moved_bytes = self.done.bytes - bytes_before;
-            let is_done = Free::now(tables.heap).is_enough() && !self.clearing.is_on();
-            if self.is_stuck || is_done || !self.pace.allows() || moved_bytes > STEP_BYTES_MAX {
+            if self.is_stuck || !self.pace.allows() || Free::now(tables.heap).is_enough() {
                 break;
             }
             self.search_group(tables);
             self.send_far(tables);
         }
         // After a round in vain windows search no more until a tick has found something.
-        self.is_stuck |= self.is_search_vain && self.done.bytes == bytes_before;
+        self.is_stuck |= self.is_search_vain && self.done.to_far == far_before;
     }
 
     fn search_group(&mut self, tables: &mut Tables<'_>) {
-        let (hand, bytes_before) = (self.search, self.done.bytes);
+        let hand = self.search;
         // Behind the round's hand heats are halved already.
         let is_aged = self.ages() && hand < self.round;
-        let lacks_room = !Free::now(tables.heap).with(&self.leaving).is_enough();
-        let (point, _) = tables.visit(hand, 1, |slot, order, heap| {
-            let mut heat = Heat::from_bits(slot.note());
-            if is_aged {
-                heat = heat.younger();
-            }
-            if heap.speed(slot.record()) == Speed::Near {
-                self.look_at(slot, order, heap, heat, lacks_room.then_some(hand));
-            }
+        let (point, _) = tables.visit(hand, 1, |slot, _, heap| {
+            self.choose(&slot, hand, heap, is_aged);
         });
         if tables.advance(&mut self.search, point) {
-            self.end_time_around();
-            // Where room is not lacking, the end of what is searched for is seen by times around.
-            self.is_stuck |= self.is_search_vain && lacks_room;
+            self.is_stuck |= self.is_search_vain;
             self.is_search_vain = true;
         }
-        if !self.leaving.is_empty() || self.done.bytes > bytes_before {
+        if !self.leaving.is_empty() {
             self.is_search_vain = false;
         }
     }
 
-    /// Looks at an entry whose record is near: moves that out of a page that is to become empty, or chooses it if it is cold and
-    /// room is `lacking` where it is.
-    fn look_at(
-        &mut self,
-        slot: Slot<'_>,
-        order: Option<&mut Order>,
-        heap: &mut Heap,
-        heat: Heat,
-        lacking: Option<Hand>,
-    ) {
+    /// Looks at an entry, and chooses its record if that is near and cold.
+    fn choose(&mut self, slot: &Slot<'_>, hand: Hand, heap: &Heap, is_aged: bool) {
         let record = slot.record();
-        let leaves = self.border.repels(heat) && self.leaving.len() < LEAVING_MAX;
-        let chosen = lacking.filter(|_| leaves);
-        let is_vacated = self.clearing.is_on() && heap.is_vacated(record);
+        if heap.speed(record) == Speed::Far {
+            return;
+        }
+        let mut heat = Heat::from_bits(slot.note());
+        if is_aged {
+            heat = heat.younger();
+        }
+        let is_chosen = self.border.repels(heat) && self.leaving.len() < LEAVING_MAX;
         let is_met = self.is_sample();
-        if chosen.is_none() && !is_vacated && !is_met {
+        if !is_chosen && !is_met {
             return;
         }
         // Sizes lie in memory of their own: of most records none is asked for.
@@ -207,15 +181,7 @@ impl Migration {
         if is_met {
             self.border.meet(heat, bytes);
         }
-        if is_vacated {
-            if self.pace.allows()
-                && let Some(to) = self.way_out(record, heat, heap)
-            {
-                let before = self.done.compacted;
-                self.move_to(to, slot, order, heap);
-                self.clearing.moved += self.done.compacted - before;
-            }
-        } else if let Some(hand) = chosen {
+        if is_chosen {
             self.leaving.push(Leaving {
                 hand,
                 record,

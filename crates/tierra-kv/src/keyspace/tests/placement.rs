@@ -406,3 +406,36 @@ fn members_of_large_sorted_sets_move() {
     assert!(members.into_iter().eq((0..5000).map(name)));
     assert_eq!(db.zset_rank(entry, &name(4321)), Some(4321));
 }
+
+/// A store that has room pays little for knowing what is hot.
+#[test]
+fn heats_are_seldom_halved_while_all_is_near() {
+    let mut keyspace = keyspace(Settings::default());
+    fill(&mut keyspace, 0..20_000, 100);
+    let use_all = |keyspace: &mut Keyspace, times: u32| {
+        for use_number in 0..20_000 * times {
+            let name = format!("key:{:08}", use_number % 20_000);
+            assert!(keyspace.db(0).find(&Key::new(name.as_bytes())).is_some());
+            if use_number.is_multiple_of(16) {
+                keyspace.db(0).find_many(&[], &mut Vec::new());
+            }
+        }
+    };
+    let heat = |keyspace: &mut Keyspace| {
+        let db = keyspace.db(0);
+        let entry = db.find(&Key::new(b"key:00000007")).unwrap();
+        db.heat(entry)
+    };
+    // A round each, or nearly so; of many uses one in 64 is noted.
+    use_all(&mut keyspace, 2);
+    (0..10_000).for_each(|_| _ = heat(&mut keyspace));
+    let before = heat(&mut keyspace);
+    assert!(before > 20, "{before}");
+    use_all(&mut keyspace, 4);
+    let after = heat(&mut keyspace);
+    assert!(after >= before, "{before}, then {after}");
+    // But they are.
+    use_all(&mut keyspace, 12);
+    let later = heat(&mut keyspace);
+    assert!((1..after).contains(&later), "{after}, then {later}");
+}

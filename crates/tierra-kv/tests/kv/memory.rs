@@ -1,0 +1,152 @@
+//! Where records and tables go, and what happens where there is no room for them.
+
+use crate::support::{Reply, Tierra, bulk, error, ok, text};
+
+#[test]
+fn above_maxmemory_nothing_is_added() {
+    let server = Tierra::start("--maxmemory 1b");
+    let mut client = server.connect();
+    client.ask("CONFIG SET maxmemory 0");
+    assert_eq!(client.ask("SET k v"), ok());
+    assert_eq!(client.ask("CONFIG SET maxmemory 1"), ok());
+    let full = error("OOM command not allowed when used memory > 'maxmemory'.");
+    for request in [
+        "SET l v",
+        "HSET h f v",
+        "ZADD z 1 m",
+        "APPEND k v",
+        "INCR n",
+        "COPY k l",
+    ] {
+        assert_eq!(client.ask(request), full, "{request}");
+    }
+    assert_eq!(client.ask("GET k"), bulk("v"));
+    assert_eq!(client.ask("DEL k"), Reply::Integer(1));
+}
+
+#[test]
+fn what_is_deleted_makes_room_at_once() {
+    let server = Tierra::start("--maxmemory 4mb");
+    let mut client = server.connect();
+    // Of several sizes, so that what is deleted empties no page.
+    let set = |at: usize| format!("SET k{at} {}\r\n", "v".repeat([10, 100, 300, 1000][at % 4]));
+    let mut fill = |first: usize| {
+        let requests: String = (first..first + 500).map(set).collect();
+        client.send_bytes(requests.as_bytes());
+        let replies: Vec<Reply> = (0..500).map(|_| client.receive()).collect();
+        replies.iter().filter(|reply| **reply == ok()).count()
+    };
+    let mut stored = 0;
+    while fill(stored) == 500 {
+        stored += 500;
+    }
+    assert!(stored > 5000, "{stored}");
+    assert_eq!(fill(stored + 500), 0);
+    let deleted: String = (0..stored)
+        .filter(|at| at % 5 == 0)
+        .map(|at| format!(" k{at}"))
+        .collect();
+    let mut other = server.connect();
+    let expected = stored.div_ceil(5) as i64;
+    assert_eq!(
+        other.ask(&format!("DEL{deleted}")),
+        Reply::Integer(expected)
+    );
+    assert_eq!(fill(stored + 1000), 500);
+}
+
+#[test]
+fn far_memory_may_be_a_file_that_has_no_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display();
+    let server = Tierra::start(&format!(
+        "--far-path {path} --far-memory 3mb --near-memory 1mb --memory-alloc-policy only-pmem"
+    ));
+    let mut client = server.connect();
+    let value = "v".repeat(1000);
+    // Three times what the file may hold: the rest goes near, then there is no room.
+    let replies: Vec<Reply> = (0..9000)
+        .map(|at| client.ask(&format!("SET k{at} {value}")))
+        .collect();
+    let kept = replies.iter().take_while(|reply| **reply == ok()).count();
+    assert!((3500..4200).contains(&kept), "{kept}");
+    assert!(
+        matches!(&replies[kept], Reply::Error(text) if text.starts_with("OOM ")),
+        "{:?}",
+        replies[kept]
+    );
+    assert_eq!(client.ask("OBJECT TIER k7"), bulk("far"));
+    assert_eq!(
+        client.ask(&format!("OBJECT TIER k{}", kept - 1)),
+        bulk("near")
+    );
+    for at in (0..kept).step_by(97) {
+        assert_eq!(client.ask(&format!("GET k{at}")), bulk(&value));
+    }
+    let info = text(client.ask("INFO tiers"));
+    assert!(
+        info.contains(&format!("far_source:a file in {path}")),
+        "{info}"
+    );
+    assert_eq!(
+        client.ask("CONFIG GET far-path"),
+        Reply::Array(vec![bulk("far-path"), bulk(&path.to_string())])
+    );
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_that_cannot_be_far_memory_is_named() {
+    for path in ["/nowhere/at/all", "/dev/null"] {
+        let mut config = tierra_kv::Config {
+            port: 0,
+            ..Default::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        config.unixsocket = Some(folder.path().join("tierra.sock"));
+        config
+            .add_arguments(["--far-path".into(), path.into()])
+            .unwrap();
+        let error = tierra_kv::Server::bind(config).err().unwrap().to_string();
+        assert!(
+            error.contains(path) && error.contains("far memory"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn hash_tables_may_be_in_far_memory() {
+    for (setting, is_far) in [("yes", false), ("no", true)] {
+        let server = Tierra::start(&format!("--hashtable-on-dram {setting}"));
+        let mut client = server.connect();
+        let requests: Vec<Vec<Vec<u8>>> = (0..20_000)
+            .map(|at| {
+                ["SET", &format!("k{at}"), "v"]
+                    .map(|word| word.as_bytes().to_vec())
+                    .to_vec()
+            })
+            .collect();
+        for part in requests.chunks(1000) {
+            client.send(part);
+            (0..part.len()).for_each(|_| assert_eq!(client.receive(), ok()));
+        }
+        let info = text(client.ask("INFO tiers"));
+        assert_eq!(!info.contains("far_table_bytes:0\r\n"), is_far, "{info}");
+        assert_eq!(
+            client.ask("MGET k0 k19999 k20000"),
+            Reply::Array(vec![bulk("v"), bulk("v"), Reply::Null])
+        );
+        assert_eq!(client.ask("DBSIZE"), Reply::Integer(20_000));
+        assert_eq!(client.ask("FLUSHALL"), ok());
+        assert!(text(client.ask("INFO tiers")).contains("far_table_bytes:0\r\n"));
+        assert_eq!(
+            client.ask("CONFIG GET hashtable-on-dram"),
+            Reply::Array(vec![bulk("hashtable-on-dram"), bulk(setting)])
+        );
+        assert!(matches!(
+            client.ask("CONFIG SET hashtable-on-dram yes"),
+            Reply::Error(_)
+        ));
+    }
+}

@@ -1,0 +1,144 @@
+//! What the server tells to those who operate it, and does when they say so.
+
+use crate::support::{Reply, Tierra, assert_alive, bulk, error, ok, text};
+
+#[test]
+fn clients_are_listed_named_and_killed() {
+    let server = Tierra::start("");
+    let (mut one, mut two) = (server.connect(), server.connect());
+    assert_eq!(two.ask("CLIENT SETNAME second"), ok());
+    assert_eq!(two.ask("CLIENT GETNAME"), bulk("second"));
+    let Reply::Integer(id) = two.ask("CLIENT ID") else {
+        panic!("an id is a number")
+    };
+    let list = text(one.ask("CLIENT LIST"));
+    assert_eq!(list.lines().count(), 2, "{list}");
+    assert!(
+        list.contains(&format!("id={id} "))
+            && list.contains("name=second")
+            && list.contains("cmd=client|list"),
+        "{list}"
+    );
+    assert_eq!(one.ask(&format!("CLIENT KILL ID {id}")), Reply::Integer(1));
+    assert_eq!(two.rest(), b"");
+    assert_eq!(
+        one.ask("CLIENT KILL 1.2.3.4:5"),
+        error("ERR No such client")
+    );
+    one.send_bytes(b"CLIENT REPLY OFF\r\nPING\r\nCLIENT REPLY ON\r\nCLIENT REPLY SKIP\r\nPING\r\nECHO last\r\n");
+    assert_eq!([one.receive(), one.receive()], [ok(), bulk("last")]);
+}
+
+#[test]
+fn settings_are_shown_and_changed_all_or_none() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    assert_eq!(
+        client.ask("CONFIG GET timeout"),
+        Reply::Array(vec![bulk("timeout"), bulk("0")])
+    );
+    assert_eq!(client.ask("CONFIG SET timeout 100 maxclients 50"), ok());
+    assert_eq!(
+        client.ask("CONFIG GET maxc* timeout"),
+        Reply::Array(vec![
+            bulk("maxclients"),
+            bulk("50"),
+            bulk("timeout"),
+            bulk("100")
+        ])
+    );
+    let refused = error(
+        "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between 1 and 1000000 inclusive",
+    );
+    assert_eq!(client.ask("CONFIG SET timeout 7 maxclients 0"), refused);
+    let refused =
+        error("ERR CONFIG SET failed (possibly related to argument 'memory-alloc-policy') - ");
+    let reply = client.ask("CONFIG SET timeout 7 memory-alloc-policy nonsense");
+    assert!(
+        matches!((&reply, &refused), (Reply::Error(reply), Reply::Error(start)) if reply.starts_with(start)),
+        "{reply:?}"
+    );
+    assert_eq!(
+        client.ask("CONFIG GET timeout"),
+        Reply::Array(vec![bulk("timeout"), bulk("100")])
+    );
+    assert_eq!(client.ask("CONFIG SET memory-alloc-policy only-dram"), ok());
+    assert_eq!(
+        client.ask("CONFIG GET memory-alloc-policy"),
+        Reply::Array(vec![bulk("memory-alloc-policy"), bulk("only-dram")])
+    );
+    assert!(matches!(client.ask("CONFIG REWRITE"), Reply::Error(_)));
+    // As many clients as the system lets a process have open files, or fewer.
+    match client.ask("CONFIG SET maxclients 1000000") {
+        Reply::Error(text) => assert!(text.contains("try with "), "{text}"),
+        reply => assert_eq!(reply, ok()),
+    }
+}
+
+#[test]
+fn info_counts_what_happened() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    client.send_bytes(b"SET k v\r\nGET k\r\nGET k\r\nGET missing\r\nINCR k\r\nGET\r\n");
+    (0..6).for_each(|_| _ = client.receive());
+    let info = text(client.ask("INFO everything"));
+    for line in [
+        "keyspace_hits:2",
+        "keyspace_misses:1",
+        "cmdstat_get:calls=3,",
+        "rejected_calls=1,failed_calls=0",
+        "errorstat_ERR:count=2",
+        "db0:keys=1,expires=0",
+        "near_records:",
+        "far_used_bytes:",
+        "prefetched_far:",
+    ] {
+        assert!(info.contains(line), "{line} is not in\n{info}");
+    }
+    assert_eq!(client.ask("CONFIG RESETSTAT"), ok());
+    assert!(text(client.ask("INFO stats")).contains("keyspace_hits:0"));
+}
+
+#[test]
+fn a_monitor_is_one_until_it_resets_or_leaves() {
+    let server = Tierra::start("");
+    let (mut monitor, mut leaves, mut client) =
+        (server.connect(), server.connect(), server.connect());
+    assert_eq!(monitor.ask("MONITOR"), ok());
+    assert_eq!(leaves.ask("MONITOR"), ok());
+    drop(leaves);
+    assert!(text(client.ask("CLIENT LIST")).contains("flags=O"));
+    assert_eq!(client.ask("SET k v"), ok());
+    let Reply::Simple(line) = monitor.receive() else {
+        panic!("a line is told")
+    };
+    assert!(line.ends_with("] \"SET\" \"k\" \"v\""), "{line}");
+    assert_eq!(monitor.ask("RESET"), Reply::Simple("RESET".into()));
+    assert_eq!(client.ask("GET k"), bulk("v"));
+    assert_eq!(monitor.ask("ECHO x"), bulk("x"));
+}
+
+#[test]
+fn a_server_ends_when_it_is_asked_to() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    client.send_bytes(b"SHUTDOWN NOSAVE\r\n");
+    assert_eq!(client.rest(), b"");
+    drop(server);
+}
+
+#[test]
+fn a_socket_is_not_taken_from_a_server_that_listens() {
+    let server = Tierra::start("");
+    let config = tierra_kv::Config {
+        port: 0,
+        unixsocket: Some(server.path.clone()),
+        ..Default::default()
+    };
+    let error = tierra_kv::Server::bind(config)
+        .err()
+        .map(|error| error.to_string())
+        .unwrap();
+    assert!(error.contains("tierra.sock"), "{error}");
+    assert_alive(&server);
+}
