@@ -16,7 +16,8 @@ use tierra_memory::emulation::{self, Transfer};
 use tierra_memory::slab::{Place, RecordMemory};
 
 use super::MemoryFull;
-use super::policy::Chooser;
+use super::migration::{Free, MOVED_BYTES_MAX};
+use super::policy::{Chooser, Policy};
 use super::record::{EXPIRY_BYTES, Form, HEADER_BYTES, Header, KEY_BYTES_MAX};
 
 /// Bytes of a record that are fetched ahead at most. The processor notices what follows by itself.
@@ -28,6 +29,8 @@ pub(super) struct Heap {
     hasher: SeedableRandomState,
     /// What is being written to emulated far memory: stores do not wait, but one has to be done before the next.
     writing: Cell<Option<Transfer>>,
+    /// Bytes of records that found no room near though there was enough of it, of other sizes.
+    pub(super) lacking_bytes: u64,
 }
 
 impl Heap {
@@ -39,6 +42,7 @@ impl Heap {
             chooser,
             hasher: SeedableRandomState::with_seed(seed, SharedSeed::global_random()),
             writing: Cell::new(None),
+            lacking_bytes: 0,
         }
     }
 
@@ -115,10 +119,22 @@ impl Heap {
             Speed::Near => (Speed::Near, Speed::Far),
             Speed::Far => (Speed::Far, Speed::Near),
         };
-        let place = self.memory.allocate(first, bytes);
-        place
-            .or_else(|| self.memory.allocate(second, bytes))
-            .ok_or(MemoryFull)
+        if let Some(place) = self.memory.allocate(first, bytes) {
+            return Ok(place);
+        }
+        if first == Speed::Near {
+            self.note_lack(bytes);
+        }
+        self.memory.allocate(second, bytes).ok_or(MemoryFull)
+    }
+
+    /// A record of as many bytes has found no room near.
+    #[cold]
+    fn note_lack(&mut self, bytes: usize) {
+        let is_dynamic = self.chooser.settings.policy == Policy::Dynamic;
+        if is_dynamic && bytes <= MOVED_BYTES_MAX && Free::now(self).is_half() {
+            self.lacking_bytes += bytes as u64;
+        }
     }
 
     /// Makes a record; its value is whatever was there before, to be written.
@@ -231,6 +247,11 @@ impl Heap {
         self.memory.set_aside(Place::from_number(record))
     }
 
+    /// Whether a record's pages are to become empty; then nothing is allocated there.
+    pub(super) fn is_vacated(&self, record: u64) -> bool {
+        self.memory.is_vacated(Place::from_number(record))
+    }
+
     /// Says when a record expires. It may move as by [`resize`](Self::resize).
     pub(super) fn set_expiry(
         &mut self,
@@ -295,8 +316,13 @@ impl Heap {
     /// Moves a record to a tier, if that has room; its new number.
     pub(super) fn migrate(&mut self, record: u64, to: Speed) -> Option<u64> {
         let bytes = self.header(record).bytes();
-        let place = self.memory.allocate(to, bytes)?;
         let from = Place::from_number(record);
+        let Some(place) = self.memory.allocate(to, bytes) else {
+            if to == Speed::Near && self.memory.speed(from) == Speed::Far {
+                self.note_lack(bytes);
+            }
+            return None;
+        };
         self.memory.copy((from, 0), (place, 0), bytes);
         self.wrote(place.number(), 0, bytes);
         self.free(record);

@@ -269,6 +269,7 @@ impl Keyspace {
         heap.chooser.restart();
         if heap.chooser.settings.policy != policy {
             self.db.migration.restart();
+            while heap.memory.keep(Speed::Near) {}
         }
         let near_bytes = heap.chooser.settings.near_bytes;
         heap.memory.set_limit(Speed::Near, near_bytes);

@@ -6,7 +6,9 @@
 //! How large an object is can be told by its page's class alone, a byte: whoever fetches objects asks that of every one.
 //!
 //! Invariants: `page_spans` names, for every page of a span, the span, and `page_classes` its class; a span of a class is in `partial`
-//! exactly if it has a free slot; a span without objects is given back, but for one of its class.
+//! exactly if it has a free slot and is not [to become empty](vacate); a span without objects is given back, but for one of its class.
+
+mod vacate;
 
 use super::classes::{
     CLASSES, PAGE_BYTES, SMALL_BYTES_MAX, SPAN_OBJECTS_MAX, class_bytes, class_of, span_objects,
@@ -28,10 +30,12 @@ struct Span {
     free: [u64; WORDS],
     first_page: u32,
     pages: u32,
-    /// Where it stands among its class's spans with room.
-    partial_at: u32,
+    /// Where it stands among its class's spans with room, or those that are to become empty.
+    listed_at: u32,
+    /// None for a large object, or where there is no span.
     free_slots: u16,
     class: u8,
+    is_vacated: bool,
 }
 
 /// What an arena holds.
@@ -45,6 +49,8 @@ pub struct TierUse {
     pub vacant_bytes: u64,
     /// Bytes of the pages that hold them.
     pub held_bytes: u64,
+    /// Bytes of pages among them that are to become empty: no object is allocated there.
+    pub vacated_bytes: u64,
     /// Bytes that may be held.
     pub limit_bytes: u64,
 }
@@ -59,6 +65,9 @@ pub(super) struct Arena {
     page_spans: Vec<u32>,
     page_classes: Vec<u8>,
     partial: [Vec<u32>; CLASSES],
+    vacated: Vec<u32>,
+    /// The span that was last looked at for one to become empty.
+    looked_at: usize,
     free: FreeRuns,
     pages_max: u32,
     used: TierUse,
@@ -73,6 +82,8 @@ impl Arena {
             page_spans: Vec::new(),
             page_classes: Vec::new(),
             partial: [const { Vec::new() }; CLASSES],
+            vacated: Vec::new(),
+            looked_at: 0,
             free: FreeRuns::default(),
             pages_max,
             used: TierUse {
@@ -97,6 +108,8 @@ impl Arena {
         self.page_spans.fill(NO_SPAN);
         self.page_classes.fill(NO_CLASS);
         self.partial.iter_mut().for_each(Vec::clear);
+        self.vacated.clear();
+        self.looked_at = 0;
         self.free = FreeRuns::default();
         if !self.page_spans.is_empty() {
             self.free.give(0, self.page_spans.len() as u32);
@@ -187,13 +200,20 @@ impl Arena {
         *word |= bit;
         span.free_slots += 1;
         self.used.object_bytes -= bytes as u64;
-        self.used.vacant_bytes += bytes as u64;
         let (free, all) = (usize::from(span.free_slots), span_objects(class));
+        if span.is_vacated {
+            if free < all {
+                return None;
+            }
+            self.forget_vacated(number);
+            return self.give_back(number);
+        }
+        self.used.vacant_bytes += bytes as u64;
         if free == 1 {
             self.push_partial(number);
         }
         if free == all && self.partial[class].len() > 1 {
-            self.remove_partial(number);
+            self.unlist(number);
             self.used.vacant_bytes -= (all * bytes) as u64;
             return self.give_back(number);
         }
@@ -220,11 +240,12 @@ impl Arena {
         let Span {
             class,
             free_slots,
-            partial_at,
+            listed_at,
+            is_vacated,
             ..
         } = self.spans[number as usize];
-        if class == LARGE {
-            return false;
+        if class == LARGE || is_vacated {
+            return is_vacated;
         }
         let all = span_objects(usize::from(class));
         let partial = &mut self.partial[usize::from(class)];
@@ -232,9 +253,9 @@ impl Arena {
             return false;
         }
         let other = partial[0];
-        partial.swap(0, partial_at as usize);
-        self.spans[other as usize].partial_at = partial_at;
-        self.spans[number as usize].partial_at = 0;
+        partial.swap(0, listed_at as usize);
+        self.spans[other as usize].listed_at = listed_at;
+        self.spans[number as usize].listed_at = 0;
         true
     }
 
@@ -282,9 +303,10 @@ impl Arena {
             free,
             first_page,
             pages,
-            partial_at: 0,
+            listed_at: 0,
             free_slots: slots as u16,
             class,
+            is_vacated: false,
         };
         let number = match self.unused_spans.pop() {
             Some(number) => {
@@ -304,25 +326,35 @@ impl Arena {
     fn push_partial(&mut self, number: u32) {
         let span = &mut self.spans[number as usize];
         let partial = &mut self.partial[usize::from(span.class)];
-        span.partial_at = partial.len() as u32;
+        span.listed_at = partial.len() as u32;
         partial.push(number);
     }
 
-    fn remove_partial(&mut self, number: u32) {
+    /// Takes a span out of the list that it stands in.
+    fn unlist(&mut self, number: u32) {
         let Span {
-            class, partial_at, ..
+            class,
+            listed_at,
+            is_vacated,
+            ..
         } = self.spans[number as usize];
-        let partial = &mut self.partial[usize::from(class)];
-        partial.swap_remove(partial_at as usize);
-        if let Some(&moved) = partial.get(partial_at as usize) {
-            self.spans[moved as usize].partial_at = partial_at;
+        let list = if is_vacated {
+            &mut self.vacated
+        } else {
+            &mut self.partial[usize::from(class)]
+        };
+        list.swap_remove(listed_at as usize);
+        if let Some(&moved) = list.get(listed_at as usize) {
+            self.spans[moved as usize].listed_at = listed_at;
         }
     }
 
     fn give_back(&mut self, number: u32) -> FreedPages {
+        let span = &mut self.spans[number as usize];
+        span.free_slots = 0;
         let Span {
             first_page, pages, ..
-        } = self.spans[number as usize];
+        } = *span;
         self.page_spans[first_page as usize..][..pages as usize].fill(NO_SPAN);
         self.page_classes[first_page as usize..][..pages as usize].fill(NO_CLASS);
         self.unused_spans.push(number);

@@ -37,8 +37,8 @@ use crate::far::{FarPages, FarSource};
 use crate::topology::Speed;
 use crate::{LARGE_PAGE_BYTES, RegionError};
 
-use arena::Arena;
 pub use arena::TierUse;
+use arena::{Arena, FreedPages};
 use classes::{PAGE_BYTES, UNIT_BYTES};
 
 /// Addresses reserved for both tiers: what 40-bit numbers of 16-byte units reach.
@@ -213,7 +213,15 @@ impl RecordMemory {
     pub fn free(&mut self, place: Place) {
         let speed = self.speed(place);
         let first = self.first(speed);
-        if let Some((page, pages)) = self.tiers[speed as usize].arena.free(place.at() - first) {
+        let freed = self.tiers[speed as usize].arena.free(place.at() - first);
+        self.empty(speed, freed);
+    }
+
+    /// Gives pages of a tier that no object lies in back to the system.
+    #[inline]
+    fn empty(&mut self, speed: Speed, freed: FreedPages) {
+        if let Some((page, pages)) = freed {
+            let first = self.first(speed);
             let at = first + page as usize * PAGE_BYTES;
             // SAFETY: whole pages within the mapped part of the range that no object lies in; they read as
             // zeros from now on, or as they did, which is as good as what was there.
@@ -258,6 +266,37 @@ impl RecordMemory {
         self.tiers[speed as usize]
             .arena
             .set_aside(place.at() - first)
+    }
+
+    /// Chooses pages of a tier that are to become empty, so that objects of other sizes can have them: some that are emptier than
+    /// others, of a few that are looked at. Nothing is allocated there until they are empty, or [kept](Self::keep); it is for the
+    /// owner of the objects to move those that [lie in them](Self::is_vacated). How many bytes, 0 where none was found.
+    pub fn vacate(&mut self, speed: Speed) -> u64 {
+        let (bytes, freed) = self.tiers[speed as usize].arena.vacate();
+        self.empty(speed, freed);
+        bytes
+    }
+
+    /// Whether the object lies in pages that are to become empty.
+    ///
+    /// # Panics
+    /// If there is no object.
+    pub fn is_vacated(&self, place: Place) -> bool {
+        let speed = self.speed(place);
+        let first = self.first(speed);
+        self.tiers[speed as usize]
+            .arena
+            .is_vacated(place.at() - first)
+    }
+
+    /// Leaves some of those pages as they are: objects are allocated there again. False where there are none.
+    pub fn keep(&mut self, speed: Speed) -> bool {
+        self.tiers[speed as usize].arena.keep()
+    }
+
+    /// Whether an object of `bytes` finds room in a tier beside others of its size, and takes no page.
+    pub fn has_slot(&self, speed: Speed, bytes: usize) -> bool {
+        self.tiers[speed as usize].arena.has_slot(bytes)
     }
 
     /// The first `len` bytes of an object.

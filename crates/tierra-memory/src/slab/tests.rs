@@ -15,14 +15,18 @@ fn memory() -> RecordMemory {
 enum Step {
     Allocate(Speed, usize),
     Free(usize),
+    Vacate(Speed),
+    Keep(Speed),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let speed = prop_oneof![Just(Speed::Near), Just(Speed::Far)];
+    let speed = || prop_oneof![Just(Speed::Near), Just(Speed::Far)];
     let bytes = prop_oneof![5 => 0usize..300, 2 => 0usize..20_000, 1 => 0usize..5_000_000];
     let step = prop_oneof![
-        3 => (speed, bytes).prop_map(|(speed, bytes)| Step::Allocate(speed, bytes)),
-        2 => (0usize..1000).prop_map(Step::Free),
+        6 => (speed(), bytes).prop_map(|(speed, bytes)| Step::Allocate(speed, bytes)),
+        4 => (0usize..1000).prop_map(Step::Free),
+        1 => speed().prop_map(Step::Vacate),
+        1 => speed().prop_map(Step::Keep),
     ];
     prop::collection::vec(step, 1..300)
 }
@@ -38,6 +42,7 @@ proptest! {
                 Step::Allocate(speed, bytes) => {
                     let place = memory.allocate(speed, bytes).unwrap();
                     prop_assert_eq!(memory.speed(place), speed);
+                    prop_assert!(!memory.is_vacated(place));
                     prop_assert_eq!(memory.capacity(place), RecordMemory::rounded(bytes));
                     memory.bytes_mut(place, bytes).fill(number as u8);
                     objects.push((place, bytes, number as u8));
@@ -48,6 +53,15 @@ proptest! {
                     memory.free(place);
                 }
                 Step::Free(_) => {}
+                Step::Vacate(speed) => {
+                    let held_bytes = memory.used(speed).held_bytes;
+                    let bytes = memory.vacate(speed);
+                    prop_assert!(bytes <= held_bytes);
+                }
+                Step::Keep(speed) => {
+                    let has_any = memory.used(speed).vacated_bytes > 0;
+                    prop_assert_eq!(memory.keep(speed), has_any);
+                }
             }
         }
         let mut ends = BTreeMap::new();
@@ -238,6 +252,86 @@ proptest! {
 }
 
 #[test]
+fn pages_of_one_size_become_those_of_another() {
+    let mut memory = memory();
+    memory.set_limit(Speed::Near, 4 << 20);
+    let mut objects = Vec::new();
+    while let Some(place) = memory.allocate(Speed::Near, 1000) {
+        objects.push(place);
+    }
+    // Nothing is to become empty while all of it is full.
+    assert_eq!((0..20).map(|_| memory.vacate(Speed::Near)).sum::<u64>(), 0);
+    let mut random = 1u64;
+    let (go, stay): (Vec<_>, Vec<_>) = objects.into_iter().partition(|_| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        random >> 60 < 5
+    });
+    go.into_iter().for_each(|place| memory.free(place));
+    assert_eq!(memory.allocate(Speed::Near, 200), None);
+    let (used, mut vacated_bytes) = (memory.used(Speed::Near), 0);
+    while vacated_bytes < 1 << 20 {
+        vacated_bytes += memory.vacate(Speed::Near);
+    }
+    let vacating = memory.used(Speed::Near);
+    assert_eq!(vacating.vacated_bytes, vacated_bytes);
+    assert_eq!(vacating.held_bytes, used.held_bytes);
+    assert!(vacating.vacant_bytes < used.vacant_bytes, "{vacating:?}");
+    for place in stay {
+        if memory.is_vacated(place) {
+            assert!(memory.set_aside(place) && memory.has_slot(Speed::Near, 1000));
+            let to = memory.allocate(Speed::Near, 1000).unwrap();
+            assert!(!memory.is_vacated(to));
+            memory.free(place);
+        }
+    }
+    let emptied = memory.used(Speed::Near);
+    assert_eq!(emptied.vacated_bytes, 0);
+    assert_eq!(emptied.object_bytes, used.object_bytes);
+    assert_eq!(emptied.held_bytes + vacated_bytes, used.held_bytes);
+    assert!(memory.allocate(Speed::Near, 200).is_some() && !memory.keep(Speed::Near));
+}
+
+#[test]
+fn the_span_that_is_filled_stays_unless_it_is_empty() {
+    let mut memory = memory();
+    let objects = [0; 5].map(|_| memory.allocate(Speed::Near, 1000).unwrap());
+    assert_eq!(memory.vacate(Speed::Near), 0);
+    for place in objects {
+        memory.free(place);
+    }
+    let held_bytes = memory.used(Speed::Near).held_bytes;
+    assert!(held_bytes > 0);
+    assert_eq!(memory.vacate(Speed::Near), held_bytes);
+    assert_eq!(memory.used(Speed::Near).held_bytes, 0);
+    assert!(memory.allocate(Speed::Near, 1000).is_some());
+}
+
+#[test]
+fn what_is_kept_is_allocated_from_again() {
+    let mut memory = memory();
+    let objects: Vec<_> = (0..10_000)
+        .map(|_| memory.allocate(Speed::Near, 100).unwrap())
+        .collect();
+    let (go, stay) = objects.split_at(9000);
+    go.iter().step_by(3).for_each(|&place| memory.free(place));
+    let before = memory.used(Speed::Near);
+    while memory.vacate(Speed::Near) > 0 {}
+    assert!(
+        stay.iter().any(|&place| !memory.is_vacated(place)),
+        "full ones stay"
+    );
+    assert!(memory.used(Speed::Near).vacant_bytes < before.vacant_bytes / 4);
+    while memory.keep(Speed::Near) {}
+    assert_eq!(memory.used(Speed::Near), before);
+    for _ in 0..before.vacant_bytes / 112 {
+        memory.allocate(Speed::Near, 100).unwrap();
+    }
+    assert_eq!(memory.used(Speed::Near).held_bytes, before.held_bytes);
+}
+
+#[test]
 fn all_objects_go_at_once() {
     let mut memory = memory();
     for round in 0..3 {
@@ -255,7 +349,11 @@ fn all_objects_go_at_once() {
             let found = memory.bytes(place, bytes);
             assert!(found.iter().all(|&found| found == byte), "round {round}");
         }
+        for speed in speeds {
+            while memory.vacate(speed) > 0 {}
+        }
         memory.clear();
+        assert!(!speeds.map(|speed| memory.keep(speed)).contains(&true));
         for speed in speeds {
             let expected = TierUse {
                 limit_bytes: u64::MAX,

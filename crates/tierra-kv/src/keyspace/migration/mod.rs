@@ -1,4 +1,5 @@
-//! Records on the move: hot ones near, cold ones far, or as a ratio wants it; and out of sparse pages.
+//! Records on the move: hot ones near, cold ones far, or as a ratio wants it; and out of pages that are sparse, or that other sizes
+//! want.
 //!
 //! There is no second thread: a shard's records are its own. A request that uses a hot far record takes it
 //! near, when the record has just been read; the rest is done in small steps, between windows and by
@@ -6,6 +7,7 @@
 //! store does nothing.
 
 mod hand;
+mod pages;
 mod room;
 
 use tierra_index::{RecordTable, Slot};
@@ -20,7 +22,8 @@ use super::policy::Policy;
 use super::zset::member_place;
 use super::{DATABASES, Db};
 use hand::{Hand, Tables};
-use room::Free;
+use pages::Clearing;
+pub(super) use room::Free;
 
 /// Uses for each group that a round visits: a round takes about as many uses as there are records.
 const USES_PER_GROUP: u64 = 8;
@@ -38,7 +41,7 @@ const LONG_TABLE_GROUPS: usize = 1 << 15;
 const TICK_GROUPS: u64 = 2048;
 const STEP_BYTES_MAX: u64 = 1 << 20;
 /// Larger records are left where they are: moving one would hold up a request.
-const MOVED_BYTES_MAX: usize = 64 << 10;
+pub(super) const MOVED_BYTES_MAX: usize = 64 << 10;
 /// Bytes moved for a hundred that requests touch.
 const SHARE_PERCENT: u64 = 50;
 /// How far from its ratio memory may be, in parts of all.
@@ -53,7 +56,7 @@ pub struct Migrations {
     pub to_far: u64,
     /// Bytes of both.
     pub bytes: u64,
-    /// Within their tier, so that pages could be given back.
+    /// Within their tier, so that pages came free.
     pub compacted: u64,
     /// Uses of records that were near.
     pub uses_near: u64,
@@ -90,6 +93,8 @@ pub(super) struct Migration {
     /// Rounds that were to give pages back and could not, and the bytes that tiers held after the last.
     vain_rounds: u32,
     vain_bytes: [u64; 2],
+    /// Pages that are emptied for sizes that have none.
+    clearing: Clearing,
     pub(super) done: Migrations,
 }
 
@@ -111,6 +116,7 @@ impl Migration {
             is_stuck: false,
             vain_rounds: 0,
             vain_bytes: [0; 2],
+            clearing: Clearing::default(),
             done: Migrations::default(),
         }
     }
@@ -281,7 +287,8 @@ impl Migration {
     /// Whether there is anything left to gather is seen by whole rounds that gather nothing.
     fn judge_gathering(&mut self, heap: &Heap, wanted: &Wanted) {
         let gathers = wanted.sparse.contains(&true);
-        let is_vain = gathers && self.done.compacted == self.at_round.compacted;
+        let gathered = self.done.compacted - self.at_round.compacted - self.clearing.end_round();
+        let is_vain = gathers && gathered == 0;
         self.vain_rounds = if is_vain { self.vain_rounds + 1 } else { 0 };
         self.vain_bytes = held_bytes(heap);
     }
@@ -447,9 +454,12 @@ impl Db {
         if self.migration.is_due() {
             self.migration
                 .step(&mut self.tables, &mut self.larges, &mut self.heap, false);
+            self.migration.choose_pages(&mut self.heap);
         }
         self.migration
             .make_room(&mut self.tables, &mut self.larges, &mut self.heap, false);
+        self.migration
+            .empty_pages(&mut self.tables, &mut self.larges, &mut self.heap, false);
     }
 
     /// More of it, and what the clock asks for. Whether there is more to do.
@@ -458,8 +468,11 @@ impl Db {
         let has_more =
             self.migration
                 .step(&mut self.tables, &mut self.larges, &mut self.heap, true);
+        self.migration.choose_pages(&mut self.heap);
         self.migration
             .make_room(&mut self.tables, &mut self.larges, &mut self.heap, true);
+        self.migration
+            .empty_pages(&mut self.tables, &mut self.larges, &mut self.heap, true);
         has_more
     }
 }

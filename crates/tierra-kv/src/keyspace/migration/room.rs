@@ -24,17 +24,17 @@ const SEARCHES: u64 = 4;
 /// Searches in vain after which there seems to be nothing that could move.
 const VAIN_SEARCHES: u32 = 4096;
 /// How much near memory is free.
-pub(super) struct Free {
+pub(in super::super) struct Free {
     bytes: u64,
     wanted_bytes: u64,
 }
 
 impl Free {
     #[inline]
-    pub(super) fn now(heap: &Heap) -> Free {
+    pub(in super::super) fn now(heap: &Heap) -> Free {
         let near = heap.memory.used(Speed::Near);
-        // Free slots count as free, though other sizes may have no use for them; none does where a limit has been
-        // lowered below what is held, until enough pages are empty.
+        // Vacant slots count as free, though other sizes may have no use for them: those that lack pages have them emptied
+        // (`pages.rs`). None counts where a limit has been lowered below what is held, until enough pages are empty.
         let below_limit = near.limit_bytes.checked_sub(near.held_bytes);
         Free {
             bytes: below_limit.map_or(0, |bytes| bytes.saturating_add(near.vacant_bytes)),
@@ -47,8 +47,18 @@ impl Free {
         self.bytes >= self.wanted_bytes
     }
 
-    pub(super) fn is_half(&self) -> bool {
+    pub(in super::super) fn is_half(&self) -> bool {
         self.bytes >= self.wanted_bytes / 2
+    }
+
+    /// Twice as much as is kept free.
+    pub(super) fn is_plenty(&self) -> bool {
+        self.bytes / 2 >= self.wanted_bytes
+    }
+
+    /// What is kept free.
+    pub(super) fn wanted_bytes(&self) -> u64 {
+        self.wanted_bytes
     }
 }
 

@@ -10,6 +10,7 @@ mod expiry;
 mod model;
 mod placement;
 mod seeded;
+mod sizes;
 mod whole;
 mod windows;
 

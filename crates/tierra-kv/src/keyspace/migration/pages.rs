@@ -1,0 +1,190 @@
+//! Pages of near memory for records of sizes that have no vacant slots there.
+//!
+//! Cold records that go far leave vacant slots, which are of use to their own size alone. Where others find no room because of it, as
+//! new records or as hot ones, some spans of slots are chosen to become empty, and a hand of its own goes around and
+//! empties them: what is cold goes far, the rest to vacant slots of its size, for which something cold goes far elsewhere. So what near
+//! memory holds is as hot afterwards, and a byte of a page has cost a byte that went far, and less than one that moved near.
+//!
+//! It ends by itself: nothing is chosen but for what was refused since, twice as much each time that was too
+//! little, and what could not be emptied in some times around is used as before.
+
+use tierra_index::Slot;
+use tierra_memory::Speed;
+use tierra_memory::placement::Heat;
+
+use super::super::DATABASES;
+use super::super::db::Table;
+use super::super::heap::Heap;
+use super::super::large::Larges;
+use super::super::order::Order;
+use super::hand::{Hand, Tables};
+use super::room::Free;
+use super::{Migration, STEP_BYTES_MAX, TICK_GROUPS};
+
+/// The part of the near budget that is emptied at a time, at first, and at most: half of what may be exchanged in a round.
+const CLEARED_PART_FIRST: u64 = 64;
+const CLEARED_PART: u64 = 8;
+/// The part of it that has to be lacking within a round: less is not worth it.
+const LACKING_PART: u64 = 1024;
+/// Spans that are chosen at a time, at most, and bytes that count as chosen where there was none to choose.
+const CHOSEN_SPANS: usize = 4;
+const CHOSEN_BYTES_MIN: u64 = 64 << 10;
+/// Groups that are visited at a time, and before a window, at most...
+const VISITED_GROUPS: u64 = 4;
+const WINDOW_GROUPS: u64 = 16;
+/// ...unless as many bytes have moved: far memory takes its time for them.
+const WINDOW_BYTES: u64 = 1 << 10;
+/// Times around after which what is not empty is used as before; the first one has begun in the middle.
+const TIMES_AROUND: u32 = 3;
+/// Spans that are used as before again at a time.
+const KEPT_SPANS: usize = 64;
+
+/// What is being emptied.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clearing {
+    /// Pages are being emptied, or are to be.
+    is_on: bool,
+    /// Bytes of them that are still to be chosen.
+    left_bytes: u64,
+    /// How much was to be emptied the last time, and half of that for each round that has ended since.
+    last_bytes: u64,
+    hand: Hand,
+    /// How often it has been around since all were chosen.
+    times_around: u32,
+    /// Records moved within near memory in this round.
+    moved: u64,
+    has_round_ended: bool,
+}
+
+impl Migration {
+    /// Chooses pages to be emptied where some are lacking, a few at a time, and sees when that is done.
+    pub(super) fn choose_pages(&mut self, heap: &mut Heap) {
+        let clearing = &mut self.clearing;
+        let has_round_ended = std::mem::take(&mut clearing.has_round_ended);
+        if !clearing.is_on {
+            let limit_bytes = heap.memory.used(Speed::Near).limit_bytes;
+            if heap.lacking_bytes > limit_bytes / LACKING_PART {
+                clearing.begin(heap);
+            } else if has_round_ended {
+                clearing.last_bytes /= 2;
+                heap.lacking_bytes = 0;
+            }
+        } else if clearing.left_bytes > 0 {
+            for _ in 0..CHOSEN_SPANS {
+                if clearing.left_bytes == 0 {
+                    break;
+                }
+                let bytes = heap.memory.vacate(Speed::Near).max(CHOSEN_BYTES_MIN);
+                clearing.left_bytes = clearing.left_bytes.saturating_sub(bytes);
+            }
+            clearing.times_around = 0;
+        } else {
+            if clearing.times_around >= TIMES_AROUND {
+                for _ in 0..KEPT_SPANS {
+                    heap.memory.keep(Speed::Near);
+                }
+            }
+            clearing.is_on = heap.memory.used(Speed::Near).vacated_bytes > 0;
+            // What was lacking meanwhile may find room now.
+            heap.lacking_bytes = 0;
+        }
+    }
+
+    /// Moves something out of pages that are to become empty; more when the clock asks (`ticks`).
+    #[inline]
+    pub(in super::super) fn empty_pages(
+        &mut self,
+        tables: &mut [Table; DATABASES],
+        larges: &mut Larges,
+        heap: &mut Heap,
+        ticks: bool,
+    ) {
+        if self.clearing.is_on {
+            let tables = &mut Tables {
+                tables,
+                larges,
+                heap,
+            };
+            if ticks {
+                self.go_around(tables, TICK_GROUPS, STEP_BYTES_MAX);
+            } else {
+                self.go_around(tables, WINDOW_GROUPS, WINDOW_BYTES);
+            }
+        }
+    }
+
+    /// Visits so many groups, or until as many bytes have moved.
+    #[cold]
+    fn go_around(&mut self, tables: &mut Tables<'_>, groups: u64, bytes: u64) {
+        let bytes_before = self.done.bytes;
+        for _ in 0..groups / VISITED_GROUPS {
+            if self.is_stuck || !self.pace.allows() || self.done.bytes - bytes_before >= bytes {
+                return;
+            }
+            let mut hand = self.clearing.hand;
+            // Behind the round's hand heats are halved already.
+            let is_aged = self.ages() && hand < self.round;
+            let (point, _) = tables.visit(hand, VISITED_GROUPS as usize, |slot, order, heap| {
+                self.move_out(slot, order, heap, is_aged);
+            });
+            self.clearing.times_around += u32::from(tables.advance(&mut hand, point));
+            self.clearing.hand = hand;
+        }
+    }
+
+    /// Looks at an entry, and moves its record if its pages are to become empty. What is cold goes far unless there is plenty of
+    /// room near; what is not stays while its size has no vacant slot.
+    fn move_out(
+        &mut self,
+        slot: Slot<'_>,
+        order: Option<&mut Order>,
+        heap: &mut Heap,
+        is_aged: bool,
+    ) {
+        let record = slot.record();
+        if heap.speed(record) == Speed::Far || !heap.is_vacated(record) || !self.pace.allows() {
+            return;
+        }
+        let mut heat = Heat::from_bits(slot.note());
+        if is_aged {
+            heat = heat.younger();
+        }
+        let bytes = heap.header(record).bytes();
+        let has_slot = heap.memory.has_slot(Speed::Near, bytes);
+        if self.border.repels(heat) && !(has_slot && Free::now(heap).is_plenty()) {
+            self.move_to(Speed::Far, slot, order, heap);
+        } else if has_slot {
+            let before = self.done.compacted;
+            self.move_to(Speed::Near, slot, order, heap);
+            self.clearing.moved += self.done.compacted - before;
+        }
+    }
+}
+
+impl Clearing {
+    /// A round is over: how many records have moved within near memory in it.
+    pub(super) fn end_round(&mut self) -> u64 {
+        self.has_round_ended = true;
+        std::mem::take(&mut self.moved)
+    }
+
+    fn begin(&mut self, heap: &mut Heap) {
+        heap.lacking_bytes = 0;
+        let reserve_bytes = Free::now(heap).wanted_bytes();
+        let near = heap.memory.used(Speed::Near);
+        if near.held_bytes.saturating_add(reserve_bytes) <= near.limit_bytes {
+            // There are pages by now.
+            return;
+        }
+        let bytes = (2 * self.last_bytes)
+            .max(near.limit_bytes / CLEARED_PART_FIRST)
+            .max(reserve_bytes)
+            .min(near.limit_bytes / CLEARED_PART);
+        *self = Clearing {
+            is_on: true,
+            left_bytes: bytes,
+            last_bytes: bytes,
+            ..*self
+        };
+    }
+}
