@@ -9,6 +9,8 @@
 mod hand;
 mod pages;
 mod room;
+#[cfg(test)]
+mod tests;
 
 use tierra_index::{RecordTable, Slot};
 use tierra_memory::Speed;
