@@ -36,7 +36,8 @@ const STEP_USES: i64 = (STEP_GROUPS * USES_PER_GROUP) as i64;
 const USES_MAX: i64 = (TICK_GROUPS * USES_PER_GROUP) as i64;
 /// Where there is nothing to be done but to see how hot things are, a step passes over as many steps' groups on average...
 const PASSED_STEPS: i64 = 63;
-/// ...of a table of at least as many, so that a round still sees thousands of records.
+/// ...of a table of at least as many, so that a round still sees thousands of records, or of any while nobody
+/// compares heats.
 const LONG_TABLE_GROUPS: usize = 1 << 15;
 /// Near records that are many: a part of them shows how hot all are.
 const MANY_OBJECTS: u64 = 1 << 16;
@@ -49,9 +50,8 @@ const STEP_BYTES_MAX: u64 = 1 << 20;
 pub(super) const MOVED_BYTES_MAX: usize = 64 << 10;
 /// Bytes moved for a hundred that requests touch.
 const SHARE_PERCENT: u64 = 50;
-/// Rounds between two in which heats are halved, at least, while all uses find their record near and there is room: halving
-/// meets every entry, and there is nothing yet that heats are compared for.
-const ALL_NEAR_ROUNDS: u32 = 8;
+/// Rounds between two in which heats are halved, at least, while nobody compares them: halving meets every entry.
+const ROUNDS_UNCOMPARED: u32 = 8;
 /// How far from its ratio memory may be, in parts of all.
 const RATIO_TOLERANCE: u64 = 200;
 
@@ -91,8 +91,9 @@ pub(super) struct Migration {
     evicting_rounds: Option<u32>,
     /// What had been done when the round began.
     at_round: Migrations,
-    /// In the round before all uses found their record near, and there was room when it ended.
-    was_all_near: bool,
+    /// Nobody compares heats: in the round before all uses found their record near, there was room when it ended, and no keys are
+    /// evicted by heat.
+    nobody_compares: bool,
     /// One use of as many is noted, and uses that are not until the next one is.
     noted: u32,
     unnoted: u32,
@@ -124,7 +125,7 @@ impl Migration {
             young_rounds: 0,
             evicting_rounds: None,
             at_round: Migrations::default(),
-            was_all_near: false,
+            nobody_compares: false,
             noted: 1,
             unnoted: 0,
             passed: 0,
@@ -296,9 +297,11 @@ impl Migration {
                 self.meet(slot, order, heap, wanted);
             });
         let mut steps = i64::from(len > 0);
-        if point != 0 && !wanted.anyway && !wanted.ages && len >= LONG_TABLE_GROUPS {
-            // Not the same ones in every round.
-            let passed = i64::from(self.random()) % (2 * PASSED_STEPS + 1);
+        let sees_enough = len >= LONG_TABLE_GROUPS || self.nobody_compares;
+        if point != 0 && !wanted.anyway && !wanted.ages && sees_enough {
+            // Not the same ones in every round, and none behind the end.
+            let left = len.saturating_sub(point) as i64 / STEP_GROUPS as i64;
+            let passed = (i64::from(self.random()) % (2 * PASSED_STEPS + 1)).min(left);
             steps += passed;
             point += (passed * STEP_GROUPS as i64) as usize;
         }
@@ -333,15 +336,16 @@ impl Migration {
         });
         self.noted = self.evicting_rounds.map_or(self.border.noted(), |_| 1);
         self.at_round = now;
-        self.was_all_near = now.uses_far == before.uses_far && Free::now(heap).is_enough();
+        let is_all_near = now.uses_far == before.uses_far && Free::now(heap).is_enough();
+        self.nobody_compares = is_all_near && self.evicting_rounds.is_none();
         self.young_rounds = if aged { 0 } else { self.young_rounds + 1 };
     }
 
     /// Whether heats are halved in this round.
     fn ages(&self) -> bool {
         let mut rounds = self.border.rounds_to_age();
-        if self.was_all_near {
-            rounds = rounds.max(ALL_NEAR_ROUNDS);
+        if self.nobody_compares {
+            rounds = rounds.max(ROUNDS_UNCOMPARED);
         }
         self.young_rounds + 1 >= self.evicting_rounds.map_or(rounds, |most| rounds.min(most))
     }
@@ -351,6 +355,7 @@ impl Migration {
         if evicting_rounds != self.evicting_rounds {
             self.evicting_rounds = evicting_rounds;
             (self.noted, self.unnoted) = (1, 0);
+            self.nobody_compares = false;
         }
     }
 
