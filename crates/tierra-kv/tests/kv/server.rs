@@ -521,6 +521,32 @@ fn a_server_ends_when_it_is_asked_to() {
 }
 
 #[test]
+fn a_server_that_should_save_goes_on_unless_it_is_forced() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    for request in ["SHUTDOWN SAVE", "SHUTDOWN NOW save"] {
+        let Reply::Error(error) = client.ask(request) else {
+            panic!("{request} is refused")
+        };
+        assert!(
+            error.starts_with("ERR Errors trying to SHUTDOWN"),
+            "{error}"
+        );
+        assert!(error.contains("SHUTDOWN NOSAVE"), "{error}");
+    }
+    let syntax = Reply::Error("ERR syntax error".into());
+    for request in [
+        "SHUTDOWN SAVE NOSAVE FORCE",
+        "SHUTDOWN ABORT NOW",
+        "SHUTDOWN LATER",
+    ] {
+        assert_eq!(client.ask(request), syntax, "{request}");
+    }
+    client.send_bytes(b"SHUTDOWN SAVE FORCE\r\n");
+    assert_eq!(client.rest(), b"");
+}
+
+#[test]
 fn a_socket_is_not_taken_from_a_server_that_listens() {
     let server = Tierra::start("");
     let config = tierra_kv::Config {
