@@ -8,4 +8,5 @@ mod forged;
 mod moving;
 mod places;
 mod server;
+mod settings;
 mod support;

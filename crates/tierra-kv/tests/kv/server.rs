@@ -559,7 +559,27 @@ fn a_socket_is_not_taken_from_a_server_that_listens() {
         .map(|error| error.to_string())
         .unwrap();
     assert!(error.contains("tierra.sock"), "{error}");
+    assert!(error.contains("another server has it"), "{error}");
     assert_alive(&server);
+}
+
+#[test]
+fn a_file_that_is_no_socket_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    std::fs::write(&path, "dear").unwrap();
+    let config = tierra_kv::Config {
+        port: 0,
+        unixsocket: Some(path.clone()),
+        ..Default::default()
+    };
+    let error = tierra_kv::Server::bind(config).err().unwrap().to_string();
+    let expected = format!(
+        "cannot listen on {}: what is there is not a socket: remove it, or give another unixsocket",
+        path.display()
+    );
+    assert_eq!(error, expected);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear");
 }
 
 #[test]
