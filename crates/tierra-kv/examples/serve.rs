@@ -1,20 +1,19 @@
 //! Serves records as `tierra kv` does, without building SQL:
-//! `cargo run --release -p tierra-kv --example serve -- --port 7000`. docs/kv.md has the settings.
+//! `cargo run --release -p tierra-kv --example serve -- --port 7000`, or `-- --help`.
 
 use std::process::ExitCode;
 
-use tierra_kv::{Config, Server};
+use tierra_kv::{Config, Server, settings_help};
 
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
-    let config = Config::from_arguments(std::env::args().skip(1))?;
-    let wanted = config.maxclients;
-    let mut server = Server::bind(config)?;
-    println!("listening on port {}", server.port());
-    if server.max_clients() < wanted {
-        eprintln!(
-            "{} clients at most instead of the {wanted} of maxclients: raise the limit of open files (ulimit -n)",
-            server.max_clients()
-        );
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|word| word == "--help") {
+        print!("{}", settings_help());
+        return Ok(());
+    }
+    let mut server = Server::bind(Config::from_arguments(arguments)?)?;
+    for line in server.announcement() {
+        eprintln!("{line}");
     }
     server.run()?;
     Ok(())

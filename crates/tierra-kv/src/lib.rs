@@ -6,7 +6,7 @@
 //! let mut config = Config::default();
 //! config.port = 7000;
 //! let mut server = Server::bind(config)?;
-//! println!("listening on port {}", server.port());
+//! println!("{}", server.announcement().join("\n"));
 //! server.run()?;
 //! # Ok::<(), tierra_kv::ServeError>(())
 //! ```
@@ -26,5 +26,5 @@ pub mod protocol;
 mod server;
 mod size;
 
-pub use config::{Config, ConfigError, DebugCommand, OutputLimit};
+pub use config::{Config, ConfigError, DebugCommand, OutputLimit, settings_help};
 pub use server::{Handle, ServeError, Server};

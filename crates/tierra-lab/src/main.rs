@@ -36,7 +36,7 @@ enum Command {
         #[arg(long)]
         quick: bool,
         /// Where results go.
-        #[arg(long, value_name = "DIR", default_value = results())]
+        #[arg(long, value_name = "DIR", default_value_os_t = results())]
         out: PathBuf,
         /// Where data sets and databases are put while running; they need a few gigabytes.
         #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
@@ -47,7 +47,7 @@ enum Command {
     /// Recomputes every bar of a results folder from its raw samples; fails where one is missed.
     Bars {
         /// The folder.
-        #[arg(value_name = "DIR", default_value = results())]
+        #[arg(value_name = "DIR", default_value_os_t = results())]
         folder: PathBuf,
     },
     /// What experiments start as a process of its own: the server of records, with its settings.
@@ -70,8 +70,16 @@ enum Command {
     },
 }
 
-fn results() -> &'static str {
-    concat!(env!("CARGO_MANIFEST_DIR"), "/results")
+/// Where results are kept by default: with the source, where the lab is run within it, whoever built it wherever.
+fn results() -> PathBuf {
+    std::env::current_dir().map_or_else(|_| "results".into(), |here| results_from(&here))
+}
+
+fn results_from(here: &Path) -> PathBuf {
+    here.ancestors()
+        .map(|folder| folder.join("crates/tierra-lab/results"))
+        .find(|folder| folder.is_dir())
+        .unwrap_or_else(|| here.join("results"))
 }
 
 /// The allocator of the `tierra` binary, for both sides of every comparison.
@@ -194,4 +202,23 @@ fn bars(folder: &Path) -> Result<bool, LabError> {
         println!("No results of: {}", unmeasured.join(", "));
     }
     Ok(verdicts.iter().all(verdict::Verdict::is_met))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_go_where_the_lab_is_run() {
+        let outside = tempfile::tempdir().unwrap();
+        assert_eq!(results_from(outside.path()), outside.path().join("results"));
+        let inside = outside.path().join("crates/tierra-lab/src");
+        let kept = outside.path().join("crates/tierra-lab/results");
+        for folder in [&inside, &kept] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        for folder in [outside.path(), &inside, &kept] {
+            assert_eq!(results_from(folder), kept);
+        }
+    }
 }

@@ -52,4 +52,20 @@ fn what_is_wrong_with_settings_is_said() {
     tierra(["kv", "--prot", "7000"]).with_error(&["there is no setting prot"]);
     tierra(["kv", "--port", "0"]).with_error(&["nothing to listen on"]);
     tierra(["kv", "--config", "/nowhere"]).with_error(&["/nowhere"]);
+    tierra(["kv", "port", "7103"]).with_error(&["write --port 7103"]);
+    tierra(["kv", "r.conf"]).with_error(&["write --config r.conf"]);
+    let scratch = tempfile::tempdir().unwrap();
+    let config = scratch.path().join("redis.conf");
+    std::fs::write(&config, "daemonize yes\nlogfile /var/log/redis.log\n").unwrap();
+    let flags = ["--port", "0", "--logfile", ""].map(String::from);
+    let words = ["kv".into(), "--config".into(), config.display().to_string()];
+    tierra(words.into_iter().chain(flags)).with_error(&["redis.conf line 1: daemonize"]);
+}
+
+#[test]
+fn help_lists_settings_and_defaults() {
+    let help = tierra(["kv", "--help"]).well().out;
+    for line in ["--config FILE", "\n  --port                         6379\n"] {
+        assert!(help.contains(line), "{line} is not in\n{help}");
+    }
 }

@@ -1,171 +1,164 @@
 //! Settings from files and command lines.
+//!
+//! All that is wrong is told at once. What the command line says comes before what a file says, also where the file's
+//! line cannot be used: `--config redis.conf --daemonize no` reads a file that says `daemonize yes`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{Config, Refused};
+use super::{Config, ConfigError, Refused, is_setting};
 
-/// Why the settings cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read the configuration {}: {error}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        error: std::io::Error,
-    },
-    /// A quote that is not closed.
-    #[error("{place}: unbalanced quotes")]
-    Quotes {
-        /// File and line.
-        place: String,
-    },
-    /// A name without a value.
-    #[error("{place}: {name} needs a value")]
-    NoValue {
-        /// File and line, or the command line.
-        place: String,
-        /// The setting.
-        name: String,
-    },
-    /// There is no such setting.
-    #[error("{place}: there is no setting {name} (docs/kv.md lists those there are)")]
-    Unknown {
-        /// File and line, or the command line.
-        place: String,
-        /// What was taken for a setting.
-        name: String,
-    },
-    /// The value of a setting is wrong.
-    #[error("{place}: {name}: {why}")]
-    Invalid {
-        /// File and line, or the command line.
-        place: String,
-        /// The setting.
-        name: String,
-        /// What is wrong.
-        why: String,
-    },
+/// The place of settings that no file has.
+const COMMAND_LINE: &str = "the command line";
+
+/// A setting as it was given: a line of a file, or a flag and the words behind it.
+struct Given {
+    /// In small letters.
+    name: String,
+    words: Vec<String>,
+    /// File and line, or the command line.
+    place: String,
 }
 
 impl Config {
     /// The settings of a command line: those of the file after `--config`, wherever that is, and then its own.
     ///
     /// # Errors
-    /// Where the file cannot be read or a setting is wrong.
+    /// Where the file cannot be read or settings are wrong: all of them.
     pub fn from_arguments(
         arguments: impl IntoIterator<Item = String>,
     ) -> Result<Self, ConfigError> {
         let mut config = Self::default();
-        let mut arguments: Vec<String> = arguments.into_iter().collect();
-        if let Some(at) = arguments.iter().position(|word| word == "--config") {
-            if at + 1 == arguments.len() {
-                let (place, name) = ("the command line".into(), "config".into());
-                return Err(ConfigError::NoValue { place, name });
+        let (files, flags): (Vec<Given>, Vec<Given>) = flags(arguments)?
+            .into_iter()
+            .partition(|flag| flag.name == "config");
+        let mut refused = Vec::new();
+        for Given { name, words, place } in files {
+            match &words[..] {
+                [path] => refused.extend(config.add_file(Path::new(path))?),
+                [] => return Err(ConfigError::NoValue { place, name }),
+                _ => {
+                    let why = "takes the name of one file".into();
+                    return Err(ConfigError::Invalid { place, name, why });
+                }
             }
-            config.read(Path::new(&arguments[at + 1]))?;
-            arguments.drain(at..at + 2);
         }
-        config.add_arguments(arguments)?;
+        refused.retain(|error| !flags.iter().any(|flag| error.is_about(&flag.name)));
+        refused.extend(flags.into_iter().filter_map(|flag| config.add(flag).err()));
+        ConfigError::all(refused)?;
         Ok(config)
     }
 
     /// Adds the settings of a file to these.
     ///
     /// # Errors
-    /// Where it cannot be read or a line of it is wrong; the error names the line.
+    /// Where it cannot be read or lines of it are wrong; the error names all of these, and the others are added.
     pub fn read(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
-            path: path.into(),
-            error,
-        })?;
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if !line.is_empty() && !line.starts_with('#') {
-                self.line(line, &format!("{} line {}", path.display(), number + 1))?;
-            }
-        }
-        self.file = Some(path.into());
-        Ok(())
-    }
-
-    /// One line of a file: a name and a value, whose words may be quoted.
-    fn line(&mut self, line: &str, place: &str) -> Result<(), ConfigError> {
-        let mut bytes = line.as_bytes().to_vec();
-        let mut ranges = Vec::new();
-        crate::protocol::split_line(&mut bytes, |start, len| ranges.push(start..start + len))
-            .map_err(|_| ConfigError::Quotes {
-                place: place.into(),
-            })?;
-        let words: Vec<_> = ranges
-            .into_iter()
-            .map(|range| String::from_utf8_lossy(&bytes[range]).into_owned())
-            .collect();
-        match words.split_first() {
-            Some((name, [])) => Err(ConfigError::NoValue {
-                place: place.into(),
-                name: name.clone(),
-            }),
-            Some((name, values)) => self.add(name, &values.join(" "), place),
-            None => Ok(()),
-        }
+        ConfigError::all(self.add_file(path)?)
     }
 
     /// Adds settings given as `--name value`, with as many words of a value as there are.
     ///
     /// # Errors
-    /// Where one is wrong.
+    /// Where some are wrong: all of these.
     pub fn add_arguments(
         &mut self,
         arguments: impl IntoIterator<Item = String>,
     ) -> Result<(), ConfigError> {
-        let place = "the command line";
-        let mut arguments = arguments.into_iter().peekable();
-        while let Some(argument) = arguments.next() {
-            let Some(name) = argument.strip_prefix("--") else {
-                return Err(ConfigError::Unknown {
-                    place: place.into(),
-                    name: argument,
-                });
-            };
-            let (name, mut words) = match name.split_once('=') {
-                Some((name, value)) => (name, vec![value.to_string()]),
-                None => (name, Vec::new()),
-            };
-            while let Some(word) = arguments.next_if(|word| !word.starts_with("--")) {
-                words.push(word);
-            }
-            if words.is_empty() {
-                return Err(ConfigError::NoValue {
-                    place: place.into(),
-                    name: name.into(),
-                });
-            }
-            self.add(name, &words.join(" "), place)?;
-        }
-        Ok(())
+        let flags = flags(arguments)?.into_iter();
+        ConfigError::all(flags.filter_map(|flag| self.add(flag).err()).collect())
     }
 
-    fn add(&mut self, name: &str, value: &str, place: &str) -> Result<(), ConfigError> {
-        let name = name.to_ascii_lowercase();
-        self.set(&name, value).map_err(|refused| match refused {
-            Refused::Unknown => ConfigError::Unknown {
-                place: place.into(),
-                name,
-            },
+    /// Adds what can be used of a file. What is wrong with the rest.
+    fn add_file(&mut self, path: &Path) -> Result<Vec<ConfigError>, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+            path: path.into(),
+            error,
+        })?;
+        let mut refused = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                let place = format!("{} line {}", path.display(), number + 1);
+                refused.extend(given(line, place).and_then(|given| self.add(given)).err());
+            }
+        }
+        self.file = Some(path.into());
+        Ok(refused)
+    }
+
+    fn add(&mut self, given: Given) -> Result<(), ConfigError> {
+        let Given { name, words, place } = given;
+        if words.is_empty() && is_setting(&name) {
+            return Err(ConfigError::NoValue { place, name });
+        }
+        self.set(&name, &words).map_err(|refused| match refused {
+            Refused::Unknown => ConfigError::Unknown { place, name },
             Refused::Immutable => ConfigError::Invalid {
-                place: place.into(),
+                place,
                 name,
                 why: "cannot be changed".into(),
             },
-            Refused::Invalid(why) => ConfigError::Invalid {
-                place: place.into(),
-                name,
-                why,
-            },
+            Refused::Invalid(why) => ConfigError::Invalid { place, name, why },
         })
     }
+}
+
+/// One line of a file: a name and a value, whose words may be quoted.
+fn given(line: &str, place: String) -> Result<Given, ConfigError> {
+    let mut bytes = line.as_bytes().to_vec();
+    let mut ranges = Vec::new();
+    let split = crate::protocol::split_line(&mut bytes, |start, len| {
+        ranges.push(start..start + len);
+    });
+    if split.is_err() {
+        return Err(ConfigError::Quotes { place });
+    }
+    let mut words = ranges
+        .into_iter()
+        .map(|range| String::from_utf8_lossy(&bytes[range]).into_owned());
+    let name = words.next().unwrap_or_default().to_ascii_lowercase();
+    let words = words.collect();
+    Ok(Given { name, words, place })
+}
+
+/// The settings of a command line.
+fn flags(arguments: impl IntoIterator<Item = String>) -> Result<Vec<Given>, ConfigError> {
+    let mut flags = Vec::new();
+    let mut arguments = arguments.into_iter().peekable();
+    while let Some(argument) = arguments.next() {
+        let Some(name) = argument.strip_prefix("--") else {
+            let next = arguments.next_if(|word| !word.starts_with("--"));
+            return Err(bare(argument, next));
+        };
+        let (name, mut words) = match name.split_once('=') {
+            Some((name, value)) => (name, vec![value.to_string()]),
+            None => (name, Vec::new()),
+        };
+        while let Some(word) = arguments.next_if(|word| !word.starts_with("--")) {
+            words.push(word);
+        }
+        flags.push(Given {
+            name: name.to_ascii_lowercase(),
+            words,
+            place: COMMAND_LINE.into(),
+        });
+    }
+    Ok(flags)
+}
+
+/// What is wrong with a word that stands where a flag should be, as Redis takes a file there.
+fn bare(word: String, next: Option<String>) -> ConfigError {
+    let name = word.trim_start_matches('-').to_ascii_lowercase();
+    let instead = if is_setting(&name) || name == "config" {
+        let value = next.unwrap_or_else(|| "VALUE".into());
+        format!("--{name} {value}")
+    } else if word.ends_with(".conf") || Path::new(&word).is_file() {
+        format!("--config {word}")
+    } else {
+        let (place, name) = (COMMAND_LINE.into(), word);
+        return ConfigError::Unknown { place, name };
+    };
+    ConfigError::Bare { word, instead }
 }
 
 #[cfg(test)]
@@ -216,7 +209,7 @@ mod tests {
         for (text, error) in [
             (
                 "port 1\nprot 2\n",
-                "FILE line 2: there is no setting prot (docs/kv.md lists those there are)",
+                "FILE line 2: there is no setting prot (--help lists those there are)",
             ),
             ("port\n", "FILE line 1: port needs a value"),
             (
@@ -231,6 +224,25 @@ mod tests {
         ] {
             assert_eq!(read(text).err().as_deref(), Some(error));
         }
+        // What is wrong with settings of placement is known as early.
+        for (text, line) in [
+            ("memory-alloc-policy foo\n", 1),
+            ("port 1\ndram-pmem-ratio 1\n", 2),
+            ("dynamic-threshold-min 100\ndynamic-threshold-max 99\n", 2),
+            ("near-memory lots\n", 1),
+            ("far-memory lots\n", 1),
+        ] {
+            let name = text
+                .lines()
+                .nth(line - 1)
+                .unwrap()
+                .split(' ')
+                .next()
+                .unwrap();
+            let start = format!("FILE line {line}: {name}: argument must be ");
+            let error = read(text).err().unwrap();
+            assert!(error.starts_with(&start), "{error}");
+        }
         assert!(
             Config::default()
                 .read(Path::new("/nowhere"))
@@ -241,6 +253,95 @@ mod tests {
     }
 
     #[test]
+    fn only_settings_of_several_words_take_several() {
+        let error = |text| read(text).err();
+        for (line, count) in [
+            ("requirepass a b", 2),
+            ("port 1 2 3", 3),
+            ("near-memory 8 gb", 2),
+        ] {
+            let name = line.split(' ').next().unwrap();
+            let expected = format!(
+                "FILE line 1: {name}: takes one value, not {count}: quotes keep words together"
+            );
+            assert_eq!(error(line), Some(expected));
+        }
+        let config = read("requirepass 'a b'\nbind 127.0.0.1 ::1\nemulate optane, misses=4\ndram-pmem-ratio 2 5\nclient-output-buffer-limit normal 0 0 0\noom-score-adj-values 0 200 800\n").unwrap();
+        assert_eq!((&*config.requirepass, config.bind.len()), ("a b", 2));
+        assert_eq!(
+            (
+                config.emulate.unwrap().misses_in_flight,
+                config.placement.ratio
+            ),
+            (4, (2, 5))
+        );
+        assert_eq!(config.ignored, ["oom-score-adj-values"]);
+    }
+
+    /// Lines that Debian's redis.conf has, with comments and blanks between them as there.
+    const DEBIAN: &str = "# Redis configuration file example.\n\nbind 127.0.0.1 -::1\nprotected-mode yes\nport 6379\n\
+        tcp-backlog 511\n\n# unixsocket /run/redis/redis-server.sock\ndaemonize yes\npidfile /run/redis/redis-server.pid\n\
+        loglevel notice\nlogfile /var/log/redis/redis-server.log\ndatabases 16\n\
+        proc-title-template \"{title} {listen-addr} {server-mode}\"\nstop-writes-on-bgsave-error yes\n\
+        dbfilename dump.rdb\ndir /var/lib/redis\noom-score-adj-values 0 200 800\nappendonly no\n \n\
+        client-output-buffer-limit normal 0 0 0\nclient-output-buffer-limit replica 256mb 64mb 60\n\
+        client-output-buffer-limit pubsub 32mb 8mb 60\njemalloc-bg-thread yes\n";
+
+    fn with_file(text: &str, flags: &[&str]) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("redis.conf").display().to_string();
+        std::fs::write(&path, text).unwrap();
+        let words = ["--config", &path].into_iter().chain(flags.iter().copied());
+        Config::from_arguments(words.map(String::from))
+            .map_err(|error| error.to_string().replace(&path, "FILE"))
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let expected = "2 settings cannot be used:\n  FILE line 9: daemonize: Tierra has only 'no'\n  \
+            FILE line 12: logfile: Tierra has only ''\n\
+            What the command line says (--NAME VALUE) comes before what a file says.";
+        assert_eq!(with_file(DEBIAN, &[]).err().as_deref(), Some(expected));
+        let error = with_file("prot 1\nhz x\n", &["--hz", "y", "--bnid", "z"]).err();
+        let error = error.unwrap();
+        let lines: Vec<&str> = error.lines().map(str::trim).collect();
+        assert!(lines[0].starts_with("3 settings"), "{error}");
+        assert!(
+            lines[1].starts_with("FILE line 1: there is no setting prot"),
+            "{error}"
+        );
+        assert!(lines[2].starts_with("the command line: hz: "), "{error}");
+        assert!(
+            lines[3].starts_with("the command line: there is no setting bnid"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn debians_file_is_read_with_the_flags_of_the_document() {
+        let document = include_str!("../../../../docs/kv.md");
+        let flags = ["--daemonize", "no", "--logfile", ""];
+        let written = "--config kv.conf --daemonize no --logfile ''";
+        assert!(document.contains(written), "docs/kv.md says how it is read");
+        let config = with_file(DEBIAN, &flags).unwrap();
+        assert_eq!((config.port, config.bind.len()), (6379, 2));
+        for ignored in ["pidfile", "dir", "dbfilename", "jemalloc-bg-thread"] {
+            assert!(
+                config.ignored.iter().any(|name| name == ignored),
+                "{ignored}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_old_name_is_the_same_setting() {
+        let text = "hash-max-ziplist-entries many\n";
+        assert!(with_file(text, &[]).is_err());
+        let config = with_file(text, &["--hash-max-listpack-entries", "7"]).unwrap();
+        assert_eq!(config.placement.hash_packed_entries_max, 7);
+    }
+
+    #[test]
     fn a_file_may_be_named_anywhere_and_flags_come_before_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kv.conf").display().to_string();
@@ -248,6 +349,8 @@ mod tests {
         let words = ["--hz", "30", "--config", &path].map(String::from);
         let config = Config::from_arguments(words).unwrap();
         assert_eq!((config.port, config.hz), (7000, 30));
+        let config = Config::from_arguments([format!("--config={path}")]).unwrap();
+        assert_eq!((config.port, config.hz), (7000, 20));
         let error = Config::from_arguments(["--config".into()]).unwrap_err();
         assert_eq!(error.to_string(), "the command line: config needs a value");
     }
@@ -266,12 +369,32 @@ mod tests {
         for (text, error) in [
             ("--port", "the command line: port needs a value"),
             (
-                "port 1",
-                "the command line: there is no setting port (docs/kv.md lists those there are)",
+                "port 7103 --hz 10",
+                "the command line: port cannot stand alone: write --port 7103",
+            ),
+            (
+                "-PORT",
+                "the command line: -PORT cannot stand alone: write --port VALUE",
+            ),
+            (
+                "r.conf --port 7103",
+                "the command line: r.conf cannot stand alone: write --config r.conf",
+            ),
+            (
+                "nothing",
+                "the command line: there is no setting nothing (--help lists those there are)",
+            ),
+            (
+                "--port 7103 --help",
+                "the command line: there is no setting help (--help lists those there are)",
+            ),
+            (
+                "--port 7103 r.conf",
+                "the command line: port: takes one value, not 2: quotes keep words together",
             ),
             (
                 "--nothing 1",
-                "the command line: there is no setting nothing (docs/kv.md lists those there are)",
+                "the command line: there is no setting nothing (--help lists those there are)",
             ),
         ] {
             assert_eq!(

@@ -3,9 +3,13 @@
 //! A configuration file has a setting a line, its name and its value, as `redis.conf` has; on the command
 //! line they are `--name value`. Settings of Redis that say what Tierra does anyway (`appendonly no`) are
 //! accepted with that value alone: nobody shall believe that something is switched on which is not there. What
-//! only says how something is done that is not there is accepted from a file, and means nothing.
+//! only says how something is done that is not there is accepted from a file, and means nothing; the server says so
+//! as it starts.
 
+mod error;
 mod file;
+mod help;
+mod limit;
 mod settings;
 
 use std::path::PathBuf;
@@ -13,11 +17,13 @@ use std::path::PathBuf;
 use tierra_memory::FarSource;
 use tierra_memory::emulation::FarMemory;
 
-use crate::keyspace::Eviction;
+use crate::keyspace::{Eviction, Keyspace, Settings};
 
+pub(crate) use limit::{placement_given, placement_shown, shown as limit_shown};
 pub(crate) use settings::{OLD_NAMES, modern_name, settings};
 
-pub use file::ConfigError;
+pub use error::ConfigError;
+pub use help::settings_help;
 
 /// Limits of the replies that wait for a client (`client-output-buffer-limit normal`). 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,16 +102,18 @@ pub struct Config {
     pub enable_debug_command: DebugCommand,
     /// Far memory emulated over near, for the whole process.
     pub emulate: Option<FarMemory>,
-    /// Bytes of far memory that records may hold; 0 for as many as there are.
-    pub far_memory: u64,
+    /// Bytes of far memory that records may hold; `None` for as many as there are.
+    pub far_memory: Option<u64>,
     /// Where far memory comes from.
     pub far: FarSource,
     /// Whether hash tables are in near memory.
     pub hashtable_on_dram: bool,
     /// The file that settings were read from.
     pub file: Option<PathBuf>,
-    /// Settings of placement by name, as they were given.
-    pub placement: Vec<(String, String)>,
+    /// Where records go, to begin with.
+    pub placement: Settings,
+    /// Names of settings that were given and mean nothing here.
+    pub ignored: Vec<String>,
 }
 
 impl Default for Config {
@@ -132,11 +140,12 @@ impl Default for Config {
             hz: 10,
             enable_debug_command: DebugCommand::No,
             emulate: None,
-            far_memory: 0,
+            far_memory: None,
             far: FarSource::Near,
             hashtable_on_dram: true,
             file: None,
-            placement: Vec::new(),
+            placement: Settings::default(),
+            ignored: Vec::new(),
         }
     }
 }
@@ -165,18 +174,40 @@ impl Config {
     }
 
     /// Changes a setting before the server starts, one of placement included.
-    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), Refused> {
+    pub(crate) fn set(&mut self, name: &str, words: &[String]) -> Result<(), Refused> {
         let name = modern_name(name);
-        if let Some(setting) = settings().find(|setting| setting.name == name) {
-            return (setting.set)(self, value).map_err(Refused::Invalid);
-        }
-        if crate::keyspace::Keyspace::settings().contains(&name) {
-            self.placement.push((name.into(), value.into()));
-            return Ok(());
-        }
         if settings::WITHOUT_EFFECT.contains(&name) {
+            if !self.ignored.iter().any(|ignored| ignored == name) {
+                self.ignored.push(name.into());
+            }
             return Ok(());
         }
-        Err(Refused::Unknown)
+        let setting = settings().find(|setting| setting.name == name);
+        let is_placement = Keyspace::settings().contains(&name);
+        let takes_words = match setting {
+            Some(setting) => setting.takes_words,
+            None if is_placement => name == "dram-pmem-ratio",
+            None => return Err(Refused::Unknown),
+        };
+        if words.len() > 1 && !takes_words {
+            let count = words.len();
+            return Err(Refused::Invalid(format!(
+                "takes one value, not {count}: quotes keep words together"
+            )));
+        }
+        let value = words.join(" ");
+        match setting {
+            Some(setting) => (setting.set)(self, &value),
+            None => self.placement.set(name, &placement_given(name, &value)),
+        }
+        .map_err(Refused::Invalid)
     }
+}
+
+/// Whether there is a setting of that name, if only to be ignored.
+pub(crate) fn is_setting(name: &str) -> bool {
+    let name = modern_name(name);
+    settings().any(|setting| setting.name == name)
+        || Keyspace::settings().contains(&name)
+        || settings::WITHOUT_EFFECT.contains(&name)
 }

@@ -4,7 +4,7 @@ use tierra_memory::FarSource;
 use tierra_memory::emulation;
 use tierra_memory::topology::NodeId;
 
-use super::{Config, DebugCommand, OutputLimit};
+use super::{Config, DebugCommand, OutputLimit, limit};
 use crate::keyspace::Eviction;
 use crate::size;
 
@@ -13,6 +13,8 @@ pub(crate) struct Setting {
     pub(crate) name: &'static str,
     /// Whether CONFIG SET may change it.
     pub(crate) live: bool,
+    /// Whether its value may be several words; with one that takes a single one, a second is a mistake.
+    pub(crate) takes_words: bool,
     pub(crate) get: fn(&Config) -> String,
     pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
 }
@@ -44,6 +46,7 @@ const fn live(
     Setting {
         name,
         live: true,
+        takes_words: false,
         get,
         set,
     }
@@ -57,8 +60,17 @@ const fn at_start(
     Setting {
         name,
         live: false,
+        takes_words: false,
         get,
         set,
+    }
+}
+
+/// The same with a value of several words.
+const fn words(setting: Setting) -> Setting {
+    Setting {
+        takes_words: true,
+        ..setting
     }
 }
 
@@ -92,20 +104,20 @@ const INT_MAX: i64 = i32::MAX as i64;
 
 const ONE_SOURCE: &str = "far memory is a node (far-node) or in a directory (far-path), not both";
 
-static SETTINGS: &[Setting] = &[
+pub(super) static SETTINGS: &[Setting] = &[
     at_start(
         "port",
         |c| c.port.to_string(),
         |c, v| number(v, 0, 65535).map(|n| c.port = n),
     ),
-    at_start(
+    words(at_start(
         "bind",
         |c| c.bind.join(" "),
         |c, v| {
             c.bind = v.split_whitespace().map(Into::into).collect();
             Ok(())
         },
-    ),
+    )),
     at_start(
         "unixsocket",
         |c| {
@@ -220,11 +232,11 @@ static SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    live(
+    words(live(
         "client-output-buffer-limit",
         output_limits,
         set_output_limits,
-    ),
+    )),
     live(
         "slowlog-log-slower-than",
         |c| c.slowlog_log_slower_than.to_string(),
@@ -240,18 +252,18 @@ static SETTINGS: &[Setting] = &[
         |c| c.hz.to_string(),
         |c, v| number(v, 0, INT_MAX).map(|n: u64| c.hz = n.clamp(1, 500)),
     ),
-    at_start(
+    words(at_start(
         "emulate",
         |c| c.emulate.map_or("off".into(), |far| far.to_string()),
         |c, v| {
             c.emulate = emulation::parse(v).map_err(|error| error.to_string())?;
             Ok(())
         },
-    ),
+    )),
     at_start(
         "far-memory",
-        |c| c.far_memory.to_string(),
-        |c, v| bytes(v).map(|n| c.far_memory = n),
+        |c| limit::shown(c.far_memory),
+        |c, v| limit::parse(v).map(|limit| c.far_memory = limit),
     ),
     at_start(
         "far-node",
@@ -363,6 +375,7 @@ macro_rules! fixed {
         &[$(Setting {
             name: $name,
             live: true,
+            takes_words: true,
             get: |_| $value.into(),
             set: |_, value| match value.eq_ignore_ascii_case($value) {
                 true => Ok(()),
@@ -439,7 +452,9 @@ pub(super) static WITHOUT_EFFECT: &[&str] = &[
     "active-defrag-ignore-bytes",
     "active-defrag-threshold-lower",
     "active-defrag-threshold-upper",
-    // What Tierra does in its own way.
+    // What Tierra does in its own way. It stays in the foreground: whoever starts it knows the process, and the
+    // file that a `redis.conf` names may be that of a Redis which runs.
+    "pidfile",
     "always-show-logo",
     "set-proc-title",
     "proc-title-template",

@@ -10,6 +10,7 @@
 //! client that never stops sending.
 
 mod accept;
+mod announcement;
 mod arch;
 mod client;
 mod connection;
@@ -63,14 +64,6 @@ pub enum ServeError {
     /// There is nothing to listen on.
     #[error("there is nothing to listen on: port is 0 and no unixsocket is given")]
     Nowhere,
-    /// A setting of placement is wrong.
-    #[error("{name}: {why}")]
-    Setting {
-        /// The setting.
-        name: String,
-        /// What is wrong with its value.
-        why: String,
-    },
     /// There are no addresses for records.
     #[error("no memory for records: {0}")]
     Memory(#[from] tierra_memory::RegionError),
@@ -89,6 +82,7 @@ fn remedy(error: &io::Error) -> &'static str {
             "; another server has it: end that one, or give this one another port or unixsocket"
         }
         ErrorKind::AddrNotAvailable => "; bind names addresses of this machine",
+        ErrorKind::AlreadyExists => ": remove it, or give another unixsocket",
         _ => "",
     }
 }
@@ -114,6 +108,8 @@ pub struct Server {
     poll: Poll,
     listeners: Vec<Listener>,
     handle: Handle,
+    /// `maxclients` as it was asked for.
+    clients_wanted: usize,
     keyspace: Keyspace,
     shared: Shared,
     /// Connections to be served, and slots of those that are gone.
@@ -138,9 +134,10 @@ impl Server {
     /// Listens where the settings say.
     ///
     /// # Errors
-    /// Where it cannot, or a setting of placement is wrong.
+    /// Where it cannot, or there is no memory of the kind that they ask for.
     pub fn bind(mut config: Config) -> Result<Self, ServeError> {
-        config.maxclients = connections_allowed(config.maxclients);
+        let clients_wanted = config.maxclients;
+        config.maxclients = connections_allowed(clients_wanted);
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let mut listeners = accept::listen(&config)?;
@@ -154,17 +151,10 @@ impl Server {
         let mut keyspace = Keyspace::new(&Options {
             far: config.far.clone(),
             far_tables: !config.hashtable_on_dram,
-            far_bytes: config.far_memory,
-            ..Options::default()
+            // The keyspace calls no limit 0. A byte is none: memory comes in pages.
+            far_bytes: config.far_memory.map_or(0, |bytes| bytes.max(1)),
+            settings: config.placement.clone(),
         })?;
-        for (name, value) in &config.placement {
-            keyspace
-                .set_setting(name, value)
-                .map_err(|why| ServeError::Setting {
-                    name: name.clone(),
-                    why,
-                })?;
-        }
         keyspace.set_eviction(config.maxmemory_policy);
         keyspace.set_now(now_ms);
         let mut shared = Shared::new(config);
@@ -176,6 +166,7 @@ impl Server {
                 stopping: Arc::default(),
                 waker,
             },
+            clients_wanted,
             keyspace,
             shared,
             ready: VecDeque::new(),
@@ -192,11 +183,6 @@ impl Server {
     /// The TCP port; 0 where there is none.
     pub fn port(&self) -> u16 {
         self.shared.port
-    }
-
-    /// How many clients may be connected: `maxclients`, or fewer where the system allows no more open files.
-    pub fn max_clients(&self) -> usize {
-        self.shared.config.maxclients
     }
 
     /// What ends it.

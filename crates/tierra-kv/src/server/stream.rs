@@ -82,13 +82,17 @@ impl Listener {
         Ok(Self::Tcp(TcpListener::from_std(listener)))
     }
 
-    /// Listens on a socket in the file system. One that nobody listens on any more is replaced.
+    /// Listens on a socket in the file system. One that nobody listens on any more is replaced, no other file is.
     pub(super) fn unix(path: &Path, mode: Option<u32>, backlog: i32) -> io::Result<Self> {
-        let is_stale = std::fs::symlink_metadata(path)
-            .is_ok_and(|file| file.file_type().is_socket())
-            && std::os::unix::net::UnixStream::connect(path).is_err();
-        if is_stale {
-            std::fs::remove_file(path)?;
+        if let Ok(file) = std::fs::symlink_metadata(path) {
+            if !file.file_type().is_socket() {
+                // Binding would say that the address is in use, as it does where a server listens.
+                let why = "what is there is not a socket";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+            }
+            if std::os::unix::net::UnixStream::connect(path).is_err() {
+                std::fs::remove_file(path)?;
+            }
         }
         let listener = UnixListener::bind(path)?;
         arch::backlog(listener.as_fd(), backlog)?;
@@ -113,6 +117,16 @@ impl Listener {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
             Self::Unix { .. } => None,
+        }
+    }
+
+    /// Where clients reach it.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::Tcp(listener) => listener
+                .local_addr()
+                .map_or_else(|error| error.to_string(), |address| address.to_string()),
+            Self::Unix { path, .. } => path.display().to_string(),
         }
     }
 

@@ -14,5 +14,6 @@ mod places;
 mod random;
 mod requests;
 mod server;
+mod settings;
 mod strangers;
 mod support;

@@ -128,6 +128,32 @@ fn a_server_ends_when_it_is_asked_to() {
 }
 
 #[test]
+fn a_server_that_should_save_goes_on_unless_it_is_forced() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    for request in ["SHUTDOWN SAVE", "SHUTDOWN NOW save"] {
+        let Reply::Error(error) = client.ask(request) else {
+            panic!("{request} is refused")
+        };
+        assert!(
+            error.starts_with("ERR Errors trying to SHUTDOWN"),
+            "{error}"
+        );
+        assert!(error.contains("SHUTDOWN NOSAVE"), "{error}");
+    }
+    let syntax = Reply::Error("ERR syntax error".into());
+    for request in [
+        "SHUTDOWN SAVE NOSAVE FORCE",
+        "SHUTDOWN ABORT NOW",
+        "SHUTDOWN LATER",
+    ] {
+        assert_eq!(client.ask(request), syntax, "{request}");
+    }
+    client.send_bytes(b"SHUTDOWN SAVE FORCE\r\n");
+    assert_eq!(client.rest(), b"");
+}
+
+#[test]
 fn a_socket_is_not_taken_from_a_server_that_listens() {
     let server = Tierra::start("");
     let config = tierra_kv::Config {
@@ -140,5 +166,25 @@ fn a_socket_is_not_taken_from_a_server_that_listens() {
         .map(|error| error.to_string())
         .unwrap();
     assert!(error.contains("tierra.sock"), "{error}");
+    assert!(error.contains("another server has it"), "{error}");
     assert_alive(&server);
+}
+
+#[test]
+fn a_file_that_is_no_socket_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    std::fs::write(&path, "dear").unwrap();
+    let config = tierra_kv::Config {
+        port: 0,
+        unixsocket: Some(path.clone()),
+        ..Default::default()
+    };
+    let error = tierra_kv::Server::bind(config).err().unwrap().to_string();
+    let expected = format!(
+        "cannot listen on {}: what is there is not a socket: remove it, or give another unixsocket",
+        path.display()
+    );
+    assert_eq!(error, expected);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear");
 }

@@ -8,8 +8,9 @@ use super::CommandError;
 
 /// What `tierra kv` takes.
 #[derive(Args)]
+#[command(after_help = tierra_kv::settings_help())]
 pub(crate) struct Arguments {
-    /// `--config FILE`, and any setting of docs/kv.md as `--NAME VALUE`: `--port 7000 --near-memory 8gb`
+    /// `--config FILE`, and settings: `--port 7000 --near-memory 8gb`
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -20,9 +21,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
-    let config = Config::from_arguments(arguments.settings)?;
-    let (places, wanted) = (config.unixsocket.clone(), config.maxclients);
-    let mut server = Server::bind(config)?;
+    let mut server = Server::bind(Config::from_arguments(arguments.settings)?)?;
     let handle = server.handle();
     let mut interrupted = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
@@ -33,17 +32,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         }
         handle.stop();
     });
-    if server.port() > 0 {
-        eprintln!("serving records on port {}", server.port());
-    }
-    if let Some(path) = places {
-        eprintln!("serving records on {}", path.display());
-    }
-    if server.max_clients() < wanted {
-        eprintln!(
-            "{} clients at most instead of the {wanted} of maxclients: raise the limit of open files (ulimit -n)",
-            server.max_clients()
-        );
+    for line in server.announcement() {
+        eprintln!("{line}");
     }
     // The server has its own loop, which must not share a thread with tasks.
     tokio::task::block_in_place(|| server.run())?;

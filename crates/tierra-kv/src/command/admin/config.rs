@@ -37,7 +37,7 @@ fn value(call: &Call<'_>, name: &str) -> Option<String> {
     let setting = config::settings().find(|setting| setting.name == name);
     match setting {
         Some(setting) => Some((setting.get)(&call.shared.config)),
-        None => call.keyspace.setting(name),
+        None => (call.keyspace.setting(name)).map(|value| config::placement_shown(name, value)),
     }
 }
 
@@ -125,7 +125,7 @@ fn set(call: &mut Call<'_>) -> Outcome {
         let lower = name.to_ascii_lowercase();
         let modern = config::modern_name(&lower);
         if let Some(known) = Keyspace::settings().iter().find(|known| **known == modern) {
-            placement.push((known, name, value.into()));
+            placement.push((known, name, config::placement_given(known, value)));
         } else if let Err(refused) = config.set_live(modern, value) {
             return Err(match refused {
                 Refused::Invalid(why) => failed(name, &why),

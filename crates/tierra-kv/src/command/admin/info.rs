@@ -4,6 +4,7 @@ use std::fmt::{Arguments, Write};
 
 use super::super::connection::REDIS_VERSION;
 use super::super::{Call, Outcome};
+use crate::config::limit_shown;
 use crate::keyspace::{DATABASES, DbId};
 
 /// A section: its name, whether it is told unasked, and what it tells.
@@ -302,16 +303,16 @@ fn keyspace(call: &Call<'_>, lines: &mut Lines) {
 /// Where records are, which Redis does not know.
 fn tiers(call: &Call<'_>, lines: &mut Lines) {
     let report = call.keyspace.report();
-    for (name, used) in [("near", report.near), ("far", report.far)] {
-        // Without a limit it is 0, as in all settings.
-        let limit_bytes = if used.limit_bytes == u64::MAX {
-            0
-        } else {
-            used.limit_bytes
-        };
+    // 0 is no memory, as in the settings.
+    let near_limit = Some(report.near.limit_bytes).filter(|bytes| *bytes < u64::MAX);
+    let tiers = [
+        ("near", report.near, near_limit),
+        ("far", report.far, call.shared.config.far_memory),
+    ];
+    for (name, used, limit) in tiers {
         lines.write(format_args!(
             "{name}_records:{}\r\n{name}_used_bytes:{}\r\n{name}_held_bytes:{}\r\n{name}_limit_bytes:{}\r\n",
-            used.objects, used.object_bytes, used.held_bytes, limit_bytes,
+            used.objects, used.object_bytes, used.held_bytes, limit_shown(limit),
         ));
     }
     lines.add("far_source", &call.shared.config.far);

@@ -85,18 +85,32 @@ fn time(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// NOSAVE, NOW and FORCE are as good as nothing: there is nothing to be saved.
+/// NOSAVE and NOW are as good as nothing. SAVE fails, as it does in Redis where nothing can be saved, and with FORCE the
+/// server ends nevertheless.
 fn shutdown(call: &mut Call<'_>) -> Outcome {
-    if call.args.len() == 2 && call.arg(1).eq_ignore_ascii_case(b"ABORT") {
+    let (mut save, mut nosave, mut now, mut force, mut abort) = Default::default();
+    for option in call.args.from(1).iter() {
+        let known = [
+            ("SAVE", &mut save),
+            ("NOSAVE", &mut nosave),
+            ("NOW", &mut now),
+            ("FORCE", &mut force),
+            ("ABORT", &mut abort),
+        ];
+        let mut named = known
+            .into_iter()
+            .filter(|(name, _)| option.eq_ignore_ascii_case(name.as_bytes()));
+        let (_, given) = named.next().ok_or(Failure::SYNTAX)?;
+        *given = true;
+    }
+    if (save && nosave) || (abort && (save || nosave || now || force)) {
+        return Err(Failure::SYNTAX);
+    }
+    if abort {
         return Err("ERR No shutdown in progress.".into());
     }
-    for option in call.args.from(1).iter() {
-        if !["NOSAVE", "NOW", "FORCE"]
-            .iter()
-            .any(|word| option.eq_ignore_ascii_case(word.as_bytes()))
-        {
-            return Err(Failure::SYNTAX);
-        }
+    if save && !force {
+        return Err("ERR Errors trying to SHUTDOWN: nothing can be saved, records are in memory alone. SHUTDOWN NOSAVE ends the server and drops them.".into());
     }
     call.shared.stopping = true;
     call.client.closing = true;
