@@ -229,3 +229,37 @@ fn wishes_come_first_and_a_snapshot_that_reads_a_copy_keeps_its_room() {
     }
     assert_eq!(moved.near(7), 1.0, "{:?}", moved.database.placements());
 }
+
+#[test]
+fn a_pause_is_no_copying_and_may_end_a_round() {
+    const PAUSE: Duration = Duration::from_millis(30);
+    let dir = tempfile::tempdir().unwrap();
+    let mut moved = Moved::new(&dir, 26, plain);
+    let table = moved.table.clone();
+    let _held = table.storage().held_by_test.lock().unwrap();
+    let second = Duration::from_secs(1);
+    // Until the columns that are read would come near.
+    let mut told = Vec::new();
+    while told.is_empty() {
+        scan(&moved.table.snapshot(), &[3, 9, 14, 19]);
+        let count = moved.rounds.round(&COSTS, second, |copied| {
+            told.push(copied);
+            false
+        });
+        assert_eq!(count.unwrap(), 0);
+    }
+    assert_eq!(told.len(), 1, "nothing is copied after it");
+    told.clear();
+    while told.len() < 8 {
+        scan(&moved.table.snapshot(), &[3, 9, 14, 19]);
+        let round = moved.rounds.round(&COSTS, second, |copied| {
+            told.push(copied);
+            std::thread::sleep(PAUSE);
+            true
+        });
+        assert_eq!(round.unwrap() > 0, !told.is_empty());
+    }
+    // Some may have waited for a processor as long.
+    let least = told[1..].iter().min();
+    assert!(least.is_some_and(|copied| *copied < PAUSE), "{told:?}");
+}
