@@ -45,13 +45,16 @@ pub enum Error {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// No such directory.
-    #[error("{}: no such database directory: create it, or check the path", dir.display())]
+    #[error("{0}: no such database directory: check the path, or make a new database there: tierra sql --create --db {0}", dir.display())]
     Missing {
         /// The directory asked for.
         dir: PathBuf,
     },
     /// Something that is no database.
-    #[error("{}: not a Tierra database ({why})", dir.display())]
+    #[error(
+        "{0}: not a Tierra database ({why}); in an empty directory, `tierra sql --create --db {0}` makes one",
+        dir.display()
+    )]
     NotADatabase {
         /// The directory asked for.
         dir: PathBuf,

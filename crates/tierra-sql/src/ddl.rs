@@ -19,10 +19,13 @@ use crate::types;
 /// The option that names the tiers of copies, of a table or behind a column's name.
 const REPLICAS: &str = "replicas";
 
+/// What the names of tables begin with that describe the database.
+const RESERVED: &str = "tierra_";
+
 /// The table that a CREATE TABLE without a query describes, and where its copies are to be.
 pub(crate) fn table_spec(create: &CreateTable) -> Result<(TableSpec, Replicas), DefinitionError> {
     refuse_unknown_clauses(create)?;
-    let name = table_name(&create.name)?;
+    let name = new_table_name(&create.name)?;
     if create.columns.is_empty() {
         return Err(DefinitionError::NoColumns(name));
     }
@@ -83,7 +86,7 @@ pub(crate) fn table_spec_of_query(
     schema: &Schema,
 ) -> Result<(TableSpec, Replicas), DefinitionError> {
     refuse_unknown_clauses(create)?;
-    let name = table_name(&create.name)?;
+    let name = new_table_name(&create.name)?;
     if !create.columns.is_empty() {
         return Err(DefinitionError::Unsupported(
             "CREATE TABLE with columns AND a query".to_string(),
@@ -117,6 +120,22 @@ pub(crate) fn table_name(name: &ast::ObjectName) -> Result<String, DefinitionErr
             crate::catalog::SCHEMA
         ))
     })
+}
+
+/// The name of a table that is to be made.
+fn new_table_name(name: &ast::ObjectName) -> Result<String, DefinitionError> {
+    let name = table_name(name)?;
+    refuse_reserved(&name)?;
+    Ok(name)
+}
+
+/// A new table must not hide one of those that describe the database, now or in a later version. One that an earlier
+/// version made stays what it is.
+pub(crate) fn refuse_reserved(name: &str) -> Result<(), DefinitionError> {
+    match name.to_ascii_lowercase().starts_with(RESERVED) {
+        true => Err(DefinitionError::Reserved(name.to_string())),
+        false => Ok(()),
+    }
 }
 
 /// Clauses that are parsed but mean nothing here must not be swallowed.

@@ -4,6 +4,8 @@
 //! them again, so that a duplicate key reads the same whether it came from INSERT or from a load.
 
 use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use datafusion::error::DataFusionError;
 
@@ -27,6 +29,9 @@ pub enum SqlError {
     /// A file could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// A file could not be written.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// A query names a table that is not there.
     #[error("table '{table}' not found{hint}")]
     NoTable {
@@ -57,6 +62,23 @@ pub enum SqlError {
         /// What went wrong.
         source: Box<SqlError>,
     },
+}
+
+/// Why COPY could not write a file; what bore its name is as it was.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {source}", file.display())]
+pub struct CopyError {
+    file: PathBuf,
+    source: io::Error,
+}
+
+impl CopyError {
+    pub(crate) fn new(file: &Path, source: io::Error) -> Self {
+        Self {
+            file: file.to_path_buf(),
+            source,
+        }
+    }
 }
 
 /// Why a table cannot be created, altered or dropped.
@@ -152,6 +174,9 @@ pub enum DefinitionError {
     /// CREATE TABLE without columns.
     #[error("table '{0}' needs at least one column")]
     NoColumns(String),
+    /// A name that belongs to the tables that describe the database.
+    #[error("table '{0}': names that begin with 'tierra_' are the database's own; choose another")]
+    Reserved(String),
     /// There is no such table.
     #[error("table '{0}' does not exist")]
     NoSuchTable(String),
@@ -169,6 +194,16 @@ pub enum InsertError {
         expected: String,
         /// The value's type.
         found: String,
+    },
+    /// A value that its column cannot hold.
+    #[error("column '{column}': '{value}' is no {expected}")]
+    Value {
+        /// The column.
+        column: String,
+        /// The value.
+        value: String,
+        /// The column's type.
+        expected: String,
     },
     /// No value for a column that must have one.
     #[error("column '{column}' of table '{table}' is NOT NULL, but {}", given(row))]

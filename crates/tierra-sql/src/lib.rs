@@ -19,6 +19,7 @@
 //! ```
 
 mod catalog;
+pub mod csv;
 mod ddl;
 mod error;
 mod filter;
@@ -46,6 +47,7 @@ mod tier_statement;
 mod types;
 mod values;
 
-pub use error::{DefinitionError, InsertError, PreparedError, SqlError};
+pub use error::{CopyError, DefinitionError, InsertError, PreparedError, SqlError};
 pub use outcome::{Done, Outcome, Rows, Work};
 pub use session::{Session, SessionOptions};
+pub use settings::THREADS_MOST;

@@ -30,6 +30,9 @@ const JOIN_LIST_KEYS: usize = 1_000;
 /// Their bytes, which also bounds how often they may come.
 const JOIN_LIST_BYTES: usize = 1 << 15;
 
+/// Threads that one query or load may have at most.
+pub const THREADS_MOST: usize = 1024;
+
 /// The settings of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct TierraSettings {
@@ -130,7 +133,7 @@ impl ExtensionOptions for TierraSettings {
                     .parse()
                     .map_err(|_| invalid(key, value, "'auto', 'plain' or 'interleaved'"))?;
             }
-            "threads" => self.threads = positive(key, value, 1024)?,
+            "threads" => self.threads = positive(key, value, THREADS_MOST)?,
             "batch_rows" => self.batch_rows = positive(key, value, 1 << 20)?,
             "emulate" => emulation::parse(value)
                 .and_then(emulation::set)

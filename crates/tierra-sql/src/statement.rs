@@ -88,6 +88,19 @@ impl Parsed {
         TierStatement::parse(&self.tokens)
     }
 
+    /// Whether it begins as `COPY table FROM`, of which the parser knows nothing.
+    pub(crate) fn is_copy_from(&self) -> bool {
+        let tokens = self.tokens.iter().map(|token| &token.token);
+        let mut words = tokens.filter(|token| !is_space(token));
+        let is = |token: Option<&Token>, keyword| matches!(token, Some(Token::Word(word)) if word.keyword == keyword);
+        is(words.next(), Keyword::COPY) && {
+            let mut words = words.skip_while(
+                |token| !matches!(token, Token::Word(word) if word.keyword != Keyword::NoKeyword),
+            );
+            is(words.next(), Keyword::FROM)
+        }
+    }
+
     /// Parse the statement, every long list as it is written.
     pub(crate) fn parse(&self) -> Result<Statement, SqlError> {
         let mut statement = parse(self.tokens.clone())?;

@@ -11,7 +11,7 @@
 //! verify-reads = "first"      # when stored bytes are compared with their checksums: first, every
 //! ```
 //!
-//! Every key is also a flag of the commands or a `SET tierra.*` of SQL; what those say comes first.
+//! Every key is also a flag of the commands, a `SET tierra.*` of SQL, or both; what those say comes first.
 
 use std::fmt::Display;
 use std::fs;
@@ -27,6 +27,7 @@ use tierra_memory::{
     Size,
     emulation::{self, FarMemory},
 };
+use tierra_sql::THREADS_MOST;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -93,7 +94,7 @@ impl Config {
         for (key, written) in table.get_ref() {
             match key.get_ref().as_ref() {
                 "near-memory" => config.near_memory = Some(value(written)?),
-                "threads" => config.threads = Some(value(written)?),
+                "threads" => config.threads = Some(value::<Threads>(written)?.0),
                 "query-memory" => {
                     let size: Size = value(written)?;
                     if size.0 == 0 {
@@ -150,6 +151,24 @@ impl FromStr for Emulate {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         emulation::parse(text).map(Self)
+    }
+}
+
+/// A number of threads, as `SET tierra.threads` takes it.
+struct Threads(NonZeroUsize);
+
+impl FromStr for Threads {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let threads = text
+            .parse()
+            .ok()
+            .filter(|n: &NonZeroUsize| n.get() <= THREADS_MOST);
+        let expected = || {
+            format!("threads cannot be '{text}'; expected a whole number from 1 to {THREADS_MOST}")
+        };
+        threads.map(Self).ok_or_else(expected)
     }
 }
 
@@ -232,7 +251,11 @@ mod tests {
                 "\n near_memory = 1",
                 "2:2: there is no option 'near_memory'",
             ),
-            ("threads = 0", "1:11: "),
+            (
+                "threads = 0",
+                "1:11: threads cannot be '0'; expected a whole number from 1 to 1024",
+            ),
+            ("threads = 1025", "1:11: threads cannot be '1025'"),
             ("near-memory = -1", "1:15: '-1' is not a size"),
             (
                 "near-memory = 0x10",

@@ -57,8 +57,10 @@ impl Options {
         self
     }
 
-    /// Threads that work on one query or load; all of the machine's if not given.
+    /// Threads that work on one query or load, from 1 to 1,024 (what is beyond counts as the nearest); all of the
+    /// machine's if not given.
     pub fn threads(mut self, threads: usize) -> Self {
+        let threads = threads.min(tierra_sql::THREADS_MOST);
         let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
         self.session.threads = Some(threads.get());
         self.engine.threads = Some(threads);

@@ -37,6 +37,16 @@ fn a_database_is_opened_as_its_file_says() {
     assert_eq!(show("threads", &[]), "3");
     assert_eq!(show("threads", &["--threads", "2"]), "2");
 
+    for threads in ["0", "1025", "many"] {
+        let ended = binary::tierra(["sql", "--threads", threads, "-c", "SELECT 1"]);
+        assert_eq!(ended.status, 2, "{}", ended.err);
+        assert!(
+            ended.err.contains("a whole number from 1 to 1024"),
+            "{}",
+            ended.err
+        );
+    }
+
     let other = scratch.path().join("other.toml");
     fs::write(&other, "execution = \"interleaved\"\n").unwrap();
     let other = other.display().to_string();

@@ -274,3 +274,40 @@ fn tpch_is_generated_whole() {
         "orders,nations,partsupps\n1500,25,800\n"
     );
 }
+
+#[test]
+fn what_is_no_file_of_columns_is_said() {
+    let scratch = Scratch::new();
+    let semicolons = scratch.file("s.csv", "id;name\n1;one\n");
+    scratch
+        .load("t", &semicolons)
+        .with_error(&["s.csv:1", "'id;name'", "';'", "in quotes"]);
+    let quoted = scratch.file("q.csv", "\"id;name\"\n1\n");
+    scratch.load("t", &quoted).well();
+    let exported = scratch.csv("SELECT * FROM t");
+    assert_eq!(exported, "\"id;name\"\n1\n");
+    let header = scratch.file("h.tsv", "id\tname\n");
+    let loaded = scratch.load("u", &header).well().err;
+    assert!(
+        loaded.contains("h.tsv: no rows; the new table is empty"),
+        "{loaded}"
+    );
+    scratch.load("tierra_tiers", &quoted).with_error(&[
+        "q.csv",
+        "'tierra_tiers'",
+        "the database's own",
+    ]);
+}
+
+#[test]
+fn a_new_database_is_asked_for() {
+    let scratch = Scratch::new();
+    let db = scratch.path("db");
+    let query = ["sql", "--db", &db, "-c", "SELECT 1"];
+    let advice = format!("tierra sql --create --db {db}");
+    tierra(query).with_error(&[&advice]);
+    fs::create_dir(&db).unwrap();
+    tierra(query).with_error(&[&advice]);
+    tierra(["sql", "--create", "--db", &db, "-c", "SELECT 1"]).well();
+    tierra(query).well();
+}

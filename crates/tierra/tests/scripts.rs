@@ -212,3 +212,11 @@ fn a_wrong_command_line_is_status_2() {
     assert!(scale.err.contains("0.001 to 300"), "{}", scale.err);
     assert_eq!(tierra(["--version"]).well().err, "");
 }
+
+#[test]
+fn the_words_of_other_shells_lead_to_ours() {
+    for (typed, command) in [("quit", ".quit"), ("\\q", ".quit"), ("help;", ".help")] {
+        let ended = tierra_reading(typed, ["sql"]);
+        ended.with_error(&["is no SQL", command]);
+    }
+}

@@ -42,11 +42,15 @@ fn damage_is_told_repaired_and_lost_only_without_a_copy() {
     // Nothing is copied near, so nothing but the commands reads the blocks.
     let run = |command: &str| tierra([command, "--db", db, "--near-memory", "0"]);
     let said = run("verify").well().out;
-    assert!(said.contains("0 copies damaged"), "{said}");
+    assert!(said.contains("0 copies damaged, 0 repaired"), "{said}");
+    assert!(
+        said.starts_with("1 extent, ") && said.contains(" KiB read: "),
+        "{said}"
+    );
     damage(b);
-    run("verify").with_error(&["1 copies are damaged", "tierra repair --db"]);
+    run("verify").with_error(&["damaged, with others whole: 1 copy;", "tierra repair --db"]);
     let said = run("repair").well().out;
-    assert!(said.contains("1 copies damaged, 1 repaired"), "{said}");
+    assert!(said.contains("1 copy damaged, 1 repaired"), "{said}");
     run("verify").well();
     damage(far);
     damage(b);

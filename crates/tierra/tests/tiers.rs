@@ -56,4 +56,14 @@ fn the_tiers_of_a_database_are_listed_and_so_are_those_that_are_missing() {
     assert!(said.lines().any(|line| line.starts_with("far ")), "{said}");
 
     tierra(["tiers", "--working-set", "1M", "--db", pool]).with_error(&[pool]);
+
+    // What cannot be is said before anything is measured.
+    let missing = format!("{db}-nowhere");
+    let file = format!("{db}/far.pool");
+    for arguments in [vec!["--db", &missing], vec![&missing], vec![&file]] {
+        let ended = tierra([&["tiers", "--working-set", "1M"], &arguments[..]].concat());
+        assert!(ended.out.is_empty(), "{}", ended.out);
+        assert!(!ended.err.contains(".tierra-tiers-"), "{}", ended.err);
+        ended.with_error(&[arguments[arguments.len() - 1]]);
+    }
 }

@@ -6,9 +6,9 @@
 
 use std::str::Utf8Error;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use tierra_column::LogicalType;
 use tierra_engine::{ColumnSpec, TableSpec};
@@ -24,6 +24,8 @@ const SAMPLE_RECORDS: usize = 10_000;
 const BATCH_ROWS: usize = 1 << 14;
 /// Batches that the parser may be ahead.
 const QUEUE: usize = 4;
+/// What other files have between fields.
+const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
 /// Characters of a bad field that the error shows.
 const SHOWN: usize = 80;
 
@@ -43,7 +45,8 @@ pub(super) fn load(
         let (send, receive) = sync_channel::<Message>(QUEUE);
         let (names, file) = (&names, &file);
         scope.spawn(move || {
-            if let Err(error) = parse(source, file, delimiter, names, &places, &schema, &send) {
+            let mut emit = |batch, bytes| send.send(Ok((batch, bytes))).is_ok();
+            if let Err(error) = parse(source, file, delimiter, names, &places, &schema, &mut emit) {
                 // A receiver that is gone has an error of its own.
                 let _ = send.send(Err(error));
             }
@@ -122,7 +125,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn header(source: &Source<'_>, file: &SharedFile, delimiter: u8) -> Result<Vec<String>, LoadError> {
+/// The names that the first record gives the columns.
+pub(super) fn header(
+    source: &Source<'_>,
+    file: &SharedFile,
+    delimiter: u8,
+) -> Result<Vec<String>, LoadError> {
     let mut reader = Reader::open(source, file, delimiter, &[])?;
     if !reader.next_record()? {
         return Err(LoadError::NoHeader {
@@ -135,11 +143,22 @@ fn header(source: &Source<'_>, file: &SharedFile, delimiter: u8) -> Result<Vec<S
             .map_err(|error| reader.bad_field(place, not_utf8(name.bytes, &error)))?;
         names.push(name.trim().to_string());
     }
+    // One name that looks like several: the columns of nobody.
+    if let ([name], false) = (names.as_slice(), reader.record.field(0).quoted)
+        && let Some(other) = name.chars().find(|c| SEPARATORS.contains(c))
+    {
+        return Err(LoadError::Separator {
+            file: source.path.to_path_buf(),
+            name: shown(name.as_bytes()),
+            other,
+            expected: if delimiter == b'\t' { "tabs" } else { "commas" },
+        });
+    }
     Ok(names)
 }
 
 /// A table whose types fit the sample.
-fn inferred(
+pub(super) fn inferred(
     source: &Source<'_>,
     file: &SharedFile,
     delimiter: u8,
@@ -199,15 +218,16 @@ fn shown(field: &[u8]) -> String {
     value
 }
 
-/// Parse every record into batches of the table's columns; `places` says which field each is.
-fn parse(
+/// Parse every record into batches of the table's columns; `places` says which field each is. `emit` takes them, each
+/// with the bytes of the file up to its end, and says whether more are wanted.
+pub(super) fn parse(
     source: &Source<'_>,
     file: &SharedFile,
     delimiter: u8,
     names: &[String],
     places: &[usize],
     schema: &SchemaRef,
-    send: &SyncSender<Message>,
+    emit: &mut dyn FnMut(RecordBatch, u64) -> bool,
 ) -> Result<(), LoadError> {
     let mut reader = Reader::open(source, file, delimiter, names)?;
     let types: Vec<LogicalType> = (0..places.len())
@@ -234,12 +254,11 @@ fn parse(
             return Ok(());
         }
         let arrays: Vec<ArrayRef> = builders.iter_mut().map(FieldBuilder::finish).collect();
-        let batch = RecordBatch::try_new(Arc::clone(schema), arrays)
+        // A query may count rows and want no column.
+        let counted = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &counted)
             .map_err(|error| source.damaged(error))?;
-        if send
-            .send(Ok((batch, reader.records.position_bytes())))
-            .is_err()
-        {
+        if !emit(batch, reader.records.position_bytes()) {
             return Ok(());
         }
     }

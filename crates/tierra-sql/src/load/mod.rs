@@ -9,6 +9,7 @@ mod columns;
 mod csv;
 mod csv_field;
 mod csv_records;
+mod csv_table;
 mod ipc;
 mod parquet;
 mod shared_file;
@@ -24,8 +25,9 @@ use arrow::datatypes::{Schema, SchemaRef};
 use tierra_column::Encoding;
 use tierra_engine::{ColumnSource, ColumnsError, Database, Loader, TableSpec};
 
+pub(crate) use self::csv_table::CsvTable;
 use self::shared_file::SharedFile;
-use crate::ddl::spec_of_schema;
+use crate::ddl::{refuse_reserved, spec_of_schema};
 use crate::error::DefinitionError;
 
 /// How to load.
@@ -134,6 +136,27 @@ pub enum LoadError {
         /// Fields the header has.
         expected: usize,
     },
+    /// A CSV file whose header is one name that looks like several.
+    #[error(
+        "{}:1: the header is one name, '{name}', with {other:?} in it: fields are separated by {expected} (by commas in .csv, by tabs in .tsv); put the name in quotes if it is one",
+        file.display()
+    )]
+    Separator {
+        /// The file.
+        file: PathBuf,
+        /// The name.
+        name: String,
+        /// What may separate the fields.
+        other: char,
+        /// What does separate them in a file of that name.
+        expected: &'static str,
+    },
+    /// Several CSV files where one is read.
+    #[error("'{}': CSV is read from one local file; name it, or load the files: tierra load TABLE FILE.. --db DIR", file.display())]
+    SeveralCsv {
+        /// What was named.
+        file: PathBuf,
+    },
     /// A CSV file without a header.
     #[error("{}: empty; a CSV file begins with a header that names its columns", file.display())]
     NoHeader {
@@ -213,12 +236,26 @@ pub fn load_files(
     target.finish(&sources)
 }
 
+/// What a file is, by its first bytes and its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+pub(crate) enum Format {
     Parquet,
     ArrowIpc,
     Csv { delimiter: u8 },
 }
+
+impl Format {
+    /// Of the file at `path`; an error where it is none that can be loaded.
+    pub(crate) fn of(path: &Path) -> Result<Self, LoadError> {
+        Source::open(path, &UNWATCHED)?.format()
+    }
+}
+
+/// The options of who waits for no progress.
+const UNWATCHED: LoadOptions<'static> = LoadOptions {
+    progress: None,
+    cancel: None,
+};
 
 /// One of the files of a load.
 struct Source<'a> {
@@ -355,6 +392,10 @@ impl Target<'_> {
         let (table, created) = match self.database.table(self.name) {
             Some(found) => (found, false),
             None => {
+                refuse_reserved(self.name).map_err(|error| LoadError::Definition {
+                    file: source.path.to_path_buf(),
+                    source: error,
+                })?;
                 let begun = self.database.begin_table(spec()?);
                 (begun.map_err(|error| source.refused(error))?, true)
             }

@@ -25,6 +25,8 @@ use datafusion::optimizer::AnalyzerRule;
 
 use tierra_column::LogicalType;
 
+use super::assigned::assigned;
+use super::csv_source;
 use super::number::is_number;
 use super::numbers::exact;
 use crate::error::{InsertError, PreparedError, SqlError};
@@ -67,7 +69,10 @@ fn assign_all(dml: DmlStatement) -> Result<DmlStatement> {
     };
     let source = match input.as_ref() {
         LogicalPlan::Values(values) => Arc::new(target.assign_values(values, expr)?),
-        _ => Arc::clone(input),
+        _ => match csv_source::read_as(input, &target.columns_of(input, expr))? {
+            Some(file) => Arc::new(file),
+            None => Arc::clone(input),
+        },
     };
     let mut assigned = Vec::with_capacity(expr.len());
     for (expr, field) in expr.iter().zip(target.schema.fields()) {
@@ -84,6 +89,19 @@ fn assign_all(dml: DmlStatement) -> Result<DmlStatement> {
 }
 
 impl Target<'_> {
+    /// For each column of `source` the column of the table that it goes to as it is; `columns` are the table's.
+    fn columns_of(&self, source: &LogicalPlan, columns: &[Expr]) -> Vec<Option<Field>> {
+        let mut fields = vec![None; source.schema().fields().len()];
+        for (expr, field) in columns.iter().zip(self.schema.fields()) {
+            let place = source_column(expr);
+            if let Some(place) = place.and_then(|name| source.schema().maybe_index_of_column(name))
+            {
+                fields[place] = Some(field.as_ref().clone());
+            }
+        }
+        fields
+    }
+
     /// The rows of VALUES, whose cells the planner has cast to the types of their columns.
     fn assign_values(&self, values: &Values, columns: &[Expr]) -> Result<LogicalPlan> {
         // Which column of the table each column of VALUES goes to.
@@ -159,12 +177,19 @@ impl Target<'_> {
 
     /// `value` of type `from` as a value of `field`, if it can be assigned.
     fn assign(&self, value: Expr, from: &DataType, field: &Field) -> Result<Expr> {
-        assign(value, from, field.data_type()).ok_or_else(|| {
+        let value = assign(value, from, field.data_type()).ok_or_else(|| {
             self.refuse(InsertError::Mismatch {
                 column: field.name().clone(),
                 expected: name_of(field.data_type()),
                 found: name_of(from),
             })
+        })?;
+        Ok(match value {
+            // A parameter is cast, so that its argument is assigned when there is one.
+            Expr::Cast(cast) if from != field.data_type() && !has_parameter(&cast.expr) => {
+                assigned(*cast.expr, field.name(), field.data_type())
+            }
+            value => value,
         })
     }
 
@@ -265,6 +290,11 @@ fn constant(source: &LogicalPlan, column: &Column) -> Option<Expr> {
     let expr = projection.expr[place].clone().unalias();
     let is_text = matches!(&expr, Expr::Literal(value, _) if is_string(&value.data_type()));
     (is_text || is_number(&expr)).then_some(expr)
+}
+
+fn has_parameter(expr: &Expr) -> bool {
+    let is_parameter = |expr: &Expr| Ok(matches!(expr, Expr::Placeholder(_)));
+    expr.exists(is_parameter).unwrap_or(true)
 }
 
 fn is_null(expr: &Expr) -> bool {

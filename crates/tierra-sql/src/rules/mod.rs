@@ -8,7 +8,9 @@
 //! settled, and must see sums of constants before the optimiser folds them.
 
 mod arithmetic;
+mod assigned;
 mod assignment;
+mod csv_source;
 mod number;
 mod numbers;
 

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use datafusion::common::utils::datafusion_strsim::normalized_levenshtein;
 
+use super::files::{JSON, PACKED, has_ending};
 use crate::catalog::{CATALOG, SCHEMA};
 use crate::error::SqlError;
 
 /// How alike a name has to be to be suggested, from 0 to 1.
 const ALIKE: f64 = 0.6;
-/// What the names of files end in that a query reads.
-const FILES: [&str; 6] = ["parquet", "csv", "json", "arrow", "avro", "gz"];
+/// What the names of files end in, besides JSON's and those of packed ones.
+const FILES: [&str; 7] = ["parquet", "csv", "tsv", "arrow", "arrows", "ipc", "feather"];
 
 /// `error` with a hint, if it says that a table is not there; `tables` are those that are.
 pub(super) fn explain(error: SqlError, tables: &[String]) -> SqlError {
@@ -36,13 +37,22 @@ fn unknown_name(message: &str) -> Option<String> {
 
 fn hint(name: &str, tables: &[String]) -> String {
     let path = Path::new(name);
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    if extension.is_some_and(|extension| FILES.contains(&extension)) {
-        return if path.exists() {
-            format!(": to read the file, write FROM '{name}'")
-        } else {
-            ", and there is no file of that name".to_string()
-        };
+    let is_readable = has_ending(path, &FILES) || has_ending(path, &JSON);
+    let is_packed = has_ending(path, &PACKED);
+    match path.is_file() {
+        true if is_readable => return format!(": to read the file, write FROM '{name}'"),
+        true if is_packed => {
+            return ": the file of that name is compressed; unpack it first".to_string();
+        }
+        true => {
+            return ": the file of that name is neither Parquet nor Arrow IPC, and its name does not end in .csv, .tsv \
+                    or .json; convert or rename it"
+                .to_string();
+        }
+        false if is_readable || is_packed => {
+            return ", and there is no file of that name".to_string();
+        }
+        false => {}
     }
     let alike = tables
         .iter()

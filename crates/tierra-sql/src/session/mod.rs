@@ -9,10 +9,13 @@
 //! The futures handed out are boxed: the body of an `async fn` is compiled where it is polled, so
 //! every binary and test would otherwise compile DataFusion's planner anew.
 
+mod copy;
 mod define;
+mod files;
 mod missing;
 mod prepare;
 mod run;
+mod unsupported;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +41,7 @@ use crate::{join, late, list, rules, statement};
 /// How a session begins; SET changes it later.
 #[derive(Debug, Clone, Default)]
 pub struct SessionOptions {
-    /// Threads of a query; all of the machine's if not given.
+    /// Threads of a query, from 1 to [`THREADS_MOST`](crate::THREADS_MOST); all of the machine's if not given.
     pub threads: Option<usize>,
     /// How lookups wait for memory; whichever is measured to be faster if not given.
     pub execution: Option<Execution>,
@@ -64,7 +67,8 @@ impl Session {
     /// If an option is out of range.
     pub fn new(database: Arc<Database>, options: &SessionOptions) -> Result<Self, SqlError> {
         let mut initial = TierraSettings::default();
-        initial.threads = options.threads.unwrap_or(initial.threads).max(1);
+        initial.threads = options.threads.unwrap_or(initial.threads);
+        initial.threads = initial.threads.clamp(1, settings::THREADS_MOST);
         initial.execution = options
             .execution
             .map_or(Scheduling::Auto, Scheduling::Fixed);
@@ -91,7 +95,7 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(TierraCatalog::new(Arc::clone(&database))));
         Ok(Self {
             database,
-            context: context.enable_url_table(),
+            context: files::add_to(context),
             memory,
             beginning,
             point_plans: PointPlans::default(),

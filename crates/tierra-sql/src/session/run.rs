@@ -8,9 +8,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::logical_plan::Execute;
-use datafusion::logical_expr::{
-    DdlStatement, LogicalPlan, ScalarUDF, Statement as LogicalStatement,
-};
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF, Statement as LogicalStatement};
 use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement;
@@ -18,7 +16,7 @@ use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 
 use super::prepare::PreparedParameters;
-use super::{Session, missing};
+use super::{Session, missing, unsupported};
 use crate::error::{DefinitionError, SqlError};
 use crate::information_schema::describe;
 use crate::list::List;
@@ -41,8 +39,13 @@ impl Session {
         if let Some(statement) = parsed.tier_statement()? {
             return self.run_tier(statement).await;
         }
-        let mut compact = parsed.parse_compact()?;
-        if let Some(outcome) = self.run_own(&compact).await? {
+        let mut compact = parsed
+            .parse_compact()
+            .map_err(|error| match parsed.is_copy_from() {
+                true => unsupported::COPY_FROM.into(),
+                false => error,
+            })?;
+        if let Some(outcome) = self.run_own(&compact, parsed).await? {
             return Ok(outcome);
         }
         if !compact.is_settled {
@@ -59,15 +62,24 @@ impl Session {
     }
 
     /// Run what DataFusion has no word for, or another one.
-    async fn run_own(&self, compact: &Compact) -> Result<Option<Outcome>, SqlError> {
-        let Statement::Statement(statement) = &compact.statement else {
-            return Ok(None);
+    async fn run_own(
+        &self,
+        compact: &Compact,
+        parsed: &Parsed,
+    ) -> Result<Option<Outcome>, SqlError> {
+        let statement = match &compact.statement {
+            Statement::Statement(statement) => statement,
+            Statement::CopyTo(copy) => return self.copy_csv(copy, parsed).await,
+            _ => return Ok(None),
         };
         match statement.as_ref() {
             ast::Statement::CreateTable(create) if !create.external => {
                 self.create_table(create, &compact.sets).await.map(Some)
             }
-            ast::Statement::AlterTable(alter) => self.alter_table(alter).await,
+            ast::Statement::AlterTable(alter) => match self.alter_table(alter).await? {
+                None => Err(unsupported::ALTER.into()),
+                altered => Ok(altered),
+            },
             ast::Statement::Drop {
                 object_type: ast::ObjectType::Table,
                 if_exists,
@@ -108,7 +120,10 @@ impl Session {
                 let removed = self.point_plans.remove(&identifier(name));
                 Ok(removed.then(|| done("DEALLOCATE")))
             }
-            _ => Ok(None),
+            other => match unsupported::statement(other) {
+                Some(error) => Err(error.into()),
+                None => Ok(None),
+            },
         }
     }
 
@@ -154,7 +169,7 @@ impl Session {
                 self.run_bound(execute, lists).await
             }
             LogicalPlan::Statement(statement) => self.run_setting(statement).await,
-            LogicalPlan::Ddl(ddl) => Err(unsupported(&ddl).into()),
+            LogicalPlan::Ddl(ddl) => Err(unsupported::definition(&ddl).into()),
             LogicalPlan::Dml(_) => self.finish(&state, &plan, "INSERT").await,
             LogicalPlan::Copy(_) => self.finish(&state, &plan, "COPY").await,
             _ => self.start(&state, &plan).await,
@@ -272,7 +287,7 @@ const BATCHES_AHEAD: usize = 2;
 
 /// The rows of a plan, computed by a task of their own: an operator may keep its thread for longer
 /// than whoever waits for the rows wants to wait, for Ctrl-C for instance.
-fn spawned(
+pub(super) fn spawned(
     plan: Arc<dyn ExecutionPlan>,
     state: &SessionState,
 ) -> Result<SendableRecordBatchStream, SqlError> {
@@ -293,16 +308,4 @@ async fn written(plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<u
         rows += count.map_or(0, |count| count.iter().flatten().sum::<u64>());
     }
     Ok(rows)
-}
-
-fn unsupported(ddl: &DdlStatement) -> DefinitionError {
-    let (what, instead) = match ddl {
-        DdlStatement::CreateView(_) => ("CREATE VIEW", "use WITH name AS (query)"),
-        DdlStatement::CreateExternalTable(_) => (
-            "CREATE EXTERNAL TABLE",
-            "query FROM 'file.parquet', or CREATE TABLE name AS SELECT * FROM 'file.parquet'",
-        ),
-        other => return DefinitionError::Unsupported(other.name().to_string()),
-    };
-    DefinitionError::UnsupportedFor { what, instead }
 }

@@ -4,6 +4,7 @@ mod arrays;
 mod benchmarks;
 mod differential;
 mod executor;
+mod files;
 mod join_lists;
 mod joins;
 mod keys;

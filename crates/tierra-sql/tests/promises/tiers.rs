@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::util::pretty::pretty_format_batches;
-use tierra_engine::{Database, DatabaseOptions};
+use tierra_column::LogicalType;
+use tierra_engine::{ColumnSpec, Database, DatabaseOptions, TableSpec};
 use tierra_sql::{Session, SessionOptions};
 
 fn session(database: Arc<Database>) -> Session {
@@ -149,5 +150,34 @@ fn faults_are_told_with_their_rows() {
         let wear =
             "SELECT failed_checks, repair_bytes > 0, lost_pages FROM tierra_tiers WHERE name = 'b'";
         assert_eq!(rows(&session, wear).await, ["| 2 | true | 0 |"]);
+    });
+}
+
+/// Versions that let a table be called so may have left one: it is found, filled and dropped.
+#[test]
+fn a_table_named_as_the_database_s_own_stays_what_it_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path().join("db");
+    let database = Database::create(&dir, &DatabaseOptions::default()).unwrap();
+    let spec = TableSpec {
+        name: "tierra_tiers".to_string(),
+        columns: vec![ColumnSpec::new("id", LogicalType::Integer)],
+        primary_key: Vec::new(),
+    };
+    database.create_table(spec).unwrap();
+    let session = session(database);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        session
+            .sql("INSERT INTO tierra_tiers VALUES (7)")
+            .await
+            .unwrap();
+        assert_eq!(
+            rows(&session, "SELECT * FROM tierra_tiers").await,
+            ["| 7 |"]
+        );
+        session.sql("DROP TABLE tierra_tiers").await.unwrap();
+        let names = rows(&session, "SELECT name FROM tierra_tiers").await;
+        assert_eq!(names, ["| near |", "| far |"]);
     });
 }

@@ -126,7 +126,7 @@ fn table_of_writes(profile: &Profile, copies: usize) -> TextTable {
 
 fn table<'m>(measured: impl Iterator<Item = &'m Measured>) -> TextTable {
     let sizes: Vec<_> = Measured::sizes().collect();
-    let heads: Vec<_> = sizes.iter().map(|size| format!("in {size}s")).collect();
+    let heads: Vec<_> = sizes.iter().map(|size| format!("{size} lanes")).collect();
     let columns = [
         ("look-up", Side::Left),
         ("tier", Side::Left),
@@ -146,7 +146,7 @@ fn table<'m>(measured: impl Iterator<Item = &'m Measured>) -> TextTable {
         let chosen = match (measured.execution(), measured.interleaved_ns.len()) {
             (Execution::Plain, _) => "plain".to_owned(),
             (Execution::Interleaved, 1) => "interleaved".to_owned(),
-            (Execution::Interleaved, _) => format!("in {}s", measured.best().0),
+            (Execution::Interleaved, _) => format!("{} lanes", measured.best().0),
         };
         let mut row = vec![
             measured.kind.to_string(),

@@ -12,9 +12,9 @@ use arrow::{
 };
 use clap::ValueEnum;
 use futures::TryStreamExt;
-use tierra::sql::Rows;
+use tierra::sql::{Rows, csv};
 
-use super::{CommandError, csv, json};
+use super::{CommandError, json};
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -48,10 +48,10 @@ pub(crate) async fn write_rows(
             writeln!(out, "{}", table.map_err(unwritable)?).map_err(CommandError::Output)?;
         }
         Format::Csv => {
-            csv::write_header(&schema, out).map_err(CommandError::Output)?;
+            csv::write_header(&schema, ',', out).map_err(CommandError::Output)?;
             while let Some(batch) = rows.try_next().await.map_err(tierra::Error::from)? {
                 count += batch.num_rows() as u64;
-                csv::write_rows(&batch, out).map_err(unwritable)?;
+                csv::write_rows(&batch, ',', out).map_err(unwritable)?;
             }
         }
         Format::Json => {

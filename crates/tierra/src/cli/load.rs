@@ -23,7 +23,7 @@ use super::{
 pub(crate) struct Arguments {
     /// Table to load into; made of the first file if there is none
     table: String,
-    /// Parquet, Arrow IPC or CSV files (CSV with a header; its types are inferred, or the table's)
+    /// Parquet, Arrow IPC, .csv or .tsv files (these with a header; their types are inferred, or the table's)
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Database directory; created if there is none
@@ -73,6 +73,15 @@ fn load(
         [file] => file.display().to_string(),
         _ => format!("{} files", files.len()),
     };
+    if report.rows == 0 {
+        let made = if report.created {
+            "; the new table is empty"
+        } else {
+            ""
+        };
+        eprintln!("{what}: no rows{made}");
+        return Ok(());
+    }
     eprintln!(
         "{what}: {} rows in {}, {}; {} of file became {} {}{}",
         Count(report.rows),

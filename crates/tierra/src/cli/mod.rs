@@ -4,7 +4,6 @@
 //! Exit status: 0 if all went well, 1 on an error, 2 on a wrong command line, 130 after Ctrl-C.
 
 mod calibrate;
-mod csv;
 mod demo;
 mod error;
 mod format;
@@ -45,7 +44,7 @@ enum Command {
     Sql(shell::Arguments),
     /// Generate the tables of a benchmark into a database or Parquet files
     Generate(generate::Arguments),
-    /// Load Parquet, CSV or Arrow IPC files into a table
+    /// Load Parquet, Arrow IPC, CSV or TSV files into a table
     Load(load::Arguments),
     /// Show and measure the memory of this machine
     Tiers(tiers::Arguments),

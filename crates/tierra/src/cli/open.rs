@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tierra::{Database, Options};
+use tierra::{Database, Options, sql::THREADS_MOST};
 use tierra_engine::{Calibration, VerifyReads};
 use tierra_memory::Size;
 
@@ -14,6 +14,15 @@ fn warn_of_calibration(dir: &Path) {
     if let Err(error) = Calibration::read(dir) {
         eprintln!("warning: {error}");
     }
+}
+
+/// A number of threads, as `SET tierra.threads` takes it.
+fn threads(text: &str) -> Result<usize, String> {
+    let threads = text
+        .parse()
+        .ok()
+        .filter(|threads| (1..=THREADS_MOST).contains(threads));
+    threads.ok_or_else(|| format!("expected a whole number from 1 to {THREADS_MOST}"))
 }
 
 /// How to open a database.
@@ -30,8 +39,8 @@ pub(crate) struct OpenOptions {
     /// system, or on tmpfs
     #[arg(long, value_name = "FILE", help_heading = "Memory")]
     pool: Option<PathBuf>,
-    /// Threads that work on one query or load; all of the machine's by default
-    #[arg(long, value_name = "N", help_heading = "Memory")]
+    /// Threads that work on one query or load, 1 to 1024; all of the machine's by default
+    #[arg(long, value_name = "N", help_heading = "Memory", value_parser = threads)]
     threads: Option<usize>,
     /// Bytes that are checked in the background a second, such as 16M; 0: none are
     #[arg(long, value_name = "SIZE", help_heading = "Memory")]

@@ -7,6 +7,7 @@ use tierra_engine::{Lost, ScrubOptions, ScrubReport};
 use tierra_memory::Size;
 
 use super::open::OpenOptions;
+use super::units::{Bytes, Count};
 use super::{CommandError, progress};
 
 /// What the three commands take.
@@ -56,14 +57,43 @@ pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<(), CommandError>
     bar.finish_and_clear();
     let report = report.map_err(failed)?;
     println!(
-        "{} extents, {} read: {} copies damaged, {} repaired",
-        report.extents,
-        Size(report.bytes),
-        report.damaged_copies,
-        report.repaired_copies,
+        "{}, {} read: {} damaged, {} repaired",
+        counted(report.extents, "extent", "extents"),
+        Bytes(report.bytes),
+        counted(report.damaged_copies, "copy", "copies"),
+        Count(report.repaired_copies),
     );
-    report.lost.iter().for_each(print_lost);
+    joined(&report.lost).iter().for_each(print_lost);
     verdict(&report, task, arguments)
+}
+
+/// A number of things, called so where it is one, and otherwise where it is not.
+fn counted(count: u64, one: &str, several: &str) -> String {
+    let name = if count == 1 { one } else { several };
+    format!("{} {name}", Count(count))
+}
+
+/// What is lost, by table and column, with rows next to each other said as one.
+fn joined(lost: &[Lost]) -> Vec<Lost> {
+    let mut sorted = lost.to_vec();
+    sorted.sort_by(|a, b| {
+        let place = |lost: &Lost| (lost.segment, lost.rows.start);
+        (&a.table, &a.column, place(a)).cmp(&(&b.table, &b.column, place(b)))
+    });
+    let mut joined: Vec<Lost> = Vec::with_capacity(sorted.len());
+    for next in sorted {
+        match joined.last_mut() {
+            Some(last)
+                if (&last.table, &last.column, last.segment)
+                    == (&next.table, &next.column, next.segment)
+                    && last.rows.end >= next.rows.start =>
+            {
+                last.rows.end = last.rows.end.max(next.rows.end);
+            }
+            _ => joined.push(next),
+        }
+    }
+    joined
 }
 
 fn print_lost(lost: &Lost) {
@@ -90,10 +120,44 @@ fn verdict(report: &ScrubReport, task: Task, arguments: &Arguments) -> Result<()
     match (left, task) {
         (0, _) => Ok(()),
         (left, Task::Verify) => Err(CommandError::Check(format!(
-            "{db}: {left} copies are damaged, and others are whole: run `tierra repair --db {db}`"
+            "{db}: damaged, with others whole: {}; run `tierra repair --db {db}`",
+            counted(left, "copy", "copies")
         ))),
         (left, _) => Err(CommandError::Check(format!(
-            "{db}: {left} copies could not be repaired where they are: give the table other tiers"
+            "{db}: not to be repaired where they are: {}; give the table other tiers",
+            counted(left, "copy", "copies")
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_rows_next_to_each_other_are_said_once() {
+        let lost = |column: Option<&str>, segment, rows| Lost {
+            table: "t".to_owned(),
+            column: column.map(str::to_owned),
+            segment,
+            rows,
+        };
+        let found = [
+            lost(Some("a"), 0, 0..1024),
+            lost(Some("b"), 0, 0..1024),
+            lost(Some("a"), 0, 1024..2048),
+            lost(Some("a"), 0, 4096..5000),
+            lost(Some("a"), 1, 0..1024),
+            lost(None, 0, 0..0),
+            lost(None, 0, 0..0),
+        ];
+        let expected = [
+            lost(None, 0, 0..0),
+            lost(Some("a"), 0, 0..2048),
+            lost(Some("a"), 0, 4096..5000),
+            lost(Some("a"), 1, 0..1024),
+            lost(Some("b"), 0, 0..1024),
+        ];
+        assert_eq!(joined(&found), expected);
     }
 }

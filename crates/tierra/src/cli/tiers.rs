@@ -1,13 +1,15 @@
 //! `tierra tiers`: what memory this machine has and what it really gives; and what a database has of it.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use clap::Args;
+use tempfile::TempDir;
 use tierra_memory::{
-    Durability, Pool, PoolOptions, Size, Topology,
+    Durability, Pool, PoolOptions, Size, Topology, emulation,
     measure::{self, Effort, Measurement},
     topology::{DaxDevice, Mount, Node},
 };
@@ -16,7 +18,7 @@ use super::{
     CommandError,
     open::OpenOptions,
     text_table::{Side, TextTable},
-    units::Bytes,
+    units::{Bytes, Count},
 };
 
 /// Where a row says what the memory's content survives.
@@ -40,6 +42,11 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
+    // Before anything is measured, which takes seconds: what cannot be is said at once.
+    for directory in &arguments.directories {
+        scratch_in(directory).map_err(|e| CommandError::file("make a pool in", directory, e))?;
+    }
+    let of_database = arguments.db.as_deref().map(database_tiers).transpose()?;
     let topology = Topology::discover().map_err(|e| CommandError::Tiers(e.to_string()))?;
     let working_set = usize::try_from(arguments.working_set.0).unwrap_or(usize::MAX);
     let effort = Effort {
@@ -82,14 +89,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
         table.push(device_row(device));
     }
     print!("{table}");
-    // Last: emulated far memory, which a database's options may ask for, is the whole process's.
-    match &arguments.db {
-        Some(dir) => print_database(dir),
-        None => Ok(()),
-    }
+    print!("{}", of_database.unwrap_or_default());
+    Ok(())
 }
 
-fn print_database(dir: &Path) -> Result<(), CommandError> {
+/// The tiers of the database in `dir`, which is closed again: what is measured is the machine.
+fn database_tiers(dir: &Path) -> Result<String, CommandError> {
+    let emulated = emulation::current();
+    let tiers = tiers_of(dir);
+    // Emulated far memory, which a database's options may ask for, is the whole process's.
+    emulation::set(emulated).map_err(|e| CommandError::Tiers(e.to_string()))?;
+    tiers
+}
+
+fn tiers_of(dir: &Path) -> Result<String, CommandError> {
     let database = OpenOptions::default().open(dir)?;
     let mut table = TextTable::new([
         ("name", Side::Left),
@@ -116,16 +129,16 @@ fn print_database(dir: &Path) -> Result<(), CommandError> {
             Bytes(tier.used_bytes).to_string(),
             pages.map_or_else(String::new, |bytes| bytes.to_string()),
             written.map_or_else(String::new, |all| Bytes(all.bytes).to_string()),
-            written.map_or_else(String::new, |all| all.lines.to_string()),
+            written.map_or_else(String::new, |all| Count(all.lines).to_string()),
             tier.write_amplification
                 .map_or_else(String::new, |times| format!("{times:.2}")),
         ]);
     }
-    println!("\ntiers of the database in {}\n\n{table}", dir.display());
+    let mut text = format!("\ntiers of the database in {}\n\n{table}\n", dir.display());
     for (name, why) in database.engine().missing_tiers() {
-        println!("tier {name} is missing: {why}");
+        text.push_str(&format!("tier {name} is missing: {why}\n"));
     }
-    Ok(())
+    Ok(text)
 }
 
 /// What the content of memory survives.
@@ -199,12 +212,20 @@ fn row(
 
 /// A pool made in `directory`, measured, and removed.
 fn pool(directory: &Path, effort: &Effort) -> Result<(Option<Durability>, Measurement), String> {
-    let scratch = tempfile::Builder::new()
-        .prefix(".tierra-tiers-")
-        .tempdir_in(directory)
-        .map_err(|e| e.to_string())?;
+    let scratch = scratch_in(directory).map_err(|e| e.to_string())?;
     let path = scratch.path().join("pool");
     let pool = Pool::create(&path, &PoolOptions::default()).map_err(|e| e.to_string())?;
     let measured = measure::pool(&pool, effort).map_err(|e| e.to_string())?;
     Ok((Some(pool.durability()), measured))
+}
+
+/// A directory that goes when it is dropped. Errors are the system's, without its private name.
+fn scratch_in(directory: &Path) -> io::Result<TempDir> {
+    if !std::fs::metadata(directory)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    let scratch = tempfile::Builder::new()
+        .prefix(".tierra-tiers-")
+        .tempdir_in(directory);
+    scratch.map_err(|error| error.kind().into())
 }

@@ -7,7 +7,10 @@ use rustyline::{
     validate::{ValidationContext, ValidationResult, Validator},
 };
 
-use super::{ddl::quoted, dot::COMMANDS};
+use super::{
+    ddl::quoted,
+    dot::{COMMANDS, meant},
+};
 use crate::cli::script::{Kind, pieces};
 
 #[rustfmt::skip]
@@ -117,7 +120,8 @@ impl Completer for Names {
 
 impl Validator for Names {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let unfinished = pieces(context.input()).any(|piece| piece.kind == Kind::Unfinished);
+        let unfinished = pieces(context.input())
+            .any(|piece| piece.kind == Kind::Unfinished && meant(piece.text).is_none());
         Ok(match unfinished {
             true => ValidationResult::Incomplete,
             false => ValidationResult::Valid(None),

@@ -79,6 +79,17 @@ impl Dot {
     }
 }
 
+/// The command that somebody means who types `text`, as other shells have it.
+pub(crate) fn meant(text: &str) -> Option<&'static str> {
+    let text = text.trim_end_matches(';').trim().to_ascii_lowercase();
+    match text.as_str() {
+        "quit" | "exit" | "\\q" => Some(".quit"),
+        "help" | "\\h" | "\\?" | "?" => Some(".help"),
+        "\\d" | "\\dt" | "tables" => Some(".tables"),
+        _ => None,
+    }
+}
+
 /// What `.help` prints.
 pub(crate) fn help() -> String {
     let mut help =
@@ -86,7 +97,10 @@ pub(crate) fn help() -> String {
     for (name, argument, does) in COMMANDS {
         help.push_str(&format!("{name:<8} {argument:<16}  {does}\n"));
     }
-    help.push_str("Tab completes names and keywords; Ctrl-C stops a query.");
+    help.push_str(
+        "Tab completes names and keywords; Ctrl-C stops a query.\n\
+         What is typed is remembered in ~/.tierra_history, or in the file that $TIERRA_HISTORY names.",
+    );
     help
 }
 
@@ -114,5 +128,18 @@ mod tests {
             let message = Dot::parse(line).expect_err(line);
             assert!(message.contains(part), "{message}");
         }
+    }
+
+    #[test]
+    fn the_words_of_other_shells_are_known() {
+        for (text, command) in [
+            ("quit", ".quit"),
+            ("EXIT;", ".quit"),
+            ("\\q", ".quit"),
+            ("\\d", ".tables"),
+        ] {
+            assert_eq!(meant(text), Some(command), "{text}");
+        }
+        assert_eq!(meant("SELECT quit"), None);
     }
 }

@@ -149,7 +149,13 @@ impl Shell {
             }
         };
         // Dropping the statement stops its query and undoes what it has not committed.
-        let (rows, work) = self.interrupt.stops(run).await?;
+        let ended = self.interrupt.stops(run).await;
+        let (rows, work) = ended.map_err(|error| match dot::meant(sql) {
+            Some(command) => {
+                CommandError::DotCommand(format!("'{sql}' is no SQL; write {command}"))
+            }
+            None => error,
+        })?;
         if self.timer {
             eprintln!("{}", timing(rows, start, work));
         }

@@ -1,5 +1,5 @@
-//! Rows as comma-separated values that `tierra load` reads back as they were: NULL is an empty field,
-//! an empty string an empty field in quotes.
+//! Rows as comma- or tab-separated values that a load reads back as they were ([`crate::load`]): NULL is an empty
+//! field, an empty string an empty field in quotes.
 //!
 //! Arrow's writer makes both the same.
 
@@ -12,19 +12,35 @@ use arrow::{
     util::display::{ArrayFormatter, FormatOptions},
 };
 
+/// What may separate fields in other files: a name that has one is put in quotes, lest it is taken for several.
+const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
+
 /// Writes the names of the columns.
-pub(super) fn write_header(schema: &Schema, out: &mut impl Write) -> io::Result<()> {
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_header(schema: &Schema, separator: char, out: &mut impl Write) -> io::Result<()> {
     let mut line = String::new();
     for (place, field) in schema.fields().iter().enumerate() {
-        separate(place, &mut line);
-        push_field(field.name(), &mut line);
+        separate(place, separator, &mut line);
+        match field.name().contains(SEPARATORS) {
+            true => push_quoted(field.name(), &mut line),
+            false => push_field(field.name(), separator, &mut line),
+        }
     }
     line.push('\n');
     out.write_all(line.as_bytes())
 }
 
 /// Writes a record for each row.
-pub(super) fn write_rows(batch: &RecordBatch, out: &mut impl Write) -> Result<(), ArrowError> {
+///
+/// # Errors
+/// Those of `out`, and that a value has no text.
+pub fn write_rows(
+    batch: &RecordBatch,
+    separator: char,
+    out: &mut impl Write,
+) -> Result<(), ArrowError> {
     let options = FormatOptions::new();
     let columns = batch.columns().iter().map(|column| {
         let nulls = column.logical_nulls();
@@ -35,11 +51,11 @@ pub(super) fn write_rows(batch: &RecordBatch, out: &mut impl Write) -> Result<()
     for row in 0..batch.num_rows() {
         line.clear();
         for (place, (values, nulls)) in columns.iter().enumerate() {
-            separate(place, &mut line);
+            separate(place, separator, &mut line);
             if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
                 text.clear();
                 values.value(row).write(&mut text)?;
-                push_field(&text, &mut line);
+                push_field(&text, separator, &mut line);
             }
         }
         line.push('\n');
@@ -48,18 +64,21 @@ pub(super) fn write_rows(batch: &RecordBatch, out: &mut impl Write) -> Result<()
     Ok(())
 }
 
-fn separate(place: usize, line: &mut String) {
+fn separate(place: usize, separator: char, line: &mut String) {
     if place > 0 {
-        line.push(',');
+        line.push(separator);
     }
 }
 
 /// Adds a value: in quotes where it would be read otherwise as something else.
-fn push_field(text: &str, line: &mut String) {
-    if !text.is_empty() && !text.contains([',', '"', '\n', '\r']) {
-        line.push_str(text);
-        return;
+fn push_field(text: &str, separator: char, line: &mut String) {
+    match !text.is_empty() && !text.contains([separator, '"', '\n', '\r']) {
+        true => line.push_str(text),
+        false => push_quoted(text, line),
     }
+}
+
+fn push_quoted(text: &str, line: &mut String) {
     line.push('"');
     for (place, part) in text.split('"').enumerate() {
         if place > 0 {
@@ -100,8 +119,8 @@ mod tests {
         ];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let mut out = Vec::new();
-        write_header(&batch.schema(), &mut out).unwrap();
-        write_rows(&batch, &mut out).unwrap();
+        write_header(&batch.schema(), ',', &mut out).unwrap();
+        write_rows(&batch, ',', &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "\"the \"\"text\"\"\",n,\"\"\n\"a,b\",1,\n\"\",,\n,,\n\"\"\"x\"\"\r\n\",-4,\n y ,5,\n"

@@ -1,0 +1,81 @@
+//! The cast of a value to the type of the column that it goes into: where one cannot be cast, the error names column
+//! and value.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::DataType;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::name_of;
+use crate::error::{InsertError, SqlError};
+
+/// `value` as one of type `to`, which column `column` has.
+pub(super) fn assigned(value: Expr, column: &str, to: &DataType) -> Expr {
+    let cast = Assigned {
+        signature: Signature::any(1, Volatility::Immutable),
+        column: column.to_string(),
+        to: to.clone(),
+    };
+    ScalarUDF::from(cast).call(vec![value])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Assigned {
+    signature: Signature,
+    column: String,
+    to: DataType,
+}
+
+impl ScalarUDFImpl for Assigned {
+    fn name(&self) -> &str {
+        "tierra_assigned"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let value = &args.args[0];
+        value.cast_to(&self.to, None).map_err(|error| {
+            let values = match value {
+                ColumnarValue::Array(values) => Ok(Arc::clone(values)),
+                ColumnarValue::Scalar(value) => value.to_array(),
+            };
+            match values.ok().and_then(|values| self.first_bad(&values)) {
+                Some(value) => {
+                    DataFusionError::External(Box::new(SqlError::Insert(InsertError::Value {
+                        column: self.column.clone(),
+                        value,
+                        expected: name_of(&self.to),
+                    })))
+                }
+                None => error,
+            }
+        })
+    }
+}
+
+impl Assigned {
+    /// The first of `values` that cannot be cast.
+    fn first_bad(&self, values: &ArrayRef) -> Option<String> {
+        let lenient = CastOptions {
+            safe: true,
+            ..CastOptions::default()
+        };
+        let cast = cast_with_options(values, &self.to, &lenient).ok()?;
+        let bad = (0..values.len()).find(|row| values.is_valid(*row) && cast.is_null(*row))?;
+        let shown = ArrayFormatter::try_new(values, &FormatOptions::default()).ok()?;
+        Some(shown.value(bad).to_string())
+    }
+}

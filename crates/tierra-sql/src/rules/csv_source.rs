@@ -1,0 +1,94 @@
+//! `INSERT INTO t SELECT * FROM 'file.csv'`: fields that go into columns as they are, are read as a load reads them,
+//! as values of those columns.
+//!
+//! The types that a file's fields seem to have are a guess; from it they would be assigned, and a number rounded to
+//! the digits of its column, or 007 be 7 in a VARCHAR. A field that the query computes or compares with keeps the type
+//! guessed, as does one that goes into columns of several types.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Field;
+use datafusion::common::Column;
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan, TableScanBuilder};
+
+use crate::load::CsvTable;
+
+/// `source` with the fields of a CSV file read as `wanted`, by the source's columns; `None` where it is not rows of
+/// one.
+pub(super) fn read_as(
+    source: &LogicalPlan,
+    wanted: &[Option<Field>],
+) -> Result<Option<LogicalPlan>> {
+    let mut below: Vec<Option<Field>> = match source {
+        LogicalPlan::TableScan(scan) if scan.projection.is_none() && scan.filters.is_empty() => {
+            let provider = source_as_provider(&scan.source)?;
+            let Some(file) = provider.downcast_ref::<CsvTable>() else {
+                return Ok(None);
+            };
+            let fields = scan.source.schema();
+            let fields = fields.fields().iter().zip(wanted);
+            let fields = fields.map(|(guessed, wanted)| match wanted {
+                Some(wanted) => wanted.clone().with_name(guessed.name()),
+                None => guessed.as_ref().clone(),
+            });
+            let file = provider_as_source(Arc::new(file.read_as(fields.collect())));
+            let scan = TableScanBuilder::new(scan.table_name.clone(), file).with_fetch(scan.fetch);
+            return Ok(Some(LogicalPlan::TableScan(scan.build()?)));
+        }
+        LogicalPlan::SubqueryAlias(_) => wanted.to_vec(),
+        // Rows that are left out may have NULL where the column must not.
+        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => wanted
+            .iter()
+            .cloned()
+            .map(|field| Some(field?.with_nullable(true)))
+            .collect(),
+        LogicalPlan::Projection(projection) => {
+            let input = projection.input.schema();
+            let mut below: Vec<Option<Field>> = vec![None; input.fields().len()];
+            let mut contested = Vec::new();
+            for (expr, wanted) in projection.expr.iter().zip(wanted) {
+                let place = column(expr).and_then(|name| input.maybe_index_of_column(name));
+                let (Some(place), Some(wanted)) = (place, wanted) else {
+                    continue;
+                };
+                match &below[place] {
+                    Some(other) if other.data_type() != wanted.data_type() => contested.push(place),
+                    _ => below[place] = Some(wanted.clone()),
+                }
+            }
+            contested.into_iter().for_each(|place| below[place] = None);
+            below
+        }
+        _ => return Ok(None),
+    };
+    let [input] = source.inputs()[..] else {
+        return Ok(None);
+    };
+    let chooses = matches!(source, LogicalPlan::Projection(_));
+    for expr in source.expressions() {
+        if chooses && column(&expr).is_some() {
+            continue;
+        }
+        for name in expr.column_refs() {
+            if let Some(place) = input.schema().maybe_index_of_column(name) {
+                below[place] = None;
+            }
+        }
+    }
+    let Some(input) = read_as(input, &below)? else {
+        return Ok(None);
+    };
+    let plan = source.with_new_exprs(source.expressions(), vec![input])?;
+    Ok(Some(plan.recompute_schema()?))
+}
+
+/// The column that `expr` is, under whatever name.
+fn column(expr: &Expr) -> Option<&Column> {
+    match expr {
+        Expr::Alias(alias) => column(&alias.expr),
+        Expr::Column(column) => Some(column),
+        _ => None,
+    }
+}

@@ -1,0 +1,136 @@
+//! `FROM 'file'`: which files a query reads, and by what.
+//!
+//! A file is what a load takes it for, by its first bytes and its name. CSV is read by the reader of loads; DataFusion
+//! reads Parquet, Arrow IPC and JSON, whose values have their types, also in folders, patterns and URLs. What is there
+//! but of no known kind is no table; what to say of it is `missing`'s.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
+use datafusion::datasource::dynamic_file::DynamicListTableFactory;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
+};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::{SessionContext, SessionState};
+
+use crate::error::SqlError;
+use crate::load::{CsvTable, Format, LoadError};
+use crate::sink::blocking;
+
+/// What a file of JSON, one object a line, is called.
+pub(super) const JSON: [&str; 3] = ["json", "jsonl", "ndjson"];
+/// What a file is called that has to be unpacked first.
+pub(super) const PACKED: [&str; 4] = ["gz", "bz2", "xz", "zst"];
+
+/// The same context, in which the name of a file is that of a table.
+pub(super) fn add_to(context: SessionContext) -> SessionContext {
+    let catalogs = Arc::clone(context.state_ref().read().catalog_list());
+    let factory = Arc::new(Files {
+        listings: DynamicListTableFactory::default(),
+    });
+    let catalogs = DynamicFileCatalog::new(catalogs, Arc::clone(&factory) as _);
+    let state = SessionStateBuilder::new_from_existing(context.state())
+        .with_session_id(context.session_id())
+        .with_catalog_list(Arc::new(catalogs))
+        .build();
+    let context = SessionContext::new_with_state(state);
+    let store = factory.listings.session_store();
+    store.with_state(context.state_weak_ref());
+    context
+}
+
+/// Makes tables of files.
+#[derive(Debug)]
+struct Files {
+    /// DataFusion's own, for whatever is no single file.
+    listings: DynamicListTableFactory,
+}
+
+#[async_trait]
+impl UrlTableFactory for Files {
+    async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let path = Path::new(name);
+        if !path.is_file() {
+            return self.listing(name).await;
+        }
+        let format = match Format::of(path) {
+            Ok(Format::Csv { delimiter }) => {
+                let path = path.to_path_buf();
+                let open = move || CsvTable::open(&path, delimiter).map_err(SqlError::from);
+                return Ok(Some(Arc::new(blocking(open).await?)));
+            }
+            Ok(Format::Parquet) => "parquet",
+            Ok(Format::ArrowIpc) => "arrow",
+            Err(LoadError::UnknownFormat { .. }) if has_ending(path, &JSON) => "json",
+            Err(LoadError::UnknownFormat { .. }) => return Ok(None),
+            Err(error) => return Err(external(error)),
+        };
+        let table = self.file(name, format).await.map_err(|error| {
+            external(LoadError::Damaged {
+                file: path.to_path_buf(),
+                message: SqlError::from(error).to_string(),
+            })
+        })?;
+        Ok(Some(table))
+    }
+}
+
+impl Files {
+    /// A folder, a pattern or a URL.
+    async fn listing(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let found = self.listings.try_new(name).await?;
+        let listing = found
+            .as_ref()
+            .map(|table| table.downcast_ref::<ListingTable>());
+        if let Some(Some(listing)) = listing
+            && listing
+                .options()
+                .format
+                .downcast_ref::<CsvFormat>()
+                .is_some()
+        {
+            return Err(external(LoadError::SeveralCsv { file: name.into() }));
+        }
+        Ok(found)
+    }
+
+    /// One file of a format that DataFusion reads, whatever its name ends in.
+    async fn file(&self, name: &str, format: &str) -> Result<Arc<dyn TableProvider>> {
+        let gone = || DataFusionError::Internal("the session has ended".to_string());
+        let session = self.listings.session_store().get_session();
+        let session = session.upgrade().ok_or_else(gone)?;
+        let state = session
+            .read()
+            .as_any()
+            .downcast_ref::<SessionState>()
+            .cloned();
+        let state = state.ok_or_else(gone)?;
+        let factory = state.get_file_format_factory(format).ok_or_else(gone)?;
+        let format = factory.create(&state, &HashMap::new())?;
+        let config = ListingTableConfig::new(ListingTableUrl::parse(name)?)
+            .with_listing_options(ListingOptions::new(format).with_file_extension(""))
+            .infer_schema(&state)
+            .await?;
+        Ok(Arc::new(ListingTable::try_new(config)?))
+    }
+}
+
+/// Whether the name of `path` ends in a dot and one of `endings`.
+pub(super) fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| {
+        endings
+            .iter()
+            .any(|known| ending.eq_ignore_ascii_case(known))
+    })
+}
+
+fn external(error: LoadError) -> DataFusionError {
+    DataFusionError::External(Box::new(SqlError::Load(error)))
+}

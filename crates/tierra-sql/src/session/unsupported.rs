@@ -1,0 +1,69 @@
+//! Statements that other databases have and Tierra has not, and how to do without them.
+
+use datafusion::logical_expr::DdlStatement;
+use datafusion::sql::sqlparser::ast::{ObjectType, Statement};
+
+use crate::error::DefinitionError;
+
+/// Any ALTER TABLE but one.
+pub(super) const ALTER: DefinitionError = DefinitionError::UnsupportedFor {
+    what: "ALTER TABLE .. other than SET ('replicas' = '..')",
+    instead: "CREATE TABLE another AS SELECT .., and drop the first",
+};
+
+/// Rows out of a file.
+pub(super) const COPY_FROM: DefinitionError = DefinitionError::UnsupportedFor {
+    what: "COPY .. FROM",
+    instead: "INSERT INTO table SELECT * FROM 'file.csv', or `tierra load TABLE FILE.. --db DIR`",
+};
+
+/// Why `statement` is not run, if it is one of these.
+pub(super) fn statement(statement: &Statement) -> Option<DefinitionError> {
+    let (what, instead) = match statement {
+        Statement::StartTransaction { .. }
+        | Statement::Commit { .. }
+        | Statement::Rollback { .. }
+        | Statement::Savepoint { .. }
+        | Statement::ReleaseSavepoint { .. } => (
+            "a transaction of several statements",
+            "each statement is one: it has its whole effect or none; leave this one out",
+        ),
+        Statement::Vacuum { .. } => ("VACUUM", "nothing needs cleaning up by hand; leave it out"),
+        Statement::Analyze { .. } => (
+            "ANALYZE",
+            "statistics are kept as rows are written; leave it out (EXPLAIN ANALYZE shows how a query runs)",
+        ),
+        Statement::CreateSchema { .. } | Statement::CreateDatabase { .. } => (
+            "CREATE SCHEMA or CREATE DATABASE",
+            "a database is a directory with one schema; `tierra sql --create --db DIR` makes another",
+        ),
+        Statement::CreateIndex { .. } => (
+            "CREATE INDEX",
+            "CREATE TABLE with PRIMARY KEY, or with ('COLUMN.index' = 'inverted')",
+        ),
+        Statement::Truncate { .. } => ("TRUNCATE", "DROP TABLE and CREATE TABLE"),
+        Statement::Merge { .. } => (
+            "MERGE",
+            "create a table of the rows wanted; rows cannot be changed yet",
+        ),
+        Statement::Drop { object_type, .. } if *object_type != ObjectType::Table => (
+            "DROP of anything but tables and tiers",
+            "there is nothing else",
+        ),
+        _ => return None,
+    };
+    Some(DefinitionError::UnsupportedFor { what, instead })
+}
+
+/// Why a definition that was planned is not run.
+pub(super) fn definition(ddl: &DdlStatement) -> DefinitionError {
+    let (what, instead) = match ddl {
+        DdlStatement::CreateView(_) => ("CREATE VIEW", "use WITH name AS (query)"),
+        DdlStatement::CreateExternalTable(_) => (
+            "CREATE EXTERNAL TABLE",
+            "query FROM 'file.parquet', or CREATE TABLE name AS SELECT * FROM 'file.parquet'",
+        ),
+        other => return DefinitionError::Unsupported(other.name().to_string()),
+    };
+    DefinitionError::UnsupportedFor { what, instead }
+}
