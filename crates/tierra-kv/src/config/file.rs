@@ -150,7 +150,9 @@ fn flags(arguments: impl IntoIterator<Item = String>) -> Result<Vec<Given>, Conf
 fn bare(word: String, next: Option<String>) -> ConfigError {
     let name = word.trim_start_matches('-').to_ascii_lowercase();
     let instead = if is_setting(&name) || name == "config" {
-        let value = next.unwrap_or_else(|| "VALUE".into());
+        // Passwords are for no log.
+        let value = next.filter(|_| name != "requirepass");
+        let value = value.unwrap_or_else(|| "VALUE".into());
         format!("--{name} {value}")
     } else if word.ends_with(".conf") || Path::new(&word).is_file() {
         format!("--config {word}")
@@ -375,6 +377,10 @@ mod tests {
             (
                 "-PORT",
                 "the command line: -PORT cannot stand alone: write --port VALUE",
+            ),
+            (
+                "requirepass s3cret",
+                "the command line: requirepass cannot stand alone: write --requirepass VALUE",
             ),
             (
                 "r.conf --port 7103",

@@ -126,7 +126,16 @@ impl Heap {
         if first == Speed::Near {
             self.note_lack(bytes);
         }
-        self.memory.allocate(second, bytes).ok_or(MemoryFull)
+        if let Some(place) = self.memory.allocate(second, bytes) {
+            return Ok(place);
+        }
+        // Slots of pages that were to become empty for others.
+        while self.memory.keep(Speed::Near) {
+            if let Some(place) = self.memory.allocate(Speed::Near, bytes) {
+                return Ok(place);
+            }
+        }
+        Err(MemoryFull)
     }
 
     /// A record of as many bytes has found no room near.

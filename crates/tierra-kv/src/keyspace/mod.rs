@@ -270,6 +270,7 @@ impl Keyspace {
         if heap.chooser.settings.policy != policy {
             self.db.migration.restart();
             while heap.memory.keep(Speed::Near) {}
+            heap.lacking_bytes = 0;
         }
         let near_bytes = heap.chooser.settings.near_bytes;
         heap.memory.set_limit(Speed::Near, near_bytes);

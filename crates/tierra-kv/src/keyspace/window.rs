@@ -174,10 +174,11 @@ impl Db {
             keys.len() <= WINDOW_KEYS,
             "a window takes {WINDOW_KEYS} keys"
         );
-        self.step();
+        self.step(keys.len());
         let first = found.len();
         found.resize(first + keys.len(), Found::UNKNOWN);
         if keys.len() < 2 || !self.has_window {
+            self.migration.go_on_fetching(&self.heap);
             return;
         }
         let mut hashes = [0; WINDOW_KEYS];

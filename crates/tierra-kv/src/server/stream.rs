@@ -90,7 +90,9 @@ impl Listener {
                 let why = "what is there is not a socket";
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
             }
-            if std::os::unix::net::UnixStream::connect(path).is_err() {
+            // Any other error may be that of a server which listens for others.
+            let connected = std::os::unix::net::UnixStream::connect(path);
+            if connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
                 std::fs::remove_file(path)?;
             }
         }

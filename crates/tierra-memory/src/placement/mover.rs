@@ -74,8 +74,10 @@ const EXCHANGED_PART: u64 = 4;
 const SAMPLE: u32 = 1024;
 /// What a move costs, in uses of far memory: something is copied near, and something else far for it.
 const MOVE_USES: f64 = 4.0;
-/// Rounds that what was moved is taken to stay useful, at least: a hot set that has lasted longer is taken to last as long again.
+/// Rounds that what was moved is taken to stay useful, at least and at most: a hot set that has lasted longer than the least is taken
+/// to last as long again. The most bounds what a trial may move.
 const USEFUL_ROUNDS: u32 = 8;
+const USEFUL_ROUNDS_MAX: u32 = 16;
 /// Standard deviations of a share that are put down to luck: two of a difference of two shares.
 const LUCK: f64 = 3.0;
 /// Rounds after which moves have to have shown that they pay...
@@ -257,23 +259,26 @@ impl Border {
         self.best = self.best.max(share);
         self.trial.rounds += 1;
         self.trial.moved += round.moved;
-        let is_over = if round.refused > round.moved {
+        let is_much = round.refused > round.moved && round.refused as f64 > uses * QUIET_PART;
+        let is_over = if is_much {
             // Where more is wanted than can come, only the hottest should be.
             self.worth = (self.worth * STEP).min(WORTH_MAX);
             true
         } else {
             self.judge(share, luck, uses)
         };
+        // What a new hot set needs is not judged yet.
+        let most_moves = if self.age < GROWING_ROUNDS {
+            u64::MAX
+        } else {
+            let enough = TRIAL_LUCK * luck * self.useful_uses(uses) / MOVE_USES;
+            (enough as u64 + 1).saturating_mul(self.largesse)
+        };
         if is_over {
             self.trial = trial;
-            // What a new hot set needs is not to be judged yet.
-            let enough = TRIAL_LUCK * luck * self.useful_uses(uses) / MOVE_USES;
-            self.moves_left = if self.age < GROWING_ROUNDS {
-                u64::MAX
-            } else {
-                (enough as u64 + 1).saturating_mul(self.largesse)
-            };
+            self.moves_left = most_moves;
         }
+        self.moves_left = self.moves_left.min(most_moves);
         self.noted = if share > NEARLY_ALL {
             NOTED_WHEN_NEARLY_ALL
         } else if self.age >= SETTLED_ROUNDS {
@@ -285,7 +290,7 @@ impl Border {
 
     /// The uses for which what was moved is taken to stay useful.
     fn useful_uses(&self, uses: f64) -> f64 {
-        f64::from(self.age.max(USEFUL_ROUNDS)) * uses
+        f64::from(self.age.clamp(USEFUL_ROUNDS, USEFUL_ROUNDS_MAX)) * uses
     }
 
     /// Whether the trial has shown what moves bring: then worth is another.
@@ -294,8 +299,13 @@ impl Border {
         let gained = (share - self.trial.share) * useful_uses;
         let luck = luck * useful_uses;
         let cost = MOVE_USES * self.trial.moved as f64;
-        let is_quiet = cost <= f64::from(self.trial.rounds) * uses * QUIET_PART;
-        let pays = cost > luck && gained - luck >= cost;
+        let is_spent = self.moves_left == 0;
+        let is_long = self.trial.rounds >= TRIAL_ROUNDS;
+        let quiet_uses = f64::from(self.trial.rounds) * uses * QUIET_PART;
+        let is_quiet = !is_spent && cost <= quiet_uses;
+        // What has spent its moves will not know better by waiting on.
+        let pays =
+            (cost > luck && gained - luck >= cost) || (is_spent && is_long && gained >= cost);
         if pays || (is_quiet && self.trial.rounds >= self.patience) {
             self.worth = (self.worth / STEP).max(1.0);
             if pays {
@@ -303,7 +313,7 @@ impl Border {
                 self.largesse = (self.largesse * 2).min(LARGESSE_MAX);
             }
             true
-        } else if gained + luck < cost || (!is_quiet && self.trial.rounds >= TRIAL_ROUNDS) {
+        } else if gained + luck < cost || (!is_quiet && is_long) {
             self.worth = (self.worth * STEP).min(WORTH_MAX);
             self.patience = (self.patience * 2).min(PATIENCE_MAX);
             self.largesse = 1;

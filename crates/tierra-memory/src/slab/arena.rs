@@ -19,6 +19,8 @@ use crate::{LARGE_PAGE_BYTES, arch};
 
 const BLOCK_PAGES: u32 = (LARGE_PAGE_BYTES / PAGE_BYTES) as u32;
 const WORDS: usize = SPAN_OBJECTS_MAX / u64::BITS as usize;
+/// The part of the limit that may be mapped beyond it before pages go back one by one, which costs a call each.
+const MORE_MAPPED_PART: u64 = 64;
 const NO_SPAN: u32 = u32::MAX;
 /// The class of a span that is one large object.
 const LARGE: u8 = u8::MAX;
@@ -69,6 +71,8 @@ pub(super) struct Arena {
     /// The span that was last looked at for one to become empty.
     looked_at: usize,
     free: FreeRuns,
+    /// Pages before this one that came free while less than the limit was mapped have gone back.
+    trimmed: u32,
     pages_max: u32,
     used: TierUse,
 }
@@ -85,6 +89,7 @@ impl Arena {
             vacated: Vec::new(),
             looked_at: 0,
             free: FreeRuns::default(),
+            trimmed: 0,
             pages_max,
             used: TierUse {
                 limit_bytes,
@@ -264,8 +269,11 @@ impl Arena {
             is_vacated,
             ..
         } = self.spans[number as usize];
-        if class == LARGE || is_vacated {
-            return is_vacated;
+        if class == LARGE {
+            return false;
+        }
+        if is_vacated {
+            return !self.partial[usize::from(class)].is_empty();
         }
         let all = span_objects(usize::from(class));
         let partial = &mut self.partial[usize::from(class)];
@@ -343,6 +351,35 @@ impl Arena {
         Some(number)
     }
 
+    /// Whether more is mapped than may be held, and some. Then pages that hold nothing have to go back, however few they are: spans
+    /// that are longer than the holes between others were given new ones.
+    fn is_beyond_limit(&self) -> bool {
+        let mapped_bytes = self.page_spans.len() as u64 * PAGE_BYTES as u64;
+        let more_bytes = mapped_bytes.saturating_sub(self.used.limit_bytes);
+        more_bytes > LARGE_PAGE_BYTES as u64 + self.used.limit_bytes / MORE_MAPPED_PART
+    }
+
+    /// As many pages, or a few more, that came free before more than the limit was mapped, for the owner of the mapping to give back.
+    pub(super) fn trim(&mut self, pages: u32) -> Vec<(u32, u32)> {
+        if !self.is_beyond_limit() {
+            self.trimmed = 0;
+            return Vec::new();
+        }
+        let mut found = 0;
+        let runs = self.free.from(self.trimmed);
+        let trimmed: Vec<_> = runs
+            .take_while(|&(_, length)| {
+                let is_wanted = found < pages;
+                found += length;
+                is_wanted
+            })
+            .collect();
+        if let Some((first, length)) = trimmed.last() {
+            self.trimmed = first + length;
+        }
+        trimmed
+    }
+
     fn push_partial(&mut self, number: u32) {
         let span = &mut self.spans[number as usize];
         let partial = &mut self.partial[usize::from(span.class)];
@@ -380,6 +417,9 @@ impl Arena {
         self.unused_spans.push(number);
         self.used.held_bytes -= u64::from(pages) * PAGE_BYTES as u64;
         let (start, length) = self.free.give(first_page, pages);
+        if self.is_beyond_limit() {
+            return Some((first_page, pages));
+        }
         // Whole large pages around what has come free, and only those, are worth a call.
         let first = start
             .next_multiple_of(BLOCK_PAGES)

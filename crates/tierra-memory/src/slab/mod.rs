@@ -179,6 +179,7 @@ impl RecordMemory {
     #[inline]
     pub fn allocate(&mut self, speed: Speed, bytes: usize) -> Option<Place> {
         let first = self.first(speed);
+        let mut more_pages = 0;
         let TierMemory {
             arena,
             mapped_bytes,
@@ -207,12 +208,24 @@ impl RecordMemory {
                 return false;
             }
             *mapped_bytes = to;
+            more_pages = ((to - from) / PAGE_BYTES) as u32;
             if speed == Speed::Far {
                 counted.cover_up_to(start.addr() + to);
             }
             true
         })?;
+        if more_pages > 0 {
+            self.give_back_instead(speed, more_pages);
+        }
         Some(Place(((first + at) / UNIT_BYTES) as u64))
+    }
+
+    /// More pages were mapped: beyond the limit others that hold nothing go back for them.
+    #[cold]
+    fn give_back_instead(&mut self, speed: Speed, pages: u32) {
+        for run in self.tiers[speed as usize].arena.trim(pages) {
+            self.empty(speed, Some(run));
+        }
     }
 
     /// Frees an object; large pages that hold nothing any more go back to the system.

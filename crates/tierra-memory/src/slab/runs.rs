@@ -40,6 +40,13 @@ impl FreeRuns {
         (start, pages)
     }
 
+    /// The runs that begin at a page or behind it, in order: first page and length.
+    pub(super) fn from(&self, page: u32) -> impl Iterator<Item = (u32, u32)> {
+        self.by_start
+            .range(page..)
+            .map(|(&start, &length)| (start, length))
+    }
+
     /// Pages free.
     #[cfg(test)]
     pub(super) fn pages(&self) -> u32 {

@@ -429,3 +429,64 @@ fn a_node_that_there_is_not_is_refused() {
         Err(RegionError::Node { .. })
     ));
 }
+
+#[test]
+fn pages_given_to_longer_spans_do_not_add_to_what_is_held() {
+    const LIMIT: u64 = 64 << 20;
+    let mut memory = RecordMemory::new(&RecordMemoryOptions {
+        near_bytes: LIMIT,
+        ..RecordMemoryOptions::default()
+    })
+    .unwrap();
+    // Pages of the near part that the system has given memory for.
+    let resident_bytes = |memory: &RecordMemory| {
+        let bytes = memory.tiers[0].mapped_bytes;
+        let mut pages = vec![0u8; bytes / PAGE_BYTES];
+        // SAFETY: the range is mapped, and there is a byte for each of its pages.
+        let done = unsafe {
+            libc::mincore(
+                memory.range.start().as_ptr().cast(),
+                bytes,
+                pages.as_mut_ptr().cast(),
+            )
+        };
+        assert_eq!(done, 0);
+        (pages.iter().filter(|&&page| page & 1 != 0).count() * PAGE_BYTES) as u64
+    };
+    let mut small = Vec::new();
+    while let Some(place) = memory.allocate(Speed::Near, 60) {
+        memory.bytes_mut(place, 60).fill(1);
+        small.push(place);
+    }
+    // Every second goes, so that no span is empty; then spans here and there are emptied for a size whose spans are longer.
+    let mut stay = Vec::new();
+    for (at, place) in small.into_iter().enumerate() {
+        if at % 2 == 0 {
+            memory.free(place);
+        } else {
+            stay.push(place);
+        }
+    }
+    let mut large = 0;
+    for _ in 0..60 {
+        (0..20).for_each(|_| _ = memory.vacate(Speed::Near));
+        let (go, others) = stay
+            .into_iter()
+            .partition(|&place| memory.is_vacated(place));
+        stay = others;
+        let go: Vec<_> = go;
+        go.into_iter().for_each(|place| memory.free(place));
+        while let Some(place) = memory.allocate(Speed::Near, 9000) {
+            memory.bytes_mut(place, 9000).fill(2);
+            large += 1;
+        }
+    }
+    assert!(large > 100, "{large}");
+    let most = LIMIT + LIMIT / 64 + 2 * LARGE_PAGE_BYTES as u64;
+    let resident = resident_bytes(&memory);
+    assert!(
+        resident <= most,
+        "{resident} of {most}, {:?}",
+        memory.used(Speed::Near)
+    );
+}

@@ -452,6 +452,12 @@ struct Wanted {
     anyway: bool,
 }
 
+/// Whether near records are many.
+#[inline]
+fn has_many(heap: &Heap) -> bool {
+    heap.memory.used(Speed::Near).objects >= MANY_OBJECTS
+}
+
 fn held_bytes(heap: &Heap) -> [u64; 2] {
     [Speed::Near, Speed::Far].map(|speed| heap.memory.used(speed).held_bytes)
 }
@@ -480,7 +486,7 @@ impl Wanted {
         Wanted {
             by_heat: policy == Policy::Dynamic || migration.evicting_rounds.is_some(),
             ages,
-            meets_many: ages && heap.memory.used(Speed::Near).objects >= MANY_OBJECTS,
+            meets_many: ages && has_many(heap),
             from,
             sparse,
             anyway: from.is_some() || sparse.contains(&true),
@@ -489,18 +495,23 @@ impl Wanted {
 }
 
 impl Db {
-    /// A little of what has to be done in the background.
+    /// A little of what has to be done in the background, before a window of so many keys.
     #[inline]
-    pub(super) fn step(&mut self) {
+    pub(super) fn step(&mut self, keys: usize) {
         if self.migration.is_due() {
             self.migration
                 .step(&mut self.tables, &mut self.larges, &mut self.heap, false);
             self.migration.choose_pages(&mut self.heap);
         }
-        self.migration
-            .make_room(&mut self.tables, &mut self.larges, &mut self.heap, false);
-        self.migration
-            .empty_pages(&mut self.tables, &mut self.larges, &mut self.heap, false);
+        let Db {
+            tables,
+            larges,
+            heap,
+            migration,
+            ..
+        } = self;
+        migration.make_room(tables, larges, heap, Some(keys));
+        migration.empty_pages(tables, larges, heap, Some(keys));
     }
 
     /// More of it, and what the clock asks for. Whether there is more to do.
@@ -511,9 +522,9 @@ impl Db {
                 .step(&mut self.tables, &mut self.larges, &mut self.heap, true);
         self.migration.choose_pages(&mut self.heap);
         self.migration
-            .make_room(&mut self.tables, &mut self.larges, &mut self.heap, true);
+            .make_room(&mut self.tables, &mut self.larges, &mut self.heap, None);
         self.migration
-            .empty_pages(&mut self.tables, &mut self.larges, &mut self.heap, true);
+            .empty_pages(&mut self.tables, &mut self.larges, &mut self.heap, None);
         has_more
     }
 }

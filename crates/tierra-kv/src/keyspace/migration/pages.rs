@@ -10,7 +10,6 @@
 
 use tierra_index::Slot;
 use tierra_memory::Speed;
-use tierra_memory::placement::Heat;
 
 use super::super::DATABASES;
 use super::super::db::Table;
@@ -18,7 +17,7 @@ use super::super::heap::Heap;
 use super::super::large::Larges;
 use super::super::order::Order;
 use super::hand::{Hand, Tables};
-use super::room::Free;
+use super::room::{Free, heat_before};
 use super::{Migration, STEP_BYTES_MAX, TICK_GROUPS};
 
 /// The part of the near budget that is emptied at a time, at first, and at most: half of what may be exchanged in a round.
@@ -29,13 +28,14 @@ const LACKING_PART: u64 = 1024;
 /// Spans that are chosen at a time, at most, and bytes that count as chosen where there was none to choose.
 const CHOSEN_SPANS: usize = 4;
 const CHOSEN_BYTES_MIN: u64 = 64 << 10;
-/// Groups that are visited at a time, and before a window, at most...
-const VISITED_GROUPS: u64 = 4;
+/// Groups that are visited before a window, at most, one for each of its keys...
 const WINDOW_GROUPS: u64 = 16;
 /// ...unless as many bytes have moved: far memory takes its time for them.
 const WINDOW_BYTES: u64 = 1 << 10;
 /// Times around after which what is not empty is used as before; the first one has begun in the middle.
 const TIMES_AROUND: u32 = 3;
+/// And rounds.
+const ROUNDS_MAX: u32 = 16;
 /// Spans that are used as before again at a time.
 const KEPT_SPANS: usize = 64;
 
@@ -51,6 +51,8 @@ pub(super) struct Clearing {
     hand: Hand,
     /// How often it has been around since all were chosen.
     times_around: u32,
+    /// Rounds that have ended since then.
+    rounds: u32,
     /// Records moved within near memory in this round.
     moved: u64,
     has_round_ended: bool,
@@ -61,6 +63,8 @@ impl Migration {
     pub(super) fn choose_pages(&mut self, heap: &mut Heap) {
         let clearing = &mut self.clearing;
         let has_round_ended = std::mem::take(&mut clearing.has_round_ended);
+        // Where nothing can move, rounds go on none the less.
+        clearing.rounds += u32::from(has_round_ended);
         if !clearing.is_on {
             let limit_bytes = heap.memory.used(Speed::Near).limit_bytes;
             if heap.lacking_bytes > limit_bytes / LACKING_PART {
@@ -77,9 +81,9 @@ impl Migration {
                 let bytes = heap.memory.vacate(Speed::Near).max(CHOSEN_BYTES_MIN);
                 clearing.left_bytes = clearing.left_bytes.saturating_sub(bytes);
             }
-            clearing.times_around = 0;
+            (clearing.times_around, clearing.rounds) = (0, 0);
         } else {
-            if clearing.times_around >= TIMES_AROUND {
+            if clearing.times_around >= TIMES_AROUND || clearing.rounds >= ROUNDS_MAX {
                 for _ in 0..KEPT_SPANS {
                     heap.memory.keep(Speed::Near);
                 }
@@ -90,14 +94,14 @@ impl Migration {
         }
     }
 
-    /// Moves something out of pages that are to become empty; more when the clock asks (`ticks`).
+    /// Moves something out of pages that are to become empty: before a window of so many keys, or because the clock asks.
     #[inline]
     pub(in super::super) fn empty_pages(
         &mut self,
         tables: &mut [Table; DATABASES],
         larges: &mut Larges,
         heap: &mut Heap,
-        ticks: bool,
+        keys: Option<usize>,
     ) {
         if self.clearing.is_on {
             let tables = &mut Tables {
@@ -105,10 +109,12 @@ impl Migration {
                 larges,
                 heap,
             };
-            if ticks {
-                self.go_around(tables, TICK_GROUPS, STEP_BYTES_MAX);
-            } else {
-                self.go_around(tables, WINDOW_GROUPS, WINDOW_BYTES);
+            match keys {
+                Some(keys) => {
+                    let groups = (keys as u64).clamp(1, WINDOW_GROUPS);
+                    self.go_around(tables, groups, WINDOW_BYTES);
+                }
+                None => self.go_around(tables, TICK_GROUPS, STEP_BYTES_MAX),
             }
         }
     }
@@ -117,14 +123,13 @@ impl Migration {
     #[cold]
     fn go_around(&mut self, tables: &mut Tables<'_>, groups: u64, bytes: u64) {
         let bytes_before = self.done.bytes;
-        for _ in 0..groups / VISITED_GROUPS {
+        for _ in 0..groups {
             if self.is_stuck || !self.pace.allows() || self.done.bytes - bytes_before >= bytes {
                 return;
             }
             let mut hand = self.clearing.hand;
-            // Behind the round's hand heats are halved already.
-            let is_aged = self.ages() && hand < self.round;
-            let (point, _) = tables.visit(hand, VISITED_GROUPS as usize, |slot, order, heap| {
+            let is_aged = self.is_aged(hand);
+            let (point, _) = tables.visit(hand, 1, |slot, order, heap| {
                 self.move_out(slot, order, heap, is_aged);
             });
             self.clearing.times_around += u32::from(tables.advance(&mut hand, point));
@@ -145,10 +150,7 @@ impl Migration {
         if heap.speed(record) == Speed::Far || !heap.is_vacated(record) || !self.pace.allows() {
             return;
         }
-        let mut heat = Heat::from_bits(slot.note());
-        if is_aged {
-            heat = heat.younger();
-        }
+        let heat = heat_before(&slot, is_aged);
         let bytes = heap.header(record).bytes();
         let has_slot = heap.memory.has_slot(Speed::Near, bytes);
         if self.border.repels(heat) && !(has_slot && Free::now(heap).is_plenty()) {

@@ -11,17 +11,20 @@ use super::super::heap::Heap;
 use super::super::large::Larges;
 use super::super::policy::Policy;
 use super::hand::{Hand, Tables};
-use super::{MOVED_BYTES_MAX, Migration, TICK_GROUPS};
+use super::{MOVED_BYTES_MAX, Migration, TICK_GROUPS, has_many};
 
 /// The part of the near budget that is kept free, half of it for new records alone, half for those that become hot as well.
 const FREE_PART: u64 = 256;
 /// And at least as many bytes of it, or an eighth where that is less.
 const FREE_BYTES_MIN: u64 = 256 << 10;
-/// Groups that are searched for cold records before a window, at most.
-const SEARCHED_GROUPS: u64 = 16;
+/// Groups that are searched for cold records before a window, at most, besides one for every eight of its keys...
+const SEARCHED_GROUPS: usize = 16;
+const KEYS_PER_GROUP: usize = 8;
+/// ...and at least, one for as many keys.
+const KEYS_PER_GROUP_LEAST: usize = 16;
 /// Groups that are fetched for the next search.
 const FETCHED_GROUPS: usize = 4;
-/// Records that leave before a window, at most.
+/// Records that are fetched to leave before the next window, at most: where more have to, they leave at once.
 const LEAVING_MAX: usize = 8;
 
 /// How much near memory is free.
@@ -72,7 +75,7 @@ impl Free {
 /// A cold record that was chosen to go far, and the group that names it.
 ///
 /// It goes before the next window: until then what the move reads, the record and what the memory knows of its place, is
-/// fetched. A move of a record of a thousand bytes takes half as long then.
+/// fetched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     hand: Hand,
@@ -80,16 +83,23 @@ pub(super) struct Leaving {
     bytes: u64,
 }
 
+/// The heat of an entry before it was halved in this round, if it was.
+pub(super) fn heat_before(slot: &Slot<'_>, is_aged: bool) -> Heat {
+    let heat = Heat::from_bits(slot.note());
+    if is_aged { heat.younger() } else { heat }
+}
+
 impl Migration {
     /// Keeps near memory free for what comes: sends far what was chosen before the last window, and chooses something
-    /// cold if there is less room than is kept free; more if it lacks half of that, or when the clock asks (`ticks`).
+    /// cold if there is less room than is kept free; more if it lacks half of that. Before a window of so many keys, or because the
+    /// clock asks.
     #[inline]
     pub(in super::super) fn make_room(
         &mut self,
         tables: &mut [Table; DATABASES],
         larges: &mut Larges,
         heap: &mut Heap,
-        ticks: bool,
+        keys: Option<usize>,
     ) {
         if heap.chooser.settings.policy != Policy::Dynamic {
             return;
@@ -105,23 +115,29 @@ impl Migration {
         if self.is_stuck || Free::now(tables.heap).is_enough() {
             return;
         }
-        if ticks {
-            self.search_at_once(tables);
-        } else {
-            self.search(tables);
+        match keys {
+            Some(keys) => self.search(tables, keys),
+            None => self.search_at_once(tables),
         }
     }
 
-    /// Chooses one cold record, or several if room lacks half of what it should be, to go far before the next window.
+    /// Chooses the cold records of a group, or of several if the window is wide or room lacks half of what it should be, to go far
+    /// before the next one.
     #[cold]
-    fn search(&mut self, tables: &mut Tables<'_>) {
-        for _ in 0..SEARCHED_GROUPS {
+    fn search(&mut self, tables: &mut Tables<'_>, keys: usize) {
+        let least = keys / KEYS_PER_GROUP_LEAST;
+        for searched in 1..=SEARCHED_GROUPS + keys / KEYS_PER_GROUP {
             if self.is_stuck || !self.pace.allows() {
                 return;
             }
             self.search_group(tables);
-            if !self.leaving.is_empty() && Free::now(tables.heap).with(&self.leaving).is_half() {
+            let free = Free::now(tables.heap).with(&self.leaving);
+            let is_found = !self.leaving.is_empty() && free.is_half() && searched >= least;
+            if is_found || free.is_enough() {
                 break;
+            }
+            if self.leaving.len() == LEAVING_MAX {
+                self.send_far(tables);
             }
         }
         tables.fetch(self.search, FETCHED_GROUPS);
@@ -143,8 +159,7 @@ impl Migration {
 
     fn search_group(&mut self, tables: &mut Tables<'_>) {
         let hand = self.search;
-        // Behind the round's hand heats are halved already.
-        let is_aged = self.ages() && hand < self.round;
+        let is_aged = self.is_aged(hand);
         let (point, _) = tables.visit(hand, 1, |slot, _, heap| {
             self.choose(&slot, hand, heap, is_aged);
         });
@@ -163,12 +178,9 @@ impl Migration {
         if heap.speed(record) == Speed::Far {
             return;
         }
-        let mut heat = Heat::from_bits(slot.note());
-        if is_aged {
-            heat = heat.younger();
-        }
+        let heat = heat_before(slot, is_aged);
         let is_chosen = self.border.repels(heat) && self.leaving.len() < LEAVING_MAX;
-        let is_met = self.is_sample();
+        let is_met = !has_many(heap) || self.is_sample();
         if !is_chosen && !is_met {
             return;
         }
@@ -199,16 +211,23 @@ impl Migration {
         }
     }
 
-    /// Moves far what was chosen, if it is still where it was.
+    /// Moves far what was chosen, if it is still where it was, and cold.
     fn send_far(&mut self, tables: &mut Tables<'_>) {
         let mut leaving = std::mem::take(&mut self.leaving);
         for Leaving { hand, record, .. } in leaving.drain(..) {
+            let is_aged = self.is_aged(hand);
             tables.visit(hand, 1, |slot, order, heap| {
-                if slot.record() == record {
+                let is_chosen = slot.record() == record;
+                if is_chosen && self.border.repels(heat_before(&slot, is_aged)) {
                     self.move_to(Speed::Far, slot, order, heap);
                 }
             });
         }
         self.leaving = leaving;
+    }
+
+    /// Whether heats at a hand have been halved in this round.
+    pub(super) fn is_aged(&self, hand: Hand) -> bool {
+        self.ages() && hand < self.round
     }
 }

@@ -143,6 +143,53 @@ fn what_cannot_move_is_not_searched_for_ever_and_what_then_can_is_found() {
 }
 
 #[test]
+fn what_is_new_finds_room_near_in_wide_windows_as_well() {
+    const KEYS: u32 = 128;
+    let mut keyspace = keyspace(Settings {
+        near_bytes: 64 << 20,
+        ..Settings::default()
+    });
+    fill(&mut keyspace, 0..130_000, 500);
+    let (mut near, mut new) = (0, 0);
+    for window in 0..200u32 {
+        let first = 130_000 + window * KEYS;
+        for at in 0..4 {
+            // New keys, then three windows of old ones that pay for their room.
+            let first = if at == 0 {
+                first
+            } else {
+                (window * 3 + at) * KEYS % 130_000
+            };
+            let names: Vec<String> = (first..first + KEYS)
+                .map(|key| format!("key:{key:08}"))
+                .collect();
+            let names: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+            keyspace.db(0).find_many(&names, &mut Vec::new());
+            for name in names {
+                let key = Key::new(name);
+                let db = keyspace.db(0);
+                if at == 0 {
+                    db.set_string(&key, &[1; 500], Expiry::Clear).unwrap();
+                    new += 1;
+                    let entry = db.find(&key).unwrap();
+                    near += u32::from(db.tier(entry) == Speed::Near);
+                } else {
+                    db.find(&key);
+                }
+            }
+        }
+        if window % 25 == 0 {
+            keyspace.tick();
+        }
+    }
+    assert!(
+        near > new * 9 / 10,
+        "{near} of {new}: {:?}",
+        keyspace.report()
+    );
+}
+
+#[test]
 fn what_was_chosen_to_go_far_may_be_gone_before_it_does() {
     let mut keyspace = keyspace(Settings {
         near_bytes: 4 << 20,

@@ -12,7 +12,7 @@ use super::*;
 const LOOKS: usize = 16;
 
 impl Arena {
-    /// Chooses a span, the emptiest of the next few that have a free slot. Bytes of its pages, 0 where there was none among them; and
+    /// Chooses a span, the emptiest of those among the next few that have a free slot. Bytes of its pages, 0 where there was none among them; and
     /// the pages that come free if it was empty already. Of each size the span that objects are allocated from stays
     /// unless it is empty: two sizes could take it from each other for ever.
     pub(in super::super) fn vacate(&mut self) -> (u64, FreedPages) {
