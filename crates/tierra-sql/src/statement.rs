@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
-use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{self, Expr, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -111,15 +111,27 @@ impl Parsed {
     /// Make what planning would lose part of the statement: the digits of long numbers, and that a
     /// value of INSERT was cast by hand; and give it words for comparisons with arrays.
     pub(crate) fn settle(&self, statement: &mut Statement) {
-        let Some(inner) = sql_of(statement) else {
-            return;
-        };
-        if let ast::Statement::Insert(insert) = prepared(inner) {
-            mark_casts(insert);
-            if let Some(source) = &mut insert.source {
-                name_twins(source.body.as_mut());
+        match statement {
+            Statement::Explain(explain) => self.settle(&mut explain.statement),
+            Statement::Statement(inner) => {
+                if let ast::Statement::Insert(insert) = prepared(inner) {
+                    mark_casts(insert);
+                    if let Some(source) = &mut insert.source {
+                        name_twins(source.body.as_mut());
+                    }
+                }
+                self.settle_expressions(inner.as_mut());
             }
+            Statement::CopyTo(copy) => {
+                if let CopyToSource::Query(query) = &mut copy.source {
+                    self.settle_expressions(query.as_mut());
+                }
+            }
+            _ => {}
         }
+    }
+
+    fn settle_expressions(&self, inner: &mut impl VisitMut) {
         let is_suspect = |token: &TokenWithSpan| match &token.token {
             Token::Number(digits, _) => may_be_long(digits),
             _ => false,
@@ -199,7 +211,6 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
     Ok(statement)
 }
 
-/// The statement of SQL's own, where it is one or the explanation of one.
 /// What a PREPARE prepares; any other statement itself.
 fn prepared(statement: &mut ast::Statement) -> &mut ast::Statement {
     match statement {
@@ -208,6 +219,7 @@ fn prepared(statement: &mut ast::Statement) -> &mut ast::Statement {
     }
 }
 
+/// The statement of SQL's own, where it is one or the explanation of one.
 fn sql_of(statement: &mut Statement) -> Option<&mut ast::Statement> {
     match statement {
         Statement::Statement(inner) => Some(inner),
@@ -389,6 +401,17 @@ mod tests {
             parsed("select 0.1, -123456789012345678.12"),
             "SELECT 0.1, tierra_number('-123456789012345678.12')"
         );
+    }
+
+    #[test]
+    fn a_query_that_is_copied_keeps_them_too() {
+        for sql in [
+            "copy (select 123456789012345678.12) to 'a.parquet'",
+            "explain copy (select 123456789012345678.12) to 'a.parquet'",
+        ] {
+            let statement = split(sql).unwrap()[0].parse().unwrap().to_string();
+            assert!(statement.contains("tierra_number("), "{statement}");
+        }
     }
 
     #[test]

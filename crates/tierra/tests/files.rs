@@ -311,3 +311,22 @@ fn a_new_database_is_asked_for() {
     tierra(["sql", "--create", "--db", &db, "-c", "SELECT 1"]).well();
     tierra(query).well();
 }
+
+#[test]
+fn a_copy_to_standard_output_goes_on_where_that_is() {
+    let scratch = Scratch::new();
+    let db = scratch.path("db");
+    tierra(["sql", "--create", "--db", &db, "-c", "SELECT 1"]).well();
+    for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+        let path = scratch.file("out", "");
+        let copy = format!("COPY (SELECT 2 AS b) TO '{name}' STORED AS CSV");
+        let script = format!("SELECT 1 AS a; {copy}; SELECT 3 AS c");
+        let ended = std::process::Command::new(env!("CARGO_BIN_EXE_tierra"))
+            .args(["sql", "--db", &db, "--format=csv", "-c", &script])
+            .stdout(fs::File::options().write(true).open(&path).unwrap())
+            .status();
+        assert!(ended.unwrap().success(), "{name}");
+        let written = fs::read_to_string(&path).unwrap();
+        assert_eq!(written, "a\n1\nb\n2\nc\n3\n", "{name}");
+    }
+}

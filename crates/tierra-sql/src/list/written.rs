@@ -290,8 +290,8 @@ fn negation(expr: Expr) -> Expr {
 
 /// Makes `= ANY(..)` and `<> ALL(..)` of arrays what the planner has words for: `IN`, or the operator
 /// that [`any`] plans. Comparisons with subqueries are the planner's.
-pub(crate) fn settle_quantified(statement: &mut ast::Statement) {
-    let _ = statement.visit(&mut Settle);
+pub(crate) fn settle_quantified(part: &mut impl VisitMut) {
+    let _ = part.visit(&mut Settle);
 }
 
 struct Settle;

@@ -3,12 +3,15 @@
 //!
 //! The types that a file's fields seem to have are a guess; from it they would be assigned, and a number rounded to
 //! the digits of its column, or 007 be 7 in a VARCHAR. A field that the query computes or compares with keeps the type
-//! guessed, as does one that goes into columns of several types.
+//! guessed, as does one that goes into columns of several types, or into a column and elsewhere. Rows that WHERE or
+//! LIMIT leaves out must not fail for the column they do not go into: below these only text is read as such, which
+//! every field is.
 
 use std::sync::Arc;
 
-use arrow::datatypes::Field;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::Column;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScanBuilder};
@@ -21,6 +24,9 @@ pub(super) fn read_as(
     source: &LogicalPlan,
     wanted: &[Option<Field>],
 ) -> Result<Option<LogicalPlan>> {
+    if is_correlated(source)? {
+        return Ok(None);
+    }
     let mut below: Vec<Option<Field>> = match source {
         LogicalPlan::TableScan(scan) if scan.projection.is_none() && scan.filters.is_empty() => {
             let provider = source_as_provider(&scan.source)?;
@@ -37,25 +43,27 @@ pub(super) fn read_as(
             let scan = TableScanBuilder::new(scan.table_name.clone(), file).with_fetch(scan.fetch);
             return Ok(Some(LogicalPlan::TableScan(scan.build()?)));
         }
-        LogicalPlan::SubqueryAlias(_) => wanted.to_vec(),
-        // Rows that are left out may have NULL where the column must not.
-        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => wanted
-            .iter()
-            .cloned()
-            .map(|field| Some(field?.with_nullable(true)))
-            .collect(),
+        LogicalPlan::SubqueryAlias(_) | LogicalPlan::Sort(_) => wanted.to_vec(),
+        LogicalPlan::Filter(_) | LogicalPlan::Limit(_) => {
+            let texts = wanted.iter().cloned().map(|field| {
+                let field = field.filter(|field| *field.data_type() == DataType::Utf8View)?;
+                Some(field.with_nullable(true))
+            });
+            texts.collect()
+        }
         LogicalPlan::Projection(projection) => {
             let input = projection.input.schema();
             let mut below: Vec<Option<Field>> = vec![None; input.fields().len()];
             let mut contested = Vec::new();
             for (expr, wanted) in projection.expr.iter().zip(wanted) {
                 let place = column(expr).and_then(|name| input.maybe_index_of_column(name));
-                let (Some(place), Some(wanted)) = (place, wanted) else {
-                    continue;
-                };
-                match &below[place] {
-                    Some(other) if other.data_type() != wanted.data_type() => contested.push(place),
-                    _ => below[place] = Some(wanted.clone()),
+                let Some(place) = place else { continue };
+                match (wanted, &below[place]) {
+                    (None, _) => contested.push(place),
+                    (Some(wanted), Some(other)) if other.data_type() != wanted.data_type() => {
+                        contested.push(place);
+                    }
+                    (Some(wanted), _) => below[place] = Some(wanted.clone()),
                 }
             }
             contested.into_iter().for_each(|place| below[place] = None);
@@ -82,6 +90,19 @@ pub(super) fn read_as(
     };
     let plan = source.with_new_exprs(source.expressions(), vec![input])?;
     Ok(Some(plan.recompute_schema()?))
+}
+
+/// Whether a subquery of the node `plan` refers to rows outside it: such a reference has the type of its column written
+/// down, and stands in no expression of `plan`.
+fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_subqueries(|subquery| {
+        subquery.apply_with_subqueries(|part| {
+            found |= part.contains_outer_reference();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
 }
 
 /// The column that `expr` is, under whatever name.

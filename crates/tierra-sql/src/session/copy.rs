@@ -3,8 +3,10 @@
 //! The file appears when its last row is written and takes the place of one that is there; a statement that fails, or
 //! that nobody waits for any more, leaves what was. COPY to the other formats is DataFusion's.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
@@ -23,13 +25,22 @@ use crate::outcome::{Done, Outcome};
 use crate::sink::blocking;
 use crate::statement::Parsed;
 
+/// Links that a name may lead along; the system follows no more.
+const LINKS_MOST: usize = 40;
+
 impl Session {
     /// Runs a COPY to CSV; `None` for another format.
     pub(super) async fn copy_csv(
         &self,
         copy: &CopyToStatement,
-        parsed: &Parsed,
     ) -> Result<Option<Outcome>, SqlError> {
+        if copy.target.starts_with('~') {
+            return Err(DefinitionError::UnsupportedFor {
+                what: "~ for a directory in the name of a file",
+                instead: "write the whole path, or './~..' for a file that is called so",
+            }
+            .into());
+        }
         let path = Path::new(&copy.target);
         let is_tsv = has_ending(path, &["tsv"]);
         let is_csv = match copy.stored_as.as_deref() {
@@ -38,6 +49,13 @@ impl Session {
         };
         if !is_csv {
             return Ok(None);
+        }
+        if copy.target.contains("://") {
+            return Err(DefinitionError::UnsupportedFor {
+                what: "a URL in COPY to CSV",
+                instead: "it writes one local file; give its path",
+            }
+            .into());
         }
         if !copy.options.is_empty() || !copy.partitioned_by.is_empty() {
             return Err(DefinitionError::UnsupportedFor {
@@ -51,8 +69,7 @@ impl Session {
             CopyToSource::Query(query) => ast::Statement::Query(query.clone()),
             CopyToSource::Relation(name) => every_row(name)?,
         };
-        let mut query = Statement::Statement(Box::new(query));
-        parsed.settle(&mut query);
+        let query = Statement::Statement(Box::new(query));
         self.count_planning();
         let state = self.context.state();
         let plan = state.statement_to_plan(query).await?;
@@ -94,42 +111,10 @@ struct CsvFile {
     unfinished: Option<Unfinished>,
 }
 
-/// A file that goes unless it is renamed.
-struct Unfinished(PathBuf);
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // After a rename it is gone.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 impl CsvFile {
     fn create(target: PathBuf, separator: char, schema: &Schema) -> Result<Self, SqlError> {
         let failed = |source| SqlError::from(CopyError::new(&target, source));
-        let there = match fs::metadata(&target) {
-            Ok(metadata) => Some(metadata),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(error)),
-        };
-        if there.as_ref().is_some_and(fs::Metadata::is_dir)
-            || target.as_os_str().as_encoded_bytes().ends_with(b"/")
-        {
-            return Err(failed(io::ErrorKind::IsADirectory.into()));
-        }
-        let (file, unfinished) = match there {
-            Some(there) if !there.is_file() || is_open_file(&target) => {
-                let file = File::options().append(true).open(&target);
-                (file.map_err(failed)?, None)
-            }
-            _ => {
-                if let Some(parent) = target.parent() {
-                    fs::create_dir_all(parent).map_err(failed)?;
-                }
-                let (file, beside) = create_beside(&target).map_err(failed)?;
-                (file, Some(Unfinished(beside)))
-            }
-        };
+        let (file, unfinished) = open(&target).map_err(failed)?;
         let mut out = BufWriter::new(file);
         csv::write_header(schema, separator, &mut out).map_err(failed)?;
         Ok(Self {
@@ -153,34 +138,132 @@ impl CsvFile {
     fn finish(mut self) -> Result<(), SqlError> {
         let failed = |source| CopyError::new(&self.target, source);
         self.out.flush().map_err(failed)?;
-        if let Some(Unfinished(beside)) = &self.unfinished {
-            // Where a link is, what it leads to is replaced.
-            let target = fs::canonicalize(&self.target);
-            fs::rename(beside, target.as_ref().unwrap_or(&self.target)).map_err(failed)?;
+        if let Some(unfinished) = self.unfinished {
+            unfinished.put(self.out.get_ref()).map_err(failed)?;
         }
         Ok(())
     }
 }
 
-/// Whether `target` names what the process has open, such as `/dev/stdout`: that is written to, not replaced.
-fn is_open_file(target: &Path) -> bool {
-    let link = fs::read_link(target);
-    let named = link.as_deref().unwrap_or(target);
-    ["/proc", "/dev/fd"]
-        .iter()
-        .any(|dir| named.starts_with(dir))
-}
-
-/// A new file in the directory of `target`, and its name.
-fn create_beside(target: &Path) -> io::Result<(File, PathBuf)> {
-    let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_path_buf());
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    for number in 0_u32.. {
-        let beside = target.with_file_name(format!(".{name}.{}-{number}", std::process::id()));
-        match File::create_new(&beside) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|file| (file, beside)),
+/// What rows for `target` are written to, and by which name it is known until all are there.
+fn open(target: &Path) -> io::Result<(File, Option<Unfinished>)> {
+    let there = match fs::metadata(target) {
+        Ok(metadata) => Some(metadata),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    if there.as_ref().is_some_and(fs::Metadata::is_dir)
+        || target.as_os_str().as_encoded_bytes().ends_with(b"/")
+    {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let names = names(target);
+    if let Some(stream) = names.iter().find_map(|name| standard_stream(name)) {
+        return Ok((stream?, None));
+    }
+    match there {
+        Some(there) if !there.is_file() || names.iter().any(|name| is_open_file(name)) => {
+            Ok((File::options().append(true).open(target)?, None))
+        }
+        there => {
+            let target = names.last().expect("the target at least");
+            let (file, unfinished) = Unfinished::create(target, there)?;
+            Ok((file, Some(unfinished)))
         }
     }
-    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// `target` and, where it is a link, what that leads to in turn; the last need not be there.
+fn names(target: &Path) -> Vec<PathBuf> {
+    let next = |name: &PathBuf| {
+        let link = fs::read_link(name).ok()?;
+        Some(name.parent().unwrap_or(Path::new("")).join(link))
+    };
+    let names = std::iter::successors(Some(target.to_path_buf()), next);
+    names.take(LINKS_MOST).collect()
+}
+
+/// The output that `name` means, if it is the process's own: what is written goes on where that is, also in a file.
+/// Whoever runs the statement has flushed, and may hold the lock.
+fn standard_stream(name: &Path) -> Option<io::Result<File>> {
+    let stream = match name.to_str()? {
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
+            io::stdout().as_fd().try_clone_to_owned()
+        }
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
+            io::stderr().as_fd().try_clone_to_owned()
+        }
+        _ => return None,
+    };
+    Some(stream.map(File::from))
+}
+
+/// Whether `name` is that of what a process has open: that is written to, not replaced.
+fn is_open_file(name: &Path) -> bool {
+    ["/proc", "/dev/fd"].iter().any(|dir| name.starts_with(dir))
+}
+
+/// A file beside its target, which goes unless it takes the target's place.
+struct Unfinished {
+    /// `None` once it has.
+    beside: Option<PathBuf>,
+    target: PathBuf,
+    /// Those of the file whose place it takes.
+    permissions: Option<Permissions>,
+}
+
+impl Unfinished {
+    /// A new file for the place of `target`, where `there` is.
+    fn create(target: &Path, there: Option<fs::Metadata>) -> io::Result<(File, Self)> {
+        let mut options = File::options();
+        options.write(true);
+        if there.is_some() {
+            // A rename asks nobody whether the file may be written.
+            options.open(target)?;
+            // Nor may anyone else read the rows who may not read that file.
+            options.mode(0o600);
+        } else if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        options.create_new(true);
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        for number in 0_u32.. {
+            let beside = target.with_file_name(format!(".{name}.{}-{number}", std::process::id()));
+            match options.open(&beside) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(file) => {
+                    let unfinished = Self {
+                        beside: Some(beside),
+                        target: target.to_path_buf(),
+                        permissions: there.map(|there| there.permissions()),
+                    };
+                    return Ok((file, unfinished));
+                }
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Puts `file`, which it is, in the target's place.
+    fn put(mut self, file: &File) -> io::Result<()> {
+        if let Some(permissions) = self.permissions.take() {
+            file.set_permissions(permissions)?;
+        }
+        // Else the name may outlive a power failure, and the rows not.
+        file.sync_all()?;
+        if let Some(beside) = &self.beside {
+            fs::rename(beside, &self.target)?;
+        }
+        self.beside = None;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(beside) = &self.beside {
+            let _ = fs::remove_file(beside);
+        }
+    }
 }

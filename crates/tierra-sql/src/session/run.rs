@@ -45,7 +45,7 @@ impl Session {
                 true => unsupported::COPY_FROM.into(),
                 false => error,
             })?;
-        if let Some(outcome) = self.run_own(&compact, parsed).await? {
+        if let Some(outcome) = self.run_own(&compact).await? {
             return Ok(outcome);
         }
         if !compact.is_settled {
@@ -62,14 +62,10 @@ impl Session {
     }
 
     /// Run what DataFusion has no word for, or another one.
-    async fn run_own(
-        &self,
-        compact: &Compact,
-        parsed: &Parsed,
-    ) -> Result<Option<Outcome>, SqlError> {
+    async fn run_own(&self, compact: &Compact) -> Result<Option<Outcome>, SqlError> {
         let statement = match &compact.statement {
             Statement::Statement(statement) => statement,
-            Statement::CopyTo(copy) => return self.copy_csv(copy, parsed).await,
+            Statement::CopyTo(copy) => return self.copy_csv(copy).await,
             _ => return Ok(None),
         };
         match statement.as_ref() {

@@ -26,7 +26,7 @@ pub(super) fn statement(statement: &Statement) -> Option<DefinitionError> {
         | Statement::Savepoint { .. }
         | Statement::ReleaseSavepoint { .. } => (
             "a transaction of several statements",
-            "each statement is one: it has its whole effect or none; leave this one out",
+            "every statement takes effect by itself, an INSERT with all its rows or none; leave this one out",
         ),
         Statement::Vacuum { .. } => ("VACUUM", "nothing needs cleaning up by hand; leave it out"),
         Statement::Analyze { .. } => (

@@ -1,7 +1,10 @@
 //! Files that a query reads and writes: what COPY writes is what was there, and a file is what a load takes it for.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use arrow::ipc::writer::StreamWriter;
 
@@ -54,6 +57,73 @@ async fn a_copy_that_fails_leaves_what_was() {
     let into = |to: &Path| format!("COPY (SELECT 1) TO '{}' STORED AS CSV", to.display());
     let error = twins.tierra.sql(&into(twins.dir.path())).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot write "), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_takes_the_place_of_a_file_and_nothing_else_of_it() {
+    let twins = Twins::new();
+    let dir = twins.dir.path();
+    let copy = async |name: &str| {
+        let path = dir.join(name).display().to_string();
+        let copy = format!("COPY (SELECT 1 AS a) TO '{path}' STORED AS CSV");
+        twins.tierra.sql(&copy).await.map(drop)
+    };
+    let mode = |name: &str| fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777;
+    fs::write(dir.join("secret"), "as it was").unwrap();
+    fs::set_permissions(dir.join("secret"), PermissionsExt::from_mode(0o604)).unwrap();
+    fs::write(dir.join("usual"), "").unwrap();
+    copy("secret").await.unwrap();
+    copy("new").await.unwrap();
+    assert_eq!(mode("secret"), 0o604);
+    assert_eq!(mode("new"), mode("usual"));
+
+    // A link stays one, wherever it leads.
+    symlink("secret", dir.join("link")).unwrap();
+    symlink("link", dir.join("to link")).unwrap();
+    symlink("later/there", dir.join("dangling")).unwrap();
+    fs::write(dir.join("secret"), "as it was").unwrap();
+    for (name, file) in [("to link", "secret"), ("dangling", "later/there")] {
+        copy(name).await.unwrap();
+        assert!(dir.join(name).is_symlink(), "{name}");
+        assert_eq!(fs::read_to_string(dir.join(file)).unwrap(), "a\n1\n");
+    }
+
+    // A program that runs is nobody's to write to, whoever asks.
+    let program = dir.join("program");
+    fs::copy("/bin/sh", &program).unwrap();
+    let there = fs::read(&program).unwrap();
+    let mut running = Command::new(&program)
+        .arg0("sh")
+        .args(["-c", "read it"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let refused = copy("program").await;
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let error = refused.unwrap_err().to_string();
+    assert!(error.starts_with("cannot write "), "{error}");
+    assert!(fs::read(&program).unwrap() == there, "it is another");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn digits_are_copied_to_every_kind_of_file() {
+    let twins = Twins::new();
+    let number = "12345678901234567.89";
+    for name in ["d.csv", "d.json", "d.parquet", "d.arrow"] {
+        let path = twins.dir.path().join(name).display().to_string();
+        let copy = format!("COPY (SELECT CAST({number} AS DECIMAL(20, 2)) AS d) TO '{path}'");
+        twins.tierra.sql(&copy).await.unwrap();
+        let found = match name {
+            // What is read of text is a guess.
+            "d.csv" | "d.json" => fs::read_to_string(&path).unwrap(),
+            _ => {
+                let query = format!("SELECT d FROM '{path}'");
+                rows(&twins.tierra.query(&query).await.unwrap()).join("")
+            }
+        };
+        assert!(found.contains(number), "{name}: {found}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
