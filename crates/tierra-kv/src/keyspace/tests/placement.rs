@@ -197,7 +197,7 @@ fn what_was_chosen_to_go_far_may_be_gone_before_it_does() {
     });
     fill(&mut keyspace, 0..8000, 1000);
     let mut gone = 0u32;
-    // Every window chooses something cold; before the next one a part of all keys is removed, rewritten or moved.
+    // Every window chooses something cold; before the next one some keys are removed or rewritten.
     for window in 0..2000u32 {
         let names: Vec<String> = (0..16)
             .map(|at| format!("key:{:08}", 6000 + (window * 16 + at) % 2000))
