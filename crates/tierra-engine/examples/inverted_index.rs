@@ -153,7 +153,7 @@ fn count(
 
 fn statements(tier: &str, snapshot: &Snapshot, distinct: u64) -> Result<(), Box<dyn Error>> {
     let dictionary = snapshot.coded_dictionary(0).ok_or("no dictionary")?;
-    // By way of execution: with the index, scanned, and the values' look-up alone.
+    // By way of execution: with the index, scanned, and the values' lookup alone.
     let mut samples = [const { Vec::<[Duration; 3]>::new() }; 3];
     let mut round = 0;
     for _ in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! What checking every reading costs, against checking the first of each block: scans, look-ups of single rows, and a condition
+//! What checking every reading costs, against checking the first of each block: scans, lookups of single rows, and a condition
 //! answered by an inverted index, all of it read where it lies in the pool.
 //!
 //! Both sides alternate in one process, on one thread, and their answers are compared. Run it as

@@ -512,7 +512,7 @@ impl Database {
         pools.collect()
     }
 
-    /// What it was opened with: gates of its look-ups start so.
+    /// What it was opened with: gates of its lookups start so.
     pub fn calibration(&self) -> &Arc<Calibration> {
         &self.storage.calibration
     }

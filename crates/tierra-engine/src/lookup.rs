@@ -65,7 +65,7 @@ impl Snapshot {
     }
 
     /// The row of each key, `None` where there is none. `keys` has an array per key column, in the
-    /// key's order; each row of them is one look-up, counted in `lookups`. Keys of rows that are not indexed yet
+    /// key's order; each row of them is one lookup, counted in `lookups`. Keys of rows that are not indexed yet
     /// are indexed by the first call that needs them.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl Snapshot {
         (0..keys[0].len()).map(find).collect()
     }
 
-    /// The wanted columns of some rows, in the order of `rows`. A sealed cell is one look-up, counted in
+    /// The wanted columns of some rows, in the order of `rows`. A sealed cell is one lookup, counted in
     /// `lookups`.
     ///
     /// # Errors

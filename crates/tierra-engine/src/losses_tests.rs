@@ -1,4 +1,4 @@
-//! Pages that are lost under an open database: queries, look-ups, indexes, appends and merges go on, and their answers are right;
+//! Pages that are lost under an open database: queries, lookups, indexes, appends and merges go on, and their answers are right;
 //! what has no other copy is named, and nothing else.
 
 use std::ops::Range;

@@ -24,7 +24,7 @@ pub enum VerifyReads {
     /// Before a block is read first. What changes later without the memory saying so is found by a walk.
     #[default]
     First,
-    /// Whenever a block is read, before and after. A look-up of one cell checks the block that holds it.
+    /// Whenever a block is read, before and after. A lookup of one cell checks the block that holds it.
     Every,
 }
 

@@ -45,7 +45,7 @@ impl RowId {
 }
 
 /// Dictionaries by column; `None` where no chunk uses one. Beside them their decoders, in a row, so
-/// that a look-up of a cell touches nothing else of a dictionary.
+/// that a lookup of a cell touches nothing else of a dictionary.
 #[derive(Clone)]
 pub(crate) struct Dictionaries(Arc<DecodersCell>);
 

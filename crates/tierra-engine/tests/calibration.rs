@@ -1,4 +1,4 @@
-//! The promise of a calibration: every kind of look-up is measured in every tier, what a database has is
+//! The promise of a calibration: every kind of lookup is measured in every tier, what a database has is
 //! measured there, nothing is left behind, and no answer depends on it.
 
 mod support;

@@ -1,4 +1,4 @@
-//! While far memory is emulated, tables answer as always; look-ups, scans and writes that reach the far pool
+//! While far memory is emulated, tables answer as always; lookups, scans and writes that reach the far pool
 //! take their time, and near copies do not.
 
 mod support;

@@ -1,4 +1,4 @@
-//! Look-ups run on the executor, as a statement asks for, and are counted; the values of a list are
+//! Lookups run on the executor, as a statement asks for, and are counted; the values of a list are
 //! looked up once, however many segments and threads a scan has.
 
 mod support;
@@ -222,7 +222,7 @@ fn keys_and_cells_run_on_the_executor() {
             .1
             .lookups,
         0,
-        "a single value is found without look-ups of a set"
+        "a single value is found without lookups of a set"
     );
 }
 

@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     if counts.is_empty() {
         counts = vec![100_000, 1_000_000, 8_000_000];
     }
-    println!("ns per look-up, medians of {ROUNDS} rounds of {LOOKUPS}");
+    println!("ns per lookup, medians of {ROUNDS} rounds of {LOOKUPS}");
     counts.into_iter().for_each(measure);
     ExitCode::SUCCESS
 }

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     if sizes_mb.is_empty() {
         sizes_mb = vec![1, 16, 64, 256, 1024];
     }
-    println!("ns per look-up, medians of {ROUNDS} rounds of {LOOKUPS}");
+    println!("ns per lookup, medians of {ROUNDS} rounds of {LOOKUPS}");
     for mb in sizes_mb {
         let measured = if wide {
             measure::<u64>(mb, u64::MAX)
@@ -158,7 +158,7 @@ fn measure<K: Value>(mb: usize, greatest: u64) -> Result<(), tierra_memory::Regi
 
     println!(
         "\n{mb} MB on {page_kib} KiB pages; tree of {} KiB built in {built_ms:.1} ms, \
-         {} nodes of a look-up waited for; {:.1} ns per independent random line",
+         {} nodes of a lookup waited for; {:.1} ns per independent random line",
         tree.len_bytes() >> 10,
         tree.nodes_waited_for(),
         median(&mut line_ns)

@@ -1,4 +1,4 @@
-//! A table in far memory is as slow as that memory: by look-ups, changes, scans and rounds, where it is emulated.
+//! A table in far memory is as slow as that memory: by lookups, changes, scans and rounds, where it is emulated.
 //!
 //! Emulation is the whole process's, so this is a test binary of its own. Only that something takes at least its time is
 //! compared, which holds however busy the machine is.

@@ -61,7 +61,7 @@ async fn measure(dir: &std::path::Path, rows: u64) -> Result<(), Failure> {
     database.wait_for_near_copies()?;
     let random = &mut Random(42);
 
-    println!("a list of keys, {rows} rows: look-ups and a scan, ms");
+    println!("a list of keys, {rows} rows: lookups and a scan, ms");
     // Beyond these shares all of them are scans.
     for part in [4096, 1024, 256, 128] {
         for columns in ["id, c1", "*"] {
@@ -99,7 +99,7 @@ async fn measure(dir: &std::path::Path, rows: u64) -> Result<(), Failure> {
         report(sql, late, early);
     }
 
-    println!("a join with a table's key: look-ups and a hash join, ms");
+    println!("a join with a table's key: lookups and a hash join, ms");
     for part in [4096, 1024, 256, 64] {
         let create = format!(
             "CREATE TABLE few (k BIGINT, n BIGINT); \

@@ -1,7 +1,7 @@
 //! SQL over Tierra tables, by DataFusion.
 //!
 //! This crate alone knows DataFusion. It adds what a table of packed columns in two speeds of memory
-//! needs: predicates that are evaluated on codes, scans shared by threads, look-ups by
+//! needs: predicates that are evaluated on codes, scans shared by threads, lookups by
 //! key that hide cache misses, point queries that are never planned twice, and files loaded or
 //! undone as a whole ([`load`]).
 //!

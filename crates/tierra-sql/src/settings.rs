@@ -17,7 +17,7 @@ use tierra_memory::emulation::{self, FarMemory};
 /// Rows in a batch that a scan hands on.
 pub(crate) const BATCH_ROWS: usize = 8192;
 
-/// Rows of a join's build side from which on its look-ups take turns: their table fills 21 MiB. With fewer
+/// Rows of a join's build side from which on its lookups take turns: their table fills 21 MiB. With fewer
 /// the caches hold what is looked into, and DataFusion's joins were as fast or faster (`examples/joins.rs`).
 const JOIN_BUILD_ROWS: usize = 1 << 20;
 
@@ -46,7 +46,7 @@ pub(crate) struct TierraSettings {
     pub(crate) query_memory: usize,
     /// Whether columns that only travel to a result are read last.
     pub(crate) late_rows: bool,
-    /// Rows of a join's build side from which on its look-ups take turns.
+    /// Rows of a join's build side from which on its lookups take turns.
     pub(crate) join_build_rows: usize,
     /// When what is read of the database is checked.
     pub(crate) read_checks: ReadChecks,
@@ -205,7 +205,7 @@ impl ExtensionOptions for TierraSettings {
             entry(
                 "join_build_rows",
                 self.join_build_rows.to_string(),
-                "Rows of a hash join's smaller side from which on its look-ups wait for memory as tierra.execution says, \
+                "Rows of a hash join's smaller side from which on its lookups wait for memory as tierra.execution says, \
                  all threads probing one table; below, or where the rows are not known, each has its own",
             ),
             entry(

@@ -1,4 +1,4 @@
-//! What a join costs whose build side does not fit the caches: DataFusion's own hash join against look-ups
+//! What a join costs whose build side does not fit the caches: DataFusion's own hash join against lookups
 //! that take turns.
 //!
 //! ```text

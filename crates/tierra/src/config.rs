@@ -4,7 +4,7 @@
 //! near-memory = "8G"          # near memory that copies of columns may take
 //! threads = 4                 # that work on one query or load
 //! query-memory = "4G"         # that the queries of a session may fill together
-//! execution = "auto"          # how look-ups wait for memory: auto, plain, interleaved
+//! execution = "auto"          # how lookups wait for memory: auto, plain, interleaved
 //! emulate = "optane"          # far memory emulated over near, for the whole process
 //! pool = "/mnt/pmem/far.pool" # where the far tier of a new database lies
 //! scrub-pace = "64 MiB"       # that are checked in the background a second; 0: nothing is

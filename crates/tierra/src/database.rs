@@ -74,7 +74,7 @@ impl Options {
         self
     }
 
-    /// How look-ups wait for memory; whichever is measured to be faster if not given.
+    /// How lookups wait for memory; whichever is measured to be faster if not given.
     pub fn execution(mut self, execution: Execution) -> Self {
         self.session.execution = Some(execution);
         self

@@ -302,7 +302,7 @@ impl<'a> CellAt<'_, 'a> {
         }
     }
 
-    /// The value, by a look-up with nobody to take turns with.
+    /// The value, by a lookup with nobody to take turns with.
     #[inline(never)]
     fn alone<M: Mode>(&self) -> Result<Cell<'a>, Box<FormatError>> {
         let mut value = pin!(self.chunk.value(Cx::<M>::new(), self.row, self.decoder));

@@ -2,7 +2,7 @@
 //!
 //! Where all blocks are packed alike, with nothing before their codes, the blocks follow each other
 //! without a gap: 1,024 codes of any width fill whole lines. Code `row` of the chunk then begins at bit
-//! `row * width`, and a look-up needs nothing but the few words kept here, half a line of memory that
+//! `row * width`, and a lookup needs nothing but the few words kept here, half a line of memory that
 //! is read instead of the chunk's descriptor.
 //!
 //! ```text
@@ -18,7 +18,7 @@ use crate::logical_type::Physical;
 
 const _: () = assert!(packed_bytes(BLOCK_LEN, 1).is_multiple_of(LINE_BYTES));
 
-/// What a look-up of a cell has to know of a chunk.
+/// What a lookup of a cell has to know of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FlatCodes<'a> {
     /// All blocks, and what follows them.

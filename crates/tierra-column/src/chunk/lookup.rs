@@ -127,8 +127,8 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// The look-up of a cell. Made by [`Chunk::value`].
-#[must_use = "a look-up does nothing unless it is awaited"]
+/// The lookup of a cell. Made by [`Chunk::value`].
+#[must_use = "a lookup does nothing unless it is awaited"]
 pub struct CellWalk<'c, 'a, M: Mode> {
     load: Load<'a, [u8], M>,
     cx: Cx<M>,

@@ -36,7 +36,7 @@ use layout::{DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry};
 
 /// A sealed chunk, read where it lies.
 ///
-/// It lies on lines of its own, and a look-up of one cell reads the first.
+/// It lies on lines of its own, and a lookup of one cell reads the first.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Chunk<'a> {

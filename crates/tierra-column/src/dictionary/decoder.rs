@@ -1,4 +1,4 @@
-//! A dictionary as look-ups of single codes see it.
+//! A dictionary as lookups of single codes see it.
 //!
 //! A row of 1,000 columns asks 1,000 dictionaries for one value each. What that takes is gathered
 //! here, half a line a column, so that the dictionaries of neighbouring columns share lines and nothing
@@ -34,7 +34,7 @@ pub(crate) enum Entry<'a> {
 }
 
 impl Dictionary {
-    /// What look-ups of single codes need of it.
+    /// What lookups of single codes need of it.
     pub fn decoder(&self) -> Decoder<'_> {
         let (words, strings) = match &self.values {
             Values::Ordinals(values) => (&values[..], None),

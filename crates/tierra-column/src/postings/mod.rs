@@ -1,7 +1,7 @@
 //! Postings: where the codes of a dictionary occur, the stored part of an inverted index.
 //!
 //! [`Postings`] cover some dictionary chunks of one column. For each code they list the rows that
-//! hold it, as *positions*: the chunk's number among those covered, and the row in it. A look-up
+//! hold it, as *positions*: the chunk's number among those covered, and the row in it. A lookup
 //! touches one line of the directory, rarely two, and then the lines of the list; where no code
 //! comes twice one line is all. NULL is in no list.
 //!
@@ -276,7 +276,7 @@ impl<'a> Postings<'a> {
         }
     }
 
-    /// Calls `found` with the position of each row that holds `code`, one look-up alone.
+    /// Calls `found` with the position of each row that holds `code`, one lookup alone.
     ///
     /// # Errors
     /// As [`Postings::list`].

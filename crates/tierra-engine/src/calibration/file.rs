@@ -8,7 +8,7 @@
 //! between the lines that every [`MeasuredFile`] has. Version 1 knew keys and cells only.
 //!
 //! Invariant: only a whole file that this machine wrote is believed; any other changes nothing but how
-//! fast look-ups are, so the database opens without it, and says so once.
+//! fast lookups are, so the database opens without it, and says so once.
 
 use std::fmt::{Display, Write as _};
 use std::io;
@@ -69,7 +69,7 @@ impl Calibration {
 
 fn entry(line: &str) -> Result<Entry, String> {
     let expected =
-        || format!("expected a look-up, a tier and far memory = a size and a mode, found {line:?}");
+        || format!("expected a lookup, a tier and far memory = a size and a mode, found {line:?}");
     let (what, start) = line.split_once(" = ").ok_or_else(expected)?;
     let (&[kind, tier, far], &[size, first]) = (&words(what)[..], &words(start)[..]) else {
         return Err(expected());
@@ -152,9 +152,9 @@ mod tests {
             ("cell far latency=fast = 48 plain", "latency"),
             ("cell far octane = 48 plain", "octane"),
             ("cell away off = 48 plain", "no tier"),
-            ("hash near off = 48 plain", "no kind of look-up"),
-            ("cell far off 48 plain", "expected a look-up"),
-            ("", "expected a look-up"),
+            ("hash near off = 48 plain", "no kind of lookup"),
+            ("cell far off 48 plain", "expected a lookup"),
+            ("", "expected a lookup"),
         ] {
             let lines = format!("key near off = 48 plain\n{line}\n");
             FILE.write(&dir.path().join(NAME), &lines).unwrap();

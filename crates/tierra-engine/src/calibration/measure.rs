@@ -1,4 +1,4 @@
-//! Measuring: every kind of look-up, one after the other and in groups of every size.
+//! Measuring: every kind of lookup, one after the other and in groups of every size.
 //!
 //! Ways take turns round by round, so that whatever else the machine does meets all of them alike, and are
 //! judged by medians. Each looks up values that nobody has asked for since long before.
@@ -46,7 +46,7 @@ pub struct Effort {
     pub rows: u64,
     /// What a database has must take so many bytes to be measured instead.
     pub least_bytes: u64,
-    /// Look-ups of one way in a round.
+    /// Lookups of one way in a round.
     pub lookups: usize,
     /// Rounds.
     pub rounds: usize,
@@ -73,13 +73,13 @@ impl Effort {
         StandIn::steps(self) + (MEASURED.len() * fars * self.rounds) as u64
     }
 
-    /// Batches of look-ups that are measured.
+    /// Batches of lookups that are measured.
     pub(super) fn batches(self) -> usize {
         self.rounds * (1 + SIZES.len())
     }
 }
 
-/// Why look-ups could not be measured.
+/// Why lookups could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrateError {
     /// Far memory cannot be emulated so.
@@ -136,7 +136,7 @@ pub enum StandInError {
     Load(#[from] LoadError),
 }
 
-/// What look-ups of one kind in one tier cost.
+/// What lookups of one kind in one tier cost.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// What was looked up.
@@ -147,19 +147,19 @@ pub struct Measured {
     pub far: Option<FarMemory>,
     /// What was looked into: a table or a column of the database, or a stand-in.
     pub place: String,
-    /// Nanoseconds a look-up, one after the other.
+    /// Nanoseconds a lookup, one after the other.
     pub plain_ns: f64,
-    /// Nanoseconds a look-up, in groups of a size.
+    /// Nanoseconds a lookup, in groups of a size.
     pub interleaved_ns: Vec<(GroupSize, f64)>,
 }
 
 impl Measured {
-    /// Sizes that are tried; look-ups without groups are measured with the default.
+    /// Sizes that are tried; lookups without groups are measured with the default.
     pub fn sizes() -> impl Iterator<Item = GroupSize> {
         SIZES.into_iter().filter_map(GroupSize::new)
     }
 
-    /// The size to be used, and nanoseconds a look-up with it: the default one, unless another is clearly
+    /// The size to be used, and nanoseconds a lookup with it: the default one, unless another is clearly
     /// better. What is measured within a few per cent is noise, and the default is good for structures
     /// of all sizes.
     pub fn best(&self) -> (GroupSize, f64) {
@@ -205,7 +205,7 @@ impl Drop for Before {
 }
 
 impl Database {
-    /// Measures look-ups of all kinds: in its own structures where they are large enough, elsewhere in
+    /// Measures lookups of all kinds: in its own structures where they are large enough, elsewhere in
     /// those of a stand-in beside its pool that is removed in the end. Emulates each of `fars` in turn, for
     /// the whole process: nothing else should run. `step` is called [`Effort::steps`] times at most.
     ///
@@ -255,7 +255,7 @@ impl Database {
     }
 }
 
-/// Nanoseconds a look-up, plain and by size.
+/// Nanoseconds a lookup, plain and by size.
 fn times(
     kind: LookupKind,
     subject: &mut Subject,

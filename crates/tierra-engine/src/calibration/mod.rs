@@ -1,11 +1,11 @@
-//! What this machine's look-ups gain from taking turns, measured and kept in the database's directory.
+//! What this machine's lookups gain from taking turns, measured and kept in the database's directory.
 //!
-//! For each kind of look-up, each tier that it may lie in, and each far memory that was emulated: how many
-//! look-ups should take turns, and whether that is cheaper than one after the other. Gates start with
-//! this ([`Calibration::gate`]) and go on measuring; without it they find out from the look-ups that have to
+//! For each kind of lookup, each tier that it may lie in, and each far memory that was emulated: how many
+//! lookups should take turns, and whether that is cheaper than one after the other. Gates start with
+//! this ([`Calibration::gate`]) and go on measuring; without it they find out from the lookups that have to
 //! be run anyway. What was measured under one far memory says nothing about another.
 //!
-//! Invariant: a calibration changes how fast look-ups are, never what they find.
+//! Invariant: a calibration changes how fast lookups are, never what they find.
 
 mod file;
 mod measure;
@@ -24,7 +24,7 @@ pub use measure::{CalibrateError, Effort, Measured, StandInError};
 pub(crate) use writes::method_of;
 pub use writes::write_profile;
 
-/// What is looked up. Kinds differ in how many lines a look-up touches one after the other, and in how much
+/// What is looked up. Kinds differ in how many lines a lookup touches one after the other, and in how much
 /// it computes in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookupKind {
@@ -90,11 +90,11 @@ impl FromStr for LookupKind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = LookupKind::ALL.into_iter().find(|kind| kind.name() == text);
-        named.ok_or_else(|| format!("{text:?} is no kind of look-up"))
+        named.ok_or_else(|| format!("{text:?} is no kind of lookup"))
     }
 }
 
-/// What was measured of the look-ups of one kind in one tier.
+/// What was measured of the lookups of one kind in one tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Entry {
     kind: LookupKind,
@@ -121,7 +121,7 @@ impl Calibration {
         }
     }
 
-    /// A gate before look-ups of a kind in a structure of a tier.
+    /// A gate before lookups of a kind in a structure of a tier.
     pub fn gate(&self, kind: LookupKind, speed: Speed) -> MemoryGate {
         let of_both = |entry: &&Entry| (entry.kind, entry.speed) == (kind, speed);
         let starts = self.entries.iter().filter(of_both).map(|entry| entry.start);

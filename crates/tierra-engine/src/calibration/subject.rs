@@ -1,4 +1,4 @@
-//! What look-ups are measured on: the largest structure of its kind, and values to look up there.
+//! What lookups are measured on: the largest structure of its kind, and values to look up there.
 //!
 //! All values are made before anything is measured, and looked up once. By then the first ones are
 //! forgotten by the caches, and blocks and pages have been verified.
@@ -102,7 +102,7 @@ fn sealed_rows(table: &Snapshot) -> u64 {
         .sum()
 }
 
-/// Sealed rows, as many as look-ups.
+/// Sealed rows, as many as lookups.
 fn some_rows(table: &Snapshot, count: usize, random: &mut Random) -> Vec<RowId> {
     let mut ends = Vec::with_capacity(table.segments().len());
     let mut rows = 0;

@@ -1,7 +1,7 @@
 //! How records reach the copies of a log: by which of the replication methods on this machine, in these tiers.
 //!
 //! Measured on logs of the database's own tiers that hold nothing else, and kept beside the calibration of
-//! look-ups, as a [`Profile`]. Logs are written so from when the database is opened next; without it, or with that
+//! lookups, as a [`Profile`]. Logs are written so from when the database is opened next; without it, or with that
 //! of another machine or version, by one fence behind all copies ([`TailLog`](crate::tail)'s own choice).
 //!
 //! Invariant: a profile changes how fast rows are committed, never what is durable when they are.

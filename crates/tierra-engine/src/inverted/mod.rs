@@ -1,7 +1,7 @@
 //! Inverted indexes: which rows hold a value, asked instead of scanned.
 //!
 //! An index belongs to a table's column, not to its chunks: looking 10,000 values up in each of a
-//! hundred segments would be a million look-ups. It consists of *parts*, immutable as everything on
+//! hundred segments would be a million lookups. It consists of *parts*, immutable as everything on
 //! far memory, each with the postings of some segments in one generation of the column's
 //! dictionary ([`part`]). The writer makes them in the background (`writer/index.rs`), joins small
 //! ones so that their number stays logarithmic, and makes them anew after a dictionary merge, or where

@@ -259,7 +259,7 @@ impl InvertedPart {
         self.entry.column as usize
     }
 
-    /// The tier that look-ups read.
+    /// The tier that lookups read.
     pub(crate) fn speed(&self) -> Speed {
         match self.near {
             Some(_) => Speed::Near,
@@ -302,7 +302,7 @@ impl InvertedPart {
     }
 
     /// The first look: how many rows some codes have here, at most, and where they are listed. Each
-    /// code is one look-up.
+    /// code is one lookup.
     pub(crate) fn lists(
         &self,
         codes: &[u32],
@@ -340,7 +340,7 @@ impl InvertedPart {
         failed.map_or(Ok(rows), Err)
     }
 
-    /// The second look: calls `found` with the position of each row. Each run of lines is one look-up.
+    /// The second look: calls `found` with the position of each row. Each run of lines is one lookup.
     pub(crate) fn positions(
         &self,
         rows: &PartRows,

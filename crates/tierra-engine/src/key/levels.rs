@@ -2,7 +2,7 @@
 //! a version keeps them in with its runs.
 //!
 //! Invariant: levels are immutable and shared between versions. Those of similar size are merged, so a
-//! look-up probes logarithmically many. Levels and runs of a cell together have every row of its version.
+//! lookup probes logarithmically many. Levels and runs of a cell together have every row of its version.
 
 use std::sync::{Arc, OnceLock};
 

@@ -53,7 +53,7 @@ pub(crate) enum KeyError {
     Storage(StorageError),
 }
 
-/// Why a look-up did not come to its end.
+/// Why a lookup did not come to its end.
 enum FindError {
     Scan(ScanError),
     /// A run turned out to be damaged, and was given up.
@@ -104,7 +104,7 @@ pub(crate) struct KeyColumns {
 }
 
 impl KeyColumns {
-    /// `gate` is that of its look-ups.
+    /// `gate` is that of its lookups.
     pub(crate) fn of(spec: &TableSpec, gate: MemoryGate) -> Option<Self> {
         let columns = spec.primary_key.clone();
         let types = columns
@@ -255,7 +255,7 @@ impl KeyColumns {
     }
 
     /// The rows of a version with these keys, `None` where there is none. A key is given by its image and, where
-    /// that is not all, by its values. Each is one look-up, counted in `lookups`.
+    /// that is not all, by its values. Each is one lookup, counted in `lookups`.
     pub(crate) fn rows<E: From<ScanError>>(
         &self,
         table: &Arc<Table>,

@@ -36,7 +36,7 @@ pub(crate) struct OpenedTable {
     pub(crate) missing: Option<Missing>,
 }
 
-/// All tables of the manifest. Gates of look-ups start as `calibration` says.
+/// All tables of the manifest. Gates of lookups start as `calibration` says.
 pub(crate) fn read_tables(
     dir: &Path,
     tiers: &Tiers,

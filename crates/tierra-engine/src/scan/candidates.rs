@@ -1,6 +1,6 @@
 //! The rows that a column's inverted index names for a condition, by morsel of a scan.
 //!
-//! Asked once per scan and condition: how many rows the codes have, by one look-up each; then, if the
+//! Asked once per scan and condition: how many rows the codes have, by one lookup each; then, if the
 //! index is the cheaper way, which ones. Segments that no part of the index covers are scanned, and so
 //! are all where a part turns out to be damaged: it is given up, and the writer builds another one.
 //!
@@ -22,7 +22,7 @@ use crate::inverted::{InvertedPart, PartRows};
 const MORSEL_ROWS: u32 = (MORSEL_BLOCKS * BLOCK_LEN) as u32;
 const _: () = assert!(MORSEL_ROWS <= 1 << 16);
 
-/// So few look-ups, and candidates, cost less than any scan.
+/// So few lookups, and candidates, cost less than any scan.
 const FEW_LOOKUPS: u64 = 4;
 const FEW_CANDIDATES: u64 = 64;
 /// Candidates at most, however large the table: all of them are held in memory.

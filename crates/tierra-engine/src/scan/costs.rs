@@ -52,7 +52,7 @@ impl ScanCost {
         all_ns.min(self.most_ns) / self.threads
     }
 
-    /// So many look-ups take as long as the whole scan.
+    /// So many lookups take as long as the whole scan.
     pub(super) fn lookups_most(&self) -> u64 {
         (self.ns(1.0) / LOOKUP_NS) as u64
     }

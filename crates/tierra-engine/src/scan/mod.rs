@@ -75,9 +75,9 @@ pub struct ScanCounters {
     pub rows: u64,
     /// Values looked up in dictionaries, once per scan however many segments it has.
     pub lookups: u64,
-    /// Look-ups in inverted indexes: of each code in each part, and of the rows it lists.
+    /// Lookups in inverted indexes: of each code in each part, and of the rows it lists.
     pub index_lookups: u64,
-    /// How often a look-up gave way to another: none where they run plain.
+    /// How often a lookup gave way to another: none where they run plain.
     pub suspensions: u64,
 }
 

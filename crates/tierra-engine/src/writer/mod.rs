@@ -131,7 +131,7 @@ pub(crate) enum Request {
     Index {
         table: Arc<Table>,
     },
-    /// Not answered: the index of a version's keys is built in the background, while look-ups scan.
+    /// Not answered: the index of a version's keys is built in the background, while lookups scan.
     IndexKeys {
         table: Arc<Table>,
         version: Arc<TableVersion>,

@@ -87,7 +87,7 @@ impl Segments {
         far.map(|block| block.len()).sum::<usize>() * size_of::<Group>()
     }
 
-    /// Some groups are about to be read in order, or by somebody who is no look-up: where they are far, and that
+    /// Some groups are about to be read in order, or by somebody who is no lookup: where they are far, and that
     /// is emulated, it takes its time.
     #[inline(always)]
     pub(super) fn reading(&self, number: usize, groups: Range<usize>) {

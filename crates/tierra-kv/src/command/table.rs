@@ -1,7 +1,7 @@
 //! Finding a command by its name.
 //!
 //! Names are letters only and at most sixteen of them, so that a name is one 128-bit number once its case
-//! is folded by setting a bit, and a look-up is a multiplication and one comparison.
+//! is folded by setting a bit, and a lookup is a multiplication and one comparison.
 
 use super::{Command, admin, bits, connection, hashes, keys, sorted, strings, transaction};
 

@@ -469,7 +469,7 @@ pub(super) fn look_up_one(table: &RecordTable, heap: &Heap, hash: u64, key: &[u8
         |cx: Cx<M>, ()| table.find(cx, hash, key, &fetching),
         |_, carried| found = Some(carried),
     ));
-    found.expect("one look-up, one answer")
+    found.expect("one lookup, one answer")
 }
 
 /// An endless sequence of numbers from one (splitmix64).

@@ -9,7 +9,7 @@
 //!
 //! Everything here belongs to one thread. A key is hashed once: [`Key`] carries where it was found, and
 //! whoever finds it and then writes to it goes there directly. Keys of requests that have arrived together are
-//! found together ([`Db::find_many`]), as one group of look-ups that hide each other's misses, near and
+//! found together ([`Db::find_many`]), as one group of lookups that hide each other's misses, near and
 //! far. Time is told once a tick ([`Keyspace::set_now`]), and an entry whose time has come is gone for everyone from
 //! then on.
 //!
@@ -63,7 +63,7 @@ pub type DbId = u8;
 /// How many databases there are, as in Redis by default.
 pub const DATABASES: usize = 16;
 
-/// How many keys one group of look-ups takes at most.
+/// How many keys one group of lookups takes at most.
 pub const WINDOW_KEYS: usize = 128;
 
 /// What a write counts as in uses: far memory is slower to write than to read.
@@ -98,7 +98,7 @@ pub struct Report {
     pub table_bytes: u64,
     /// How much of that is far: tables, if they are to be.
     pub far_table_bytes: u64,
-    /// Look-ups in groups.
+    /// Lookups in groups.
     pub windows: Windows,
     /// Records moved between tiers.
     pub migrations: Migrations,

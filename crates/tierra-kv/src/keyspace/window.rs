@@ -1,8 +1,8 @@
 //! The window: between a request's arrival and its execution its key is looked up, together with all others
 //! that have arrived.
 //!
-//! A look-up reads the group of its key and the first line of the record that it finds there, and has asked for the
-//! rest of the record when it reads that line; where the record is goes along as a [`Found`]. Look-ups of a window
+//! A lookup reads the group of its key and the first line of the record that it finds there, and has asked for the
+//! rest of the record when it reads that line; where the record is goes along as a [`Found`]. Lookups of a window
 //! take turns at each of these, so their misses overlap, whichever tier they go to, and nobody waits for what comes
 //! behind a first line before the request is executed that wants it: far records arrive while requests before theirs are
 //! executed.
@@ -85,7 +85,7 @@ pub(super) struct Fetching<'a> {
 }
 
 impl<'a> Fetching<'a> {
-    /// For one look-up, which waits for all of its record: there is nothing else to do.
+    /// For one lookup, which waits for all of its record: there is nothing else to do.
     pub(super) fn at_once(heap: &'a Heap) -> Fetching<'a> {
         Fetching {
             heap,

@@ -9,7 +9,7 @@
 //! beside those it saves. Neighbouring lines go to neighbouring sets, as they do in processors' caches, and the sets of
 //! eight are one line here, so that asking for an object of many lines takes little of the time in which real far
 //! memory would leave the core alone. Shifting the word is the replacement: a new tag pushes the oldest out, a tag found
-//! moves to the front (least recently used). Two lines of one set share a tag once in 16,000 look-ups.
+//! moves to the front (least recently used). Two lines of one set share a tag once in 16,000 lookups.
 //!
 //! One for the process, as the cores of a socket share theirs. Invariant: threads that race lose an update,
 //! nothing more.

@@ -52,7 +52,7 @@ pub struct Fetch {
     asked: u64,
 }
 
-/// Asks for the lines of an object that will be used a little later, as a look-up's load does, whose misses they
+/// Asks for the lines of an object that will be used a little later, as a lookup's load does, whose misses they
 /// join; `None` if they are near. The caller prefetches the lines.
 #[inline]
 pub fn begin_fetch(bytes: &[u8]) -> Option<Fetch> {

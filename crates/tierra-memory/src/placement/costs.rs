@@ -29,7 +29,7 @@ pub struct LineTimes {
     pub alone_ns: f64,
 }
 
-/// Look-ups that are taken to wait together: groups have dozens, statements for one key have one.
+/// Lookups that are taken to wait together: groups have dozens, statements for one key have one.
 const OVERLAP: f64 = 4.0;
 /// Lines read in order, and each alone.
 const IN_ORDER_LINES: usize = 1 << 17;

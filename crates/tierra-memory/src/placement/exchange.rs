@@ -131,7 +131,7 @@ fn scan_ns(of: &Candidate, costs: &Costs) -> f64 {
     lines(of) * costs.streamed_ns
 }
 
-/// What those look-ups save that are counted as one.
+/// What those lookups save that are counted as one.
 fn sample_ns(costs: &Costs) -> f64 {
     SAMPLED as f64 * costs.looked_up_ns
 }
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(worth(700_000.0, 0.0), 700_000.0);
         let (few, scan) = (worth(1e9, 50_000.0) / MOMENTS, 10_000.0);
         assert!((few - LUCK * (few / 2.0 * scan).sqrt() - 50_000.0).abs() < 1.0);
-        // Of look-ups far less, which are counted by the 64.
+        // Of lookups far less, which are counted by the 64.
         let mut looked_up = object(0.0, true, None);
         looked_up.saved.alone_ns = 1e9;
         assert_eq!(worth_ns(&looked_up, &COSTS).round(), 8.0 * 6400.0 * MOMENTS);

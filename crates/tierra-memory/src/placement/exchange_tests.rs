@@ -16,7 +16,7 @@ const COSTS: Costs = Costs {
 };
 const LINES: u64 = 1 << 17;
 const BYTES: u64 = LINES * LINE_BYTES as u64;
-/// Look-ups of an object in a second, if they find it near; far they take twice as long, and there are half as many.
+/// Lookups of an object in a second, if they find it near; far they take twice as long, and there are half as many.
 const LOOK_UPS: u64 = 700_000;
 
 /// Objects of a chunk's size, of which the first ones are near.

@@ -115,16 +115,16 @@ fn set(bits: &AtomicU64, value: f64) -> f64 {
     value
 }
 
-/// So many look-ups one that is sampled stands for.
+/// So many lookups one that is sampled stands for.
 pub const SAMPLED: u64 = 64;
 
 thread_local! {
-    /// Look-ups until the next one that is sampled, and the state of the random numbers.
+    /// Lookups until the next one that is sampled, and the state of the random numbers.
     static NEXT: Cell<(usize, u32)> = const { Cell::new((SAMPLED as usize / 2, 0x9e37_79b9)) };
 }
 
 /// Calls `used` with some of the numbers below `count`, one of [`SAMPLED`] on average, at distances that are random, so that no
-/// pattern of look-ups escapes. Costs about as much as two additions where it is none.
+/// pattern of lookups escapes. Costs about as much as two additions where it is none.
 #[inline]
 pub fn sample(count: usize, used: impl FnMut(usize)) {
     let (left, state) = NEXT.get();

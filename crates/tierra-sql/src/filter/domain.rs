@@ -1,7 +1,7 @@
 //! Any predicate on one column, evaluated once per distinct value instead of once per row.
 //!
 //! For a dictionary column that is once per code; for an integer column whose values lie close
-//! together, once per integer between the least and the greatest. A hash join's look-up, which is
+//! together, once per integer between the least and the greatest. A hash join's lookup, which is
 //! opaque, becomes a set of codes that packed blocks are tested against.
 
 use std::ops::Bound;

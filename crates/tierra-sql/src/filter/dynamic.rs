@@ -83,7 +83,7 @@ impl DynamicFilters {
                     continue;
                 };
                 let mut domain = column_domain(snapshot, schema, column);
-                // The bounds of a build side come before its look-up and narrow what to try.
+                // The bounds of a build side come before its lookup and narrow what to try.
                 let narrower = filters.iter().filter(|(other, _)| *other == column);
                 domain.bounds =
                     narrower.fold(domain.bounds, |bounds, (_, filter)| narrow(bounds, filter));

@@ -34,7 +34,7 @@ pub(super) struct BuildTable {
     scheduling: Scheduling,
 }
 
-/// What look-ups write to, kept from batch to batch.
+/// What lookups write to, kept from batch to batch.
 #[derive(Default)]
 pub(super) struct Scratch {
     numbers: Vec<u64>,

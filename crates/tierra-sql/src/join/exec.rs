@@ -41,7 +41,7 @@ use crate::settings;
 pub(super) type SharedBuild =
     Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
 
-/// Joins by look-ups that take turns.
+/// Joins by lookups that take turns.
 pub(crate) struct JoinExec {
     /// What to do. Its build side is one partition.
     join: HashJoinExec,
@@ -106,7 +106,7 @@ impl JoinExec {
     }
 }
 
-/// The gate of look-ups in a build side.
+/// The gate of lookups in a build side.
 fn gate(context: &TaskContext) -> MemoryGate {
     let calibration = context.session_config().get_extension::<Calibration>();
     calibration.map_or_else(MemoryGate::default, |calibration| {

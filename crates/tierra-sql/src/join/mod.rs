@@ -1,13 +1,13 @@
-//! Hash joins whose look-ups take turns.
+//! Hash joins whose lookups take turns.
 //!
 //! ```text
 //!  build side ── all rows ──▶ one table of their keys (tierra-index), made by all threads
-//!                                │  bounds and look-up, as a filter of the probe side's scan
-//!  probe side ── batches ──▶ keys ──▶ look-ups, plain or interleaved ──▶ pairs of rows ──▶ batches
+//!                                │  bounds and lookup, as a filter of the probe side's scan
+//!  probe side ── batches ──▶ keys ──▶ lookups, plain or interleaved ──▶ pairs of rows ──▶ batches
 //! ```
 //!
 //! DataFusion's `HashJoinExec` looks one key up after the other, and has both sides copied into partitions
-//! first, so that every thread has a table of its own. Look-ups that take turns do not need small tables:
+//! first, so that every thread has a table of its own. Lookups that take turns do not need small tables:
 //! all threads probe one, and neither side is copied. [`rule`] says which joins that is for; they keep
 //! their `HashJoinExec` as the description of what to do, from keys to statistics, and only execute
 //! otherwise. All others stay as they are: below about a million rows, and where keys are places in an array,

@@ -1,4 +1,4 @@
-//! One partition of the probe side: batches in, look-ups, joined batches out.
+//! One partition of the probe side: batches in, lookups, joined batches out.
 //!
 //! ```text
 //!   Building ──▶ Fetching ◀──▶ Joining        Fetching, at the end of the input ──▶ Unmatched ──▶ Ended

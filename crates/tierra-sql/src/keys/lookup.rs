@@ -14,7 +14,7 @@ use tierra_interleave::Lookups;
 use crate::table::logical_type;
 use crate::values;
 
-/// A look-up costs about as much as scanning this many rows: with a key for every 128 rows looking up takes
+/// A lookup costs about as much as scanning this many rows: with a key for every 128 rows looking up takes
 /// 0.4 to 0.6 of a scan's time (`examples/late_rows.rs`, 1 M rows, two threads).
 const ROWS_PER_LOOKUP: u64 = 96;
 
@@ -49,7 +49,7 @@ impl KeyLookup {
         keys.map(|column| column.slice(start, len)).collect()
     }
 
-    /// Whether no filter but this look-up has to see to the one at `place`.
+    /// Whether no filter but this lookup has to see to the one at `place`.
     pub(crate) fn stands_for_filter(&self, place: usize) -> bool {
         self.filters.contains(&place)
     }
@@ -59,7 +59,7 @@ impl KeyLookup {
         self.tuples == Some(number)
     }
 
-    /// The look-up that `predicates` amount to where they fix every column of the key to values so few
+    /// The lookup that `predicates` amount to where they fix every column of the key to values so few
     /// that a scan would cost more.
     pub(crate) fn find(
         table: &Table,

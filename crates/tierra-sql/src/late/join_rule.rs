@@ -19,7 +19,7 @@ use super::origin::Origin;
 use crate::scan::TierraScanExec;
 use crate::settings;
 
-/// Rows of the table for each row that asks: then a look-up is 1.7 to 3.3 times as fast as a hash join whose
+/// Rows of the table for each row that asks: then a lookup is 1.7 to 3.3 times as fast as a hash join whose
 /// filter goes to the scan (`examples/late_rows.rs`, 1 M rows, two threads). Estimates may be low: there is room.
 const SCANNED_PER_LOOKUP: usize = 64;
 
@@ -56,7 +56,7 @@ impl PhysicalOptimizerRule for LookUpJoins {
     }
 }
 
-/// The join as one by look-up of either side, if that costs less.
+/// The join as one by lookup of either side, if that costs less.
 fn look_up(join: &HashJoinExec) -> Result<Option<LookupJoinExec>> {
     let refused = join.null_aware
         || join.null_equality() != NullEquality::NullEqualsNothing
@@ -161,7 +161,7 @@ fn candidate(join: &HashJoinExec, side: JoinSide) -> Result<Option<Candidate<'_>
         };
         let ty = of_input.data_type(&input.schema())?;
         let same = LogicalType::of_arrow(&ty) == Some(spec.columns[spec.primary_key[part]].ty);
-        // Two conditions on one part of the key are more than a look-up says.
+        // Two conditions on one part of the key are more than a lookup says.
         if !same || keys[part].replace(Arc::clone(of_input)).is_some() {
             return Ok(None);
         }

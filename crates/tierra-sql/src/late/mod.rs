@@ -1,4 +1,4 @@
-//! Rows found first and read later: by their ids, in groups of interleaved look-ups.
+//! Rows found first and read later: by their ids, in groups of interleaved lookups.
 //!
 //! ```text
 //! keys          --> row ids --> their columns                 (crate::keys, reader.rs)

@@ -1,7 +1,7 @@
 //! Rows of a table by their ids: first the columns that filters look at, then, of the rows that pass,
 //! the others.
 //!
-//! Every cell is a look-up of its own, so that the engine interleaves their cache misses. A group stays
+//! Every cell is a lookup of its own, so that the engine interleaves their cache misses. A group stays
 //! below about a millisecond: whoever reads many rows reads [`RowReader::group_rows`] at a time.
 
 use std::fmt;
@@ -166,7 +166,7 @@ impl fmt::Debug for RowReader {
     }
 }
 
-/// The look-ups of one partition of an operator, and what EXPLAIN ANALYZE tells of them.
+/// The lookups of one partition of an operator, and what EXPLAIN ANALYZE tells of them.
 pub(crate) struct LookupWork {
     lookups: Lookups,
     keys: Count,

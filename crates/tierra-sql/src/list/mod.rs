@@ -1,5 +1,5 @@
 //! Lists of values that stay one array: from the statement's text, or from whoever binds them, to the
-//! look-up in a dictionary.
+//! lookup in a dictionary.
 //!
 //! ```text
 //! IN (long list), = ANY(ARRAY[long list]) --> written.rs: taken out of the text --+

@@ -149,7 +149,7 @@ impl Session {
     }
 
     /// The rows of the prepared point query `name` for many keys at once: one array per key column,
-    /// one look-up per row of them.
+    /// one lookup per row of them.
     ///
     /// # Errors
     /// If there is no such point query or the keys are not of its types.

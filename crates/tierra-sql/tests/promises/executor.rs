@@ -1,4 +1,4 @@
-//! Look-ups of SQL run on the executor, and EXPLAIN ANALYZE shows it.
+//! Lookups of SQL run on the executor, and EXPLAIN ANALYZE shows it.
 
 use std::sync::Arc;
 

@@ -170,7 +170,7 @@ async fn scan_of_fact(twins: &Twins, sql: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_keys_of_a_short_build_side_are_looked_up_in_the_index() {
     let twins = star().await;
-    // Of an index one look-up for each key, and one for its rows.
+    // Of an index one lookup for each key, and one for its rows.
     for (on, is_indexed) in [
         ("fact.i = dim.i", true),
         ("fact.s = dim.s", true),

@@ -1,4 +1,4 @@
-//! Joins whose look-ups take turns yield the rows that DataFusion's own joins yield: random types, keys,
+//! Joins whose lookups take turns yield the rows that DataFusion's own joins yield: random types, keys,
 //! filters and projections on random rows, with NULLs, several rows of a key, and batches of all sizes.
 //!
 //! A failure prints its seed; `TIERRA_SEED=n` replays it.

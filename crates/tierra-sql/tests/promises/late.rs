@@ -120,7 +120,7 @@ async fn top_k_reads_other_columns_of_the_rows_that_are_left() {
         .lines()
         .find(|line| line.contains("TierraFetchExec"));
     let fetch = fetch.unwrap_or_else(|| panic!("{analyzed}"));
-    // Twenty rows of four columns; those in the tail are no look-ups.
+    // Twenty rows of four columns; those in the tail are no lookups.
     for metric in ["output_rows=20", "lookups=", "suspensions=", "cells_near="] {
         assert!(fetch.contains(metric), "{metric}\n{fetch}");
     }

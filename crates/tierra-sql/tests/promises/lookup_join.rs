@@ -189,7 +189,7 @@ async fn joins_that_look_ups_do_not_answer_stay_hash_joins() {
     ] {
         let plan = plan(&twins, sql).await;
         assert!(!plan.contains("TierraLookupJoinExec"), "{sql}\n{plan}");
-        twins.compare("no look-up", sql).await;
+        twins.compare("no lookup", sql).await;
     }
     let sql = "SELECT * FROM few JOIN big ON few.k = big.id";
     twins

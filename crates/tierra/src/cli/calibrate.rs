@@ -1,4 +1,4 @@
-//! `tierra calibrate`: what look-ups gain from taking turns on this machine, and how its logs are written best,
+//! `tierra calibrate`: what lookups gain from taking turns on this machine, and how its logs are written best,
 //! measured and remembered.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::{CommandError, progress};
 /// What `tierra calibrate` takes.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Directory of the database; look-ups take turns as measured from when it is opened next
+    /// Directory of the database; lookups take turns as measured from when it is opened next
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
     /// Measure under this emulated far memory, too; by default that of `tierra.toml`
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
         path: db.clone(),
         source,
     })?;
-    println!("\nnanoseconds a look-up; written to {}", path.display());
+    println!("\nnanoseconds a lookup; written to {}", path.display());
     calibrate_writes(database.engine(), db, effort)
 }
 
@@ -128,7 +128,7 @@ fn table<'m>(measured: impl Iterator<Item = &'m Measured>) -> TextTable {
     let sizes: Vec<_> = Measured::sizes().collect();
     let heads: Vec<_> = sizes.iter().map(|size| format!("{size} lanes")).collect();
     let columns = [
-        ("look-up", Side::Left),
+        ("lookup", Side::Left),
         ("tier", Side::Left),
         ("plain", Side::Right),
     ];

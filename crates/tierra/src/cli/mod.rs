@@ -56,7 +56,7 @@ enum Command {
     Repair(scrub::Arguments),
     /// Serve records to clients of Redis
     Kv(kv::Arguments),
-    /// Measure how many look-ups should take turns on this machine, for a database
+    /// Measure how many lookups should take turns on this machine, for a database
     Calibrate(calibrate::Arguments),
 }
 

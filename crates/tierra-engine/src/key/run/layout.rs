@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Entries ascend in image, then row. A leaf takes as many as fit, so that it lies where its number says, and
-//! a look-up that knows the leaf touches the line of one entry: image and row lie side by side. Rows are told by
+//! a lookup that knows the leaf touches the line of one entry: image and row lie side by side. Rows are told by
 //! their distance from the place, so that rows in the order of their keys take no bits at all.
 //!
 //! Invariant: after [`Directory::read`] every leaf and every entry of it lies inside the bytes. Nothing about

@@ -203,7 +203,7 @@ impl Migration {
         }
     }
 
-    /// Has the second step of fetching follow the first, now that the look-ups of a window have been made.
+    /// Has the second step of fetching follow the first, now that the lookups of a window have been made.
     #[inline]
     pub(in super::super) fn go_on_fetching(&self, heap: &Heap) {
         for leaving in &self.leaving {

@@ -1,12 +1,12 @@
 //! Figure 3 of the interleaving paper: `SELECT COUNT(*) FROM tbl WHERE col IN (10,000 values)` over
 //! 100 million rows, an INTEGER or a VARCHAR(15) column, near and far.
 //!
-//! No number comes twice and no string three times, so the dictionary is nearly as large as a look-up can
+//! No number comes twice and no string three times, so the dictionary is nearly as large as a lookup can
 //! meet. The values of a list are drawn from the column; they are one array from the moment the statement
 //! is prepared.
 //! Measured are
 //!
-//! * the *look-up*, value to code: the paper's Original is binary search, plain, and its Coro the same
+//! * the *lookup*, value to code: the paper's Original is binary search, plain, and its Coro the same
 //!   search interleaved; the product's answer is a search tree, gone down in batches. The tree run plain
 //!   tells what it gains by itself;
 //! * the *phase*: the same within the statement, where the list is in order, and becomes a filter on codes;
@@ -14,7 +14,7 @@
 //!   an inverted index.
 //!
 //! Plain execution of a statement asks the index plainly, too. What the statement would take with nothing
-//! but its look-up by plain binary search is therefore put together from what took turns: the statement
+//! but its lookup by plain binary search is therefore put together from what took turns: the statement
 //! without its phase, and the plain phase.
 //!
 //! Far memory is emulated Optane with the dictionary on it, too, as in the paper, which places the whole
@@ -52,7 +52,7 @@ enum What {
         by_tree: bool,
         execution: Execution,
     },
-    /// The look-up as it is done within a statement.
+    /// The lookup as it is done within a statement.
     Phase(Execution),
     /// EXECUTE in a session of this mode.
     Statement(Execution),
