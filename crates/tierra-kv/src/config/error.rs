@@ -56,6 +56,14 @@ pub enum ConfigError {
         /// What is wrong.
         why: String,
     },
+    /// Settings that do not go together, wherever they come from.
+    #[error("{name}: {why}")]
+    Together {
+        /// One of them.
+        name: &'static str,
+        /// What is wrong, and with which other.
+        why: String,
+    },
     /// All that is wrong, where it is more than one thing.
     #[error("{}", Listed(.0))]
     Several(Vec<ConfigError>),

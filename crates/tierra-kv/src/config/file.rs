@@ -44,7 +44,7 @@ impl Config {
         }
         refused.retain(|error| !flags.iter().any(|flag| error.is_about(&flag.name)));
         refused.extend(flags.into_iter().filter_map(|flag| config.add(flag).err()));
-        ConfigError::all(refused)?;
+        config.checked(refused)?;
         Ok(config)
     }
 
@@ -53,7 +53,8 @@ impl Config {
     /// # Errors
     /// Where it cannot be read or lines of it are wrong; the error names all of these, and the others are added.
     pub fn read(&mut self, path: &Path) -> Result<(), ConfigError> {
-        ConfigError::all(self.add_file(path)?)
+        let refused = self.add_file(path)?;
+        self.checked(refused)
     }
 
     /// Adds settings given as `--name value`, with as many words of a value as there are.
@@ -65,7 +66,16 @@ impl Config {
         arguments: impl IntoIterator<Item = String>,
     ) -> Result<(), ConfigError> {
         let flags = flags(arguments)?.into_iter();
-        ConfigError::all(flags.filter_map(|flag| self.add(flag).err()).collect())
+        let refused = flags.filter_map(|flag| self.add(flag).err()).collect();
+        self.checked(refused)
+    }
+
+    /// All that is wrong, now that settings have been added: these were refused, and the others may not go together.
+    fn checked(&self, mut refused: Vec<ConfigError>) -> Result<(), ConfigError> {
+        let together = self.placement.check();
+        let together = together.map_err(|(name, why)| ConfigError::Together { name, why });
+        refused.extend(together.err());
+        ConfigError::all(refused)
     }
 
     /// Adds what can be used of a file. What is wrong with the rest.
@@ -230,7 +240,6 @@ mod tests {
         for (text, line) in [
             ("memory-alloc-policy foo\n", 1),
             ("port 1\ndram-pmem-ratio 1\n", 2),
-            ("dynamic-threshold-min 100\ndynamic-threshold-max 99\n", 2),
             ("near-memory lots\n", 1),
             ("far-memory lots\n", 1),
         ] {
@@ -245,6 +254,11 @@ mod tests {
             let error = read(text).err().unwrap();
             assert!(error.starts_with(&start), "{error}");
         }
+        let error = read("dynamic-threshold-min 20000\n").err();
+        let expected =
+            "dynamic-threshold-min: 20000 is above dynamic-threshold-max, which is 10000";
+        assert_eq!(error.as_deref(), Some(expected));
+        assert!(read("dynamic-threshold-min 20000\ndynamic-threshold-max 20000\n").is_ok());
         assert!(
             Config::default()
                 .read(Path::new("/nowhere"))

@@ -29,10 +29,13 @@ pub(crate) fn shown(limit: Option<u64>) -> String {
 }
 
 /// The value of a setting of placement as the keyspace takes it.
-pub(crate) fn placement_given(name: &str, value: &str) -> String {
-    match value.eq_ignore_ascii_case(ALL) && name == NEAR_MEMORY {
-        true => u64::MAX.to_string(),
-        false => value.into(),
+///
+/// # Errors
+/// What is wrong with a limit.
+pub(crate) fn placement_given(name: &str, value: &str) -> Result<String, String> {
+    match name == NEAR_MEMORY {
+        true => parse(value).map(|limit| limit.unwrap_or(u64::MAX).to_string()),
+        false => Ok(value.into()),
     }
 }
 
@@ -68,10 +71,17 @@ mod tests {
 
     #[test]
     fn the_keyspace_calls_all_a_number() {
-        let number = placement_given("near-memory", "All");
+        let number = placement_given("near-memory", "All").unwrap();
         assert_eq!(number, u64::MAX.to_string());
+        assert_eq!(
+            placement_given("near-memory", "1gb"),
+            Ok((1u64 << 30).to_string())
+        );
+        let error = placement_given("near-memory", "lots").unwrap_err();
+        assert!(error.ends_with("or 'all'"), "{error}");
         assert_eq!(placement_shown("near-memory", number), "all");
-        assert_eq!(placement_given("memory-alloc-policy", "all"), "all");
+        let other = placement_given("memory-alloc-policy", "all");
+        assert_eq!(other.as_deref(), Ok("all"));
         assert_eq!(placement_shown("near-memory", "0".into()), "0");
         let other = u64::MAX.to_string();
         assert_eq!(placement_shown("static-threshold", other.clone()), other);

@@ -198,7 +198,9 @@ impl Config {
         let value = words.join(" ");
         match setting {
             Some(setting) => (setting.set)(self, &value),
-            None => self.placement.set(name, &placement_given(name, &value)),
+            None => {
+                placement_given(name, &value).and_then(|value| self.placement.set(name, &value))
+            }
         }
         .map_err(Refused::Invalid)
     }

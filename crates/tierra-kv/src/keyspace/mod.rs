@@ -261,20 +261,32 @@ impl Keyspace {
     /// Changes such a setting.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// What is wrong with the value, or that it does not go together with others.
     pub fn set_setting(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let mut settings = self.placement().clone();
+        settings.set(name, value)?;
+        settings.check().map_err(|(_, why)| why)?;
+        self.set_placement(settings);
+        Ok(())
+    }
+
+    /// All of these settings.
+    pub fn placement(&self) -> &Settings {
+        &self.db.heap.chooser.settings
+    }
+
+    /// Changes all of them. Where they do not [go together](Settings::check), the least threshold is what holds.
+    pub fn set_placement(&mut self, settings: Settings) {
         let heap = &mut self.db.heap;
-        let policy = heap.chooser.settings.policy;
-        heap.chooser.settings.set(name, value)?;
-        heap.chooser.restart();
-        if heap.chooser.settings.policy != policy {
+        let is_other_policy = heap.chooser.settings.policy != settings.policy;
+        let near_bytes = settings.near_bytes;
+        heap.chooser = Chooser::new(settings);
+        if is_other_policy {
             self.db.migration.restart();
             while heap.memory.keep(Speed::Near) {}
             heap.lacking_bytes = 0;
         }
-        let near_bytes = heap.chooser.settings.near_bytes;
         heap.memory.set_limit(Speed::Near, near_bytes);
-        Ok(())
     }
 
     /// Whether requests are looked up in groups; on unless a measurement wants to know what it is worth.

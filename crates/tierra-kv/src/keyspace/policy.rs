@@ -147,7 +147,7 @@ impl Settings {
         })
     }
 
-    /// Changes a setting.
+    /// Changes a setting. Whether it goes together with others is not asked ([`check`](Self::check)): these may change as well.
     ///
     /// # Errors
     /// What is wrong with the value, or that there is no such setting.
@@ -165,10 +165,10 @@ impl Settings {
                 self.initial_dynamic_threshold = number(value, 0, usize::MAX)?
             }
             "dynamic-threshold-min" => {
-                self.dynamic_threshold_min = number(value, 0, self.dynamic_threshold_max)?;
+                self.dynamic_threshold_min = number(value, 0, usize::MAX)?;
             }
             "dynamic-threshold-max" => {
-                self.dynamic_threshold_max = number(value, self.dynamic_threshold_min, usize::MAX)?;
+                self.dynamic_threshold_max = number(value, 0, usize::MAX)?;
             }
             "dram-pmem-ratio" => self.ratio = ratio(value)?,
             "memory-ratio-check-period" => self.ratio_check_period_ms = number(value, 1, u64::MAX)?,
@@ -185,6 +185,19 @@ impl Settings {
                 self.set_packed_value_max = few_bytes(value, PACKED_VALUE_MAX)?
             }
             _ => return Err(format!("there is no setting {name}")),
+        }
+        Ok(())
+    }
+
+    /// Whether all go together.
+    ///
+    /// # Errors
+    /// The name of one that does not, and why.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let (least, most) = (self.dynamic_threshold_min, self.dynamic_threshold_max);
+        if least > most {
+            let why = format!("{least} is above dynamic-threshold-max, which is {most}");
+            return Err(("dynamic-threshold-min", why));
         }
         Ok(())
     }
@@ -285,11 +298,6 @@ impl Chooser {
         }
     }
 
-    /// Settings have changed.
-    pub(super) fn restart(&mut self) {
-        *self = Chooser::new(self.settings.clone());
-    }
-
     /// Whether so much was made under [`Policy::Ratio`] that its threshold cannot wait for the clock.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
@@ -328,10 +336,8 @@ impl Chooser {
             }
             _ => threshold,
         }
-        .clamp(
-            self.settings.dynamic_threshold_min,
-            self.settings.dynamic_threshold_max,
-        );
+        .min(self.settings.dynamic_threshold_max)
+        .max(self.settings.dynamic_threshold_min);
     }
 
     /// The tier that holds more than its part by the ratio, and by how many bytes.
@@ -443,8 +449,7 @@ mod tests {
             ("dram-pmem-ratio", "1"),
             ("dram-pmem-ratio", "1 2 3"),
             ("memory-ratio-check-period", "0"),
-            ("dynamic-threshold-min", "10001"),
-            ("dynamic-threshold-max", "23"),
+            ("dynamic-threshold-min", "-1"),
             ("hash-max-listpack-entries", "-1"),
             ("hash-max-listpack-entries", "70000"),
             ("no-such", "1"),
@@ -463,5 +468,16 @@ mod tests {
         }
         settings.set("dram-pmem-ratio", "1:4").unwrap();
         assert_eq!(settings.ratio, (1, 4));
+        settings.set("dynamic-threshold-min", "20000").unwrap();
+        let (name, why) = settings.check().unwrap_err();
+        assert_eq!(
+            (name, &*why),
+            (
+                "dynamic-threshold-min",
+                "20000 is above dynamic-threshold-max, which is 10000"
+            )
+        );
+        settings.set("dynamic-threshold-max", "20000").unwrap();
+        assert_eq!(settings.check(), Ok(()));
     }
 }

@@ -1,4 +1,5 @@
-//! Limits of the tiers are told as they are written: bytes, `all` where there is none, 0 where nothing may be there.
+//! Settings of placement, live: limits of the tiers are told as they are written (bytes, `all` where there is none, 0 where nothing
+//! may be there), and several change together or not at all.
 
 use crate::support::{Client, Reply, Tierra};
 
@@ -65,5 +66,33 @@ fn a_tier_of_no_memory_has_no_records() {
         ] {
             assert!(info.contains(&line), "{line} is not in\n{info}");
         }
+    }
+}
+
+#[test]
+fn settings_that_belong_together_change_together_or_not_at_all() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    let (least, most) = ("dynamic-threshold-min", "dynamic-threshold-max");
+    let set = client.ask(&format!("CONFIG SET {least} 20000 {most} 30000"));
+    assert_eq!(set, Reply::Simple("OK".into()), "in either order");
+    let thresholds = |client: &mut Client| (shown(client, least), shown(client, most));
+    let expected = (bulk("20000"), bulk("30000"));
+    assert_eq!(thresholds(&mut client), expected);
+    let near = "argument must be a memory value, or 'all'";
+    let above = "20000 is above dynamic-threshold-max, which is 10";
+    for (request, about, why) in [
+        (
+            format!("CONFIG SET hz 20 {most} 40000 near-memory lots"),
+            "near-memory",
+            near,
+        ),
+        (format!("CONFIG SET hz 20 {most} 10"), least, above),
+    ] {
+        let error =
+            format!("ERR CONFIG SET failed (possibly related to argument '{about}') - {why}");
+        assert_eq!(client.ask(&request), Reply::Error(error));
+        assert_eq!(thresholds(&mut client), expected);
+        assert_eq!(shown(&mut client, "hz"), bulk("10"));
     }
 }

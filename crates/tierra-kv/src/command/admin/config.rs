@@ -118,14 +118,16 @@ fn set(call: &mut Call<'_>) -> Outcome {
     check_names(&pairs.iter().map(|(name, _)| &**name).collect::<Vec<_>>())?;
     // All or nothing: what is set is kept aside until the last one is right.
     let mut config = call.shared.config.clone();
-    let mut placement: Vec<(&str, &str, String)> = Vec::new();
+    let mut placement = call.keyspace.placement().clone();
     for (name, value) in &pairs {
         let value =
             std::str::from_utf8(value).map_err(|_| failed(name, "the value is not UTF-8"))?;
         let lower = name.to_ascii_lowercase();
         let modern = config::modern_name(&lower);
-        if let Some(known) = Keyspace::settings().iter().find(|known| **known == modern) {
-            placement.push((known, name, config::placement_given(known, value)));
+        if Keyspace::settings().contains(&modern) {
+            let given = config::placement_given(modern, value)
+                .and_then(|value| placement.set(modern, &value));
+            given.map_err(|why| failed(name, &why))?;
         } else if let Err(refused) = config.set_live(modern, value) {
             return Err(match refused {
                 Refused::Invalid(why) => failed(name, &why),
@@ -134,6 +136,9 @@ fn set(call: &mut Call<'_>) -> Outcome {
             });
         }
     }
+    placement
+        .check()
+        .map_err(|(name, why)| failed(name, &why))?;
     let wanted = config.maxclients;
     if wanted > call.shared.config.maxclients {
         let allowed = connections_allowed(wanted);
@@ -144,17 +149,8 @@ fn set(call: &mut Call<'_>) -> Outcome {
             return Err(failed("maxclients", &why));
         }
     }
-    let mut before: Vec<(&str, String)> = Vec::new();
-    for (name, given, value) in &placement {
-        let old = call.keyspace.setting(name);
-        if let Err(why) = call.keyspace.set_setting(name, value) {
-            for (name, value) in before.iter().rev() {
-                // What was a setting's value can be set again.
-                let _ = call.keyspace.set_setting(name, value);
-            }
-            return Err(failed(given, &why));
-        }
-        before.extend(old.map(|old| (*name, old)));
+    if placement != *call.keyspace.placement() {
+        call.keyspace.set_placement(placement);
     }
     call.keyspace.set_eviction(config.maxmemory_policy);
     call.shared.config = config;
