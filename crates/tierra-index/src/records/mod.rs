@@ -36,11 +36,9 @@ mod segments;
 #[cfg(test)]
 mod tests;
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use tierra_interleave::{Cx, LoadBytes, Mode};
+use tierra_interleave::{Cx, Mode};
 use tierra_memory::FarSource;
 
 use group::{Entry, HASH_BITS, NOTE_BITS, RECORD_BITS, SLOTS, VERSIONS, tag_of};
@@ -64,11 +62,6 @@ pub trait Records {
     /// The first bytes of a record, as many as [`has_key`](Self::has_key) mostly needs: they are waited for
     /// before it is asked. Not empty.
     fn head(&self, record: u64) -> &[u8];
-
-    /// Asks for what else of a record will be wanted if it has the key, and waits for nothing: its head has
-    /// just been asked for. Nothing, unless somebody knows better.
-    #[inline(always)]
-    fn ask(&self, _record: u64) {}
 
     /// Whether `key` is the record's.
     fn has_key(&self, record: u64, key: &[u8]) -> bool;
@@ -198,13 +191,7 @@ impl RecordTable {
             let group = cx.load(&groups[at]).await;
             for slot in group.candidates(hash) {
                 let record = group.entry(slot).record();
-                let head = cx.load_bytes(records.head(record));
-                Asking {
-                    head,
-                    records,
-                    record: Some(record),
-                }
-                .await;
+                cx.load_bytes(records.head(record)).await;
                 if records.has_key(record, key) {
                     return self.carried(hash, segment, at, slot as u8);
                 }
@@ -212,6 +199,34 @@ impl RecordTable {
             let next = after(at, tag_of(hash), groups.len());
             if !group.is_passed() || next == home {
                 // An insertion of this very key would change its home.
+                return self.carried(hash, segment, home, ABSENT);
+            }
+            at = next;
+        }
+    }
+
+    /// Looks a key up by its hash alone, and reads no record: the first entry that keeps the same bits of a hash. It is another key's
+    /// once in some thousand times (of more than a hundred million entries once in fifty), which whoever uses it finds out by
+    /// the record; that a key is absent is certain. `ask` is told the record as soon as it is known, to fetch it while others are
+    /// looked up.
+    pub async fn find_likely<M: Mode>(
+        &self,
+        cx: Cx<M>,
+        hash: u64,
+        ask: impl FnOnce(u64),
+    ) -> Carried {
+        let segment = self.segment_number(hash);
+        let groups = self.segments.groups(segment);
+        let home = home_of(hash, groups.len());
+        let mut at = home;
+        loop {
+            let group = cx.load(&groups[at]).await;
+            if let Some(slot) = group.candidates(hash).next() {
+                ask(group.entry(slot).record());
+                return self.carried(hash, segment, at, slot as u8);
+            }
+            let next = after(at, tag_of(hash), groups.len());
+            if !group.is_passed() || next == home {
                 return self.carried(hash, segment, home, ABSENT);
             }
             at = next;
@@ -423,27 +438,6 @@ impl RecordTable {
 impl Default for RecordTable {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// The head of a record on its way, the rest of which is asked for behind it.
-struct Asking<'a, M: Mode, R> {
-    head: LoadBytes<'a, M>,
-    records: &'a R,
-    /// The record, until its rest has been asked for.
-    record: Option<u64>,
-}
-
-impl<M: Mode, R: Records> Future for Asking<'_, M, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let polled = Pin::new(&mut self.head).poll(context);
-        if let Some(record) = self.record.take() {
-            self.records.ask(record);
-        }
-        polled.map(|_| ())
     }
 }
 

@@ -24,6 +24,19 @@ impl Keys {
         run_plain(|cx: Cx<Plain>| table.find(cx, (self.hash)(number), &key, self))
     }
 
+    /// The record that a key's hash leads to, which has to be the one that is asked for.
+    fn find_likely(&self, table: &RecordTable, number: u64) -> Option<u64> {
+        let mut asked = None;
+        let ask = |record| asked = Some(record);
+        let found = run_plain(|cx: Cx<Plain>| table.find_likely(cx, (self.hash)(number), ask));
+        match table.resolve(&found) {
+            Resolved::Record(record) => assert_eq!(asked, Some(record)),
+            Resolved::Absent => assert_eq!(asked, None),
+            Resolved::Changed => panic!("nothing has changed"),
+        }
+        asked
+    }
+
     fn get(&self, table: &RecordTable, number: u64) -> Option<u64> {
         match table.resolve(&self.find(table, number)) {
             Resolved::Record(record) => Some(record),
@@ -123,6 +136,15 @@ fn check(
     for number in 0..20_000 {
         let expected = oracle.get(&number).map(|_| number);
         prop_assert_eq!(keys.get(&table, number), expected);
+        // A hash leads to its key, or to another of which the table knows the same.
+        match keys.find_likely(&table, number) {
+            Some(record) => {
+                let same_bits = (hash(record) ^ hash(number)) >> (u64::BITS - HASH_BITS) == 0;
+                prop_assert!(same_bits && tag_of(hash(record)) == tag_of(hash(number)));
+                prop_assert!(oracle.contains_key(&record));
+            }
+            None => prop_assert_eq!(expected, None),
+        }
         if let Some(&note) = oracle.get(&number) {
             prop_assert_eq!(table.note(&keys.find(&table, number)), note);
         }

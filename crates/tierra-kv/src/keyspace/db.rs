@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tierra_index::{Carried, RecordTable, Resolved, Slot};
+use tierra_index::{Carried, RecordTable, Records, Resolved, Slot};
 use tierra_interleave::{Cx, Execution, GroupSize, for_each};
 use tierra_memory::{MemoryGate, Speed, in_mode};
 
@@ -14,7 +14,7 @@ use super::key::{Found, Key};
 use super::large::{Large, Larges};
 use super::migration::Migration;
 use super::record::Form;
-use super::window::{Arriving, Fetching, Windows};
+use super::window::{Arriving, Windows};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,11 +186,19 @@ impl Db {
         let found = key.found.get();
         if let Some(carried) = found.of(self.selected, self.epoch) {
             let resolved = table.resolve(&carried);
-            if resolved != Resolved::Changed {
-                if let Resolved::Record(record) = resolved {
+            match resolved {
+                Resolved::Record(record) => {
                     self.arriving.wait_for(record);
+                    if !found.is_likely() {
+                        return (carried, resolved);
+                    }
+                    if self.heap.has_key(record, key.bytes) {
+                        key.found.set(self.found(carried));
+                        return (carried, resolved);
+                    }
                 }
-                return (carried, resolved);
+                Resolved::Absent => return (carried, resolved),
+                Resolved::Changed => {}
             }
         }
         let hash = found.hash().unwrap_or_else(|| self.heap.hash_of(key.bytes));
@@ -461,12 +469,11 @@ impl Db {
 /// Where a key of a table is, found by itself.
 #[inline]
 pub(super) fn look_up_one(table: &RecordTable, heap: &Heap, hash: u64, key: &[u8]) -> Carried {
-    let fetching = Fetching::at_once(heap);
     let mut found = None;
     in_mode!(Execution::Plain, M => for_each(
         GroupSize::DEFAULT,
         [()],
-        |cx: Cx<M>, ()| table.find(cx, hash, key, &fetching),
+        |cx: Cx<M>, ()| table.find(cx, hash, key, heap),
         |_, carried| found = Some(carried),
     ));
     found.expect("one lookup, one answer")

@@ -381,8 +381,8 @@ fn write_head(bytes: &mut [u8], header: Header, expiry: Option<u64>) {
 impl Records for Heap {
     #[inline(always)]
     fn head(&self, record: u64) -> &[u8] {
-        // Its first line: every object begins at a multiple of sixteen, and has as many bytes.
-        self.memory.bytes(Place::from_number(record), 16)
+        // All of it, since it will be wanted: how large it is is known near.
+        self.fetched(record)
     }
 
     #[inline(always)]

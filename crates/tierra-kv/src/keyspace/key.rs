@@ -13,6 +13,8 @@ struct In {
     carried: Carried,
     epoch: u32,
     database: u8,
+    /// The record's key has not been compared.
+    is_likely: bool,
 }
 
 impl Found {
@@ -26,7 +28,23 @@ impl Found {
             carried,
             epoch,
             database,
+            is_likely: false,
         }))
+    }
+
+    /// The same, found by a hash alone: the record there may be another key's.
+    #[inline(always)]
+    pub(super) fn likely(self) -> Found {
+        Found(self.0.map(|found| In {
+            is_likely: true,
+            ..found
+        }))
+    }
+
+    /// Whether the record there may be another key's.
+    #[inline(always)]
+    pub(super) fn is_likely(self) -> bool {
+        self.0.is_some_and(|found| found.is_likely)
     }
 
     /// What was found in a database, unless all of it has changed since.

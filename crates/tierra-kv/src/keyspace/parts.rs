@@ -4,12 +4,12 @@
 //! Invariant: what a window has found is used only while nothing there has changed; a name that comes twice in one is
 //! looked up again.
 
-use tierra_index::{Carried, RecordTable, Resolved};
+use tierra_index::{Carried, RecordTable, Records, Resolved};
 
 use super::db::look_up_one;
 use super::heap::Heap;
 use super::large::Large;
-use super::window::{Fetching, WINDOW_BYTES, look_up_many};
+use super::window::{Arriving, Fetching, look_up_many};
 use super::zset::{compare, score_of};
 use super::{Db, Entry, Key, MemoryFull, WINDOW_KEYS};
 
@@ -32,12 +32,15 @@ impl Parts {
             Parts::One(carried) => *carried,
             Parts::Many(found) => found[at].expect("every name of a window is looked up"),
         };
-        let mut resolved = table.resolve(&carried);
-        if resolved == Resolved::Changed {
-            carried = look_up_one(table, heap, carried.hash(), name);
-            resolved = table.resolve(&carried);
+        match table.resolve(&carried) {
+            Resolved::Record(record) if heap.has_key(record, name) => {
+                return (carried, Some(record));
+            }
+            Resolved::Absent => return (carried, None),
+            // Another's, or no longer there.
+            _ => carried = look_up_one(table, heap, carried.hash(), name),
         }
-        match resolved {
+        match table.resolve(&carried) {
             Resolved::Record(record) => (carried, Some(record)),
             _ => (carried, None),
         }
@@ -89,19 +92,17 @@ impl Db {
             let name = names.next().expect("one name");
             return Parts::One(look_up_one(table, heap, heap.hash_of(name), name));
         }
-        let mut group: [&[u8]; WINDOW_KEYS] = [&[]; WINDOW_KEYS];
         let mut hashes = [0; WINDOW_KEYS];
-        for ((place, hash), name) in group.iter_mut().zip(&mut hashes).zip(names) {
-            (*place, *hash) = (name, heap.hash_of(name));
+        for (hash, name) in hashes.iter_mut().zip(names) {
+            *hash = heap.hash_of(name);
         }
         let mut found = vec![None; len].into_boxed_slice();
-        let fetching = Fetching::at_most(WINDOW_BYTES, heap);
+        let fetching = Fetching::new(heap, Arriving::default());
         look_up_many(
             table,
             &self.gate,
             &fetching,
-            &hashes,
-            &group[..len],
+            &hashes[..len],
             |at, carried| {
                 found[at] = Some(carried);
             },

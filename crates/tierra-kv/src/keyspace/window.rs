@@ -1,18 +1,18 @@
 //! The window: between a request's arrival and its execution its key is looked up, together with all others
 //! that have arrived.
 //!
-//! A lookup reads the group of its key and the first line of the record that it finds there, and has asked for the
-//! rest of the record when it reads that line; where the record is goes along as a [`Found`]. Lookups of a window
-//! take turns at each of these, so their misses overlap, whichever tier they go to, and nobody waits for what comes
-//! behind a first line before the request is executed that wants it: far records arrive while requests before theirs are
-//! executed.
+//! A lookup reads the group of its key, asks for all of the record that the key's hash leads to, and waits for none of it: where
+//! the record is goes along as a [`Found`]. Lookups of a window take turns, so the misses of their groups overlap, and
+//! records arrive, from whichever tier, while others are looked up and requests before theirs are executed. Whether a record is
+//! the key's is seen when the request is executed, which reads it anyway; once in some thousand times it is not, and the key
+//! is looked up by itself.
 //!
 //! Records beyond [`WINDOW_BYTES`] in one window are found but not fetched: they would evict each other before
 //! they are used.
 
 use std::cell::{Cell, RefCell};
 
-use tierra_index::{Carried, RecordTable, Records};
+use tierra_index::{Carried, RecordTable};
 use tierra_interleave::{Cx, Execution, Interleaved, Lookups, Mode, Scheduling, for_each};
 use tierra_memory::emulation::{self, Fetch};
 use tierra_memory::{LINE_BYTES, MemoryGate, Speed, in_mode};
@@ -21,10 +21,7 @@ use super::heap::Heap;
 use super::{Db, Found, WINDOW_KEYS};
 
 /// Bytes of records that one window fetches: a quarter of a common second-level cache.
-pub(super) const WINDOW_BYTES: usize = 256 << 10;
-
-/// A record of at most as many bytes is waited for as a whole: it is two lines, rarely three.
-const SMALL_BYTES: usize = 2 * LINE_BYTES;
+const WINDOW_BYTES: usize = 256 << 10;
 
 /// What windows have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,42 +63,43 @@ impl Arriving {
     }
 }
 
-/// What lies behind the first line of an object.
-#[inline(always)]
-fn rest(bytes: &[u8]) -> Option<&[u8]> {
-    let in_line = LINE_BYTES - bytes.as_ptr().addr() % LINE_BYTES;
-    bytes.get(in_line..).filter(|rest| !rest.is_empty())
-}
-
-/// The records of a heap, fetched whole as soon as an entry names one: a record's size class is known near, so
-/// there is no need to wait for its header first.
+/// The records of a heap, fetched as soon as an entry names one: its size is known near, so there is no need to wait for
+/// its header first.
 pub(super) struct Fetching<'a> {
     heap: &'a Heap,
     left_bytes: Cell<usize>,
-    at_once: bool,
     arriving: RefCell<Arriving>,
     /// Records, by `Speed`.
     fetched: [Cell<u64>; 2],
 }
 
 impl<'a> Fetching<'a> {
-    /// For one lookup, which waits for all of its record: there is nothing else to do.
-    pub(super) fn at_once(heap: &'a Heap) -> Fetching<'a> {
+    /// For a window; what is still to come joins `arriving`.
+    pub(super) fn new(heap: &'a Heap, arriving: Arriving) -> Fetching<'a> {
         Fetching {
             heap,
-            left_bytes: Cell::new(0),
-            at_once: true,
-            arriving: RefCell::default(),
+            left_bytes: Cell::new(WINDOW_BYTES),
+            arriving: RefCell::new(arriving),
             fetched: Default::default(),
         }
     }
 
-    /// For a window that fetches at most as many bytes of records, and does not wait for them.
-    pub(super) fn at_most(bytes: usize, heap: &'a Heap) -> Fetching<'a> {
-        Fetching {
-            left_bytes: Cell::new(bytes),
-            at_once: false,
-            ..Fetching::at_once(heap)
+    /// Fetches a record, or its first line if the window has fetched enough.
+    #[inline(always)]
+    fn ask(&self, record: u64) {
+        let mut bytes = self.heap.fetched(record);
+        let speed = self.heap.speed(record);
+        if let Some(left) = self.left_bytes.get().checked_sub(bytes.len()) {
+            self.left_bytes.set(left);
+            self.fetched[speed as usize].update(|fetched| fetched + 1);
+        } else {
+            bytes = &bytes[..bytes.len().min(LINE_BYTES)];
+        }
+        Interleaved.issue(bytes.as_ptr(), bytes.len());
+        if speed == Speed::Far
+            && let Some(fetch) = emulation::begin_fetch(bytes)
+        {
+            self.arriving.borrow_mut().0.push((record, fetch));
         }
     }
 
@@ -111,48 +109,6 @@ impl<'a> Fetching<'a> {
             self.fetched.map(Cell::into_inner),
             self.arriving.into_inner(),
         )
-    }
-}
-
-impl Records for Fetching<'_> {
-    #[inline(always)]
-    fn head(&self, record: u64) -> &[u8] {
-        let bytes = self.heap.fetched(record);
-        if self.at_once || bytes.len() <= SMALL_BYTES {
-            bytes
-        } else {
-            self.heap.head(record)
-        }
-    }
-
-    #[inline(always)]
-    fn ask(&self, record: u64) {
-        let bytes = self.heap.fetched(record);
-        let Some(left) = self.left_bytes.get().checked_sub(bytes.len()) else {
-            return;
-        };
-        self.left_bytes.set(left);
-        let speed = self.heap.speed(record);
-        self.fetched[speed as usize].update(|fetched| fetched + 1);
-        if bytes.len() <= SMALL_BYTES {
-            return;
-        }
-        let Some(rest) = rest(bytes) else { return };
-        Interleaved.issue(rest.as_ptr(), rest.len());
-        if speed == Speed::Far {
-            let fetch = emulation::begin_fetch(rest);
-            let arriving = fetch.map(|fetch| (record, fetch));
-            self.arriving.borrow_mut().0.extend(arriving);
-        }
-    }
-
-    #[inline(always)]
-    fn has_key(&self, record: u64, key: &[u8]) -> bool {
-        self.heap.has_key(record, key)
-    }
-
-    fn hash(&self, record: u64) -> u64 {
-        self.heap.hash(record)
     }
 }
 
@@ -187,22 +143,12 @@ impl Db {
         }
         // What nobody has used by now nobody will.
         self.arriving.0.clear();
-        let fetching = Fetching {
-            arriving: RefCell::new(std::mem::take(&mut self.arriving)),
-            ..Fetching::at_most(WINDOW_BYTES, &self.heap)
-        };
+        let fetching = Fetching::new(&self.heap, std::mem::take(&mut self.arriving));
         let table = &self.table().records;
-        let found = &mut found[first..];
-        look_up_many(
-            table,
-            &self.gate,
-            &fetching,
-            &hashes,
-            keys,
-            |at, carried| {
-                found[at] = self.found(carried);
-            },
-        );
+        let (found, hashes) = (&mut found[first..], &hashes[..keys.len()]);
+        look_up_many(table, &self.gate, &fetching, hashes, |at, carried| {
+            found[at] = self.found(carried).likely();
+        });
         let fetched;
         (fetched, self.arriving) = fetching.end();
         self.windows.note(keys.len(), fetched);
@@ -210,23 +156,22 @@ impl Db {
     }
 }
 
-/// Looks keys with these hashes up in a table as one group, and tells where each was found, in any order.
+/// Looks keys with these hashes up in a table as one group, and tells where each is likely to be
+/// ([`RecordTable::find_likely`]), in any order.
 pub(super) fn look_up_many(
     table: &RecordTable,
     gate: &MemoryGate,
     fetching: &Fetching<'_>,
-    hashes: &[u64; WINDOW_KEYS],
-    keys: &[&[u8]],
+    hashes: &[u64],
     mut tell: impl FnMut(usize, Carried),
 ) {
     let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
-    lookups.run(gate.now(), keys.len(), |execution, size, part| {
+    lookups.run(gate.now(), hashes.len(), |execution, size, part| {
         let first = part.start;
-        let inputs = part.map(|at| (hashes[at], keys[at]));
         in_mode!(execution, M => for_each(
             size,
-            inputs,
-            |cx: Cx<M>, (hash, key)| table.find(cx, hash, key, fetching),
+            &hashes[part],
+            |cx: Cx<M>, &hash| table.find_likely(cx, hash, |record| fetching.ask(record)),
             |at, carried| tell(first + at, carried),
         ))
     });

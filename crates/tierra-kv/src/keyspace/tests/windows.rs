@@ -1,5 +1,7 @@
 //! What a window has found is used while it holds, and no longer.
 
+use std::collections::HashMap;
+
 use super::*;
 
 /// The planted test: what a window has found is void once the key is gone.
@@ -19,6 +21,51 @@ fn set_del_get_in_one_window() {
     db.set_string(&get, b"again", Expiry::Clear).unwrap();
     let entry = db.find(&set).unwrap();
     assert_eq!(db.string(entry), b"again");
+}
+
+/// Windows go by hashes, of which the table keeps a part: what they lead to may be another key's.
+#[test]
+fn two_keys_that_a_table_cannot_tell_apart() {
+    let mut keyspace = keyspace(Settings::default());
+    let db = keyspace.db(0);
+    // In a table of one group all that a table knows of a hash are its top sixteen bits and a tag of eight.
+    let mut seen = HashMap::new();
+    let twins = (0u32..).find_map(|number| {
+        let hash = db.heap.hash_of(&number.to_le_bytes());
+        let kept = (hash >> 48, (hash >> 32) as u8);
+        let other: Option<u32> = seen.insert(kept, number);
+        other.map(|other| [other.to_le_bytes(), number.to_le_bytes()])
+    });
+    let [one, other] = &twins.expect("they come after some thousands");
+    db.set_string(&Key::new(one), b"one", Expiry::Clear)
+        .unwrap();
+    let mut found = Vec::new();
+    db.find_many(&[one, other, other, other], &mut found);
+    let others = [found[1], found[2], found[3]].map(|found| Key::carried(other, found));
+    assert!(db.find(&Key::carried(one, found[0])).is_some());
+    assert_eq!(db.find(&others[0]), None);
+    db.set_string(&others[1], b"other", Expiry::Clear).unwrap();
+    let entry = db.find(&others[2]).unwrap();
+    assert_eq!(db.string(entry), b"other");
+    assert!(db.remove(&others[0]));
+    let entry = db.find(&Key::new(one)).unwrap();
+    assert_eq!(db.string(entry), b"one");
+
+    // Fields of a large value are found in the same way.
+    let hash = Key::new(b"hash");
+    let long = [7; 2000];
+    let fields = [&one[..], b"long"].map(|field| (field, &long[..]));
+    assert_eq!(db.hash_set(&hash, fields.into_iter()), Ok(2));
+    let entry = db.find(&hash).unwrap();
+    let mut values = Vec::new();
+    db.hash_get_many(entry, [&other[..], one].into_iter(), |value| {
+        values.push(value.map(<[u8]>::len))
+    });
+    assert_eq!(values, [None, Some(2000)]);
+    assert_eq!(
+        db.hash_remove_many(&hash, [&other[..], b"none"].into_iter()),
+        0
+    );
 }
 
 #[test]
