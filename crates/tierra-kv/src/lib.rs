@@ -23,6 +23,7 @@ mod config;
 pub mod keyspace;
 mod number;
 pub mod protocol;
+mod random;
 mod server;
 mod size;
 

@@ -166,6 +166,7 @@ fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
 /// Executes a command that has been admitted.
 #[inline]
 pub(super) fn run(mut call: Call<'_>, id: u16) {
+    let written = call.reply.buffer.len();
     let outcome = if call.command.flags & (FAST | UNTIMED) == 0 {
         timed(&mut call, id)
     } else {
@@ -180,6 +181,8 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
     if let Err(failure) = outcome {
         calls.failed += 1;
         call.shared.stats.error(failure.text());
+        // A reply that is followed by an error would be two.
+        call.reply.buffer.truncate(written);
         call.reply.error(failure.text());
     }
 }

@@ -15,7 +15,6 @@ mod arch;
 mod client;
 mod connection;
 mod files;
-mod random;
 mod shared;
 mod slowlog;
 mod stats;

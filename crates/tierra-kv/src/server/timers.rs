@@ -82,6 +82,7 @@ impl Server {
     /// Removes keys whose time has come, frees large values that are gone, and evicts what is too much, until a time.
     /// Whether there may be more.
     fn expire(&mut self, until: Instant) -> bool {
+        self.shared.stats.expired += self.keyspace.take_expired();
         for _ in 0..DATABASES {
             let id = self.timers.expire_first;
             // Where time is up before this one is done, the others have theirs first.
