@@ -21,6 +21,8 @@ mod shared;
 mod slowlog;
 mod stats;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod turn;
 mod window;
