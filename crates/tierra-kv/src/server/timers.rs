@@ -1,4 +1,4 @@
-//! What has to be done now and then: keys expire, clients time out, rates are measured.
+//! What has to be done now and then: keys expire, clients time out or have waited long enough, rates are measured.
 
 use std::time::{Duration, Instant};
 
@@ -34,10 +34,11 @@ impl Timers {
         }
     }
 
-    /// How long until something has to be done.
-    pub(super) fn until_next(&self) -> Duration {
-        self.next
-            .min(self.expire)
+    /// How long until something has to be done. `deadline` is when somebody's waiting ends.
+    pub(super) fn until_next(&self, deadline: Option<Instant>) -> Duration {
+        let next = self.next.min(self.expire);
+        deadline
+            .map_or(next, |deadline| next.min(deadline))
             .saturating_duration_since(Instant::now())
     }
 }
@@ -46,6 +47,10 @@ impl Server {
     /// Does what has to be done, where it is time.
     pub(super) fn look_after(&mut self) {
         let now = Instant::now();
+        if (self.shared.next_deadline()).is_some_and(|deadline| deadline <= now) {
+            self.shared.release_overdue(now, self.now_ms);
+            self.resume();
+        }
         let period = Duration::from_millis(1000 / self.shared.config.hz.clamp(1, 1000));
         if now >= self.timers.expire {
             self.timers.expire = if self.expire(now + EXPIRE_SLICE) {
@@ -83,6 +88,10 @@ impl Server {
     /// Whether there may be more.
     fn expire(&mut self, until: Instant) -> bool {
         self.shared.stats.expired += self.keyspace.take_expired();
+        // In a pause nothing changes, as in Redis.
+        if self.shared.pause.is_some() {
+            return false;
+        }
         for _ in 0..DATABASES {
             let id = self.timers.expire_first;
             // Where time is up before this one is done, the others have theirs first.
@@ -115,14 +124,15 @@ impl Server {
     }
 
     /// Ends connections that were silent, or whose replies were not taken, for too long.
-    fn end_overdue(&mut self) {
+    pub(super) fn end_overdue(&mut self) {
         let (timeout_s, limit) = (self.shared.config.timeout, self.shared.config.output_limit);
         for slot in 0..self.shared.connections.len() {
             let Some(connection) = &mut self.shared.connections[slot] else {
                 continue;
             };
             let silent_ms = self.now_ms.saturating_sub(connection.client.used_ms);
-            let may_be_silent = timeout_s == 0 || connection.client.is_monitor;
+            let client = &connection.client;
+            let may_be_silent = timeout_s == 0 || client.is_monitor || client.is_blocked();
             let is_silent = !may_be_silent && silent_ms > timeout_s.saturating_mul(1000);
             let is_within = connection.is_within(limit, self.now_ms);
             self.shared.stats.output_buffer_limit_closed += u64::from(!is_within);
