@@ -43,6 +43,8 @@ const LEFT_OUT: &[&str] = &[
     "command",
     "slowlog",
     "latency",
+    // Redis compresses.
+    "dump",
 ];
 
 /// Commands of [`LEFT_OUT`] with words behind them that can be compared.
@@ -144,6 +146,8 @@ const WORDS: &[&str] = &[
     "AUTH",
     "SETNAME",
     "default",
+    "ABSTTL",
+    "FREQ",
 ];
 
 fn fill(client: &mut Client) {

@@ -88,6 +88,7 @@ for found, expected in [
     (r.setbit("bits", 7, 1), 0), (r.getbit("bits", 7), 1), (r.bitcount("bits"), 1), (r.bitpos("bits", 1), 7),
     (r.bitop("NOT", "toggled", "bits"), 1), (r.bitfield("bits").get("u8", 0).execute(), [1]),
     # Keys.
+    (r.restore("restored", 0, r.dump("k")), b"OK"), (r.get("restored"), b"7.5"), (r.delete("restored"), 1),
     (r.copy("k", "k2"), True), (r.dbsize(), int), (r.exists("k", "k2"), 2), (r.expire("k", 100), True),
     (r.expireat("k", now + 100), True), (r.expiretime("k"), now + 100), (r.pexpire("k", 100000), True),
     (r.pexpireat("k", (now + 100) * 1000), True), (r.pexpiretime("k"), (now + 100) * 1000),
