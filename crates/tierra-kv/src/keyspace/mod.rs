@@ -36,6 +36,7 @@ mod settings;
 mod string;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod window;
 mod zset;
 
@@ -52,6 +53,7 @@ pub use key::{Found, Key};
 pub use record::KEY_BYTES_MAX;
 pub use settings::{Policy, Settings};
 pub use tierra_memory::placement::Migrations;
+pub use whole::NotMade;
 pub use window::Windows;
 pub use zset::ZsetRange;
 
