@@ -35,8 +35,11 @@ pub use write::write;
 /// Bytes behind the value: version and checksum.
 const FOOTER_BYTES: usize = 10;
 const CHECKSUM_BYTES: usize = 8;
-/// The version that Redis 7.0 writes, and the newest that it reads.
+/// The version that Redis 7.0 writes.
 const VERSION: u16 = 10;
+/// The newest that is read, Redis 7.4's (7.2's and Valkey 8's is 11): they write strings, hashes and sorted sets as 7.0 does, and what
+/// they have besides has types of its own.
+const NEWEST_VERSION: u16 = 12;
 
 const STRING: u8 = 0;
 const SET_TEXT: u8 = 3;
@@ -96,7 +99,7 @@ fn unseal(payload: &[u8]) -> Result<&[u8], RestoreError> {
     let value_bytes = payload.len().checked_sub(FOOTER_BYTES);
     let (value, footer) = payload.split_at(value_bytes.ok_or(RestoreError::Footer)?);
     let checked = &payload[..payload.len() - CHECKSUM_BYTES];
-    let is_right = u16::from_le_bytes([footer[0], footer[1]]) <= VERSION
+    let is_right = u16::from_le_bytes([footer[0], footer[1]]) <= NEWEST_VERSION
         && footer[2..] == CRC.checksum(checked).to_le_bytes();
     is_right.then_some(value).ok_or(RestoreError::Footer)
 }
@@ -154,9 +157,10 @@ pub fn restore(
             db.make_zset(key, expiry, members)?;
         }
         1 | 10 | 14 | 18 => return Err(RestoreError::Kind("list")),
-        2 | 11 => return Err(RestoreError::Kind("set")),
-        15 | 19 => return Err(RestoreError::Kind("stream")),
+        2 | 11 | 20 => return Err(RestoreError::Kind("set")),
+        15 | 19 | 21 => return Err(RestoreError::Kind("stream")),
         6 | 7 => return Err(RestoreError::Kind("value of a module")),
+        22..=25 => return Err(RestoreError::Kind("hash with fields that expire")),
         _ => return Err(RestoreError::Format),
     }
     Ok(())
