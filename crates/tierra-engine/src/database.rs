@@ -360,10 +360,17 @@ impl Database {
     /// # Errors
     /// [`TableError`]: there is none, or the pool failed.
     pub fn drop_table(&self, name: &str) -> Result<(), TableError> {
-        self.storage.ask(|reply| Request::Drop {
-            name: name.to_owned(),
-            reply,
-        })?
+        self.drop_tables(&[name])
+    }
+
+    /// Drops tables, all of them or none, as [`Database::drop_table`] does. One that is named twice is dropped once.
+    ///
+    /// # Errors
+    /// [`TableError`]: one of them is not there, or the pool failed; then all are there that were.
+    pub fn drop_tables(&self, names: &[impl AsRef<str>]) -> Result<(), TableError> {
+        let names = names.iter().map(|name| name.as_ref().to_owned());
+        let names = names.collect();
+        self.storage.ask(|reply| Request::Drop { names, reply })?
     }
 
     /// Waits until rows committed so far have their indexes and near copies, these as far as the budget

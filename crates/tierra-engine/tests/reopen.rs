@@ -127,7 +127,10 @@ fn tables_come_and_go() {
     );
     database.create_table(spec("b", vec![0])).unwrap();
     first.append(&[rows(0..10)]).unwrap();
-    database.drop_table("a").unwrap();
+    database.create_table(spec("c", vec![])).unwrap();
+    assert!(database.drop_tables(&["c", "nosuch"]).is_err());
+    assert_eq!(database.tables(), ["a", "b", "c"], "all or none");
+    database.drop_tables(&["a", "c", "a"]).unwrap();
     assert!(database.drop_table("a").is_err(), "it is gone");
     let again = database.create_table(spec("a", vec![])).unwrap();
     assert_ne!(again.id(), first.id());

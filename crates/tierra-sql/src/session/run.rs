@@ -82,9 +82,7 @@ impl Session {
                 names,
                 ..
             } => {
-                for name in names {
-                    self.drop_table(name, *if_exists).await?;
-                }
+                self.drop_tables(names, *if_exists).await?;
                 Ok(Some(done("DROP TABLE")))
             }
             ast::Statement::ExplainTable { table_name, .. } => {
