@@ -360,8 +360,14 @@ fn message_of(error: &DataFusionError) -> String {
         },
         other => other.strip_backtrace(),
     };
-    match text.split_once("\n\nbacktrace:") {
-        Some((head, _)) => head.to_string(),
-        None => text,
+    let text = text
+        .split_once("\n\nbacktrace:")
+        .map_or(&*text, |(head, _)| head);
+    if let Some(key) = text.strip_prefix("could not find config namespace for key ") {
+        return format!("there is no setting {key}; SHOW ALL lists them");
     }
+    // Of some functions that are given other types the planner says first that this were a bug to report.
+    let fault = text.starts_with("Internal error: Function");
+    let signature = fault.then(|| text.find("No function matches the given name"));
+    text[signature.flatten().unwrap_or(0)..].to_string()
 }
