@@ -72,10 +72,14 @@ pub struct TierInfo {
     pub medium: Option<MediumKind>,
     /// What its content survives; `None`: nothing.
     pub durability: Option<Durability>,
-    /// The most bytes it may take; of near memory, by copies of chunks, and with what the chunks' heads take now.
+    /// The most bytes it may take; of near memory, by copies of chunks and indexes
+    /// ([`DatabaseOptions::near_memory_bytes`]).
     pub capacity_bytes: u64,
-    /// Bytes taken; of near memory, by copies of chunks and by heads.
+    /// Bytes taken; of near memory, by these copies.
     pub used_bytes: u64,
+    /// Of near memory, bytes beside the copies, which nothing limits: dictionaries, heads of chunks, the near part of key
+    /// indexes, and tails. `None` for a pool.
+    pub always_near_bytes: Option<u64>,
     /// Bytes of the pages that back it; `None` where they differ.
     pub page_size_bytes: Option<usize>,
     /// What was written to the pool, and why, and found there, since the database was opened.
@@ -360,10 +364,17 @@ impl Database {
     /// # Errors
     /// [`TableError`]: there is none, or the pool failed.
     pub fn drop_table(&self, name: &str) -> Result<(), TableError> {
-        self.storage.ask(|reply| Request::Drop {
-            name: name.to_owned(),
-            reply,
-        })?
+        self.drop_tables(&[name])
+    }
+
+    /// Drops tables, all of them or none, as [`Database::drop_table`] does. One that is named twice is dropped once.
+    ///
+    /// # Errors
+    /// [`TableError`]: one of them is not there, or the pool failed; then all are there that were.
+    pub fn drop_tables(&self, names: &[impl AsRef<str>]) -> Result<(), TableError> {
+        let names = names.iter().map(|name| name.as_ref().to_owned());
+        let names = names.collect();
+        self.storage.ask(|reply| Request::Drop { names, reply })?
     }
 
     /// Waits until rows committed so far have their indexes and near copies, these as far as the budget
@@ -392,20 +403,17 @@ impl Database {
     pub fn tiers(&self) -> Vec<TierInfo> {
         let copies = &self.storage.near;
         let tables = self.catalog.tables();
-        let heads_of = |table: &Arc<Table>| {
-            let segments = &table.current().segments;
-            let heads = segments.iter().map(|segment| segment.heads().len_bytes());
-            heads.sum::<u64>()
-        };
-        // Nothing limits them.
-        let heads_bytes: u64 = tables.iter().map(heads_of).sum();
+        let always_near = tables
+            .iter()
+            .map(|table| table.current().always_near_bytes());
         let near = TierInfo {
             name: NEAR_NAME.to_owned(),
             speed: Speed::Near,
             medium: None,
             durability: None,
-            capacity_bytes: copies.limit() + heads_bytes,
-            used_bytes: copies.used() + heads_bytes,
+            capacity_bytes: copies.limit(),
+            used_bytes: copies.used(),
+            always_near_bytes: Some(always_near.sum()),
             page_size_bytes: None,
             counters: None,
             write_amplification: None,
@@ -419,6 +427,7 @@ impl Database {
                 durability: Some(pool.durability()),
                 capacity_bytes: pool.capacity_bytes(),
                 used_bytes: pool.used_bytes(),
+                always_near_bytes: None,
                 page_size_bytes: Some(pool.page_size_bytes()),
                 counters: Some(pool.counters()),
                 write_amplification: None,

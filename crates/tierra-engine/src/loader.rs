@@ -21,6 +21,9 @@ use crate::segment::SEGMENT_ROWS;
 use crate::table::{TAIL_APPEND_ROWS, Table};
 use crate::writer::{Load, Request};
 
+/// Rows of so many bytes are encoded, however few they are: twice that is held at a time.
+const SEGMENT_MOST_BYTES: u64 = 256 << 20;
+
 /// What a load did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadReport {
@@ -44,6 +47,7 @@ pub struct Loader {
     /// Rows of the segment that is being filled.
     pending: Vec<RecordBatch>,
     pending_rows: usize,
+    pending_bytes: u64,
     rows: u64,
     /// Of the rows, as arrow holds them.
     bytes: u64,
@@ -63,6 +67,7 @@ impl Loader {
             table,
             pending: Vec::new(),
             pending_rows: 0,
+            pending_bytes: 0,
             rows: 0,
             bytes: 0,
             encoding: None,
@@ -125,17 +130,17 @@ impl Loader {
 
     fn take_rows(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
         let batch = self.table.input().accept(batch)?;
-        let columns = batch.columns().iter();
-        self.bytes += columns
-            .map(|values| slice_bytes(values) as u64)
-            .sum::<u64>();
         let mut taken = 0;
         while taken < batch.num_rows() {
             let rows = (batch.num_rows() - taken).min(SEGMENT_ROWS - self.pending_rows);
-            self.pending.push(batch.slice(taken, rows));
+            let part = batch.slice(taken, rows);
+            let bytes = part.columns().iter().map(slice_bytes).sum::<usize>() as u64;
+            self.pending.push(part);
             self.pending_rows += rows;
+            self.pending_bytes += bytes;
+            self.bytes += bytes;
             taken += rows;
-            if self.pending_rows == SEGMENT_ROWS {
+            if self.pending_rows == SEGMENT_ROWS || self.pending_bytes >= SEGMENT_MOST_BYTES {
                 self.encode_pending()?;
             }
         }
@@ -203,7 +208,7 @@ impl Loader {
         self.await_encoding()?;
         self.enter()?;
         let batches = std::mem::take(&mut self.pending);
-        self.pending_rows = 0;
+        (self.pending_rows, self.pending_bytes) = (0, 0);
         let (table, cancelled) = (self.table.clone(), self.cancelled.clone());
         let work = move || {
             let encoded = encode_segments(
@@ -329,5 +334,51 @@ impl Drop for Loader {
 impl std::fmt::Debug for Loader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Loader({:?}, {} rows)", self.table, self.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringViewArray;
+    use tierra_column::LogicalType;
+
+    use super::*;
+    use crate::database::{Database, DatabaseOptions};
+    use crate::spec::{ColumnSpec, TableSpec};
+
+    #[test]
+    fn wide_rows_are_encoded_before_they_are_many() {
+        const MIB: usize = 1 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let options = DatabaseOptions::default();
+        let database = Database::create(&dir.path().join("db"), &options).unwrap();
+        let spec = |name: &str| TableSpec {
+            name: name.to_owned(),
+            columns: vec![ColumnSpec::new("text", LogicalType::Varchar)],
+            primary_key: vec![],
+        };
+        // All of them one text, which is in memory once.
+        let text = "x".repeat(MIB);
+        let schema = database.create_table(spec("few")).unwrap().schema();
+        let rows = |rows| {
+            let one = StringViewArray::from(vec![text.as_str()]);
+            let views = vec![one.views()[0]; rows];
+            let texts = StringViewArray::new(views.into(), one.data_buffers().to_vec(), None);
+            RecordBatch::try_new(schema.clone(), vec![Arc::new(texts)]).unwrap()
+        };
+        let few = database.table("few").unwrap();
+        assert_eq!(few.append(&[rows(2)]).unwrap(), 2);
+        assert_eq!(few.snapshot().tail_rows(), 2);
+        assert_eq!(few.append(&[rows(64)]).unwrap(), 64);
+        assert_eq!(few.snapshot().tail_rows(), 2, "too much for a log");
+
+        let many = database.create_table(spec("many")).unwrap();
+        let mut loader = many.loader();
+        for _ in 0..3 {
+            loader.push(rows(200)).unwrap();
+        }
+        let report = loader.finish().unwrap();
+        assert_eq!((report.rows, report.segments), (600, 2));
+        assert_eq!(many.snapshot().rows(), 600);
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use self_cell::self_cell;
 use tierra_column::{Decoder, Dictionary};
 
+use crate::encode::slice_bytes;
 use crate::inverted::InvertedParts;
 use crate::key::KeyIndexCell;
 use crate::segment::{SEGMENT_ROWS, Segment};
@@ -141,5 +142,22 @@ impl TableVersion {
 
     pub(crate) fn dictionary(&self, column: usize) -> Option<&Dictionary> {
         self.dictionaries[column].as_deref()
+    }
+
+    /// Bytes of near memory that it takes beside copies, whatever the budget is.
+    pub(crate) fn always_near_bytes(&self) -> u64 {
+        let heads = self
+            .segments
+            .iter()
+            .map(|segment| segment.heads().len_bytes());
+        let dictionaries = self.dictionaries.iter().flatten();
+        let dictionaries = dictionaries.map(|dictionary| dictionary.len_bytes() as u64);
+        let tail = self
+            .tail
+            .batches()
+            .iter()
+            .flat_map(|batch| batch.rows.columns());
+        let tail = tail.map(|values| slice_bytes(values) as u64);
+        heads.chain(dictionaries).chain(tail).sum::<u64>() + self.keys.near_bytes() as u64
     }
 }

@@ -7,9 +7,12 @@ use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use arrow::datatypes::Field;
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::Expr;
 
 use crate::load::LoadError;
+use crate::rules;
 
 /// Why a statement failed. Whatever the variant, the tables are as they were before the statement.
 #[derive(Debug, thiserror::Error)]
@@ -235,6 +238,9 @@ pub enum PreparedError {
         "there is no prepared point query '{0}'; PREPARE it AS SELECT .. FROM table WHERE key = $1"
     )]
     Unknown(String),
+    /// Nothing has that name.
+    #[error("there is no prepared statement '{0}'; PREPARE {0} AS .. makes one, for this session")]
+    NotThere(String),
     /// The wrong number of arguments.
     #[error("prepared statement '{name}' takes {expected} argument(s), not {given}")]
     Arguments {
@@ -265,6 +271,23 @@ pub enum PreparedError {
         /// The table.
         table: String,
     },
+}
+
+impl PreparedError {
+    /// That `given` is no value of the parameter `field`, which bears the name of what it goes into or is compared with.
+    pub(crate) fn argument(statement: &str, parameter: usize, given: &Expr, field: &Field) -> Self {
+        let expected = rules::name_of(field.data_type());
+        Self::Argument {
+            name: statement.to_string(),
+            parameter,
+            value: rules::shown(given),
+            expected: match field.name().as_str() {
+                // Of an expression the name is the planner's.
+                name if name.is_empty() || name.contains('(') => expected,
+                name => format!("{expected}, the type of '{name}'"),
+            },
+        }
+    }
 }
 
 impl SqlError {
@@ -337,8 +360,14 @@ fn message_of(error: &DataFusionError) -> String {
         },
         other => other.strip_backtrace(),
     };
-    match text.split_once("\n\nbacktrace:") {
-        Some((head, _)) => head.to_string(),
-        None => text,
+    let text = text
+        .split_once("\n\nbacktrace:")
+        .map_or(&*text, |(head, _)| head);
+    if let Some(key) = text.strip_prefix("could not find config namespace for key ") {
+        return format!("there is no setting {key}; SHOW ALL lists them");
     }
+    // Of some functions that are given other types the planner says first that this were a bug to report.
+    let fault = text.starts_with("Internal error: Function");
+    let signature = fault.then(|| text.find("No function matches the given name"));
+    text[signature.flatten().unwrap_or(0)..].to_string()
 }

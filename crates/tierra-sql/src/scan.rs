@@ -354,9 +354,7 @@ impl ExecutionPlan for TierraScanExec {
         }
     }
 
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
+    // Not `supports_limit_pushdown`, which says that a limit may go below: nothing is, and an OFFSET would be lost.
 
     fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         let plan = ScanPlan {

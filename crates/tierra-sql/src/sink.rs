@@ -19,6 +19,9 @@ use crate::types::conform;
 
 /// From this many rows on, an INSERT builds segments instead of filling the tail.
 pub(crate) const BULK_ROWS: usize = 1 << 16;
+/// Bytes of fewer rows, as arrow holds them, that are kept until all are there. More go through a [`Loader`], too, which holds
+/// as much as a segment needs; it puts them into the tail if they turn out to be few.
+const PENDING_MOST_BYTES: usize = 64 << 20;
 
 /// Writes the rows of one INSERT.
 #[derive(Debug)]
@@ -71,8 +74,8 @@ impl TableSink {
     /// Write rows whose columns have the table's order, converted to its types where need be.
     pub(crate) async fn write_converted(&self, mut rows: SendableRecordBatchStream) -> Result<u64> {
         let mut pending = Vec::new();
-        let mut pending_rows = 0;
-        while pending_rows < BULK_ROWS {
+        let (mut pending_rows, mut pending_bytes) = (0, 0);
+        while pending_rows < BULK_ROWS && pending_bytes < PENDING_MOST_BYTES {
             let Some(batch) = rows.next().await else {
                 let table = Arc::clone(&self.table);
                 heed_cancellation().await;
@@ -80,6 +83,7 @@ impl TableSink {
             };
             let batch = self.own(batch?)?;
             pending_rows += batch.num_rows();
+            pending_bytes += batch.get_array_memory_size();
             pending.push(batch);
         }
         let mut loader = self.table.loader();

@@ -146,6 +146,11 @@ fn tiers(database: &Database) -> Result<SystemTable> {
         ),
         ("used_bytes", true, number(|tier| Some(tier.used_bytes))),
         (
+            "always_near_bytes",
+            true,
+            number(|tier| tier.always_near_bytes),
+        ),
+        (
             "page_size_bytes",
             true,
             number(|tier| tier.page_size_bytes.map(|bytes| bytes as u64)),

@@ -38,6 +38,17 @@ fn the_demo_runs_again_and_again() {
             let line = line.unwrap_or_else(|| panic!("no {tier} tier in: {}", ended.out));
             assert!(!line.contains("  0 B  "), "{line}");
         }
+        // What is said of near memory first is what the table says of it.
+        let (_, budget) = ended.out.split_once(" with ").expect(&ended.out);
+        let (budget, _) = budget.split_once(" of near memory").expect(budget);
+        let near = ended.out.lines().find(|line| line.starts_with("near "));
+        let near = near.expect(&ended.out);
+        assert!(near.contains(&format!("  {budget}  ")), "{near}, {budget}");
+        assert!(
+            ended.out.contains("always near, beside copies: "),
+            "{}",
+            ended.out
+        );
     }
     let count = "SELECT count(*) AS n FROM wide";
     let ended = tierra(["sql", "--db", &dir, "--format=csv", "-c", count]).well();

@@ -77,7 +77,7 @@ pub(crate) enum Request {
         reply: SyncSender<Result<Arc<Table>, TableError>>,
     },
     Drop {
-        name: String,
+        names: Vec<String>,
         reply: SyncSender<Result<(), TableError>>,
     },
     Append(Append),
@@ -242,8 +242,8 @@ impl Writer {
                 } => {
                     let _ = reply.send(self.begin_table(spec, &replicas));
                 }
-                Request::Drop { name, reply } => {
-                    let _ = reply.send(self.drop_table(&name));
+                Request::Drop { names, reply } => {
+                    let _ = reply.send(self.drop_tables(&names));
                 }
                 Request::Append(append) => {
                     let (table, reply) = (append.table.clone(), append.reply.clone());

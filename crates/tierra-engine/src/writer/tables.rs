@@ -62,19 +62,28 @@ impl Writer {
         self.catalog.insert(table.clone());
     }
 
-    pub(super) fn drop_table(&mut self, name: &str) -> Result<(), TableError> {
-        let Some(table) = self.catalog.table(name) else {
-            return Err(TableError::Unknown {
-                table: name.to_owned(),
-            });
+    /// One manifest lets all of them go.
+    pub(super) fn drop_tables(&mut self, names: &[String]) -> Result<(), TableError> {
+        let table = |name: &String| {
+            let unknown = || TableError::Unknown {
+                table: name.clone(),
+            };
+            self.catalog.table(name).ok_or_else(unknown)
         };
+        let tables = names.iter().map(table).collect::<Result<Vec<_>, _>>()?;
+        if tables.is_empty() {
+            return Ok(());
+        }
         let mut next = self.published.manifest().clone();
-        next.tables.retain(|entry| entry.id != table.id());
+        let stays = |id| tables.iter().all(|table| table.id() != id);
+        next.tables.retain(|entry| stays(entry.id));
         self.publish(next, Vec::new())?;
-        // Snapshots go on reading: their segments hold the extents.
-        table.mark_dropped();
-        self.logs.remove(&table.id());
-        self.catalog.remove(name);
+        for table in tables {
+            // Snapshots go on reading: their segments hold the extents.
+            table.mark_dropped();
+            self.logs.remove(&table.id());
+            self.catalog.remove(&table.spec().name);
+        }
         self.unbuilt.retry();
         Ok(())
     }

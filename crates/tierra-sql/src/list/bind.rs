@@ -57,7 +57,7 @@ impl ListParameter<'_> {
                 }
             }
             argument => {
-                let shown = argument.to_string();
+                let shown = rules::shown(&argument);
                 match constant(argument) {
                     Some(value) if value.is_null() => {
                         let null = ScalarValue::try_from(any::list_of(self.item.clone()))?;
@@ -86,15 +86,12 @@ impl ListParameter<'_> {
         if call.args.is_empty() {
             return Ok(List::typed(new_empty_array(self.item)));
         }
-        let refuse = |item: &Expr| match item {
-            Expr::Literal(value, _) => self.refuse(format!("a list with {value}")),
-            other => self.refuse(format!("a list with {other}")),
-        };
+        let refuse = |item: &Expr| self.refuse(format!("a list with {}", rules::shown(item)));
         let written = call.args.clone();
         let items = call.args.into_iter().zip(&written);
         let items = items.map(|(item, written)| {
-            let item = rules::argument(self.statement, self.number, item, self.item);
-            item.map_err(|_| refuse(written))
+            let item = rules::argument(item, self.item)?;
+            item.ok_or_else(|| refuse(written))
         });
         call.args = items.collect::<Result<_, _>>()?;
         let array = constant(Expr::ScalarFunction(call.clone()));

@@ -20,8 +20,10 @@ use crate::table::logical_type;
 
 /// Records from which types are inferred.
 const SAMPLE_RECORDS: usize = 10_000;
-/// Rows of a batch.
+/// Rows of a batch, at most.
 const BATCH_ROWS: usize = 1 << 14;
+/// Bytes of fields after which a batch ends, however few its rows are: a few batches are in memory at a time.
+const BATCH_BYTES: usize = 4 << 20;
 /// Batches that the parser may be ahead.
 const QUEUE: usize = 4;
 /// What other files have between fields.
@@ -238,10 +240,11 @@ pub(super) fn parse(
         .map(|ty| FieldBuilder::new(*ty, BATCH_ROWS))
         .collect();
     loop {
-        let mut rows = 0;
-        while rows < BATCH_ROWS && reader.next_row()? {
+        let (mut rows, mut bytes) = (0, 0);
+        while rows < BATCH_ROWS && bytes < BATCH_BYTES && reader.next_row()? {
             for (column, builder) in builders.iter_mut().enumerate() {
                 let field = reader.record.field(places[column]);
+                bytes += field.bytes.len();
                 let nullable = schema.field(column).is_nullable();
                 if let Err(bad) = builder.append(field, nullable) {
                     let message = explained(bad, field.bytes, types[column]);

@@ -2,8 +2,8 @@
 //! error, is the same in `FROM 'file.csv'` as in a load.
 //!
 //! Types are those that a load would give a new table, unless whoever reads the file says others
-//! ([`CsvTable::read_as`]). Only the columns that a query needs are parsed, batch by batch: whatever the file's size, a
-//! few batches are in memory. A statement may be planned long before it is executed, and the file is opened for both:
+//! ([`CsvTable::read_as`]). Only the columns that a query needs are parsed, batch by batch: whatever the size of the file
+//! and of its records, a few batches are in memory. A statement may be planned long before it is executed, and the file is opened for both:
 //! its header must be the same. Of every record the number of fields is checked, and what the fields that the query
 //! needs hold: `count(*)` needs none.
 

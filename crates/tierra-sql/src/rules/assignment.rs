@@ -27,9 +27,9 @@ use tierra_column::LogicalType;
 
 use super::assigned::assigned;
 use super::csv_source;
-use super::number::is_number;
+use super::number::{is_number, long_text};
 use super::numbers::exact;
-use crate::error::{InsertError, PreparedError, SqlError};
+use crate::error::{InsertError, SqlError};
 use crate::types;
 
 /// The rule.
@@ -219,26 +219,13 @@ fn assign(value: Expr, from: &DataType, to: &DataType) -> Option<Expr> {
 }
 
 /// An argument of EXECUTE as a value of its parameter's type, where that is a column's: it is assigned
-/// as a value to a column is.
-pub(crate) fn argument(
-    statement: &str,
-    parameter: usize,
-    value: Expr,
-    to: &DataType,
-) -> Result<Expr, SqlError> {
+/// as a value to a column is. `None` if it cannot be.
+pub(crate) fn argument(value: Expr, to: &DataType) -> Result<Option<Expr>> {
     if LogicalType::of_arrow(to).is_none() {
-        return Ok(value);
+        return Ok(Some(value));
     }
     let from = value.get_type(&DFSchema::empty())?;
-    let given = value.to_string();
-    assign(value, &from, to).ok_or_else(|| {
-        SqlError::from(PreparedError::Argument {
-            name: statement.to_string(),
-            parameter,
-            value: given,
-            expected: name_of(to),
-        })
-    })
+    Ok(assign(value, &from, to))
 }
 
 /// A number rounded to an integer, half away from zero: the cast that follows cuts.
@@ -310,6 +297,17 @@ fn is_string(ty: &DataType) -> bool {
         ty,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
     )
+}
+
+/// An argument, or an item of one, as it is written.
+pub(crate) fn shown(value: &Expr) -> String {
+    match value {
+        Expr::Literal(text, _) if is_string(&text.data_type()) && !text.is_null() => {
+            format!("'{text}'")
+        }
+        Expr::Literal(value, _) => value.to_string(),
+        other => long_text(other).map_or_else(|| other.to_string(), str::to_string),
+    }
 }
 
 /// SQL's name of a type, where it has one.

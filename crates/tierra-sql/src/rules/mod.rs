@@ -22,7 +22,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
-pub(crate) use assignment::{argument, name_of};
+pub(crate) use assignment::{argument, name_of, shown};
 pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};
 
 /// A session whose statements mean what this module says.

@@ -92,7 +92,7 @@ fn double(text: &str) -> ScalarValue {
 }
 
 /// The text of a long number.
-fn long_text(expr: &Expr) -> Option<&str> {
+pub(super) fn long_text(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::ScalarFunction(ScalarFunction { func, args })
             if func.inner().downcast_ref::<LongNumber>().is_some() =>
@@ -126,24 +126,26 @@ pub(super) fn as_double(expr: &Expr) -> Option<ScalarValue> {
 /// Whether `expr` is a number with a point, or a sum, difference or product of numbers one of which
 /// has a point.
 pub(super) fn is_number(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(ScalarValue::Float64(Some(_)), _) => true,
-        Expr::Negative(inner) => is_number(inner),
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply)
-                && (is_number(left) || is_number(right))
-                && [left, right]
-                    .iter()
-                    .all(|side| is_number(side) || integer(side).is_some())
-        }
-        other => long_text(other).is_some(),
-    }
+    has_point(expr) == Some(true)
 }
 
-fn integer(expr: &Expr) -> Option<i64> {
+/// Whether one of the numbers that `expr` is made of has a point; `None` if it is made of something else, or of
+/// integers alone but no literal. Looks at each part once: sums may be long.
+fn has_point(expr: &Expr) -> Option<bool> {
     match expr {
-        Expr::Literal(ScalarValue::Int64(value), _) => *value,
-        _ => None,
+        Expr::Literal(ScalarValue::Float64(Some(_)), _) => Some(true),
+        Expr::Literal(ScalarValue::Int64(Some(_)), _) => Some(false),
+        Expr::Negative(inner) => has_point(inner).filter(|point| *point),
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Plus | Operator::Minus | Operator::Multiply,
+            right,
+        }) => {
+            // The right side is the short one.
+            let right = has_point(right)?;
+            Some(has_point(left)? || right).filter(|point| *point)
+        }
+        other => long_text(other).map(|_| true),
     }
 }
 
@@ -359,6 +361,9 @@ mod tests {
             ScalarValue::Decimal128(Some(24_691_357_802_469_135_624), 20, 2)
         );
         assert!(!is_number(&(lit(1_i64) + lit(2_i64))));
+        assert!(!is_number(&(lit(1_i64) + lit(2_i64) + lit(0.5))));
+        let long = (0..200).fold(lit(0.5), |sum, _| sum + lit(0.5));
+        assert!(is_number(&long));
         assert!(Exact::of(&lit(1e300)).is_none());
     }
 

@@ -267,3 +267,77 @@ impl Drop for Unfinished {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+
+    use arrow::array::Int64Array;
+    use arrow::datatypes::{DataType, Field};
+
+    use super::*;
+
+    /// A folder with a file that is to be replaced.
+    fn scratch() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("t.csv");
+        fs::write(&target, "as it was").unwrap();
+        (dir, target)
+    }
+
+    /// What is in a folder, and what in its files.
+    fn files(dir: &tempfile::TempDir) -> Vec<(String, String)> {
+        let entries = fs::read_dir(dir.path()).unwrap();
+        let entries = entries.map(|entry| entry.unwrap());
+        let file = |entry: fs::DirEntry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, fs::read_to_string(entry.path()).unwrap())
+        };
+        entries.map(file).collect()
+    }
+
+    fn file(name: &str, content: &str) -> Vec<(String, String)> {
+        vec![(name.to_string(), content.to_string())]
+    }
+
+    #[test]
+    fn a_file_takes_its_place_when_it_is_put_there_and_not_before() {
+        let (dir, target) = scratch();
+        let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
+        let csv = CsvFile::create(target.clone(), ',', &schema).unwrap();
+        assert_eq!(files(&dir).len(), 2);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "as it was");
+        csv.finish().unwrap();
+        assert_eq!(files(&dir), file("t.csv", "n\n"));
+    }
+
+    #[test]
+    fn a_full_disk_leaves_what_was() {
+        let numbers = Int64Array::from_iter_values(0..100_000);
+        let rows = RecordBatch::try_from_iter([("n", Arc::new(numbers) as _)]).unwrap();
+        // The disk is full while rows are written, or when the last of them are.
+        for rows in [rows.clone(), rows.slice(0, 1)] {
+            let (dir, target) = scratch();
+            let mut csv = CsvFile::create(target, ',', &rows.schema()).unwrap();
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            csv.out = BufWriter::new(full);
+            let written = csv.write(&rows).map(|()| csv);
+            let error = written.and_then(CsvFile::finish).unwrap_err().to_string();
+            assert!(error.starts_with("cannot write "), "{error}");
+            assert!(error.contains("No space left"), "{error}");
+            assert_eq!(files(&dir), file("t.csv", "as it was"));
+        }
+    }
+
+    #[test]
+    fn rows_that_may_not_be_on_disk_take_nobodys_place() {
+        let (dir, target) = scratch();
+        let (_file, unfinished) = Unfinished::create(&target, fs::metadata(&target).ok()).unwrap();
+        // Nothing makes a pipe durable: that it cannot be is an error.
+        let (_reader, pipe) = io::pipe().unwrap();
+        let pipe = File::from(OwnedFd::from(pipe));
+        unfinished.put(&pipe).unwrap_err();
+        assert_eq!(files(&dir), file("t.csv", "as it was"));
+    }
+}

@@ -129,20 +129,22 @@ impl Session {
         }
     }
 
-    pub(super) async fn drop_table(
+    /// Drops all of these tables, or none.
+    pub(super) async fn drop_tables(
         &self,
-        name: &ast::ObjectName,
+        names: &[ast::ObjectName],
         if_exists: bool,
     ) -> Result<(), SqlError> {
-        let name = ddl::table_name(name)?;
-        if self.database.table(&name).is_none() {
-            return if if_exists {
-                Ok(())
-            } else {
-                Err(DefinitionError::NoSuchTable(name).into())
-            };
+        let mut there = Vec::with_capacity(names.len());
+        for name in names {
+            let name = ddl::table_name(name)?;
+            if self.database.table(&name).is_some() {
+                there.push(name);
+            } else if !if_exists {
+                return Err(DefinitionError::NoSuchTable(name).into());
+            }
         }
         let database = Arc::clone(&self.database);
-        Ok(blocking(move || database.drop_table(&name)).await?)
+        Ok(blocking(move || database.drop_tables(&there)).await?)
     }
 }

@@ -41,6 +41,10 @@ impl PointPlans {
     pub(super) fn remove(&self, name: &str) -> bool {
         self.lock().remove(name).is_some()
     }
+
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+    }
 }
 
 /// The types of a statement's parameters, from the first; `None` where nothing tells.
@@ -84,6 +88,14 @@ impl Parameters {
         self.lock().remove(name);
     }
 
+    pub(super) fn names(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.lock().contains_key(name)
+    }
+
     /// The arguments as values of the parameters' types: DataFusion would cast, and cut 2.7 to 2.
     /// `lists` were taken out of the statement.
     pub(super) fn assign(
@@ -92,9 +104,8 @@ impl Parameters {
         lists: &[Arc<List>],
         config: Arc<ConfigOptions>,
     ) -> Result<(), SqlError> {
-        let Some(fields) = self.lock().get(&execute.name).map(|known| known.0.clone()) else {
-            return Ok(());
-        };
+        let fields = self.lock().get(&execute.name).map(|known| known.0.clone());
+        let fields = fields.ok_or_else(|| PreparedError::NotThere(execute.name.clone()))?;
         if fields.len() != execute.parameters.len() {
             return Err(PreparedError::Arguments {
                 name: execute.name.clone(),
@@ -112,17 +123,26 @@ impl Parameters {
         let arguments = std::mem::take(&mut execute.parameters);
         let arguments = arguments.into_iter().zip(fields).zip(1..);
         let assigned = arguments.map(|((value, field), number)| {
-            match field.as_ref().map(|field| field.data_type()) {
-                None => Ok(unfolded(value, lists)),
-                Some(DataType::List(item)) => {
-                    let parameter = ListParameter {
-                        statement: &execute.name,
-                        number,
-                        item: item.data_type(),
-                    };
-                    parameter.bind(value, lists, constant)
-                }
-                Some(ty) => rules::argument(&execute.name, number, unfolded(value, lists), ty),
+            let Some(field) = field else {
+                return Ok(unfolded(value, lists));
+            };
+            if let DataType::List(item) = field.data_type() {
+                let parameter = ListParameter {
+                    statement: &execute.name,
+                    number,
+                    item: item.data_type(),
+                };
+                return parameter.bind(value, lists, constant);
+            }
+            let given = unfolded(value, lists);
+            let refused = || PreparedError::argument(&execute.name, number, &given, &field);
+            let assigned =
+                rules::argument(given.clone(), field.data_type())?.ok_or_else(refused)?;
+            match constant(assigned.clone()) {
+                Some(value) => Ok(Expr::Literal(value, None)),
+                // Computed, but no value of the type.
+                None if constant(given.clone()).is_some() => Err(refused().into()),
+                None => Ok(assigned),
             }
         });
         execute.parameters = assigned.collect::<Result<_, _>>()?;
@@ -137,7 +157,7 @@ impl Session {
         name: String,
         statement: &ast::Statement,
     ) -> Result<bool, SqlError> {
-        if self.point_plans.get(&name).is_some() {
+        if self.point_plans.get(&name).is_some() || self.parameters.contains(&name) {
             return Err(PreparedError::Exists(name).into());
         }
         let Some(plan) = PointPlan::of(&name, statement, &self.database) else {

@@ -7,7 +7,7 @@ use arrow::datatypes::UInt64Type;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
-use datafusion::logical_expr::logical_plan::Execute;
+use datafusion::logical_expr::logical_plan::{Deallocate, Execute};
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF, Statement as LogicalStatement};
 use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -17,7 +17,7 @@ use futures::StreamExt;
 
 use super::prepare::PreparedParameters;
 use super::{Session, missing, unsupported};
-use crate::error::{DefinitionError, SqlError};
+use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::information_schema::describe;
 use crate::list::List;
 use crate::names::{identifier, single_name};
@@ -82,9 +82,7 @@ impl Session {
                 names,
                 ..
             } => {
-                for name in names {
-                    self.drop_table(name, *if_exists).await?;
-                }
+                self.drop_tables(names, *if_exists).await?;
                 Ok(Some(done("DROP TABLE")))
             }
             ast::Statement::ExplainTable { table_name, .. } => {
@@ -111,6 +109,11 @@ impl Session {
                 let arguments: Vec<Argument> = arguments.collect();
                 let batch = plan.execute(&self.database, &arguments, self.execution())?;
                 Ok(Some(Outcome::Rows(Rows::of_batch(batch))))
+            }
+            ast::Statement::Deallocate { name, .. }
+                if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") =>
+            {
+                self.deallocate_all().await.map(Some)
             }
             ast::Statement::Deallocate { name, .. } => {
                 let removed = self.point_plans.remove(&identifier(name));
@@ -213,8 +216,12 @@ impl Session {
                 return Ok(done("PREPARE"));
             }
             LogicalStatement::Deallocate(deallocate) => {
-                self.parameters.remove(&deallocate.name);
-                "DEALLOCATE"
+                let name = deallocate.name.clone();
+                let plan = LogicalPlan::Statement(statement);
+                let removed = self.context.execute_logical_plan(plan).await;
+                removed.map_err(|_| PreparedError::NotThere(name.clone()))?;
+                self.parameters.remove(&name);
+                return Ok(done("DEALLOCATE"));
             }
             other => {
                 return Err(DefinitionError::Unsupported(other.name().to_string()).into());
@@ -224,6 +231,17 @@ impl Session {
         self.context.execute_logical_plan(plan).await?;
         self.apply_settings()?;
         Ok(done(command))
+    }
+
+    async fn deallocate_all(&self) -> Result<Outcome, SqlError> {
+        self.point_plans.clear();
+        for name in self.parameters.names() {
+            self.parameters.remove(&name);
+            let plan = LogicalStatement::Deallocate(Deallocate { name });
+            let plan = LogicalPlan::Statement(plan);
+            self.context.execute_logical_plan(plan).await?;
+        }
+        Ok(done("DEALLOCATE ALL"))
     }
 
     /// Go back to what a setting of Tierra's was.

@@ -41,6 +41,14 @@ pub(super) fn statement(statement: &Statement) -> Option<DefinitionError> {
             "CREATE INDEX",
             "CREATE TABLE with PRIMARY KEY, or with ('COLUMN.index' = 'inverted')",
         ),
+        Statement::ShowCreate { .. } => (
+            "SHOW CREATE",
+            "DESCRIBE table shows columns and types, .schema in the shell of `tierra sql` the whole statement",
+        ),
+        Statement::Use(_) | Statement::ShowDatabases { .. } => (
+            "USE or SHOW DATABASES",
+            "a database is a directory; `tierra sql --db DIR` opens another",
+        ),
         Statement::Truncate { .. } => ("TRUNCATE", "DROP TABLE and CREATE TABLE"),
         Statement::Merge { .. } => (
             "MERGE",

@@ -193,5 +193,5 @@ async fn keys_are_bound_alike_and_never_planned_again() {
         "prepared statement 'many': argument $1 is a list with x, expected BIGINT"
     );
     let none = refused(session.run_prepared("none", &[&id]).await);
-    assert!(none.contains("'none' does not exist"), "{none}");
+    assert!(none.contains("no prepared statement 'none'"), "{none}");
 }

@@ -5,8 +5,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use arrow::array::AsArray;
 use arrow::ipc::writer::StreamWriter;
+use futures::StreamExt;
+use tierra_sql::Outcome;
 
 use crate::twins::{Twins, rows, write};
 
@@ -188,4 +192,67 @@ async fn a_prepared_statement_reads_the_file_that_is_there() {
         error.to_string().contains("its header is another"),
         "{error}"
     );
+}
+
+/// Rows, and bytes of texts, of each batch of a query's first column.
+async fn batches(twins: &Twins, query: &str) -> Vec<(usize, usize)> {
+    let Outcome::Rows(mut rows) = twins.tierra.sql(query).await.unwrap() else {
+        panic!("{query} is a query");
+    };
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.next().await {
+        let batch = batch.unwrap();
+        let texts = batch.column(0).as_string_view_opt();
+        let bytes = texts.map_or(0, |texts| texts.total_buffer_bytes_used());
+        batches.push((batch.num_rows(), bytes));
+    }
+    batches
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_of_wide_records_has_few() {
+    const MIB: usize = 1 << 20;
+    let twins = Twins::new();
+    let path = twins.dir.path().join("wide.csv");
+    let text = "x".repeat(MIB);
+    let records = (0..40).map(|id| format!("{id},{text}\n"));
+    fs::write(&path, format!("id,text\n{}", records.collect::<String>())).unwrap();
+    let path = path.display();
+    let wide = batches(&twins, &format!("SELECT text FROM '{path}'")).await;
+    assert_eq!(wide.iter().map(|(rows, _)| rows).sum::<usize>(), 40);
+    assert!(wide.iter().all(|(_, bytes)| *bytes <= 5 * MIB), "{wide:?}");
+    // What is not read does not count.
+    let narrow = batches(&twins, &format!("SELECT id FROM '{path}'")).await;
+    assert_eq!(narrow, [(40, 0)]);
+    let insert = format!("CREATE TABLE wide AS SELECT * FROM '{path}'");
+    twins.tierra.sql(&insert).await.unwrap();
+    let found = "SELECT count(*), sum(id), min(length(text)), max(length(text)) FROM wide";
+    let found = twins.tierra.query(found).await.unwrap();
+    assert_eq!(rows(&found), [format!("40|780|{MIB}|{MIB}")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_nobody_waits_for_leaves_what_was() {
+    let twins = Twins::new();
+    let path = twins.dir.path().join("t.csv");
+    fs::write(&path, "as it was").unwrap();
+    let names = || fs::read_dir(twins.dir.path()).unwrap().count();
+    let endless = format!(
+        "COPY (SELECT value FROM generate_series(1, 9000000000000) AS t(value)) TO '{}'",
+        path.display()
+    );
+    let began = async {
+        while names() < 3 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        copied = twins.tierra.sql(&endless) => panic!("{copied:?}"),
+        () = began => {}
+    }
+    // A batch may still be on its way.
+    while names() > 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), "as it was");
 }

@@ -116,9 +116,7 @@ fn into_tables(
         Ok(())
     });
     if result.is_err() {
-        for name in made {
-            engine.drop_table(name).map_err(tierra::Error::from)?;
-        }
+        engine.drop_tables(&made).map_err(tierra::Error::from)?;
     }
     result
 }

@@ -116,7 +116,9 @@ fn tiers_of(dir: &Path) -> Result<String, CommandError> {
         ("lines", Side::Right),
         ("amplification", Side::Right),
     ]);
+    let mut always_near_bytes = 0;
     for tier in database.engine().tiers() {
+        always_near_bytes += tier.always_near_bytes.unwrap_or(0);
         let medium = tier.medium.map(|medium| medium.to_string());
         let pages = tier.page_size_bytes.map(|bytes| Bytes(bytes as u64));
         let written = tier.written();
@@ -134,7 +136,12 @@ fn tiers_of(dir: &Path) -> Result<String, CommandError> {
                 .map_or_else(String::new, |times| format!("{times:.2}")),
         ]);
     }
-    let mut text = format!("\ntiers of the database in {}\n\n{table}\n", dir.display());
+    let mut text = format!(
+        "\ntiers of the database in {}\n\n{table}\n\
+         always near, beside copies: {} of dictionaries, heads of chunks, key indexes and tails\n",
+        dir.display(),
+        Bytes(always_near_bytes)
+    );
     for (name, why) in database.engine().missing_tiers() {
         text.push_str(&format!("tier {name} is missing: {why}\n"));
     }

@@ -13,6 +13,7 @@ mod rows;
 use std::{path::PathBuf, thread, time::Instant};
 
 use clap::Args;
+use tierra::engine::TierInfo;
 use tierra_data::{Scale, ssb};
 
 use super::{
@@ -50,7 +51,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
 
     println!(
         "Star Schema Benchmark at scale {}, and two tables for latency-bound queries,\n\
-         into {} with {} of near memory:\n",
+         into {} with {} of near memory for copies of columns:\n",
         arguments.scale,
         arguments.dir.display(),
         Bytes(open.near_memory().unwrap_or(0)),
@@ -64,7 +65,13 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
         .engine()
         .wait_for_near_copies()
         .map_err(tierra::Error::from)?;
-    println!("\n{}", tiers(&database));
+    let tiers = database.engine().tiers();
+    println!("\n{}", tier_table(&tiers));
+    let always_near = tiers.iter().filter_map(|tier| tier.always_near_bytes);
+    println!(
+        "always near, beside copies: {} of dictionaries, heads of chunks, key indexes and tails\n",
+        Bytes(always_near.sum())
+    );
 
     let answers = answers
         .join()
@@ -89,7 +96,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
 }
 
 /// Where the columns are now.
-fn tiers(database: &tierra::Database) -> TextTable {
+fn tier_table(tiers: &[TierInfo]) -> TextTable {
     let mut table = TextTable::new([
         ("tier", Side::Left),
         ("medium", Side::Left),
@@ -97,7 +104,7 @@ fn tiers(database: &tierra::Database) -> TextTable {
         ("of", Side::Right),
         ("pages", Side::Right),
     ]);
-    for tier in database.engine().tiers() {
+    for tier in tiers {
         table.push(vec![
             tier.speed.to_string(),
             tier.medium

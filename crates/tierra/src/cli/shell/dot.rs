@@ -47,6 +47,9 @@ impl Dot {
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let mut words = line.split_whitespace();
         let name = words.next().unwrap_or_default();
+        if name == ".schema" {
+            return Ok(Self::Schema(table_name(&line[name.len()..])));
+        }
         let argument = words.next();
         if let Some(extra) = words.next() {
             return Err(format!(
@@ -61,7 +64,6 @@ impl Dot {
             ".tables" => none(Self::Tables),
             ".help" => none(Self::Help),
             ".quit" | ".exit" => none(Self::Quit),
-            ".schema" => Ok(Self::Schema(argument.map(str::to_owned))),
             ".format" => match argument {
                 None => Ok(Self::Format(None)),
                 Some(format) => Format::from_str(format, true)
@@ -79,15 +81,30 @@ impl Dot {
     }
 }
 
+/// The table that the rest of a line names: as it is, with blanks in it or in quotes.
+fn table_name(rest: &str) -> Option<String> {
+    let name = rest.trim().trim_end_matches(';').trim_end();
+    let quoted = name
+        .strip_prefix('"')
+        .and_then(|name| name.strip_suffix('"'));
+    let name = quoted.map_or_else(|| name.to_owned(), |name| name.replace("\"\"", "\""));
+    (!name.is_empty()).then_some(name)
+}
+
 /// The command that somebody means who types `text`, as other shells have it.
-pub(crate) fn meant(text: &str) -> Option<&'static str> {
-    let text = text.trim_end_matches(';').trim().to_ascii_lowercase();
-    match text.as_str() {
-        "quit" | "exit" | "\\q" => Some(".quit"),
-        "help" | "\\h" | "\\?" | "?" => Some(".help"),
-        "\\d" | "\\dt" | "tables" => Some(".tables"),
-        _ => None,
-    }
+pub(crate) fn meant(text: &str) -> Option<String> {
+    let text = text.trim_end_matches(';').trim();
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let command = match (word.to_ascii_lowercase().as_str(), rest.trim()) {
+        ("quit" | "exit" | "\\q", "") => ".quit",
+        ("help" | "?", "") => ".help",
+        ("\\d" | "\\dt" | "\\d+" | "\\dt+" | "tables", "") => ".tables",
+        ("\\d" | "\\dt" | "\\d+" | "\\dt+", table) => return Some(format!(".schema {table}")),
+        ("\\timing", _) => ".timer",
+        (other, _) if other.starts_with('\\') => ".help",
+        _ => return None,
+    };
+    Some(command.to_owned())
 }
 
 /// What `.help` prints.
@@ -111,7 +128,15 @@ mod tests {
     #[test]
     fn commands_are_understood_and_mistakes_explained() {
         assert_eq!(Dot::parse(".tables"), Ok(Dot::Tables));
-        assert_eq!(Dot::parse(".schema  t"), Ok(Dot::Schema(Some("t".into()))));
+        for (line, table) in [
+            (".schema", None),
+            (".schema  t;", Some("t")),
+            (".schema Odd one", Some("Odd one")),
+            (".schema \"Odd \"\"one\"\"\" ", Some("Odd \"one\"")),
+        ] {
+            let table = table.map(str::to_owned);
+            assert_eq!(Dot::parse(line), Ok(Dot::Schema(table)), "{line}");
+        }
         assert_eq!(
             Dot::parse(".format CSV"),
             Ok(Dot::Format(Some(Format::Csv)))
@@ -122,7 +147,7 @@ mod tests {
             (".format xml", "table, csv or json"),
             (".timer maybe", "neither on nor off"),
             (".tables x", "no argument"),
-            (".schema a b", "'b'"),
+            (".format csv json", "'json'"),
             (".nonsense", ".help"),
         ] {
             let message = Dot::parse(line).expect_err(line);
@@ -137,8 +162,10 @@ mod tests {
             ("EXIT;", ".quit"),
             ("\\q", ".quit"),
             ("\\d", ".tables"),
+            ("\\d orders;", ".schema orders"),
+            ("\\copy t from 'x'", ".help"),
         ] {
-            assert_eq!(meant(text), Some(command), "{text}");
+            assert_eq!(meant(text).as_deref(), Some(command), "{text}");
         }
         assert_eq!(meant("SELECT quit"), None);
     }

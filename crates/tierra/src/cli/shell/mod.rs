@@ -157,6 +157,8 @@ impl Shell {
             None => error,
         })?;
         if self.timer {
+            // What was done comes before how long it took.
+            out.flush().map_err(CommandError::Output)?;
             eprintln!("{}", timing(rows, start, work));
         }
         Ok(())
@@ -214,7 +216,7 @@ impl Shell {
     fn schema(&self, table: Option<&str>) -> Result<String, CommandError> {
         let engine = self.database.engine();
         let names = match table {
-            Some(name) => vec![name.trim_end_matches(';').to_owned()],
+            Some(name) => vec![name.to_owned()],
             None => engine.tables(),
         };
         let mut statements = Vec::new();
