@@ -141,7 +141,8 @@ fn what_is_wrong_changes_nothing() {
         let cases: [(&[u8], RestoreError); 24] = [
             (b"", Format),
             (b"\x08", Format),
-            (b"\x14\x01", Format),
+            (b"\x14\x01", Kind("set")),
+            (b"\x1f\x01", Format),
             (b"\x01\x01\x01a", Kind("list")),
             (b"\x0b\x01", Kind("set")),
             (b"\x0f\x01", Kind("stream")),
