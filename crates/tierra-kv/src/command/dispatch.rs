@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use super::{
     Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, NO_MULTI, Outcome, READONLY, Resolved,
-    SKIP_SLOWLOG, UNQUEUED, UNTIMED, WRITE, admin,
+    SKIP_SLOWLOG, UNQUEUED, UNTIMED, WRITE, admin, sorted,
 };
 use crate::keyspace::{Found, Keyspace, Room};
 use crate::protocol::{Args, Reply};
-use crate::server::{Client, Replies, Shared};
+use crate::server::{Client, Pause, Shared};
 
 /// Of an unknown command so many bytes are repeated.
 const SHOWN_BYTES: usize = 128;
@@ -61,14 +61,7 @@ pub(crate) fn process(
             reply.error(failure.text());
         }
     }
-    if client.replies != Replies::All {
-        reply.buffer.truncate(before);
-        client.replies = match client.replies {
-            Replies::SkipNext => Replies::Skip,
-            Replies::Skip => Replies::All,
-            other => other,
-        };
-    }
+    client.conclude(reply, before);
 }
 
 /// The command that a request asks for, if there is one, its arguments are as many as it takes, and the
@@ -77,6 +70,30 @@ pub(crate) fn process(
 fn admit(
     keyspace: &mut Keyspace,
     shared: &mut Shared,
+    client: &Client,
+    args: Args<'_>,
+    resolved: Resolved,
+) -> Result<(u16, &'static Command), Failure> {
+    let (id, command) = check(shared, client, args, resolved)?;
+    // Whatever the command is, as in Redis; one whose room is still being made is executed.
+    if shared.make_room(keyspace) == Room::None {
+        // What is queued takes memory, whatever it does later.
+        let needs_memory = match &client.queue {
+            Some(queue) if command.name == "exec" => queue.flags() & DENYOOM != 0,
+            Some(_) => command.flags & UNQUEUED == 0,
+            None => command.flags & DENYOOM != 0,
+        };
+        if needs_memory {
+            return Err(Failure::MEMORY);
+        }
+    }
+    Ok((id, command))
+}
+
+/// The same, whatever memory there is. A function of its own would cost every request a call.
+#[inline(always)]
+fn check(
+    shared: &Shared,
     client: &Client,
     args: Args<'_>,
     resolved: Resolved,
@@ -100,19 +117,26 @@ fn admit(
     if client.is_monitor && command.flags & (READONLY | WRITE) != 0 {
         return Err(Failure::MONITOR);
     }
-    // Whatever the command is, as in Redis; one whose room is still being made is executed.
-    if shared.make_room(keyspace) == Room::None {
-        // What is queued takes memory, whatever it does later.
-        let needs_memory = match &client.queue {
-            Some(queue) if command.name == "exec" => queue.flags() & DENYOOM != 0,
-            Some(_) => command.flags & UNQUEUED == 0,
-            None => command.flags & DENYOOM != 0,
-        };
-        if needs_memory {
-            return Err(Failure::MEMORY);
-        }
-    }
     Ok((id, command))
+}
+
+/// The number of the command, where it has to wait for the end of a pause. What is refused in any case is so at once, and
+/// monitors, which Redis takes for replicas, never wait.
+#[cold]
+pub(crate) fn held(
+    shared: &Shared,
+    pause: Pause,
+    client: &Client,
+    args: Args<'_>,
+    resolved: Resolved,
+) -> Option<u16> {
+    let (id, command) = check(shared, client, args, resolved).ok()?;
+    let flags = match &client.queue {
+        Some(queue) if command.name == "exec" => queue.flags(),
+        _ => command.flags,
+    };
+    let is_held = !client.is_monitor && (pause.everything || flags & WRITE != 0);
+    is_held.then_some(id)
 }
 
 /// An EXEC that is refused ends its transaction.
@@ -181,6 +205,9 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
         calls.failed += 1;
         call.shared.stats.error(failure.text());
         call.reply.error(failure.text());
+    }
+    if call.shared.blocked.is_stirred() {
+        sorted::serve(&mut call);
     }
 }
 

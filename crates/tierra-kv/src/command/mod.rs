@@ -20,13 +20,15 @@ mod options;
 mod sorted;
 mod strings;
 mod table;
+mod timeout;
 mod transaction;
 
 pub(crate) use ahead::Ahead;
 pub(crate) use call::Call;
-pub(crate) use dispatch::process;
+pub(crate) use dispatch::{held, process};
 pub(crate) use failure::{Failure, Outcome};
 pub(crate) use glob::matches as glob_matches;
+pub(crate) use sorted::Pop;
 pub(crate) use table::{Resolved, Table};
 pub(crate) use transaction::{Queue, Watched, Watches};
 
@@ -54,6 +56,10 @@ pub(crate) const UNQUEUED: u16 = 1 << 9;
 pub(crate) const SKIP_SLOWLOG: u16 = 1 << 10;
 /// Not in a transaction.
 pub(crate) const NO_MULTI: u16 = 1 << 11;
+/// May wait, and what follows it on its connection with it.
+pub(crate) const BLOCKING: u16 = 1 << 12;
+/// May make wait what follows it on its connection.
+pub(crate) const PAUSING: u16 = 1 << 13;
 
 /// What a command is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

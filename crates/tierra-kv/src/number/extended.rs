@@ -208,6 +208,30 @@ impl Extended {
         }
     }
 
+    /// A time in seconds in milliseconds, rounded up. What is too large or too small for that becomes the least number, as where
+    /// x86 converts it.
+    pub(crate) fn milliseconds(self) -> i64 {
+        let product = Self::rounded(u128::from(self.mantissa) * 1000, self.exponent);
+        let magnitude = match product.exponent {
+            _ if self.infinite || product.infinite => None,
+            _ if product.mantissa == 0 => Some(0),
+            // The top bit of the mantissa is set: that is too large unless it is shifted.
+            0.. => None,
+            below => {
+                let (wide, shift) = (u128::from(product.mantissa), below.unsigned_abs().min(127));
+                let has_rest = wide & ((1 << shift) - 1) != 0;
+                let up = i64::from(has_rest && !self.negative);
+                let whole = i64::try_from(wide >> shift).ok();
+                whole.and_then(|whole| whole.checked_add(up))
+            }
+        };
+        match magnitude {
+            Some(ms) if self.negative => -ms,
+            Some(ms) => ms,
+            None => i64::MIN,
+        }
+    }
+
     /// Appends the number with up to seventeen places.
     pub(crate) fn push(self, out: &mut Vec<u8>) {
         let at = out.len();
@@ -278,6 +302,33 @@ mod tests {
         let mut out = Vec::new();
         number(a).plus(number(b)).push(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn seconds_are_milliseconds_rounded_up() {
+        for (seconds, ms) in [
+            ("0", 0),
+            ("-0", 0),
+            ("1", 1000),
+            ("0.0015", 2),
+            ("2.5", 2500),
+            ("1e-400", 1),
+            ("0x1p-12", 1),
+            ("-0.0009", 0),
+            ("-0.0011", -1),
+            ("-3", -3000),
+            ("9223372036854775", 9_223_372_036_854_775_000),
+            ("9223372036854775.807", i64::MAX),
+            ("9223372036854775.808", i64::MIN),
+            ("9223372036854776", i64::MIN),
+            ("-9223372036854776", i64::MIN),
+            ("1e4900", i64::MIN),
+            ("inf", i64::MIN),
+            ("-inf", i64::MIN),
+        ] {
+            let number = Extended::parse(seconds.as_bytes()).unwrap();
+            assert_eq!(number.milliseconds(), ms, "{seconds}");
+        }
     }
 
     /// Sums as Debian's redis-server 7.0 gives them.

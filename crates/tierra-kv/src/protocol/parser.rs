@@ -28,9 +28,9 @@ pub struct Limits {
 pub struct Parser {
     /// Where parsing goes on.
     at: usize,
-    /// Arguments of requests found since [`Parser::forget`], then those of the one that is incomplete.
+    /// Arguments of requests found since [`Parser::forget`], then those of the one that is incomplete or was put back.
     args: Vec<Arg>,
-    /// The index in `args` at which the incomplete request begins.
+    /// The index in `args` at which that one begins.
     first: usize,
     /// Arguments of the incomplete request that are still to come.
     missing: usize,
@@ -71,6 +71,12 @@ impl Parser {
         }
     }
 
+    /// The request that was found last is to be found again: the next one is this one.
+    pub fn put_back(&mut self, request: Request) {
+        debug_assert_eq!(self.first, (request.first + request.count) as usize);
+        self.first = request.first as usize;
+    }
+
     /// The next complete request of `buffer`, which holds what has arrived so far. Lines of words are
     /// unquoted in place.
     ///
@@ -84,6 +90,10 @@ impl Parser {
     ) -> Result<Option<Request>, ProtocolError> {
         loop {
             if self.missing == 0 {
+                if self.first < self.args.len() {
+                    // It was put back.
+                    return Ok(Some(self.complete()));
+                }
                 match buffer.get(self.at) {
                     None => return Ok(None),
                     Some(b'*') => {

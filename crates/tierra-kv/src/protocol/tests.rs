@@ -160,3 +160,33 @@ fn what_is_awaited_is_known() {
     assert_eq!(parser.awaited(buffer.len()), 999);
     assert_eq!(parser.forget(), 8);
 }
+
+/// Each request is put back once, and the buffer compacted, before it is taken: the same come in the same order.
+#[test]
+fn a_request_that_was_put_back_comes_again() {
+    let text = b"*2\r\n$4\r\nECHO\r\n$0\r\n\r\nSET \"a\\x41\" 'b c'\r\n\r\n*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET";
+    let (mut parser, mut buffer, mut found) = (Parser::default(), text.to_vec(), Vec::new());
+    while let Some(request) = parser.next(&mut buffer, LIMITS).unwrap() {
+        parser.put_back(request);
+        let done = parser.forget();
+        buffer.drain(..done);
+        parser.moved(done);
+        let again = parser.next(&mut buffer, LIMITS).unwrap().unwrap();
+        let args = &parser.args()[again.first as usize..][..again.count as usize];
+        let words: Vec<Vec<u8>> = Args::new(&buffer, args)
+            .iter()
+            .map(<[u8]>::to_vec)
+            .collect();
+        found.push(words);
+    }
+    let expected: [&[&str]; 3] = [&["ECHO", ""], &["SET", "aA", "b c"], &["PING"]];
+    assert_eq!(
+        found,
+        expected.map(|words| words
+            .iter()
+            .map(|word| word.as_bytes().to_vec())
+            .collect::<Vec<_>>())
+    );
+    buffer.extend_from_slice(b"\r\n$1\r\nk\r\n");
+    assert!(parser.next(&mut buffer, LIMITS).unwrap().is_some());
+}

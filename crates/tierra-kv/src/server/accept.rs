@@ -7,7 +7,7 @@ use mio::{Interest, Token};
 
 use super::connection::Connection;
 use super::stream::{Accepted, Listener, Stream};
-use super::{Client, Replies, ServeError, Server};
+use super::{Client, ServeError, Server};
 use crate::config::Config;
 
 impl Server {
@@ -67,28 +67,16 @@ impl Server {
         }
         let client = Client {
             id: self.next_client,
+            slot,
             address,
             local_address,
             is_local,
             is_unix: matches!(stream, Stream::Unix(_)),
             fd: stream.as_fd().as_raw_fd(),
-            name: Vec::new(),
-            db: 0,
             authenticated: !self.shared.is_guarded(),
-            replies: Replies::All,
-            no_evict: false,
-            is_monitor: false,
-            in_transaction: false,
-            queue: None,
-            watched: Vec::new(),
-            closing: false,
             created_ms: self.now_ms,
             used_ms: self.now_ms,
-            last_command: None,
-            input_bytes: 0,
-            input_spare_bytes: 0,
-            output_bytes: 0,
-            resp3: false,
+            ..Client::default()
         };
         self.next_client += 1;
         self.shared.connected += 1;
@@ -109,6 +97,7 @@ impl Server {
             self.shared
                 .watches
                 .forget(connection.client.id, &mut connection.client.watched);
+            self.shared.blocked.forget(&mut connection.client);
             self.shared.connected -= 1;
             self.shared.monitors -= usize::from(connection.client.is_monitor);
             // One that is queued is met once more: its slot is vacant only then, or a newcomer would have two turns.

@@ -1,11 +1,14 @@
 //! What is known about a client beside its bytes.
 
+use super::blocked::Block;
 use crate::command::{Queue, Watched};
 use crate::keyspace::DbId;
+use crate::protocol::Reply;
 
 /// Which replies a client wants (CLIENT REPLY).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Replies {
+    #[default]
     All,
     /// None from the next command on.
     None,
@@ -16,9 +19,11 @@ pub(crate) enum Replies {
 }
 
 /// A client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Client {
     pub(crate) id: u64,
+    /// Where its connection is among all.
+    pub(crate) slot: usize,
     pub(crate) address: String,
     pub(crate) local_address: String,
     pub(crate) is_local: bool,
@@ -37,6 +42,8 @@ pub(crate) struct Client {
     pub(crate) queue: Option<Queue>,
     /// Keys it watches, of each database.
     pub(crate) watched: Vec<Watched>,
+    /// What keeps it from being served.
+    pub(crate) block: Block,
     /// Whether the connection ends when its replies are sent.
     pub(crate) closing: bool,
     pub(crate) created_ms: u64,
@@ -50,4 +57,26 @@ pub(crate) struct Client {
     /// Bytes of replies that wait to be sent.
     pub(crate) output_bytes: usize,
     pub(crate) resp3: bool,
+}
+
+impl Client {
+    /// Whether it waits: nothing of what it sends is executed until it does no more.
+    #[inline]
+    pub(crate) fn is_blocked(&self) -> bool {
+        !matches!(self.block, Block::None)
+    }
+
+    /// A request has been executed, and its reply begins at `before`: it goes where the client wants none. A client that waits has
+    /// no reply yet.
+    #[inline]
+    pub(crate) fn conclude(&mut self, reply: &mut Reply, before: usize) {
+        if self.replies != Replies::All && !self.is_blocked() {
+            reply.buffer.truncate(before);
+            self.replies = match self.replies {
+                Replies::SkipNext => Replies::Skip,
+                Replies::Skip => Replies::All,
+                other => other,
+            };
+        }
+    }
 }

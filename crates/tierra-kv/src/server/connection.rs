@@ -110,6 +110,11 @@ impl Connection {
         self.parser.next(&mut self.input, limits)
     }
 
+    /// The request that was found last is found again by [`parse`](Self::parse): it is not executed now.
+    pub(super) fn put_back(&mut self, request: Request) {
+        self.parser.put_back(request);
+    }
+
     /// How many bytes have arrived that belong to no request yet executed.
     pub(super) fn input_len(&self) -> usize {
         self.input.len()
@@ -155,6 +160,10 @@ impl Connection {
             self.input.clear();
             buffers.put(std::mem::take(&mut self.input));
         }
+        // A client that waits, or wants no replies, has none: it does not keep a buffer for them.
+        if self.reply.buffer.is_empty() {
+            buffers.put(std::mem::take(&mut self.reply.buffer));
+        }
         self.client.input_bytes = self.input.len();
         self.client.input_spare_bytes = self.input.capacity() - self.input.len();
     }
@@ -167,6 +176,24 @@ impl Connection {
     /// Adds what the client has not asked for, to be sent at the end of the turn.
     pub(crate) fn tell(&mut self, bytes: &[u8]) {
         self.reply.buffer.extend_from_slice(bytes);
+    }
+
+    /// Whether it ends as soon as it has its turn.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.read_closed || self.client.closing
+    }
+
+    /// The reply to a request that was executed in an earlier batch, to be sent at the end of the turn.
+    pub(super) fn answer(&mut self, write: impl FnOnce(&mut Reply)) {
+        let before = self.reply.buffer.len();
+        write(&mut self.reply);
+        self.client.conclude(&mut self.reply, before);
+    }
+
+    /// The client waits no more: what has arrived meanwhile is to be executed.
+    pub(super) fn resume(&mut self, now_ms: u64) {
+        self.client.used_ms = now_ms;
+        self.more = !self.input.is_empty();
     }
 
     /// Whether not more waits than may, or not for too long. `limit` is that of normal clients.

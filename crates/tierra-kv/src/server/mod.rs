@@ -12,6 +12,7 @@
 mod accept;
 mod announcement;
 mod arch;
+mod blocked;
 mod client;
 mod connection;
 mod files;
@@ -34,6 +35,7 @@ use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
 use tierra_memory::emulation;
 
+pub(crate) use blocked::Pause;
 pub(crate) use client::{Client, Replies};
 use connection::Buffers;
 pub(crate) use files::connections_allowed;
@@ -198,7 +200,7 @@ impl Server {
         let mut events = Events::with_capacity(EVENTS);
         while !self.shared.stopping && !self.handle.stopping.load(Ordering::Acquire) {
             let timeout = if self.ready.is_empty() {
-                self.timers.until_next()
+                self.timers.until_next(self.shared.next_deadline())
             } else {
                 Duration::ZERO
             };

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::blocked::{Blocked, Pause};
 use super::client::Client;
 use super::connection::{Buffers, Connection};
 use super::random::Random;
@@ -20,6 +21,9 @@ pub(crate) struct Shared {
     pub(crate) random: Random,
     pub(crate) slowlog: Slowlog,
     pub(crate) watches: Watches,
+    pub(crate) blocked: Blocked,
+    /// While there is one, requests wait.
+    pub(crate) pause: Option<Pause>,
     /// All connections but the one whose command is being executed, by slot.
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub(crate) connected: usize,
@@ -50,6 +54,8 @@ impl Shared {
             random,
             slowlog: Slowlog::default(),
             watches: Watches::default(),
+            blocked: Blocked::default(),
+            pause: None,
             connections: Vec::new(),
             connected: 0,
             started: Instant::now(),
@@ -73,6 +79,10 @@ impl Shared {
 
     #[cold]
     fn evict(&mut self, keyspace: &mut Keyspace) -> Room {
+        // In a pause nothing changes, as in Redis.
+        if self.pause.is_some() {
+            return Room::Enough;
+        }
         let (evicted, room) = keyspace.evict(
             self.config.maxmemory_policy,
             self.config.maxmemory_samples,
@@ -130,12 +140,15 @@ impl Shared {
             .filter_map(|(slot, connection)| Some((slot, &connection.as_ref()?.client)))
     }
 
-    /// A key has changed: whoever watches it is told by EXEC.
+    /// A key has changed: whoever watches it is told by EXEC, and whoever waits for it may be served.
     #[inline]
     pub(crate) fn changed(&mut self, db: DbId, key: &[u8]) {
         self.stats.changes += 1;
         if !self.watches.is_empty() {
             self.watches.changed(db, key);
+        }
+        if self.blocked.is_waited_for() {
+            self.blocked.changed(db, key);
         }
     }
 
@@ -151,5 +164,7 @@ impl Shared {
         self.watches.changed_where(|of, key| {
             (of == a || of == b) && keyspace.db(of).find(&Key::new(key)).is_some()
         });
+        self.blocked.changed_all(a);
+        self.blocked.changed_all(b);
     }
 }

@@ -1,4 +1,4 @@
-//! What has to be done now and then: keys expire, clients time out, rates are measured.
+//! What has to be done now and then: keys expire, clients time out or have waited long enough, rates are measured.
 
 use std::time::{Duration, Instant};
 
@@ -34,10 +34,11 @@ impl Timers {
         }
     }
 
-    /// How long until something has to be done.
-    pub(super) fn until_next(&self) -> Duration {
-        self.next
-            .min(self.expire)
+    /// How long until something has to be done. `deadline` is when somebody's waiting ends.
+    pub(super) fn until_next(&self, deadline: Option<Instant>) -> Duration {
+        let next = self.next.min(self.expire);
+        deadline
+            .map_or(next, |deadline| next.min(deadline))
             .saturating_duration_since(Instant::now())
     }
 }
@@ -46,6 +47,10 @@ impl Server {
     /// Does what has to be done, where it is time.
     pub(super) fn look_after(&mut self) {
         let now = Instant::now();
+        if (self.shared.next_deadline()).is_some_and(|deadline| deadline <= now) {
+            self.shared.release_overdue(now, self.now_ms);
+            self.resume();
+        }
         let period = Duration::from_millis(1000 / self.shared.config.hz.clamp(1, 1000));
         if now >= self.timers.expire {
             self.timers.expire = if self.expire(now + EXPIRE_SLICE) {
@@ -82,6 +87,10 @@ impl Server {
     /// Removes keys whose time has come, frees large values that are gone, and evicts what is too much, until a time.
     /// Whether there may be more.
     fn expire(&mut self, until: Instant) -> bool {
+        // In a pause nothing changes, as in Redis.
+        if self.shared.pause.is_some() {
+            return false;
+        }
         for _ in 0..DATABASES {
             let id = self.timers.expire_first;
             // Where time is up before this one is done, the others have theirs first.
@@ -121,7 +130,8 @@ impl Server {
                 continue;
             };
             let silent_ms = self.now_ms.saturating_sub(connection.client.used_ms);
-            let may_be_silent = timeout_s == 0 || connection.client.is_monitor;
+            let client = &connection.client;
+            let may_be_silent = timeout_s == 0 || client.is_monitor || client.is_blocked();
             let is_silent = !may_be_silent && silent_ms > timeout_s.saturating_mul(1000);
             let is_within = connection.is_within(limit, self.now_ms);
             self.shared.stats.output_buffer_limit_closed += u64::from(!is_within);
@@ -138,15 +148,62 @@ mod tests {
     use crate::config::Config;
     use crate::keyspace::{Expiry, Key};
 
-    #[test]
-    fn no_database_waits_for_another_to_be_done() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut server = Server::bind(Config {
+    fn server(directory: &tempfile::TempDir) -> Server {
+        Server::bind(Config {
             port: 0,
             unixsocket: Some(directory.path().join("socket")),
             ..Config::default()
         })
-        .unwrap();
+        .unwrap()
+    }
+
+    /// Turns until something is so.
+    fn turn_until(server: &mut Server, is_so: impl Fn(&Server) -> bool) {
+        let mut events = mio::Events::with_capacity(16);
+        while !is_so(server) {
+            server.poll.poll(&mut events, None).unwrap();
+            events.iter().for_each(|event| server.happened(event));
+            server.serve();
+        }
+    }
+
+    #[test]
+    fn who_waits_is_silent_for_as_long_as_it_takes() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = server(&directory);
+        let connect = || {
+            let path = directory.path().join("socket");
+            std::os::unix::net::UnixStream::connect(path).unwrap()
+        };
+        let (mut waits, _silent) = (connect(), connect());
+        std::io::Write::write_all(&mut waits, b"BZPOPMIN k 0\r\n").unwrap();
+        turn_until(&mut server, |server| {
+            server.shared.connected == 2 && server.shared.blocked.len() == 1
+        });
+        server.shared.config.timeout = 5;
+        server.now_ms += 6000;
+        server.end_overdue();
+        assert_eq!(
+            (server.shared.connected, server.shared.blocked.len()),
+            (1, 1)
+        );
+        // Once it waits no more it is silent from then on.
+        let slot = server.shared.blocked.first(0, b"k").unwrap();
+        let now_ms = server.now_ms;
+        assert!((server.shared).release(slot, now_ms, |_, reply| reply.null_array()));
+        server.resume();
+        server.now_ms += 4000;
+        server.end_overdue();
+        assert_eq!(server.shared.connected, 1);
+        server.now_ms += 2000;
+        server.end_overdue();
+        assert_eq!(server.shared.connected, 0);
+    }
+
+    #[test]
+    fn no_database_waits_for_another_to_be_done() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = server(&directory);
         let due = Expiry::At(server.now_ms + 1);
         for (id, keys) in [(0, 10_000u32), (7, 50)] {
             for key in 0..keys {

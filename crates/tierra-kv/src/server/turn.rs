@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::Server;
 use super::connection::Arrived;
-use crate::command::process;
+use crate::command::{PAUSING, held, process};
 use crate::protocol::Limits;
 
 impl Server {
@@ -27,6 +27,9 @@ impl Server {
             if self.shared.monitors > 0 {
                 self.send_to_monitors();
             }
+            if self.shared.blocked.has_released() {
+                self.resume();
+            }
             while let Some(slot) = self.shared.killed.pop() {
                 self.close(slot);
             }
@@ -42,7 +45,10 @@ impl Server {
             return;
         };
         connection.queued = false;
-        if !connection.more && connection.readable && !connection.client.closing {
+        // Of a client that waits the end is noticed, and what it sends is kept for later.
+        let is_blocked = connection.client.is_blocked();
+        let reads = is_blocked || !connection.more;
+        if reads && connection.readable && !connection.client.closing {
             connection.client.used_ms = self.now_ms;
             shared.stats.reads += 1;
             let ended = match connection.read(&mut self.buffers) {
@@ -65,14 +71,27 @@ impl Server {
             bulk_bytes: shared.config.proto_max_bulk_len,
             trusted,
         };
-        let looked_up = connection.client.queue.is_none();
-        connection.more = !connection.client.closing;
+        let (queue, pause) = (connection.client.queue.as_ref(), shared.pause);
+        let looked_up = queue.is_none();
+        // What comes after AUTH is believed only once that has been executed, and in a pause, or where a transaction may begin one,
+        // each request decides whether the next one waits.
+        let pauses = queue.is_some_and(|queue| queue.flags() & PAUSING != 0);
+        let one_by_one = !trusted || pause.is_some() || pauses;
+        connection.more = !connection.client.closing && !is_blocked;
         while connection.more && !self.batch.is_full() {
             match connection.parse(limits) {
                 Ok(Some(request)) => {
                     let args = connection.args(request);
                     let resolved = shared.table.resolve(args.at(0), args.get(1));
-                    self.batch.add(
+                    if let Some(pause) = pause
+                        && let Some(id) = held(shared, pause, &connection.client, args, resolved)
+                    {
+                        connection.client.last_command = Some(id);
+                        connection.put_back(request);
+                        shared.blocked.hold(&mut connection.client);
+                        break;
+                    }
+                    let is_barrier = self.batch.add(
                         shared,
                         slot,
                         request,
@@ -80,8 +99,7 @@ impl Server {
                         connection.client.db,
                         looked_up,
                     );
-                    // What comes after AUTH is believed only once that has been executed.
-                    if !trusted {
+                    if is_barrier || one_by_one {
                         break;
                     }
                 }
@@ -150,13 +168,32 @@ impl Server {
             connection.client.closing = true;
         }
         connection.executed(&mut self.buffers);
-        let again = (connection.more || connection.readable) && !connection.client.closing;
+        let client = &connection.client;
+        let more = connection.more && !client.is_blocked();
+        let again = (more || connection.readable) && !client.closing;
         if again && !connection.queued {
             connection.queued = true;
             self.ready.push_back(slot);
         }
         if connection.waiting() > 0 || connection.client.closing {
             self.send(slot);
+        }
+    }
+
+    /// Clients that have waited go on: what was replied to them is sent, and what they have sent meanwhile is next.
+    #[cold]
+    pub(super) fn resume(&mut self) {
+        for slot in self.shared.blocked.take_released() {
+            let Some(connection) = &mut self.shared.connections[slot] else {
+                continue;
+            };
+            if connection.more && !connection.queued {
+                connection.queued = true;
+                self.ready.push_back(slot);
+            }
+            if connection.waiting() > 0 {
+                self.send(slot);
+            }
         }
     }
 

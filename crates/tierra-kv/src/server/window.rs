@@ -4,7 +4,7 @@
 //! what is fetched for the last of them has not left the cache before it is used.
 
 use super::shared::Shared;
-use crate::command::Resolved;
+use crate::command::{BLOCKING, PAUSING, Resolved};
 use crate::keyspace::{DbId, Found, Keyspace, WINDOW_KEYS};
 use crate::protocol::Request;
 
@@ -44,7 +44,8 @@ impl Batch {
         self.keys = 0;
     }
 
-    /// Adds a request. `looked_up` is whether its keys are worth looking up: it will be executed.
+    /// Adds a request. `looked_up` is whether its keys are worth looking up: it will be executed. Whether it has to be
+    /// executed before what follows it on its connection is parsed.
     #[inline]
     pub(super) fn add(
         &mut self,
@@ -54,11 +55,12 @@ impl Batch {
         resolved: Resolved,
         db: DbId,
         looked_up: bool,
-    ) {
-        let mut keys = 0;
-        if let (Resolved::Command(id), true) = (resolved, looked_up) {
+    ) -> bool {
+        let (mut keys, mut is_barrier) = (0, false);
+        if let Resolved::Command(id) = resolved {
             let command = shared.table.get(id).command;
-            if command.keys.first != 0 && command.takes(request.count as usize) {
+            is_barrier = command.flags & (BLOCKING | PAUSING) != 0;
+            if looked_up && command.keys.first != 0 && command.takes(request.count as usize) {
                 keys = command
                     .keys
                     .indices(request.count as usize)
@@ -74,6 +76,7 @@ impl Batch {
             found: (0, keys as u32),
         });
         self.keys += keys;
+        is_barrier
     }
 
     /// What was found of the keys of a request, if they were looked up in this database.

@@ -84,6 +84,8 @@ for found, expected in [
     (r.zunionstore("u", ["z", "y"], aggregate="MAX"), int), (r.zinterstore("u", ["z", "y"]), int),
     (r.zdiffstore("u", ["z", "y"]), int), (r.zintercard(2, ["z", "y"]), int), (r.zrangestore("u", "y", 0, -1), 2),
     (len(r.zmpop(2, ["none", "u"], min=True)), 2),
+    (r.zadd("u", {"a": 1, "b": 2, "c": 3}), ...), (len(r.bzpopmin(["none", "u"], 1)), 3), (len(r.bzpopmax("u", 1)), 3),
+    (len(r.bzmpop(1, 2, ["none", "u"], min=True)), 2), (r.bzpopmin("none", 0.001), None),
     # Bits.
     (r.setbit("bits", 7, 1), 0), (r.getbit("bits", 7), 1), (r.bitcount("bits"), 1), (r.bitpos("bits", 1), 7),
     (r.bitop("NOT", "toggled", "bits"), 1), (r.bitfield("bits").get("u8", 0).execute(), [1]),
@@ -99,6 +101,7 @@ for found, expected in [
     # Connection.
     (r.ping(), True), (r.echo("x"), b"x"), (r.client_id(), int), (r.client_setname("me"), True), (r.client_getname(), ...),
     (r.client_list(), list), (r.command_count(), int), (r.select(0), True), (r.wait(0, 0), 0),
+    (r.client_pause(0, all=False), True), (r.client_unpause(), ...), (r.client_unblock(1), False),
     # Server.
     (r.config_get("maxmemory"), {"maxmemory": "0"}), (r.info(), dict), (r.memory_usage("h"), int),
     (r.slowlog_len(), int), (r.slowlog_get(), list), (r.time(), tuple), (r.role(), ...),

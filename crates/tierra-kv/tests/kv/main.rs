@@ -1,6 +1,7 @@
 //! What the server promises, against a server that runs: one file a promise.
 
 mod any_words;
+mod blocking;
 mod clients;
 mod compare;
 mod conversations;

@@ -1,6 +1,6 @@
 //! A server to talk to, and what it replies.
 
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -112,6 +112,23 @@ impl Client {
             "%" => Reply::Map(many(2 * count())),
             "~" => Reply::Set(many(count())),
             _ => panic!("no reply: {line:?}"),
+        }
+    }
+
+    /// Whether something has arrived already.
+    pub(crate) fn has_reply(&mut self) -> bool {
+        self.stream.get_ref().set_nonblocking(true).unwrap();
+        let arrived = self.stream.fill_buf();
+        let has_reply = arrived.is_ok_and(|bytes| !bytes.is_empty());
+        self.stream.get_ref().set_nonblocking(false).unwrap();
+        has_reply
+    }
+
+    /// The number that the server has given the connection.
+    pub(crate) fn id(&mut self) -> i64 {
+        match self.ask("CLIENT ID") {
+            Reply::Integer(id) => id,
+            other => panic!("an id is a number: {other:?}"),
         }
     }
 

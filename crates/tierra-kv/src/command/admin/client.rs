@@ -1,11 +1,14 @@
 //! CLIENT: who is connected, and what they are called.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::super::options::Options;
-use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome};
+use super::super::timeout;
+use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome, PAUSING};
 use super::help;
 use crate::number::parse_i64;
+use crate::protocol::Reply;
 use crate::server::{Client, Replies, Shared};
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
@@ -33,7 +36,13 @@ pub(in crate::command) const CLIENT: Command = Command::container(
         of("getredir", 2, getredir).about("6.0.0", "Who is told of invalid keys: nobody"),
         of("unblock", -3, unblock)
             .flags(ADMIN | NOSCRIPT | DANGEROUS)
-            .about("5.0.0", "Unblocks a client: none is blocked").arguments("client-id:integer [timeout_error<TIMEOUT|ERROR>]"),
+            .about("5.0.0", "Ends a client's waiting for a key").arguments("client-id:integer [timeout_error<TIMEOUT|ERROR>]"),
+        of("pause", -3, pause)
+            .flags(ADMIN | NOSCRIPT | DANGEROUS | PAUSING)
+            .about("3.0.0", "Lets clients wait for a while").arguments("timeout:integer [mode<WRITE|ALL>@6.2.0]"),
+        of("unpause", 2, unpause)
+            .flags(ADMIN | NOSCRIPT | DANGEROUS)
+            .about("6.2.0", "Ends a pause"),
         of("help", 2, help).about("5.0.0", "What subcommands there are"),
     ],
 )
@@ -77,6 +86,7 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     let mut flags = String::new();
     flags.extend(client.is_monitor.then_some('O'));
     flags.extend(client.queue.is_some().then_some('x'));
+    flags.extend(client.is_blocked().then_some('b'));
     flags.extend(client.is_unix.then_some('U'));
     flags.extend(client.no_evict.then_some('e'));
     if flags.is_empty() {
@@ -239,7 +249,7 @@ fn kill(call: &mut Call<'_>) -> Outcome {
         .collect();
     let me = !victims.skip_me && victims.include(call.client);
     let count = slots.len() + usize::from(me);
-    call.shared.killed.extend(slots);
+    slots.into_iter().for_each(|slot| call.shared.kill(slot));
     call.client.closing |= me;
     match (by_address, count) {
         (true, 0) => return Err("ERR No such client".into()),
@@ -286,10 +296,57 @@ fn unblock(call: &mut Call<'_>) -> Outcome {
     if options.left() > 1 {
         return Err(Failure::subcommand("client", call.arg(1)));
     }
-    if options.left() > 0 && !(options.take("TIMEOUT") || options.take("ERROR")) {
+    let is_error = options.take("ERROR");
+    if options.left() > 0 && !options.take("TIMEOUT") {
         return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
     }
-    call.integer(2)?;
-    call.reply.integer(0);
+    let (id, now_ms) = (u64::try_from(call.integer(2)?), call.keyspace.now());
+    let slot = id.ok().and_then(|id| call.shared.blocked.slot_of(id));
+    let connection = slot.and_then(|slot| call.shared.connections[slot].as_ref());
+    let command = connection.and_then(|connection| connection.client.last_command);
+    let released = slot.is_some_and(|slot| {
+        let answer = |_, reply: &mut Reply| match is_error {
+            true => reply.error(UNBLOCKED),
+            false => reply.null_array(),
+        };
+        call.shared.release(slot, now_ms, answer)
+    });
+    if released && is_error {
+        let stats = &mut call.shared.stats;
+        stats.error(UNBLOCKED);
+        if let Some(command) = command {
+            stats.calls[usize::from(command)].failed += 1;
+        }
+    }
+    call.reply.integer(i64::from(released));
+    Ok(())
+}
+
+/// What a client is told whose waiting was ended with ERROR.
+const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+fn pause(call: &mut Call<'_>) -> Outcome {
+    let mut options = Options::new(call.args, 3);
+    if options.left() > 1 {
+        return Err(Failure::subcommand("client", call.arg(1)));
+    }
+    let writes = options.take("WRITE");
+    if options.left() > 0 && !options.take("ALL") {
+        return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into());
+    }
+    let length = timeout::milliseconds(call.arg(2))?;
+    // Redis counts milliseconds since 1970: a pause that ends behind the last of them has ended already.
+    let ms = i64::try_from(length.as_millis()).ok();
+    let end_ms = ms.and_then(|ms| call.now_ms().checked_add(ms));
+    let length = end_ms.map_or(Duration::ZERO, |_| length);
+    call.shared.begin_pause(length, !writes);
+    call.reply.ok();
+    Ok(())
+}
+
+fn unpause(call: &mut Call<'_>) -> Outcome {
+    let now_ms = call.keyspace.now();
+    call.shared.end_pause(now_ms);
+    call.reply.ok();
     Ok(())
 }

@@ -4,8 +4,8 @@ use super::super::arguments;
 use super::super::options::Options;
 use super::super::table::{Listed, Table};
 use super::super::{
-    ADMIN, Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, NO_AUTH, NO_MULTI, NOSCRIPT,
-    Outcome, READONLY, Resolved, SKIP_SLOWLOG, WRITE, glob_matches,
+    ADMIN, BLOCKING, Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, NO_AUTH, NO_MULTI,
+    NOSCRIPT, Outcome, READONLY, Resolved, SKIP_SLOWLOG, WRITE, glob_matches,
 };
 use super::help;
 use crate::number::parse_i64;
@@ -37,12 +37,13 @@ pub(in crate::command) const COMMAND: Command = Command {
     .about("2.8.13", "What commands there are")
 };
 
-const FLAGS: [(u16, &str); 9] = [
+const FLAGS: [(u16, &str); 10] = [
     (WRITE, "write"),
     (READONLY, "readonly"),
     (DENYOOM, "denyoom"),
     (ADMIN, "admin"),
     (NOSCRIPT, "noscript"),
+    (BLOCKING, "blocking"),
     (SKIP_SLOWLOG, "skip_slowlog"),
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
@@ -63,6 +64,7 @@ fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
         is_any_of(&[Group::SortedSet, Group::Hash, Group::String, Group::Bitmap]),
         has(ADMIN).then_some("admin"),
         Some(if has(FAST) { "fast" } else { "slow" }),
+        has(BLOCKING).then_some("blocking"),
         (has(DANGEROUS) || has(ADMIN) || command.name == "info").then_some("dangerous"),
         is_any_of(&[Group::Connection, Group::Transactions]),
     ]

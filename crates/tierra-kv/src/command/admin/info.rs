@@ -128,7 +128,7 @@ fn clients(call: &Call<'_>, lines: &mut Lines) {
             .max()
             .unwrap_or(0),
     );
-    lines.add("blocked_clients", 0);
+    lines.add("blocked_clients", shared.blocked.len());
     lines.add("tracking_clients", 0);
 }
 

@@ -1,6 +1,7 @@
 //! Sorted sets: members in the order of their scores.
 
 mod add;
+mod blocking;
 mod bounds;
 mod combine;
 mod members;
@@ -9,8 +10,14 @@ mod random;
 mod range;
 mod remove;
 
+pub(super) use blocking::serve;
+pub(crate) use pop::Pop;
+
 use super::keys::scan;
-use super::{Call, Command, DENYOOM, FAST, Failure, Group, Outcome, READONLY, UNTIMED, WRITE};
+use super::{
+    BLOCKING, Call, Command, DENYOOM, FAST, Failure, Group, NOSCRIPT, Outcome, READONLY, UNTIMED,
+    WRITE,
+};
 use crate::keyspace::{Entry, Kind};
 use crate::protocol::Reply;
 
@@ -111,6 +118,21 @@ pub(super) static COMMANDS: &[Command] = &[
         .counted_keys(1, "RW access delete")
         .about("7.0.0", "Removes members with the lowest or highest scores from the first of several sets that has any")
         .arguments("numkeys:integer key* where<MIN|MAX> [COUNT count:integer]"),
+    of("bzpopmin", -3, blocking::bzpopmin)
+        .flags(WRITE | NOSCRIPT | FAST | BLOCKING)
+        .keys(1, -2, 1, "RW access delete")
+        .about("5.0.0", "Removes the member with the lowest score from the first of several sets that has any, or waits for one")
+        .arguments("key* timeout:double"),
+    of("bzpopmax", -3, blocking::bzpopmax)
+        .flags(WRITE | NOSCRIPT | FAST | BLOCKING)
+        .keys(1, -2, 1, "RW access delete")
+        .about("5.0.0", "Removes the member with the highest score from the first of several sets that has any, or waits for one")
+        .arguments("key* timeout:double"),
+    of("bzmpop", -5, blocking::bzmpop)
+        .flags(WRITE | BLOCKING)
+        .counted_keys(2, "RW access delete")
+        .about("7.0.0", "Removes members from the first of several sets that has any, or waits for one")
+        .arguments("timeout:double numkeys:integer key* where<MIN|MAX> [COUNT count:integer]"),
     of("zrangestore", -5, range::zrangestore)
         .flags(WRITE | DENYOOM)
         .keys(1, 2, 1, "OW update;RO access")

@@ -1,9 +1,79 @@
-//! ZPOPMIN, ZPOPMAX and ZMPOP.
+//! ZPOPMIN, ZPOPMAX and ZMPOP: members leave a set at one of its ends.
+
+use std::ops::Range;
 
 use super::super::options::Options;
 use super::{Call, Failure, Outcome};
-use crate::keyspace::{Entry, Key, Kind};
+use crate::keyspace::{Db, Entry, Key, Kind};
 use crate::number::parse_i64;
+use crate::protocol::Reply;
+
+/// Which members leave, and how that is told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pop {
+    /// At most so many.
+    pub(super) count: usize,
+    /// Those with the highest scores.
+    pub(super) highest: bool,
+    /// Whether the key is told before them.
+    pub(super) keyed: bool,
+    /// Whether members and scores come in pairs.
+    pub(super) nested: bool,
+}
+
+impl Pop {
+    /// Removes members from a set, which has some, and replies with them. The caller says that the key has changed.
+    pub(super) fn take(self, db: &mut Db, key: &Key<'_>, entry: Entry, reply: &mut Reply) {
+        let len = db.zset_len(entry);
+        let taken = self.count.min(len);
+        if self.keyed {
+            reply.array(if self.nested { 2 } else { 1 + 2 * taken });
+            reply.bulk(key.bytes);
+        }
+        if self.nested || !self.keyed {
+            reply.array(if self.nested { taken } else { 2 * taken });
+        }
+        let ranks = if self.highest {
+            len - taken..len
+        } else {
+            0..taken
+        };
+        let mut emit = |(member, score): (&[u8], f64)| {
+            if self.nested {
+                reply.array(2);
+            }
+            reply.bulk(member);
+            reply.double(score);
+        };
+        let members = db.zset_range(entry, ranks.clone());
+        if self.highest {
+            members.rev().for_each(&mut emit)
+        } else {
+            members.for_each(&mut emit)
+        }
+        if taken > 0 {
+            db.zset_remove_ranks(key, ranks);
+        }
+    }
+
+    /// Takes members from the first of several keys, by the indices of the arguments, that has any. False where none has.
+    pub(super) fn take_first(
+        self,
+        call: &mut Call<'_>,
+        keys: Range<usize>,
+    ) -> Result<bool, Failure> {
+        for index in keys {
+            let key = call.key(index);
+            if let Some(entry) = call.write(&key, Kind::SortedSet)? {
+                let db = call.keyspace.db(call.client.db);
+                self.take(db, &key, entry, call.reply);
+                call.changed(key.bytes);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
 
 fn pop(call: &mut Call<'_>, highest: bool) -> Outcome {
     if call.args.len() > 3 {
@@ -16,62 +86,39 @@ fn pop(call: &mut Call<'_>, highest: bool) -> Outcome {
         }
         None => None,
     };
+    let pop = Pop {
+        count: count.unwrap_or(1),
+        highest,
+        keyed: false,
+        nested: count.is_some() && call.reply.resp3,
+    };
     let key = call.key(1);
     let Some(entry) = call.write(&key, Kind::SortedSet)? else {
         call.reply.array(0);
         return Ok(());
     };
-    let nested = count.is_some() && call.reply.resp3;
-    take(call, &key, entry, count.unwrap_or(1), highest, nested);
+    let db = call.keyspace.db(call.client.db);
+    pop.take(db, &key, entry, call.reply);
+    if pop.count > 0 {
+        call.changed(key.bytes);
+    }
     Ok(())
 }
 
-/// Removes members from an end of a set, as many as there are, and replies with them.
-fn take(
-    call: &mut Call<'_>,
-    key: &Key<'_>,
-    entry: Entry,
-    count: usize,
-    highest: bool,
-    nested: bool,
-) {
-    let db = call.keyspace.db(call.client.db);
-    let len = db.zset_len(entry);
-    let taken = count.min(len);
-    let ranks = if highest { len - taken..len } else { 0..taken };
-    let reply = &mut *call.reply;
-    reply.array(if nested { taken } else { 2 * taken });
-    let mut emit = |(member, score): (&[u8], f64)| {
-        if nested {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        reply.double(score);
-    };
-    let members = db.zset_range(entry, ranks.clone());
-    if highest {
-        members.rev().for_each(&mut emit)
-    } else {
-        members.for_each(&mut emit)
-    }
-    if taken > 0 {
-        db.zset_remove_ranks(key, ranks);
-        call.changed(key.bytes);
-    }
-}
-
-/// Takes members from the first of several sets that has any.
-pub(super) fn zmpop(call: &mut Call<'_>) -> Outcome {
+/// What ZMPOP and BZMPOP are asked for, from the argument on that says how many keys there are: the indices of the keys,
+/// and which members leave.
+pub(super) fn parse_many(call: &Call<'_>, numkeys: usize) -> Result<(Range<usize>, Pop), Failure> {
     let positive = |text| {
         parse_i64(text)
             .and_then(|count| usize::try_from(count).ok())
             .filter(|&count| count > 0)
     };
-    let keys = positive(call.arg(1)).ok_or("ERR numkeys should be greater than 0")?;
-    if keys >= call.args.len() - 2 {
+    let keys = positive(call.arg(numkeys)).ok_or("ERR numkeys should be greater than 0")?;
+    let first = numkeys + 1;
+    if keys >= call.args.len() - first {
         return Err(Failure::SYNTAX);
     }
-    let mut options = Options::new(call.args, 2 + keys);
+    let mut options = Options::new(call.args, first + keys);
     let highest = if options.take("MIN") {
         false
     } else if options.take("MAX") {
@@ -87,16 +134,20 @@ pub(super) fn zmpop(call: &mut Call<'_>) -> Outcome {
         let most = positive(options.value()?).ok_or("ERR count should be greater than 0")?;
         count = Some(most);
     }
-    for index in 2..2 + keys {
-        let key = Key::new(call.arg(index));
-        if let Some(entry) = call.write(&key, Kind::SortedSet)? {
-            call.reply.array(2);
-            call.reply.bulk(key.bytes);
-            take(call, &key, entry, count.unwrap_or(1), highest, true);
-            return Ok(());
-        }
+    let pop = Pop {
+        count: count.unwrap_or(1),
+        highest,
+        keyed: true,
+        nested: true,
+    };
+    Ok((first..first + keys, pop))
+}
+
+pub(super) fn zmpop(call: &mut Call<'_>) -> Outcome {
+    let (keys, pop) = parse_many(call, 1)?;
+    if !pop.take_first(call, keys)? {
+        call.reply.null_array();
     }
-    call.reply.null_array();
     Ok(())
 }
 
