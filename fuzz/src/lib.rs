@@ -4,6 +4,7 @@
 pub mod column;
 pub mod csv;
 pub mod database;
+pub mod dump;
 pub mod image;
 pub mod protocol;
 pub mod queries;

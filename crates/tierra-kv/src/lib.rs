@@ -16,10 +16,12 @@
 //! Redis executes a request as soon as it has parsed it, and waits for memory at every step from bucket
 //! to record. Here all requests that have arrived, of all connections, are one batch: their keys are
 //! looked up as one group, whose cache misses hide each other, and then the requests are executed in
-//! order. [`protocol`] finds requests without copying them, [`keyspace`] is what is stored.
+//! order. [`protocol`] finds requests without copying them, [`keyspace`] is what is stored, [`dump`]
+//! how values come from Redis and go there.
 
 mod command;
 mod config;
+pub mod dump;
 pub mod keyspace;
 mod number;
 pub mod protocol;

@@ -1,6 +1,6 @@
 //! Finding a command by its name.
 //!
-//! Names are letters only and at most sixteen of them, so that a name is one 128-bit number once its case
+//! Names are letters, and `_` between them, and at most sixteen of them, so that a name is one 128-bit number once its case
 //! is folded by setting a bit, and a lookup is a multiplication and one comparison.
 
 use super::{Command, admin, bits, connection, hashes, keys, sorted, strings, transaction};
@@ -44,11 +44,11 @@ fn fold(name: &[u8]) -> Option<u128> {
         return None;
     }
     let mut bytes = [0; NAME_BYTES];
-    // Every byte that becomes a letter by this was one.
+    // Every byte that becomes a letter by this was one, and what stays `_` was that.
     bytes
         .iter_mut()
         .zip(name)
-        .for_each(|(to, from)| *to = from | 0x20);
+        .for_each(|(to, from)| *to = from | u8::from(*from != b'_') << 5);
     Some(u128::from_le_bytes(bytes))
 }
 
@@ -181,7 +181,8 @@ mod tests {
         let table = Table::new();
         for listed in table.top() {
             let name = listed.command.name;
-            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase()), "{name}");
+            let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+            assert!(name.bytes().all(is_letter), "{name}");
             for spelling in [name.to_string(), name.to_uppercase()] {
                 let id = table.find(spelling.as_bytes()).unwrap();
                 assert!(
@@ -193,6 +194,7 @@ mod tests {
         }
         assert_eq!(table.find(b""), None);
         assert_eq!(table.find(b"ge\x14"), None);
+        assert_eq!(table.find(b"sort\x7fro"), None);
         assert_eq!(table.find(&[b'g'; 100]), None);
         assert_eq!(
             table.resolve(b"OBJECT", Some(b"nothing")),

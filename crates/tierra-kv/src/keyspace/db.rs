@@ -460,6 +460,15 @@ impl Db {
         u64::from(self.table().records.note(&entry.carried))
     }
 
+    /// Says how often a key is used, as [`heat`](Self::heat) tells it; what is more counts as 127.
+    pub fn set_heat(&mut self, key: &Key<'_>, heat: u64) {
+        if let Some(entry) = self.peek(key) {
+            let note = heat.min(RecordTable::NOTE_MAX.into()) as u8;
+            let records = &mut self.table_mut().records;
+            records.update_note(&entry.carried, |_| note);
+        }
+    }
+
     /// The tier that an entry's record lies in.
     pub fn tier(&self, entry: Entry) -> Speed {
         self.heap.speed(entry.record)

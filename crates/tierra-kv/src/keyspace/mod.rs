@@ -35,6 +35,7 @@ mod record;
 mod string;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod window;
 mod zset;
 
@@ -51,6 +52,7 @@ pub use key::{Found, Key};
 pub use migration::Migrations;
 pub use policy::{Policy, Settings};
 pub use record::KEY_BYTES_MAX;
+pub use whole::NotMade;
 pub use window::Windows;
 pub use zset::ZsetRange;
 

@@ -22,6 +22,16 @@ pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
         .filter(|value| !value.is_nan())
 }
 
+/// What SORT goes by: text ends at a zero byte, blanks before it and nothing at all are allowed.
+pub(crate) fn parse_weight(text: &[u8]) -> Option<f64> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    if text.is_empty() {
+        return Some(0.0);
+    }
+    let (value, exact_range) = strtod(text.trim_ascii_start())?;
+    (exact_range && !value.is_nan() && !value.is_subnormal()).then_some(value)
+}
+
 /// The value, and whether it is in the range of a double rather than cut to infinity or zero.
 fn strtod(text: &[u8]) -> Option<(f64, bool)> {
     let unsigned = text
@@ -180,5 +190,16 @@ mod tests {
         assert_eq!(parse_bound(b" 2"), Some(2.0));
         assert_eq!(parse_bound(b"1e400"), Some(f64::INFINITY));
         assert_eq!(parse_bound(b"nan"), None);
+        for (text, value) in [
+            ("", 0.0),
+            (" 2", 2.0),
+            ("5\0x", 5.0),
+            ("-inf", f64::NEG_INFINITY),
+        ] {
+            assert_eq!(parse_weight(text.as_bytes()), Some(value), "{text}");
+        }
+        for text in [" ", "x", "1x", "nan", "1e400", "1e-310"] {
+            assert_eq!(parse_weight(text.as_bytes()), None, "{text}");
+        }
     }
 }

@@ -5,6 +5,6 @@ mod double;
 mod extended;
 mod integer;
 
-pub(crate) use double::{parse_bound, parse_double, push_double};
+pub(crate) use double::{parse_bound, parse_double, parse_weight, push_double};
 pub(crate) use extended::Extended;
 pub(crate) use integer::{parse_i64, push_i64, push_u64};

@@ -86,10 +86,14 @@ for found, expected in [
     (len(r.zmpop(2, ["none", "u"], min=True)), 2),
     (r.zadd("u", {"a": 1, "b": 2, "c": 3}), ...), (len(r.bzpopmin(["none", "u"], 1)), 3), (len(r.bzpopmax("u", 1)), 3),
     (len(r.bzmpop(1, 2, ["none", "u"], min=True)), 2), (r.bzpopmin("none", 0.001), None),
+    (r.sort("y", alpha=True, desc=True), [b"d", b"b"]), (r.sort("y", by="nosort", get="#"), [b"b", b"d"]),
+    (r.execute_command("SORT_RO", "y", "ALPHA", "LIMIT", 0, 1), [b"b"]),
     # Bits.
     (r.setbit("bits", 7, 1), 0), (r.getbit("bits", 7), 1), (r.bitcount("bits"), 1), (r.bitpos("bits", 1), 7),
     (r.bitop("NOT", "toggled", "bits"), 1), (r.bitfield("bits").get("u8", 0).execute(), [1]),
+    (r.lcs("k", "k"), b"7.5"), (r.lcs("k", "k", len=True), 3), (r.lcs("k", "k", idx=True), ...),
     # Keys.
+    (r.restore("restored", 0, r.dump("k")), b"OK"), (r.get("restored"), b"7.5"), (r.delete("restored"), 1),
     (r.copy("k", "k2"), True), (r.dbsize(), int), (r.exists("k", "k2"), 2), (r.expire("k", 100), True),
     (r.expireat("k", now + 100), True), (r.expiretime("k"), now + 100), (r.pexpire("k", 100000), True),
     (r.pexpireat("k", (now + 100) * 1000), True), (r.pexpiretime("k"), (now + 100) * 1000),

@@ -1,7 +1,11 @@
-//! Whatever a client sends is answered in the protocol, and the server goes on.
+//! Whatever a client sends is answered in the protocol, and the server goes on; whatever is restored is a value or an error.
 //!
-//! The code and the seeds are those of the fuzz targets `protocol` and `server`; here mutations are drawn at random. A
+//! The code and the seeds are those of the fuzz targets `protocol`, `server` and `dump`; here mutations are drawn at random. A
 //! failure prints what was sent.
+
+#[path = "../../../../fuzz/src/dump.rs"]
+#[allow(unreachable_pub, reason = "shared with the fuzz targets")]
+mod dump;
 
 #[path = "../../../../fuzz/src/protocol.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz targets")]
@@ -11,9 +15,10 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-/// The seeds, each with its options in front.
-fn seeds() -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/protocol");
+/// The seeds of a target, each with its options in front.
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    let directory = directory.join(target);
     let files = std::fs::read_dir(&directory).unwrap();
     let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     paths.sort();
@@ -25,11 +30,17 @@ fn seeds() -> Vec<Vec<u8>> {
 
 #[test]
 fn seeds_keep_their_promises() {
-    let seeds = seeds();
-    assert!(seeds.len() >= 11, "{} seeds", seeds.len());
-    for seed in seeds {
+    let requests = seeds("protocol");
+    assert!(requests.len() >= 11, "{} seeds", requests.len());
+    for seed in requests {
         protocol::check(seed[0], &seed[1..]);
         protocol::serve(&seed[1..]);
+    }
+    let payloads = seeds("dump");
+    assert!(payloads.len() >= 11, "{} seeds", payloads.len());
+    for seed in payloads {
+        dump::check(seed[0], &seed[1..]);
+        dump::check(seed[0] ^ 1, &seed[1..]);
     }
 }
 
@@ -93,11 +104,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
     fn forged_requests_are_answered_or_refused(seed: prop::sample::Index, changes in changes()) {
-        let seeds = seeds();
+        let seeds = seeds("protocol");
         let bytes = forge(&seeds[seed.index(seeds.len())], &seeds, changes);
         if let [options, bytes @ ..] = &bytes[..] {
             protocol::check(*options, bytes);
             protocol::serve(bytes);
+        }
+    }
+
+    #[test]
+    fn forged_payloads_are_values_or_refused(seed: prop::sample::Index, changes in changes()) {
+        let seeds = seeds("dump");
+        let bytes = forge(&seeds[seed.index(seeds.len())], &seeds, changes);
+        if let [options, value @ ..] = &bytes[..] {
+            dump::check(*options, value);
         }
     }
 }

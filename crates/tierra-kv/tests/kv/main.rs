@@ -6,6 +6,7 @@ mod clients;
 mod compare;
 mod conversations;
 mod differential;
+mod dump;
 mod eviction;
 mod forged;
 mod memory;

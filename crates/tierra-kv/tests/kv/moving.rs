@@ -1,4 +1,7 @@
-//! What a Redis has can be moved here, as docs/kv.md says: it writes its commands to a file, and that is sent.
+//! What a Redis has can be moved here, as docs/kv.md says: it writes its commands to a file, and that is sent; or it is
+//! copied key by key.
+
+use std::process::Command;
 
 use crate::support::{Client, Redis, Reply, Tierra};
 
@@ -93,5 +96,54 @@ fn what_redis_writes_is_understood() {
         let there = contents(&mut theirs);
         assert!(there.len() > 100, "database {db} has {} keys", there.len());
         assert_eq!(contents(&mut ours), there, "database {db}");
+    }
+}
+
+/// The lines of Python of docs/kv.md, with these sockets for the ports.
+fn loop_of_the_document(there: &std::path::Path, here: &std::path::Path) -> String {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kv.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let (_, rest) = document.split_once("```python\n").unwrap();
+    let (lines, _) = rest.split_once("```").unwrap();
+    let socket = |path: &std::path::Path| format!("unix_socket_path={path:?}");
+    let lines = lines.replace("port=6379", &socket(there));
+    lines.replace("port=7001", &socket(here))
+}
+
+#[test]
+fn a_loop_copies_what_redis_has() {
+    let python = std::env::var("TIERRA_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let imports = Command::new(&python).args(["-c", "import redis"]).output();
+    let Some(redis) =
+        Redis::start().filter(|_| imports.is_ok_and(|output| output.status.success()))
+    else {
+        println!(
+            "redis-server 7.0 is not on the path, or {python} has no redis-py: nothing is copied"
+        );
+        return;
+    };
+    let tierra = Tierra::start("");
+    let (mut theirs, mut ours) = (redis.connect(), tierra.connect());
+    fill(&mut theirs);
+    theirs.ask("SELECT 0");
+    theirs.ask("RPUSH list a");
+    let lines = loop_of_the_document(&redis.folder.path().join("redis.sock"), &tierra.path);
+    let run = Command::new(&python).args(["-c", &lines]).output().unwrap();
+    assert!(run.status.success(), "{}", text(Reply::Bulk(run.stderr)));
+    theirs.ask("DEL list");
+    let [there, here] = [&mut theirs, &mut ours].map(contents);
+    assert!(
+        there.len() > 100 && there.len() == here.len(),
+        "{} keys",
+        here.len()
+    );
+    for ((key, there), (_, here)) in there.iter().zip(&here) {
+        // When it expires is told in relation to two clocks.
+        let times = [&there[1], &here[1]].map(|time| match time {
+            Reply::Integer(time) => *time,
+            other => panic!("a time is a number: {other:?}"),
+        });
+        assert!((times[0] - times[1]).abs() < 60_000, "{key:?}: {times:?}");
+        assert_eq!((&there[0], &there[2]), (&here[0], &here[2]), "{key:?}");
     }
 }

@@ -21,6 +21,24 @@ impl Random {
     }
 }
 
+/// Requests, and before each SORT one that makes Redis forget (in C's `errno`) that a number of an earlier command was out
+/// of range: SORT would say that of its own.
+pub(crate) fn without_errors_before<T>(
+    requests: Vec<T>,
+    words: impl Fn(&T) -> &[Vec<u8>],
+    forget: impl Fn(Vec<Vec<u8>>) -> T,
+) -> Vec<T> {
+    let mut all = Vec::with_capacity(requests.len());
+    for request in requests {
+        if words(&request)[0].to_ascii_lowercase().starts_with(b"sort") {
+            let cursor = ["HSCAN", "none", "0"].map(|word| word.as_bytes().to_vec());
+            all.push(forget(cursor.to_vec()));
+        }
+        all.push(request);
+    }
+    all
+}
+
 /// A request, as a failure tells it.
 pub(crate) fn show(words: &[Vec<u8>]) -> String {
     words

@@ -6,7 +6,7 @@ use crate::random::Random;
 /// Requests. Small letters stand for: `k` a key, `f` a field, `m` a member, `v` a value, `i` a whole number,
 /// `d` a number, `s` a bound of scores, `l` one of members, `n` a rank, `c` a count, `x` and `y` a time to live in seconds and milliseconds,
 /// `p` a pattern, `o` an option of ZADD, `b` a database, `g` a weight, `a` the place of a bit, `t` the width of a number,
-/// `u` a unit of BITCOUNT. `kv*300` stands for up to so many times `k v`.
+/// `u` a unit of BITCOUNT, `w` a member that is a number, mostly, `q` a pattern of keys and fields. `kv*300` stands for up to so many times `k v`.
 const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "GET k"),
     (Exactly, "GET k"),
@@ -151,6 +151,33 @@ const REQUESTS: &[(Compare, &str)] = &[
     (Exactly, "ZMPOP 2 k k MIN"),
     (Exactly, "ZMPOP 2 k k MAX COUNT c"),
     (Exactly, "ZMPOP c k k MAX"),
+    (Exactly, "LCS k k"),
+    (Exactly, "LCS k k LEN"),
+    (Exactly, "LCS k k IDX MINMATCHLEN c WITHMATCHLEN"),
+    (Exactly, "LCS k k LEN IDX"),
+    (Exactly, "LCS k k v"),
+    // Sets of their own: Redis unpacks what it sorts, and says 1e17 in other words afterwards.
+    (Exactly, "ZADD s:k d w d w d w"),
+    (Exactly, "ZADD s:k d w d w d w"),
+    (Exactly, "ZADD s:k d m d w"),
+    (Exactly, "ZREM s:k x 1x m m m"),
+    (Exactly, "SORT s:k"),
+    (Exactly, "SORT s:k DESC LIMIT n c"),
+    (Exactly, "SORT s:k ALPHA"),
+    (Exactly, "SORT_RO s:k ALPHA DESC LIMIT n n GET q"),
+    (Exactly, "SORT s:k BY nosort"),
+    (Exactly, "SORT s:k BY nosort DESC LIMIT n c GET # GET q"),
+    (Exactly, "SORT s:k BY q"),
+    (Exactly, "SORT_RO s:k BY q LIMIT n n GET q GET # DESC"),
+    (Unordered, "SORT_RO s:k BY q ALPHA"),
+    (Exactly, "SORT_RO k STORE k"),
+    (Exactly, "SORT k LIMIT n v"),
+    (Exactly, "SET w i"),
+    (Exactly, "SET m d"),
+    (Exactly, "SET s:k v"),
+    (Exactly, "HSET w f d f i"),
+    (Exactly, "HSET m f1 d f2 v"),
+    (Exactly, "DEL w m s:k"),
     (Exactly, "SETBIT k a 1"),
     (Exactly, "SETBIT k a i"),
     (Exactly, "GETBIT k a"),
@@ -261,6 +288,20 @@ fn argument(random: &mut Random, letter: &str, keys: usize, names: usize) -> Vec
     let text = match letter {
         "k" => format!("k{}", random.below(keys)),
         "e:k" => format!("e{}", random.below(2)),
+        "s:k" => format!("s{}", random.below(2)),
+        "w" => match random.below(20) {
+            0 => random
+                .one_of(&[
+                    "x", "1x", "", " 7", "0x1p3", "1e3", "inf", "nan", "1e400", "07",
+                ])
+                .into(),
+            _ => (random.below(40) as i64 - 20).to_string(),
+        },
+        "q" => random
+            .one_of(&[
+                "*", "k*", "*->f1", "*->f2", "#", "none", "*->", "->*", "f*->f0",
+            ])
+            .into(),
         "f" => format!("f{}", random.below(names)),
         "m" => format!("m{}", random.below(names)),
         "v" => match random.below(12) {

@@ -2,6 +2,7 @@
 
 mod copy;
 pub(super) mod databases;
+mod dump;
 mod expiry;
 mod names;
 mod object;
@@ -122,6 +123,16 @@ pub(super) static COMMANDS: &[Command] = &[
         .key("RW access update")
         .about("1.0.0", "Moves a key to another database")
         .arguments("key db:integer"),
+    of("dump", 2, dump::dump)
+        .flags(READONLY)
+        .key("RO access")
+        .about("2.6.0", "A value as bytes that RESTORE takes")
+        .arguments("key"),
+    of("restore", -4, dump::restore)
+        .flags(WRITE | DENYOOM | DANGEROUS)
+        .key("OW update")
+        .about("2.6.0", "Makes a value of what DUMP has told")
+        .arguments("key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds:integer@5.0.0] [FREQ frequency:integer@5.0.0]"),
     of("dbsize", 1, databases::dbsize)
         .flags(READONLY | FAST)
         .about("1.0.0", "How many keys there are"),

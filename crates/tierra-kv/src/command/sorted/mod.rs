@@ -9,14 +9,15 @@ mod pop;
 mod random;
 mod range;
 mod remove;
+mod sort;
 
 pub(super) use blocking::serve;
 pub(crate) use pop::Pop;
 
 use super::keys::scan;
 use super::{
-    BLOCKING, Call, Command, DENYOOM, FAST, Failure, Group, NOSCRIPT, Outcome, READONLY, UNTIMED,
-    WRITE,
+    BLOCKING, Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, NOSCRIPT, Outcome, READONLY,
+    UNTIMED, WRITE,
 };
 use crate::keyspace::{Entry, Kind};
 use crate::protocol::Reply;
@@ -181,6 +182,16 @@ pub(super) static COMMANDS: &[Command] = &[
         .flags(READONLY)
         .key("RO access")
         .about("2.8.0", "Goes through members and scores").arguments("key cursor:integer [MATCH pattern:pattern] [COUNT count:integer]"),
+    of("sort", -2, sort::sort)
+        .flags(WRITE | DENYOOM | DANGEROUS)
+        .key("RO access")
+        .about("1.0.0", "Members in the order of their own values or of others'")
+        .arguments("key [BY pattern:pattern] [LIMIT offset_count(offset:integer count:integer)] [GET pattern:pattern+] [order<ASC|DESC>] [sorting=ALPHA]"),
+    of("sort_ro", -2, sort::sort_ro)
+        .flags(READONLY | DANGEROUS)
+        .key("RO access")
+        .about("7.0.0", "Members in the order of their own values or of others'")
+        .arguments("key [BY pattern:pattern] [LIMIT offset_count(offset:integer count:integer)] [GET pattern:pattern+] [order<ASC|DESC>] [sorting=ALPHA]"),
 ];
 
 /// From here on scores are not kept as integers in any set of Redis.

@@ -1,6 +1,7 @@
 //! Strings: values that are bytes.
 
 mod counters;
+mod lcs;
 mod many;
 mod ranges;
 mod set;
@@ -100,6 +101,11 @@ pub(super) static COMMANDS: &[Command] = &[
         .flags(READONLY | UNTIMED)
         .key("RO access")
         .about("1.0.0", "Part of a value").arguments("key start:integer end:integer"),
+    of("lcs", -3, lcs::lcs)
+        .flags(READONLY)
+        .keys(1, 2, 1, "RO access")
+        .about("7.0.0", "The longest sequence of bytes that two values have in common")
+        .arguments("key1:key key2:key [LEN] [IDX] [MINMATCHLEN len:integer] [WITHMATCHLEN]"),
 ];
 
 /// Replies with the value of a key. False where there is none.

@@ -1,0 +1,222 @@
+//! Hashes and sorted sets made as a whole, of parts that come one after another from somebody who may be wrong: all of
+//! them become the value of a key, or the key stays what it was.
+//!
+//! Parts are gathered as long as they may become one packed record. A large value is made beside the one that the key
+//! has, a window of parts at a time, by a record that no key names yet.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use super::hash::PACKED_BYTES_MAX;
+use super::large::Large;
+use super::order::Order;
+use super::packed::{self, COUNT_BYTES};
+use super::record::Form;
+use super::window::WINDOW_BYTES;
+use super::zset::score_of;
+use super::{Db, Key, Kind, MemoryFull, WINDOW_KEYS};
+
+/// Why a value was not made. The key is what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotMade<E> {
+    /// There is no memory for it.
+    #[error(transparent)]
+    Memory(#[from] MemoryFull),
+    /// There are no parts, and there is no empty value.
+    #[error("a value without parts")]
+    Empty,
+    /// A field or member came twice.
+    #[error("a field or member comes twice")]
+    Twice,
+    /// What its source said.
+    #[error("{0}")]
+    Source(E),
+}
+
+/// Bytes that a packed part takes beside its name and value, at most: two long lengths.
+const LENGTHS_BYTES: usize = 10;
+
+impl Db {
+    /// Makes fields and values the hash of a key, whatever the key was, to expire at this time, if at all.
+    ///
+    /// # Errors
+    /// Where there are none, or a field twice, or no memory, and those of the source; the key is what it was.
+    pub fn make_hash<'s, E>(
+        &mut self,
+        key: &Key<'_>,
+        expiry: Option<u64>,
+        pairs: impl Iterator<Item = Result<(Cow<'s, [u8]>, Cow<'s, [u8]>), E>>,
+    ) -> Result<(), NotMade<E>> {
+        self.make(Kind::Hash, key, expiry, pairs)
+    }
+
+    /// Makes members, in any order, and their scores, none of them NaN, the sorted set of a key, whatever the key was, to
+    /// expire at this time, if at all.
+    ///
+    /// # Errors
+    /// As [`make_hash`](Self::make_hash).
+    pub fn make_zset<'s, E>(
+        &mut self,
+        key: &Key<'_>,
+        expiry: Option<u64>,
+        members: impl Iterator<Item = Result<(Cow<'s, [u8]>, f64), E>>,
+    ) -> Result<(), NotMade<E>> {
+        let members = members.map(|part| {
+            let (member, score) = part?;
+            debug_assert!(!score.is_nan());
+            // Minus zero becomes zero, as in the packed sets of Redis.
+            Ok((member, (score + 0.0).to_le_bytes()))
+        });
+        self.make(Kind::SortedSet, key, expiry, members)
+    }
+
+    fn make<'s, V: AsRef<[u8]>, E>(
+        &mut self,
+        kind: Kind,
+        key: &Key<'_>,
+        expiry: Option<u64>,
+        mut parts: impl Iterator<Item = Result<(Cow<'s, [u8]>, V), E>>,
+    ) -> Result<(), NotMade<E>> {
+        let settings = &self.heap.chooser.settings;
+        let (entries_max, value_max) = match kind {
+            Kind::SortedSet => (
+                settings.set_packed_entries_max,
+                // A score is never too long.
+                settings.set_packed_value_max,
+            ),
+            _ => (
+                settings.hash_packed_entries_max,
+                settings.hash_packed_value_max,
+            ),
+        };
+        let (mut gathered, mut bytes, mut fits) = (Vec::new(), COUNT_BYTES, true);
+        while fits && let Some(part) = parts.next() {
+            let (name, value) = part.map_err(NotMade::Source)?;
+            let value_bytes = match kind {
+                Kind::SortedSet => 0,
+                _ => value.as_ref().len(),
+            };
+            bytes += LENGTHS_BYTES + name.len() + value.as_ref().len();
+            gathered.push((name, value));
+            fits = gathered.len() <= entries_max
+                && gathered[gathered.len() - 1].0.len().max(value_bytes) <= value_max
+                && bytes <= PACKED_BYTES_MAX;
+        }
+        let record = match (fits, gathered.is_empty()) {
+            (_, true) => return Err(NotMade::Empty),
+            (true, _) => self.pack_parts(kind, key, expiry, gathered)?,
+            (false, _) => self.large_of_parts(kind, key, expiry, gathered, parts)?,
+        };
+        self.remove(key);
+        self.put(key, record);
+        Ok(())
+    }
+
+    /// A packed record of parts.
+    fn pack_parts<V: AsRef<[u8]>, E>(
+        &mut self,
+        kind: Kind,
+        key: &Key<'_>,
+        expiry: Option<u64>,
+        mut parts: Vec<(Cow<'_, [u8]>, V)>,
+    ) -> Result<u64, NotMade<E>> {
+        let mut names = HashSet::with_capacity(parts.len());
+        if !parts.iter().all(|(name, _)| names.insert(&**name)) {
+            return Err(NotMade::Twice);
+        }
+        let mut value = std::mem::take(&mut self.scratch);
+        value.clear();
+        value.resize(COUNT_BYTES, 0);
+        packed::set_count(&mut value, parts.len());
+        let form = if kind == Kind::SortedSet {
+            parts.sort_unstable_by(|(a, a_score), (b, b_score)| {
+                let [a_score, b_score] = [a_score, b_score].map(|score| score_of(score.as_ref()));
+                packed::order((a_score, a), (b_score, b))
+            });
+            for (member, score) in &parts {
+                packed::push_member(&mut value, score_of(score.as_ref()), member);
+            }
+            Form::PackedSet
+        } else {
+            for (field, text) in &parts {
+                packed::push_pair(&mut value, field, text.as_ref());
+            }
+            Form::PackedHash
+        };
+        let record = self.heap.create(form, key.bytes, value.len(), expiry);
+        if let Ok(record) = record {
+            self.heap.value_mut(record).copy_from_slice(&value);
+            self.heap.wrote(record, 0, self.heap.header(record).bytes());
+        }
+        self.scratch = value;
+        Ok(record?)
+    }
+
+    /// A record that names a large value of parts: those that were gathered, and those that follow.
+    fn large_of_parts<'s, V: AsRef<[u8]>, E>(
+        &mut self,
+        kind: Kind,
+        key: &Key<'_>,
+        expiry: Option<u64>,
+        gathered: Vec<(Cow<'s, [u8]>, V)>,
+        parts: impl Iterator<Item = Result<(Cow<'s, [u8]>, V), E>>,
+    ) -> Result<u64, NotMade<E>> {
+        let bytes = size_of::<u32>();
+        let record = self.heap.create(Form::Large, key.bytes, bytes, expiry)?;
+        let number = self.larges.add(Large::Hash(self.new_table()));
+        let named = self.heap.value_mut(record);
+        named.copy_from_slice(&number.to_le_bytes());
+        self.heap.wrote(record, 0, self.heap.header(record).bytes());
+        if let Err(why) = self.add_parts(record, gathered, parts) {
+            self.free(record);
+            return Err(why);
+        }
+        if kind == Kind::SortedSet {
+            self.order_parts(number);
+        }
+        Ok(record)
+    }
+
+    fn add_parts<'s, V: AsRef<[u8]>, E>(
+        &mut self,
+        record: u64,
+        mut window: Vec<(Cow<'s, [u8]>, V)>,
+        mut parts: impl Iterator<Item = Result<(Cow<'s, [u8]>, V), E>>,
+    ) -> Result<(), NotMade<E>> {
+        while !window.is_empty() {
+            let pairs = window.iter().map(|(name, value)| (&**name, value.as_ref()));
+            if self.large_hash_set(record, pairs)? < window.len() {
+                return Err(NotMade::Twice);
+            }
+            window.clear();
+            let mut bytes = 0;
+            while window.len() < WINDOW_KEYS
+                && bytes < WINDOW_BYTES
+                && let Some(part) = parts.next()
+            {
+                let (name, value) = part.map_err(NotMade::Source)?;
+                bytes += name.len() + value.as_ref().len();
+                window.push((name, value));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a large hash, whose values are scores, a sorted set.
+    fn order_parts(&mut self, number: u32) {
+        let empty = self.new_table();
+        let large = self.larges.get_mut(number);
+        let table = std::mem::replace(large.table_mut(), empty);
+        let heap = &self.heap;
+        let records = table.iter();
+        let mut ranked: Vec<_> = records
+            .map(|record| (score_of(heap.value(record)), record))
+            .collect();
+        ranked.sort_unstable_by(|a, b| {
+            // Members are read only where scores are equal.
+            let by_score = a.0.partial_cmp(&b.0).expect("no score is NaN");
+            by_score.then_with(|| heap.key(a.1).cmp(heap.key(b.1)))
+        });
+        *large = Large::Set(table, Order::new(ranked.into_iter()));
+    }
+}
