@@ -21,7 +21,7 @@ use super::heap::Heap;
 use super::{Db, Found, WINDOW_KEYS};
 
 /// Bytes of records that one window fetches: a quarter of a common second-level cache.
-const WINDOW_BYTES: usize = 256 << 10;
+pub(super) const WINDOW_BYTES: usize = 256 << 10;
 
 /// What windows have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
