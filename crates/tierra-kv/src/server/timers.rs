@@ -123,7 +123,7 @@ impl Server {
     }
 
     /// Ends connections that were silent, or whose replies were not taken, for too long.
-    fn end_overdue(&mut self) {
+    pub(super) fn end_overdue(&mut self) {
         let (timeout_s, limit) = (self.shared.config.timeout, self.shared.config.output_limit);
         for slot in 0..self.shared.connections.len() {
             let Some(connection) = &mut self.shared.connections[slot] else {

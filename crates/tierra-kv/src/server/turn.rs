@@ -161,7 +161,10 @@ impl Server {
         let Some(connection) = &mut self.shared.connections[slot] else {
             return;
         };
-        if let Some(error) = connection.failed.take() {
+        // Who has said goodbye is not told what was wrong with what follows.
+        if let Some(error) = connection.failed.take()
+            && !connection.client.closing
+        {
             let text = error.reply_text();
             self.shared.stats.error(&text);
             connection.reply.error(&text);
@@ -220,6 +223,10 @@ impl Server {
             Ok(count) => {
                 stats.writes += 1;
                 stats.output_bytes += count as u64;
+                // Who takes what waits is not silent.
+                if count > 0 {
+                    connection.client.used_ms = self.now_ms;
+                }
                 let within = connection.is_within(self.shared.config.output_limit, self.now_ms);
                 stats.output_buffer_limit_closed += u64::from(!within);
                 within && !(connection.client.closing && connection.waiting() == 0)
@@ -229,5 +236,69 @@ impl Server {
         if !keep {
             self.close(slot);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// Turns once, as soon as there is a reason to.
+    fn turn(server: &mut Server) {
+        let mut events = mio::Events::with_capacity(16);
+        server.poll.poll(&mut events, None).unwrap();
+        events.iter().for_each(|event| server.happened(event));
+        server.serve();
+    }
+
+    #[test]
+    fn who_takes_a_long_reply_slowly_is_not_silent() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let mut server = Server::bind(Config {
+            port: 0,
+            unixsocket: Some(path.clone()),
+            timeout: 5,
+            ..Config::default()
+        })
+        .unwrap();
+        let mut client = UnixStream::connect(path).unwrap();
+        client
+            .write_all(b"SETRANGE k 8000000 x\r\nGET k\r\n")
+            .unwrap();
+        let waiting = |server: &Server| {
+            let mut connections = server.shared.connections.iter().flatten();
+            connections
+                .next()
+                .map_or(0, |connection| connection.waiting())
+        };
+        while waiting(&server) == 0 {
+            turn(&mut server);
+        }
+        client.set_nonblocking(true).unwrap();
+        let mut piece = vec![0; 64 * 1024];
+        for _ in 0..3 {
+            server.now_ms += 4000;
+            server.end_overdue();
+            assert_eq!(server.shared.connected, 1);
+            let before = waiting(&server);
+            loop {
+                match client.read(&mut piece) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    count => assert!(count.unwrap() > 0),
+                }
+            }
+            while waiting(&server) == before {
+                turn(&mut server);
+            }
+            assert!(waiting(&server) > 0, "the reply is longer than that");
+        }
+        server.now_ms += 6000;
+        server.end_overdue();
+        assert_eq!(server.shared.connected, 0);
     }
 }
