@@ -25,27 +25,29 @@ pub(crate) fn process(
 ) {
     let before = reply.buffer.len();
     match admit(keyspace, shared, client, args, resolved) {
-        Ok((id, command)) => match &mut client.queue {
-            Some(queue) if command.flags & UNQUEUED == 0 => {
-                queue.add(id, command, args, found);
-                reply.simple("QUEUED");
+        Ok((id, command)) => {
+            client.last_command = Some(id);
+            match &mut client.queue {
+                Some(queue) if command.flags & UNQUEUED == 0 => {
+                    queue.add(id, command, args, found);
+                    reply.simple("QUEUED");
+                }
+                _ => {
+                    run(
+                        Call {
+                            command,
+                            args,
+                            ahead: Ahead::new(found),
+                            keyspace,
+                            client,
+                            reply,
+                            shared,
+                        },
+                        id,
+                    );
+                }
             }
-            _ => {
-                client.last_command = Some(id);
-                run(
-                    Call {
-                        command,
-                        args,
-                        ahead: Ahead::new(found),
-                        keyspace,
-                        client,
-                        reply,
-                        shared,
-                    },
-                    id,
-                );
-            }
-        },
+        }
         Err(_) if resolved == Resolved::Unknown && is_browser(args.at(0)) => client.closing = true,
         Err(mut failure) => {
             if let Resolved::Command(id) = resolved {

@@ -54,7 +54,7 @@ impl Server {
             let ended = match connection.read(&mut self.buffers) {
                 Ok(Arrived::Some(count)) => {
                     shared.stats.input_bytes += count as u64;
-                    let over = connection.input_len() > shared.config.client_query_buffer_limit;
+                    let over = connection.input_bytes() > shared.config.client_query_buffer_limit;
                     shared.stats.query_buffer_limit_closed += u64::from(over);
                     over
                 }
