@@ -95,7 +95,7 @@ impl Server {
                 .forget(connection.client.id, &mut connection.client.watched);
             self.shared.blocked.forget(&mut connection.client);
             self.shared.connected -= 1;
-            self.shared.monitors -= usize::from(connection.client.is_monitor);
+            self.shared.forget_monitor(&mut connection.client);
             // One that is queued is met once more: its slot is vacant only then, or a newcomer would have two turns.
             if !connection.queued {
                 self.vacant.push(slot);

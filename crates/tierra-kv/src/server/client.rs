@@ -81,7 +81,7 @@ impl Client {
     #[inline]
     pub(crate) fn conclude(&mut self, reply: &mut Reply, before: usize) {
         if self.replies != Replies::All && !self.is_blocked() {
-            reply.buffer.truncate(before);
+            reply.truncate(before);
             self.replies = match self.replies {
                 Replies::SkipNext => Replies::Skip,
                 Replies::Skip => Replies::All,

@@ -172,6 +172,7 @@ impl Connection {
 
     /// All requests found have been executed.
     pub(super) fn executed(&mut self, buffers: &mut Buffers) {
+        self.reply.limit_bytes = usize::MAX;
         if self.parser.forget() == self.input.len() || !self.more {
             self.compact();
             self.give_back(buffers);
@@ -226,13 +227,27 @@ impl Connection {
         self.more = !self.input.is_empty();
     }
 
-    /// Whether not more waits than may, or not for too long. `limit` is that of normal clients.
-    pub(super) fn is_within(&mut self, limit: OutputLimit, now_ms: u64) -> bool {
-        let limit = if self.client.is_monitor && limit.hard_bytes == 0 {
+    /// The limit of its replies. `normal` is that of normal clients.
+    fn output_limit(&self, normal: OutputLimit) -> OutputLimit {
+        if self.client.is_monitor && normal.hard_bytes == 0 {
             OutputLimit::MONITORS
         } else {
-            limit
+            normal
+        }
+    }
+
+    /// From here on no more replies are written than may wait, until [`executed`](Self::executed).
+    #[inline]
+    pub(super) fn bound_replies(&mut self, normal: OutputLimit) {
+        self.reply.limit_bytes = match self.output_limit(normal).hard_bytes {
+            0 => usize::MAX,
+            bytes => self.sent.saturating_add(bytes as usize),
         };
+    }
+
+    /// Whether not more waits than may, or not for too long. `normal` is the limit of normal clients.
+    pub(super) fn is_within(&mut self, normal: OutputLimit, now_ms: u64) -> bool {
+        let limit = self.output_limit(normal);
         let waiting = self.waiting() as u64;
         if limit.hard_bytes > 0 && waiting > limit.hard_bytes {
             return false;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
-use crate::support::{Client, Reply, Tierra, error, ok, text};
+use crate::support::{Client, Redis, Reply, Tierra, error, ok, text};
 
 /// A setting of a client, or of the server, among lines of `name=value` or `name:value`.
 fn field(lines: &str, name: &str) -> u64 {
@@ -120,4 +120,76 @@ fn a_transaction_that_grows_forever_is_disconnected() {
     assert!(sent.count() < 100, "it goes on");
     let stats = text(server.connect().ask("INFO stats"));
     assert_eq!(field(&stats, "client_query_buffer_limit_disconnections"), 1);
+}
+
+/// One command, or one transaction, whose reply is more than may wait: its client is disconnected while the reply is written, and is sent
+/// nothing of it. Who wants no reply is not.
+#[test]
+fn a_reply_that_is_too_long_is_not_kept_until_it_is_whole() {
+    let server = Tierra::start("--client-output-buffer-limit normal 4mb 0 0");
+    let redis = Redis::start();
+    let mut paths = vec![server.path.clone()];
+    if let Some(redis) = &redis {
+        let limit = vec![
+            "CONFIG",
+            "SET",
+            "client-output-buffer-limit",
+            "normal 4mb 0 0",
+        ];
+        let mut client = redis.connect();
+        client.send(&[limit
+            .into_iter()
+            .map(|word| word.as_bytes().to_vec())
+            .collect()]);
+        assert_eq!(client.receive(), ok());
+        paths.push(redis.folder.path().join("redis.sock"));
+    }
+    let values = [
+        ("SET k ", 1_000_000),
+        ("HSET h f ", 2000),
+        ("ZADD z 1 ", 2000),
+    ];
+    let eight = " k".repeat(8);
+    let transaction = format!("MULTI\r\n{}EXEC\r\n", "GET k\r\n".repeat(8));
+    let queued = format!("+OK\r\n{}", "+QUEUED\r\n".repeat(8));
+    for path in &paths {
+        for (request, bytes) in values {
+            let request = format!("{request}{}", "x".repeat(bytes));
+            assert!(!matches!(
+                Client::connect(path).ask(&request),
+                Reply::Error(_)
+            ));
+        }
+        for (request, replies) in [
+            (&format!("MGET{eight}\r\nPING\r\n")[..], ""),
+            ("HRANDFIELD h -100000000\r\n", ""),
+            ("HRANDFIELD h -400000 WITHVALUES\r\n", ""),
+            ("ZRANDMEMBER z -100000000 WITHSCORES\r\n", ""),
+            (&transaction, &queued[..]),
+        ] {
+            let mut client = Client::connect(path);
+            if !replies.is_empty() {
+                // Redis drops what comes in the same turn, too.
+                let (first, last) = request.split_at(request.len() - "EXEC\r\n".len());
+                client.send_bytes(first.as_bytes());
+                for _ in 0..9 {
+                    assert!(matches!(client.receive(), Reply::Simple(_)));
+                }
+                client.send_bytes(last.as_bytes());
+            } else {
+                client.send_bytes(request.as_bytes());
+            }
+            assert_eq!(client.rest(), b"", "{request} of {}", path.display());
+        }
+        let mut client = Client::connect(path);
+        client.send_bytes(format!("CLIENT REPLY OFF\r\nMGET{eight}\r\n{transaction}").as_bytes());
+        client.send_bytes(b"CLIENT REPLY ON\r\nMGET k k\r\n");
+        assert_eq!(client.receive(), ok());
+        assert!(matches!(client.receive(), Reply::Array(values) if values.len() == 2));
+    }
+    let stats = text(server.connect().ask("INFO stats"));
+    assert_eq!(
+        field(&stats, "client_output_buffer_limit_disconnections"),
+        5
+    );
 }

@@ -162,11 +162,21 @@ fn list(call: &mut Call<'_>) -> Outcome {
     let mut clients: Vec<&Client> = shared.others().map(|(_, client)| client).collect();
     clients.push(call.client);
     clients.sort_by_key(|client| client.id);
-    let mut text = Vec::new();
-    for client in clients {
-        if normal && ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
-            describe(shared, client, call.keyspace.now(), &mut text);
+    let listed = match ids {
+        // In the order in which they were asked for, and as often.
+        Some(ids) => {
+            let find = |id: u64| clients.binary_search_by_key(&id, |client| client.id).ok();
+            ids.into_iter()
+                .filter_map(find)
+                .map(|at| clients[at])
+                .collect()
         }
+        None if normal => clients,
+        None => Vec::new(),
+    };
+    let mut text = Vec::new();
+    for client in listed {
+        describe(shared, client, call.keyspace.now(), &mut text);
     }
     call.reply.verbatim(&text);
     Ok(())
