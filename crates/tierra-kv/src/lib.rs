@@ -25,6 +25,7 @@ pub mod dump;
 pub mod keyspace;
 mod number;
 pub mod protocol;
+mod random;
 mod server;
 mod size;
 

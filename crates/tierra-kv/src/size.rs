@@ -1,4 +1,6 @@
-//! Sizes with units: `1k` is 1,000 bytes, `1kb` 1,024, and so on.
+//! Sizes with units: `1k` is 1,000 bytes, `1kb` 1,024, and so on, as Redis has them; and `1 KiB`, as the rest of Tierra has.
+
+use tierra_memory::Size;
 
 /// The bytes of a size, if it is one.
 pub(crate) fn parse(text: &str) -> Option<u64> {
@@ -12,6 +14,8 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
         "mb" => 1 << 20,
         "g" => 1_000_000_000,
         "gb" => 1 << 30,
+        // Nothing that Redis refuses for its number, such as parts of a unit.
+        _ if unit.ends_with("iB") => return text.parse().ok().map(|size: Size| size.0),
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(factor)
@@ -27,6 +31,10 @@ mod tests {
         assert_eq!(parse("1k"), Some(1000));
         assert_eq!(parse("2Kb"), Some(2048));
         assert_eq!(parse("3gb"), Some(3 << 30));
+        assert_eq!(
+            (parse("3GiB"), parse("5 MiB")),
+            (Some(3 << 30), Some(5 << 20))
+        );
         for text in [
             "",
             "k",

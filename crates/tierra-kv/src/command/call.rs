@@ -59,6 +59,18 @@ impl<'a> Call<'a> {
     #[inline]
     pub(crate) fn look(&mut self, key: &Key<'_>) -> Option<Entry> {
         let entry = self.db().find(key);
+        self.count(entry)
+    }
+
+    /// The same, for a command that asks about the key and not for its value: that is no use of it.
+    #[inline]
+    pub(crate) fn look_untouched(&mut self, key: &Key<'_>) -> Option<Entry> {
+        let entry = self.db().peek(key);
+        self.count(entry)
+    }
+
+    #[inline]
+    fn count(&mut self, entry: Option<Entry>) -> Option<Entry> {
         let stats = &mut self.shared.stats;
         *(if entry.is_some() {
             &mut stats.hits

@@ -196,11 +196,11 @@ fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
 /// Executes a command that has been admitted.
 #[inline]
 pub(super) fn run(mut call: Call<'_>, id: u16) {
+    let written = call.reply.buffer.len();
     let outcome = if call.command.flags & (FAST | UNTIMED) == 0 || call.args.len() > MANY_ARGUMENTS
     {
         timed(&mut call, id)
     } else {
-        let written = call.reply.buffer.len();
         let outcome = (call.command.run)(&mut call);
         if call.reply.buffer.len() > written + LONG_REPLY_BYTES {
             // Few were executed since the clock was read.
@@ -218,6 +218,8 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
     if let Err(failure) = outcome {
         calls.failed += 1;
         call.shared.stats.error(failure.text());
+        // A reply that is followed by an error would be two.
+        call.reply.buffer.truncate(written);
         call.reply.error(failure.text());
     }
     if call.shared.blocked.is_stirred() {

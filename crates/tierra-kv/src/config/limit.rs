@@ -3,8 +3,6 @@
 //! The keyspace has the limit of near memory among its settings, as a number whose greatest value is no limit; what
 //! people write and read is translated here.
 
-use tierra_memory::Size;
-
 use crate::size;
 
 /// No limit.
@@ -16,8 +14,7 @@ pub(super) fn parse(text: &str) -> Result<Option<u64>, String> {
     if text.eq_ignore_ascii_case(ALL) {
         return Ok(None);
     }
-    let tierra = || text.parse().ok().map(|size: Size| size.0);
-    match size::parse(text).or_else(tierra) {
+    match size::parse(text) {
         Some(bytes) => Ok(Some(bytes)),
         None => Err(format!("argument must be a memory value, or '{ALL}'")),
     }

@@ -134,7 +134,8 @@ mod tests {
     use proptest::prelude::*;
     use tierra_memory::slab::{RecordMemory, RecordMemoryOptions};
 
-    use super::super::policy::{Chooser, Settings};
+    use super::super::chooser::Chooser;
+    use super::super::settings::Settings;
     use super::*;
 
     proptest! {

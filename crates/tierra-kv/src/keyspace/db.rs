@@ -15,6 +15,7 @@ use super::large::{Large, Larges};
 use super::migration::Migration;
 use super::record::Form;
 use super::window::{Arriving, Windows};
+use crate::random::Random;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,38 @@ impl Table {
     }
 }
 
+/// What goes by and by.
+enum Leaving {
+    /// The fields or members of a large value.
+    Value(Large),
+    /// The keys of a database, large values among them.
+    Keys(RecordTable),
+}
+
+impl Leaving {
+    fn table(&self) -> &RecordTable {
+        match self {
+            Leaving::Value(large) => large.table(),
+            Leaving::Keys(table) => table,
+        }
+    }
+
+    fn table_mut(&mut self) -> &mut RecordTable {
+        match self {
+            Leaving::Value(large) => large.table_mut(),
+            Leaving::Keys(table) => table,
+        }
+    }
+
+    /// The memory that it takes, records not included.
+    fn bytes(&self) -> usize {
+        match self {
+            Leaving::Value(large) => large.bytes(),
+            Leaving::Keys(table) => table.bytes(),
+        }
+    }
+}
+
 /// A database, of those that share one memory: the one that was selected.
 pub struct Db {
     pub(super) heap: Heap,
@@ -77,11 +110,13 @@ pub struct Db {
     pub(super) windows: Windows,
     pub(super) arriving: Arriving,
     pub(super) has_window: bool,
-    /// Large values that nobody names any more, whose records are freed by and by, and how far the first has come.
-    leaving: VecDeque<Large>,
+    /// What nobody names any more, whose records are freed by and by, and how far the first has come.
+    leaving: VecDeque<Leaving>,
     leaving_point: usize,
     /// Bytes of their tables and orders.
     leaving_bytes: usize,
+    /// Keys removed because somebody met them when their time had come.
+    pub(super) expired: u64,
     /// Where packed values are made anew; kept for its memory.
     pub(super) scratch: Vec<u8>,
 }
@@ -104,6 +139,7 @@ impl Db {
             leaving: VecDeque::new(),
             leaving_point: 0,
             leaving_bytes: 0,
+            expired: 0,
             scratch: Vec::new(),
         }
     }
@@ -141,7 +177,7 @@ impl Db {
     /// How much of [`table_bytes`](Self::table_bytes) is far memory.
     pub(super) fn far_table_bytes(&self) -> u64 {
         let tables = self.tables.iter().map(|table| &table.records);
-        let leaving = self.leaving.iter().map(Large::table);
+        let leaving = self.leaving.iter().map(Leaving::table);
         let far = tables.chain(self.larges.tables()).chain(leaving);
         far.map(RecordTable::far_bytes).sum::<usize>() as u64
     }
@@ -213,7 +249,7 @@ impl Db {
 
     /// The live entry of a key, not counted as a use. An expired one is removed when it is met.
     #[inline]
-    pub(super) fn peek(&mut self, key: &Key<'_>) -> Option<Entry> {
+    pub fn peek(&mut self, key: &Key<'_>) -> Option<Entry> {
         let (carried, resolved) = self.locate(key);
         let Resolved::Record(record) = resolved else {
             return None;
@@ -221,6 +257,7 @@ impl Db {
         let entry = Entry { carried, record };
         if self.heap.header(record).expires && self.is_due(record) {
             self.unlink_entry(entry);
+            self.expired += 1;
             return None;
         }
         Some(entry)
@@ -306,22 +343,39 @@ impl Db {
         }
         self.forget(entry);
         let large = self.larges.take(self.heap.large_number(entry.record));
-        self.leaving_bytes += large.bytes();
-        self.leaving.push_back(large);
         self.heap.free(entry.record);
+        self.leave(Leaving::Value(large));
     }
 
-    /// Frees some records of large values that were unlinked, some microseconds' worth. Whether there are more.
+    fn leave(&mut self, leaving: Leaving) {
+        self.leaving_bytes += leaving.bytes();
+        self.leaving.push_back(leaving);
+    }
+
+    /// Frees some records of large values that were unlinked, or of keys that were ([`clear_by_and_by`](Self::clear_by_and_by)),
+    /// some microseconds' worth. Whether there are more.
     pub fn free_some(&mut self) -> bool {
         const GROUPS: usize = 64;
-        if let Some(large) = self.leaving.front_mut() {
+        let mut named = Vec::new();
+        if let Some(leaving) = self.leaving.front_mut() {
             let heap = &mut self.heap;
-            let free = |slot: Slot<'_>| heap.free(slot.record());
-            self.leaving_point = large.table_mut().visit(self.leaving_point, GROUPS, free);
+            let are_keys = matches!(leaving, Leaving::Keys(_));
+            let free = |slot: Slot<'_>| {
+                let record = slot.record();
+                if are_keys && heap.header(record).form == Form::Large {
+                    named.push(heap.large_number(record));
+                }
+                heap.free(record);
+            };
+            self.leaving_point = leaving.table_mut().visit(self.leaving_point, GROUPS, free);
             if self.leaving_point == 0 {
-                self.leaving_bytes -= large.bytes();
+                self.leaving_bytes -= leaving.bytes();
                 self.leaving.pop_front();
             }
+        }
+        for number in named {
+            let large = self.larges.take(number);
+            self.leave(Leaving::Value(large));
         }
         self.has_leaving()
     }
@@ -402,10 +456,10 @@ impl Db {
 
     /// Some key, chosen by a random number.
     pub fn random(&mut self, random: u64) -> Option<Entry> {
-        let mut next = random_numbers(random);
+        let mut random = Random::seeded(random);
         loop {
             let table = &self.table().records;
-            let record = table.some(&mut next)?;
+            let record = table.some(|| random.next())?;
             let key = self.heap.key(record).to_vec();
             // An expired one is removed on the way.
             if let Some(entry) = self.peek(&Key::new(&key)) {
@@ -416,14 +470,28 @@ impl Db {
 
     /// Removes all keys.
     pub fn clear(&mut self) {
+        if let Some(table) = self.cleared() {
+            table.iter().for_each(|record| self.free(record));
+        }
+    }
+
+    /// Removes all keys at once, and what they take by and by ([`free_some`](Self::free_some)).
+    pub fn clear_by_and_by(&mut self) {
+        if let Some(table) = self.cleared() {
+            self.leave(Leaving::Keys(table));
+        }
+    }
+
+    /// Removes all keys. Their table, if records of other databases are among those that it names.
+    fn cleared(&mut self) -> Option<RecordTable> {
         let empty = Table::new(self.new_table());
         let table = std::mem::replace(self.table_mut(), empty);
-        if self.tables.iter().all(|table| table.records.is_empty()) {
-            self.forget_records();
-        } else {
-            table.records.iter().for_each(|record| self.free(record));
-        }
         self.forget_found();
+        let are_all = self.tables.iter().all(|table| table.records.is_empty());
+        if are_all {
+            self.forget_records();
+        }
+        (!are_all).then_some(table.records)
     }
 
     /// Removes all keys of all databases.
@@ -486,15 +554,4 @@ pub(super) fn look_up_one(table: &RecordTable, heap: &Heap, hash: u64, key: &[u8
         |_, carried| found = Some(carried),
     ));
     found.expect("one lookup, one answer")
-}
-
-/// An endless sequence of numbers from one (splitmix64).
-pub(super) fn random_numbers(seed: u64) -> impl FnMut() -> u64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ mixed >> 31
-    }
 }

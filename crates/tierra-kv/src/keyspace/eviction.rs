@@ -12,9 +12,10 @@
 
 use tierra_index::Carried;
 
-use super::db::{Table, random_numbers};
+use super::db::Table;
 use super::record::Form;
 use super::{DATABASES, Db, Entry, Keyspace};
+use crate::random::Random;
 
 /// What one call of [`Keyspace::evict`] does at most: about half a millisecond's worth, in evictions of small values.
 const WORK_MAX: usize = 512;
@@ -130,7 +131,8 @@ impl Keyspace {
         max_bytes: u64,
         random: u64,
     ) -> (u64, Room) {
-        let mut random = random_numbers(random);
+        let mut numbers = Random::seeded(random);
+        let mut random = || numbers.next();
         let (mut evicted, mut work) = (0, 0);
         while self.stored_bytes() > max_bytes {
             if policy == Eviction::None {

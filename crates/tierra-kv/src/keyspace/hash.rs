@@ -5,12 +5,13 @@ use std::iter::FusedIterator;
 use tierra_index::{Carried, RecordTable, Resolved};
 
 use super::ahead::Ahead;
-use super::db::{look_up_one, random_numbers};
+use super::db::look_up_one;
 use super::heap::Heap;
 use super::large::Large;
 use super::packed::{self, COUNT_BYTES, PairPlace, Pairs};
 use super::record::Form;
 use super::{Db, Entry, Key, MemoryFull};
+use crate::random::Random;
 
 /// A packed value longer than this is not packed: each change may move all of it.
 pub(super) const PACKED_BYTES_MAX: usize = 16 << 10;
@@ -317,7 +318,8 @@ impl Db {
                 .nth(at)
                 .expect("as many pairs as are counted");
         }
-        let record = self.field_table(entry).some(random_numbers(random));
+        let mut numbers = Random::seeded(random);
+        let record = self.field_table(entry).some(|| numbers.next());
         let record = record.expect("a hash has fields");
         (self.heap.key(record), self.heap.value(record))
     }

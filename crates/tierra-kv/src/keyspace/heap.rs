@@ -17,9 +17,10 @@ use tierra_memory::emulation::{self, Transfer};
 use tierra_memory::slab::{FetchStep, Place, RecordMemory};
 
 use super::MemoryFull;
+use super::chooser::Chooser;
 use super::migration::{Free, MOVED_BYTES_MAX};
-use super::policy::{Chooser, Policy};
 use super::record::{EXPIRY_BYTES, Form, HEADER_BYTES, Header, KEY_BYTES_MAX};
+use super::settings::Policy;
 
 /// Bytes of a record that are fetched ahead at most. The processor notices what follows by itself.
 pub(super) const FETCHED_BYTES_MAX: usize = 4096;

@@ -94,6 +94,9 @@ impl Larges {
         self.unused.push(number);
         let large = *self.all[number as usize].take().expect("a record names it");
         self.settled_bytes -= large.bytes();
+        if self.unused.len() == self.all.len() {
+            *self = Larges::default();
+        }
         large
     }
 

@@ -17,6 +17,7 @@
 //! [`Db::zset_below_member`] say where they begin and end.
 
 mod ahead;
+mod chooser;
 mod db;
 mod due;
 mod duplicate;
@@ -30,8 +31,8 @@ mod migration;
 mod order;
 mod packed;
 mod parts;
-mod policy;
 mod record;
+mod settings;
 mod string;
 #[cfg(test)]
 mod tests;
@@ -50,14 +51,14 @@ pub use eviction::{Eviction, Room};
 pub use hash::HashIter;
 pub use key::{Found, Key};
 pub use migration::Migrations;
-pub use policy::{Policy, Settings};
 pub use record::KEY_BYTES_MAX;
+pub use settings::{Policy, Settings};
 pub use whole::NotMade;
 pub use window::Windows;
 pub use zset::ZsetRange;
 
+use chooser::Chooser;
 use heap::Heap;
-use policy::Chooser;
 
 /// The number of a database.
 pub type DbId = u8;
@@ -174,6 +175,11 @@ impl Keyspace {
         self.db.clear_all();
     }
 
+    /// How many keys were removed, since this was asked last, because somebody met them when their time had come.
+    pub fn take_expired(&mut self) -> u64 {
+        std::mem::take(&mut self.db.expired)
+    }
+
     /// Frees some of what [`Db::unlink`] and expiry have left, some microseconds' worth. Whether there is more: to be called
     /// again now and then, until there is not.
     pub fn free_some(&mut self) -> bool {
@@ -252,7 +258,7 @@ impl Keyspace {
 
     /// The names of the settings that say where records go.
     pub fn settings() -> &'static [&'static str] {
-        &policy::NAMES
+        &settings::NAMES
     }
 
     /// The value of such a setting.

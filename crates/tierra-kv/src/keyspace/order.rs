@@ -2,7 +2,7 @@
 //!
 //! Leaves of up to [`LEAF_MAX`] entries, in order, under one array of their first entries and one of their
 //! lengths. Finding is two binary searches, a rank the sum of the lengths before, which are added up many at a time; a
-//! leaf that is split moves the arrays, 20 bytes a leaf, once in a hundred insertions. A tree of more levels would win from
+//! leaf that is split moves the arrays, 44 bytes a leaf, once in a hundred insertions. A tree of more levels would win from
 //! tens of millions of members on.
 //!
 //! An entry is a score and the record that holds the member's bytes, which are read only where scores are

@@ -39,8 +39,8 @@ fn strtod(text: &[u8]) -> Option<(f64, bool)> {
         .or(text.strip_prefix(b"+"))
         .unwrap_or(text);
     if let [b'0', b'x' | b'X', digits @ ..] = unsigned {
-        let value = parse_hexadecimal(digits)?;
-        return Some((if text[0] == b'-' { -value } else { value }, true));
+        let (value, is_in_range) = parse_hexadecimal(digits)?;
+        return Some((if text[0] == b'-' { -value } else { value }, is_in_range));
     }
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     let named = unsigned[0].is_ascii_alphabetic();
@@ -53,8 +53,8 @@ fn strtod(text: &[u8]) -> Option<(f64, bool)> {
     Some((value, named || !lost))
 }
 
-/// `1A.8p3` after `0x`.
-fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
+/// `1A.8p3` after `0x`: the value, and whether it is in range.
+fn parse_hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
     let text = std::str::from_utf8(text).ok()?;
     let (digits, exponent) = match text.split_once(['p', 'P']) {
         Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
@@ -68,7 +68,14 @@ fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
     for digit in whole.chars().chain(fraction.chars()) {
         value = value * 16.0 + f64::from(digit.to_digit(16)?);
     }
-    Some(value * f64::from(exponent - 4 * fraction.len() as i32).exp2())
+    if value == 0.0 {
+        return Some((0.0, true));
+    }
+    let exponent = i64::from(exponent) - 4 * fraction.len() as i64;
+    // In two steps: what is at the edges of the range has factors beyond them.
+    let half = exponent / 2;
+    value = value * (half as f64).exp2() * ((exponent - half) as f64).exp2();
+    Some((value, value.is_finite() && value != 0.0))
 }
 
 /// Appends `value` with 17 significant digits, without trailing zeros, in scientific notation where its
@@ -174,6 +181,9 @@ mod tests {
             ("-inf", f64::NEG_INFINITY),
             ("+Infinity", f64::INFINITY),
             ("0x10", 16.0),
+            ("0x0p5000", 0.0),
+            ("0x1p-1074", 5e-324),
+            ("0x.8p1024", 8.98846567431158e307),
             ("-0x1.8p1", -3.0),
             (".5", 0.5),
             ("5.", 5.0),
@@ -182,7 +192,23 @@ mod tests {
             assert_eq!(parse_double(text.as_bytes()), Some(value), "{text}");
         }
         for text in [
-            "", " 1", "1 ", "nan", "1e400", "1e-400", "x", "1,5", "0x", "--1", "1e", "+", "(1",
+            "0x1p5000",
+            "0x1p-5000",
+            "0x.1p-2147483648",
+            "0xp1",
+            "",
+            " 1",
+            "1 ",
+            "nan",
+            "1e400",
+            "1e-400",
+            "x",
+            "1,5",
+            "0x",
+            "--1",
+            "1e",
+            "+",
+            "(1",
         ] {
             assert_eq!(parse_double(text.as_bytes()), None, "{text}");
         }

@@ -84,9 +84,4 @@ impl<'a> Args<'a> {
             .step_by(2)
             .map(move |second| (self.at(second - 1), self.at(second)))
     }
-
-    /// How many bytes they have together.
-    pub fn bytes(&self) -> usize {
-        self.args.iter().map(|arg| arg.len as usize).sum()
-    }
 }

@@ -259,8 +259,8 @@ impl Shared {
         let Block::Key(wait) = self.blocked.forget(&mut connection.client) else {
             return false;
         };
-        // It is closed as soon as it has its turn: what is taken for it would be lost.
-        if connection.is_leaving() {
+        // It is closed as soon as it has its turn: what is taken for it now would be lost.
+        if connection.read_closed {
             return false;
         }
         connection.answer(|reply| answer(wait.pop, reply));

@@ -209,11 +209,6 @@ impl Connection {
         self.reply.buffer.extend_from_slice(bytes);
     }
 
-    /// Whether it ends as soon as it has its turn.
-    pub(super) fn is_leaving(&self) -> bool {
-        self.read_closed || self.client.closing
-    }
-
     /// The reply to a request that was executed in an earlier batch, to be sent at the end of the turn.
     pub(super) fn answer(&mut self, write: impl FnOnce(&mut Reply)) {
         let before = self.reply.buffer.len();

@@ -16,11 +16,12 @@ mod blocked;
 mod client;
 mod connection;
 mod files;
-mod random;
 mod shared;
 mod slowlog;
 mod stats;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod turn;
 mod window;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use super::blocked::{Blocked, Pause};
 use super::client::Client;
 use super::connection::{Buffers, Connection};
-use super::random::Random;
 use super::slowlog::Slowlog;
 use super::stats::Stats;
 use super::window::Pending;
 use crate::command::{Resolved, Table, Watches};
 use crate::config::Config;
 use crate::keyspace::{DbId, Key, Keyspace, Room};
+use crate::random::Random;
 
 /// What commands see of the server.
 pub(crate) struct Shared {

@@ -87,6 +87,7 @@ impl Server {
     /// Removes keys whose time has come, frees large values that are gone, and evicts what is too much, until a time.
     /// Whether there may be more.
     fn expire(&mut self, until: Instant) -> bool {
+        self.shared.stats.expired += self.keyspace.take_expired();
         // In a pause nothing changes, as in Redis.
         if self.shared.pause.is_some() {
             return false;
@@ -148,62 +149,15 @@ mod tests {
     use crate::config::Config;
     use crate::keyspace::{Expiry, Key};
 
-    fn server(directory: &tempfile::TempDir) -> Server {
-        Server::bind(Config {
+    #[test]
+    fn no_database_waits_for_another_to_be_done() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = Server::bind(Config {
             port: 0,
             unixsocket: Some(directory.path().join("socket")),
             ..Config::default()
         })
-        .unwrap()
-    }
-
-    /// Turns until something is so.
-    fn turn_until(server: &mut Server, is_so: impl Fn(&Server) -> bool) {
-        let mut events = mio::Events::with_capacity(16);
-        while !is_so(server) {
-            server.poll.poll(&mut events, None).unwrap();
-            events.iter().for_each(|event| server.happened(event));
-            server.serve();
-        }
-    }
-
-    #[test]
-    fn who_waits_is_silent_for_as_long_as_it_takes() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut server = server(&directory);
-        let connect = || {
-            let path = directory.path().join("socket");
-            std::os::unix::net::UnixStream::connect(path).unwrap()
-        };
-        let (mut waits, _silent) = (connect(), connect());
-        std::io::Write::write_all(&mut waits, b"BZPOPMIN k 0\r\n").unwrap();
-        turn_until(&mut server, |server| {
-            server.shared.connected == 2 && server.shared.blocked.len() == 1
-        });
-        server.shared.config.timeout = 5;
-        server.now_ms += 6000;
-        server.end_overdue();
-        assert_eq!(
-            (server.shared.connected, server.shared.blocked.len()),
-            (1, 1)
-        );
-        // Once it waits no more it is silent from then on.
-        let slot = server.shared.blocked.first(0, b"k").unwrap();
-        let now_ms = server.now_ms;
-        assert!((server.shared).release(slot, now_ms, |_, reply| reply.null_array()));
-        server.resume();
-        server.now_ms += 4000;
-        server.end_overdue();
-        assert_eq!(server.shared.connected, 1);
-        server.now_ms += 2000;
-        server.end_overdue();
-        assert_eq!(server.shared.connected, 0);
-    }
-
-    #[test]
-    fn no_database_waits_for_another_to_be_done() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut server = server(&directory);
+        .unwrap();
         let due = Expiry::At(server.now_ms + 1);
         for (id, keys) in [(0, 10_000u32), (7, 50)] {
             for key in 0..keys {

@@ -150,3 +150,123 @@ fn hash_tables_may_be_in_far_memory() {
         ));
     }
 }
+
+/// A server of four megabytes in all, and a client that has filled it.
+fn full() -> (Tierra, crate::support::Client) {
+    let server = Tierra::start("--near-memory 4mb --far-memory 0");
+    let mut client = server.connect();
+    client.ask("MSET k old x 1");
+    let value = "v".repeat(1000);
+    let is_stored = |at: &usize| client.ask(&format!("SET k{at} {value}")) == ok();
+    let stored = (0..10_000).take_while(is_stored).count();
+    assert!((1000..8000).contains(&stored), "{stored}");
+    (server, client)
+}
+
+#[test]
+fn a_request_that_finds_no_memory_has_one_reply() {
+    let (_server, mut client) = full();
+    let long = "v".repeat(100_000);
+    for request in [
+        format!("SET k {long} GET"),
+        format!("GETSET k {long}"),
+        format!("SET k {long}"),
+    ] {
+        client.send_bytes(format!("{request}\r\nPING\r\n").as_bytes());
+        assert!(matches!(client.receive(), Reply::Error(_)));
+        assert_eq!(client.receive(), Reply::Simple("PONG".into()));
+    }
+    assert_eq!(client.ask("GET k"), bulk("old"));
+}
+
+#[test]
+fn what_was_done_in_part_is_seen_by_who_watches() {
+    let (server, mut client) = full();
+    // Room for some.
+    client.ask("DEL k0 k1 k2 k3 k4 k5 k6 k7 k8 k9");
+    let mut watcher = server.connect();
+    let many = |name: &str, value: &str| -> String {
+        (0..3000)
+            .map(|at| format!(" {value}{name}{at} {value}{name}{at}"))
+            .collect()
+    };
+    let fields = many("field", &"f".repeat(50));
+    let members: String = (0..3000)
+        .map(|at| format!(" {at} {}{at}", "m".repeat(50)))
+        .collect();
+    for (request, count) in [
+        (format!("HSET h{fields}"), "HLEN h"),
+        (format!("ZADD z{members}"), "ZCARD z"),
+    ] {
+        let key = count.split(' ').nth(1).unwrap();
+        assert_eq!(watcher.ask(&format!("WATCH {key}")), ok());
+        assert!(matches!(client.ask(&request), Reply::Error(_)));
+        assert_eq!(watcher.ask("MULTI"), ok());
+        watcher.ask(count);
+        let is_changed = watcher.ask("EXEC") == Reply::Null;
+        let is_there = client.ask(count) != Reply::Integer(0);
+        assert!(is_changed && is_there, "{count}: {is_changed} {is_there}");
+        client.ask(&format!("DEL {key}"));
+    }
+    let pairs = many("key", &"k".repeat(50));
+    let keys = client.ask("DBSIZE");
+    assert!(matches!(
+        client.ask(&format!("MSETNX{pairs}")),
+        Reply::Error(_)
+    ));
+    assert_eq!(client.ask("DBSIZE"), keys, "all or none");
+}
+
+/// Whoever looks around (redis-cli --hotkeys, --bigkeys, exporters) does not make hot what they look at.
+#[test]
+fn asking_about_a_key_is_no_use_of_it() {
+    let server = Tierra::start("--maxmemory-policy allkeys-lfu --near-memory 1mb");
+    let mut client = server.connect();
+    let value = "v".repeat(1000);
+    for at in 0..2000 {
+        client.ask(&format!("SET k{at} {value}"));
+    }
+    let is_far = |client: &mut crate::support::Client, at: &usize| {
+        client.ask(&format!("OBJECT TIER k{at}")) == bulk("far")
+    };
+    let far: Vec<usize> = (0..2000)
+        .filter(|at| is_far(&mut client, at))
+        .take(20)
+        .collect();
+    assert_eq!(far.len(), 20);
+    for at in &far {
+        let freq = client.ask(&format!("OBJECT FREQ k{at}"));
+        for ask in [
+            "OBJECT TIER",
+            "OBJECT FREQ",
+            "OBJECT ENCODING",
+            "TYPE",
+            "TTL",
+            "EXISTS",
+            "MEMORY USAGE",
+        ] {
+            for _ in 0..100 {
+                client.ask(&format!("{ask} k{at}"));
+            }
+        }
+        assert_eq!(client.ask(&format!("OBJECT FREQ k{at}")), freq);
+        assert!(is_far(&mut client, at));
+    }
+}
+
+#[test]
+fn keys_are_counted_as_expired_whoever_notices() {
+    let server = Tierra::start("--hz 1");
+    let mut client = server.connect();
+    for at in 0..20 {
+        assert_eq!(client.ask(&format!("SET k{at} v PX 1")), ok());
+    }
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    for at in 0..20 {
+        assert_eq!(client.ask(&format!("GET k{at}")), Reply::Null);
+    }
+    let stats = text(client.ask("INFO stats"));
+    assert!(stats.contains("expired_keys:20\r\n"), "{stats}");
+    assert_eq!(client.ask("CONFIG RESETSTAT"), ok());
+    assert!(text(client.ask("INFO stats")).contains("expired_keys:0\r\n"));
+}

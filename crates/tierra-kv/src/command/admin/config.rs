@@ -160,6 +160,7 @@ fn set(call: &mut Call<'_>) -> Outcome {
 
 fn resetstat(call: &mut Call<'_>) -> Outcome {
     call.shared.stats.reset();
+    call.keyspace.take_expired();
     call.reply.ok();
     Ok(())
 }

@@ -48,6 +48,7 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
         .collect();
     let named = |name: &str| wanted.iter().any(|word| word == name);
     let everything = named("all") || named("everything");
+    call.shared.stats.expired += call.keyspace.take_expired();
     let mut lines = Lines(String::new());
     for (name, unasked, tell) in SECTIONS {
         let by_default = *unasked && (wanted.is_empty() || named("default"));

@@ -41,7 +41,7 @@ fn usage(call: &mut Call<'_>) -> Outcome {
         }
     }
     let key = call.key(2);
-    match call.db().find(&key) {
+    match call.db().peek(&key) {
         Some(entry) => call
             .reply
             .integer(call.keyspace.selected().memory_usage(entry) as i64),

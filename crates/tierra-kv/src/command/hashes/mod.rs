@@ -110,9 +110,10 @@ fn store(call: &mut Call<'_>) -> Result<usize, Failure> {
     let key = call.key(1);
     call.write(&key, Kind::Hash)?;
     let pairs = call.args.from(2).pairs();
-    let new = call.db().hash_set(&key, pairs)?;
+    let new = call.db().hash_set(&key, pairs);
+    // Where memory ends on the way some are set.
     call.changed(key.bytes);
-    Ok(new)
+    Ok(new?)
 }
 
 fn hset(call: &mut Call<'_>) -> Outcome {

@@ -23,30 +23,31 @@ pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// ASYNC and SYNC are the same here.
-fn check_how(call: &Call<'_>) -> Outcome {
+/// Whether what is removed is freed by and by.
+fn is_async(call: &Call<'_>) -> Result<bool, Failure> {
     match call.args.get(1) {
-        None => Ok(()),
-        Some(word)
-            if call.args.len() == 2
-                && (word.eq_ignore_ascii_case(b"ASYNC") || word.eq_ignore_ascii_case(b"SYNC")) =>
-        {
-            Ok(())
-        }
+        None => Ok(false),
+        Some(word) if call.args.len() == 2 && word.eq_ignore_ascii_case(b"ASYNC") => Ok(true),
+        Some(word) if call.args.len() == 2 && word.eq_ignore_ascii_case(b"SYNC") => Ok(false),
         Some(_) => Err(Failure::SYNTAX),
     }
 }
 
 pub(super) fn flushdb(call: &mut Call<'_>) -> Outcome {
-    check_how(call)?;
+    let is_async = is_async(call)?;
     call.shared.changed_all(call.client.db, call.keyspace);
-    call.db().clear();
+    if is_async {
+        call.db().clear_by_and_by();
+    } else {
+        call.db().clear();
+    }
     call.reply.ok();
     Ok(())
 }
 
 pub(super) fn flushall(call: &mut Call<'_>) -> Outcome {
-    check_how(call)?;
+    // All memory is given back at once, which takes no time.
+    is_async(call)?;
     for id in 0..DATABASES as DbId {
         call.shared.changed_all(id, call.keyspace);
     }

@@ -96,7 +96,10 @@ pub(super) fn pexpireat(call: &mut Call<'_>) -> Outcome {
 /// Replies with when a key expires, as `show` makes it of milliseconds; -1 for never, -2 for no key.
 fn show(call: &mut Call<'_>, show: fn(at_ms: i64, now_ms: i64) -> i64) -> Outcome {
     let key = call.key(1);
-    let reply = match call.look(&key).map(|entry| call.db_ref().expiry(entry)) {
+    let reply = match call
+        .look_untouched(&key)
+        .map(|entry| call.db_ref().expiry(entry))
+    {
         None => -2,
         Some(None) => -1,
         Some(Some(at)) => show(at as i64, call.now_ms()),

@@ -208,7 +208,7 @@ fn exists(call: &mut Call<'_>) -> Outcome {
     let mut found = 0;
     for index in 1..call.args.len() {
         let key = call.key(index);
-        found += i64::from(call.look(&key).is_some());
+        found += i64::from(call.look_untouched(&key).is_some());
     }
     call.reply.integer(found);
     Ok(())
@@ -225,7 +225,9 @@ pub(super) fn kind_name(kind: Kind) -> &'static str {
 
 fn kind(call: &mut Call<'_>) -> Outcome {
     let key = call.key(1);
-    let kind = call.look(&key).map(|entry| call.db_ref().kind(entry));
+    let kind = call
+        .look_untouched(&key)
+        .map(|entry| call.db_ref().kind(entry));
     call.reply.simple(kind.map_or("none", kind_name));
     Ok(())
 }

@@ -26,7 +26,7 @@ fn encoding_name(db: &Db, entry: Entry) -> &'static str {
 
 fn entry(call: &mut Call<'_>) -> Option<Entry> {
     let key = call.key(2);
-    let entry = call.db().find(&key);
+    let entry = call.look_untouched(&key);
     if entry.is_none() {
         call.reply.null();
     }

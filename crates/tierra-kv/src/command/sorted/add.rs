@@ -88,24 +88,31 @@ fn apply(call: &mut Call<'_>, rules: &Rules, from: usize) -> Outcome {
     let key = call.key(1);
     call.write(&key, Kind::SortedSet)?;
     let (mut added, mut moved, mut last) = (0, 0, None);
+    let mut done = Ok(());
     for (score, member) in pairs.pairs() {
         let score = parse_double(score).ok_or(Failure::FLOAT)?;
-        match one(call, &key, rules, member, score)? {
-            Done::Added(score) => {
+        match one(call, &key, rules, member, score) {
+            Ok(Done::Added(score)) => {
                 added += 1;
                 last = Some(score);
             }
-            Done::Moved(score) => {
+            Ok(Done::Moved(score)) => {
                 moved += 1;
                 last = Some(score);
             }
-            Done::Same(score) => last = Some(score),
-            Done::Nothing => {}
+            Ok(Done::Same(score)) => last = Some(score),
+            Ok(Done::Nothing) => {}
+            Err(failure) => {
+                done = Err(failure);
+                break;
+            }
         }
     }
+    // Where memory ends on the way some are added.
     if added + moved > 0 {
         call.changed(key.bytes);
     }
+    done?;
     match last {
         Some(score) if rules.add => call.reply.double(score),
         None if rules.add => call.reply.null(),

@@ -50,7 +50,14 @@ pub(super) fn msetnx(call: &mut Call<'_>) -> Outcome {
             return Ok(());
         }
     }
-    store_all(call)?;
+    if let Err(failure) = store_all(call) {
+        // All or none: those that found memory were not there before.
+        for index in (1..call.args.len()).step_by(2) {
+            let key = call.key(index);
+            call.db().remove(&key);
+        }
+        return Err(failure);
+    }
     call.reply.integer(1);
     Ok(())
 }

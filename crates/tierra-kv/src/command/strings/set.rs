@@ -57,7 +57,7 @@ impl<'a> Given<'a> {
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     if call.args.len() == 3 {
         let key = call.key(1);
-        return store(call, &key, Expiry::Clear).map(|()| call.reply.ok());
+        return store(call, &key, call.arg(2), Expiry::Clear).map(|()| call.reply.ok());
     }
     let (mut absent, mut present, mut get, mut keep, mut given) =
         (false, false, false, false, None);
@@ -95,20 +95,14 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         }
         return Ok(());
     }
-    store(call, &key, expiry)?;
+    store(call, &key, call.arg(2), expiry)?;
     if !get {
         call.reply.ok();
     }
     Ok(())
 }
 
-/// Sets a key to the command's last argument, or to the second after the name where options follow it.
-fn store(call: &mut Call<'_>, key: &Key<'_>, expiry: Expiry) -> Outcome {
-    let value = call.arg(2);
-    store_value(call, key, value, expiry)
-}
-
-fn store_value(call: &mut Call<'_>, key: &Key<'_>, value: &[u8], expiry: Expiry) -> Outcome {
+fn store(call: &mut Call<'_>, key: &Key<'_>, value: &[u8], expiry: Expiry) -> Outcome {
     call.db().set_string(key, value, expiry)?;
     call.changed(key.bytes);
     Ok(())
@@ -118,7 +112,7 @@ pub(super) fn setnx(call: &mut Call<'_>) -> Outcome {
     let key = call.key(1);
     let absent = call.db().find(&key).is_none();
     if absent {
-        store(call, &key, Expiry::Clear)?;
+        store(call, &key, call.arg(2), Expiry::Clear)?;
     }
     call.reply.integer(i64::from(absent));
     Ok(())
@@ -127,7 +121,7 @@ pub(super) fn setnx(call: &mut Call<'_>) -> Outcome {
 fn set_for(call: &mut Call<'_>, unit_ms: i64) -> Outcome {
     let at = expiry_ms(call, call.arg(2), unit_ms, true)?;
     let (key, value) = (call.key(1), call.arg(3));
-    store_value(call, &key, value, Expiry::At(at))?;
+    store(call, &key, value, Expiry::At(at))?;
     call.reply.ok();
     Ok(())
 }
@@ -141,11 +135,9 @@ pub(super) fn psetex(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn getset(call: &mut Call<'_>) -> Outcome {
-    let written = call.reply.buffer.len();
     reply_value(call, 1)?;
     let key = call.key(1);
-    // A reply that is followed by an error would be two.
-    store(call, &key, Expiry::Clear).inspect_err(|_| call.reply.buffer.truncate(written))
+    store(call, &key, call.arg(2), Expiry::Clear)
 }
 
 pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
@@ -169,15 +161,13 @@ pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
     };
     let at = given.map(|given| given.at_ms(call)).transpose()?;
     let expires = call.keyspace.selected().expiry(entry).is_some();
-    let written = call.reply.buffer.len();
     call.reply.bulk(call.keyspace.selected().string(entry));
-    let changed = match at {
-        Some(at) if at <= call.keyspace.now() => Ok(call.db().remove(&key)),
-        Some(at) => call.db().set_expiry(&key, Some(at)),
-        None if persist && expires => call.db().set_expiry(&key, None),
+    match at {
+        Some(at) if at <= call.keyspace.now() => call.db().remove(&key),
+        Some(at) => call.db().set_expiry(&key, Some(at))?,
+        None if persist && expires => call.db().set_expiry(&key, None)?,
         None => return Ok(()),
     };
-    changed.inspect_err(|_| call.reply.buffer.truncate(written))?;
     call.changed(key.bytes);
     Ok(())
 }

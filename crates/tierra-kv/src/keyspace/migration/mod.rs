@@ -18,7 +18,7 @@ use super::db::{Entry, Table};
 use super::heap::Heap;
 use super::large::Larges;
 use super::order::Order;
-use super::policy::Policy;
+use super::settings::Policy;
 use super::zset::member_place;
 use super::{DATABASES, Db};
 use hand::{Hand, Tables};

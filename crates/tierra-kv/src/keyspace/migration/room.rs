@@ -9,7 +9,7 @@ use super::super::DATABASES;
 use super::super::db::Table;
 use super::super::heap::Heap;
 use super::super::large::Larges;
-use super::super::policy::Policy;
+use super::super::settings::Policy;
 use super::hand::{Hand, Tables};
 use super::{MOVED_BYTES_MAX, Migration, TICK_GROUPS, has_many};
 

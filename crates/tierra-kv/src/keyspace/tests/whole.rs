@@ -152,3 +152,67 @@ fn whoever_meets_a_large_value_that_has_expired_does_not_free_it() {
     let freed = keyspace.report();
     assert_eq!((freed.near.objects, freed.far_table_bytes), (0, 0));
 }
+
+#[test]
+fn a_database_goes_by_and_by_and_the_others_stay() {
+    let mut keyspace = keyspace(Settings::default());
+    let names: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_le_bytes).collect();
+    let pairs = || names.iter().map(|name| (&name[..], &name[..]));
+    for id in 0..2 {
+        let db = keyspace.db(id);
+        for name in &names {
+            db.set_string(&Key::new(name), name, Expiry::At(1 << 60))
+                .unwrap();
+        }
+        for large in 0..50u32 {
+            let key = [b"large", &large.to_le_bytes()[..]].concat();
+            assert_eq!(db.hash_set(&Key::new(&key), pairs().take(1000)), Ok(1000));
+        }
+    }
+    let objects = |keyspace: &Keyspace| keyspace.report().near.objects;
+    let before = (objects(&keyspace), keyspace.used_bytes());
+    keyspace.db(0).clear_by_and_by();
+    assert_eq!((keyspace.len_of(0), keyspace.len_of(1)), (0, 20_050));
+    assert!(objects(&keyspace) > before.0 * 3 / 4, "they go by and by");
+    // What is made meanwhile stays.
+    let again = Key::new(b"again");
+    assert_eq!(
+        keyspace.db(0).hash_set(&again, pairs().take(1000)),
+        Ok(1000)
+    );
+    while keyspace.free_some() {}
+    assert_eq!(objects(&keyspace), before.0 / 2 + 1001);
+    assert!(keyspace.used_bytes() < before.1 * 2 / 3);
+    for (id, len) in [(0, 1), (1, 20_050)] {
+        let db = keyspace.db(id);
+        assert_eq!(db.len(), len);
+        for name in &names {
+            assert_eq!(db.find(&Key::new(name)).is_some(), id == 1);
+        }
+    }
+}
+
+#[test]
+fn large_values_that_are_gone_leave_no_list_behind() {
+    let mut keyspace = keyspace(Settings::default());
+    let long = [7; 2000];
+    let before = keyspace.db(0).table_bytes();
+    for _ in 0..2 {
+        let db = keyspace.db(0);
+        for number in 0..20_000u32 {
+            let name = number.to_le_bytes();
+            assert_eq!(
+                db.hash_set(&Key::new(&name), [(&name[..], &long[..])].into_iter()),
+                Ok(1)
+            );
+        }
+        for number in 0..20_000u32 {
+            assert!(db.remove(&Key::new(&number.to_le_bytes())));
+        }
+    }
+    let after = keyspace.db(0).table_bytes();
+    assert!(
+        after < before + (64 << 10),
+        "{after} bytes, {before} before"
+    );
+}

@@ -12,6 +12,11 @@ impl Random {
         Self(RandomState::new().hash_one(0))
     }
 
+    /// Numbers that follow from one.
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
