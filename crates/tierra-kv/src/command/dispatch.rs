@@ -209,9 +209,6 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
         }
         outcome
     };
-    if !call.shared.monitors.is_empty() {
-        admin::tell(&mut call);
-    }
     call.shared.stats.commands += 1;
     let calls = &mut call.shared.stats.calls[id as usize];
     calls.calls += 1;
@@ -221,6 +218,9 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
         // A reply that is followed by an error would be two.
         call.reply.buffer.truncate(written);
         call.reply.error(failure.text());
+    }
+    if !call.shared.monitors.is_empty() {
+        admin::tell(&mut call);
     }
     if call.shared.blocked.is_stirred() {
         sorted::serve(&mut call);

@@ -195,6 +195,20 @@ fn a_monitor_is_one_until_it_resets_or_leaves() {
         panic!("a line is told")
     };
     assert!(line.ends_with("] \"SET\" \"k\" \"v\""), "{line}");
+    // It is told of its own commands, too, behind the reply.
+    for (request, shown) in [
+        ("SELECT 99", "99"),
+        ("ECHO \u{1}é\"\\", "\\x01\\xc3\\xa9\\\"\\\\"),
+    ] {
+        assert!(matches!(
+            monitor.ask(request),
+            Reply::Error(_) | Reply::Bulk(_)
+        ));
+        let Reply::Simple(line) = monitor.receive() else {
+            panic!("a line is told")
+        };
+        assert!(line.ends_with(&format!("\"{shown}\"")), "{line}");
+    }
     assert_eq!(monitor.ask("RESET"), Reply::Simple("RESET".into()));
     assert_eq!(client.ask("GET k"), bulk("v"));
     assert_eq!(monitor.ask("ECHO x"), bulk("x"));
