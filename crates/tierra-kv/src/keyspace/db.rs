@@ -422,7 +422,7 @@ impl Db {
             .get()
             .hash()
             .unwrap_or_else(|| self.heap.hash_of(key.bytes));
-        let note = self.migration.birth_note();
+        let note = self.migration.rounds.birth_heat().bits();
         let expiry = self.heap.expiry(record);
         let table = &mut self.tables[self.selected];
         let carried = table.records.insert(hash, record, note, &self.heap);

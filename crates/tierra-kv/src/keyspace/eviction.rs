@@ -118,7 +118,8 @@ impl Candidate {
 impl Keyspace {
     /// Says which keys will go, so that what that takes is counted.
     pub fn set_eviction(&mut self, policy: Eviction) {
-        self.db.migration.count_for(policy.rounds_to_age());
+        let rounds = &mut self.db.migration.rounds;
+        rounds.count_for_eviction(policy.rounds_to_age());
     }
 
     /// Evicts keys while more than `max_bytes` are stored, a bounded number; large values are freed by and by, and what is left of one
@@ -178,7 +179,7 @@ impl Db {
             _ => 0,
         };
         self.unlink_entry(entry);
-        self.migration.note_eviction();
+        self.migration.rounds.note_eviction();
         if self.has_leaving() { 0 } else { elements }
     }
 

@@ -50,9 +50,9 @@ pub use db::{Db, Entry, Expiry, Kind};
 pub use eviction::{Eviction, Room};
 pub use hash::HashIter;
 pub use key::{Found, Key};
-pub use migration::Migrations;
 pub use record::KEY_BYTES_MAX;
 pub use settings::{Policy, Settings};
+pub use tierra_memory::placement::Migrations;
 pub use whole::NotMade;
 pub use window::Windows;
 pub use zset::ZsetRange;
@@ -252,7 +252,7 @@ impl Keyspace {
             table_bytes: self.db.table_bytes(),
             far_table_bytes: self.db.far_table_bytes(),
             windows: self.db.windows,
-            migrations: self.db.migration.done,
+            migrations: self.db.migration.rounds.done(),
         }
     }
 

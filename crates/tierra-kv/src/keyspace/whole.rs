@@ -78,13 +78,13 @@ impl Db {
         mut parts: impl Iterator<Item = Result<(Cow<'s, [u8]>, V), E>>,
     ) -> Result<(), NotMade<E>> {
         let settings = &self.heap.chooser.settings;
-        let (entries_max, value_max) = match kind {
-            Kind::SortedSet => (
+        let is_set = kind == Kind::SortedSet;
+        let (entries_max, value_max) = match is_set {
+            true => (
                 settings.set_packed_entries_max,
-                // A score is never too long.
                 settings.set_packed_value_max,
             ),
-            _ => (
+            false => (
                 settings.hash_packed_entries_max,
                 settings.hash_packed_value_max,
             ),
@@ -92,15 +92,13 @@ impl Db {
         let (mut gathered, mut bytes, mut fits) = (Vec::new(), COUNT_BYTES, true);
         while fits && let Some(part) = parts.next() {
             let (name, value) = part.map_err(NotMade::Source)?;
-            let value_bytes = match kind {
-                Kind::SortedSet => 0,
-                _ => value.as_ref().len(),
-            };
-            bytes += LENGTHS_BYTES + name.len() + value.as_ref().len();
+            let value_bytes = value.as_ref().len();
+            bytes += LENGTHS_BYTES + name.len() + value_bytes;
+            // A score is never too long.
+            let longest = name.len().max(if is_set { 0 } else { value_bytes });
+            fits =
+                gathered.len() < entries_max && longest <= value_max && bytes <= PACKED_BYTES_MAX;
             gathered.push((name, value));
-            fits = gathered.len() <= entries_max
-                && gathered[gathered.len() - 1].0.len().max(value_bytes) <= value_max
-                && bytes <= PACKED_BYTES_MAX;
         }
         let record = match (fits, gathered.is_empty()) {
             (_, true) => return Err(NotMade::Empty),

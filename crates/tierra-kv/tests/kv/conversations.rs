@@ -20,6 +20,11 @@ fn conversations_go_as_with_redis() {
             MULTI|GET k|UNWATCH|EXEC|GET k|CONFIG SET maxmemory 0",
         "SET k v|MULTI|SET k w|CONFIG SET maxmemory 1|EXEC|MULTI|EXEC|EXEC|CONFIG SET maxmemory 0|GET k",
         "WATCH k|MULTI|EXEC now|SET k w|MULTI|GET k|EXEC",
+        "ZADD s 4 a 3 b 2 c 1 d|MSET w:a y w:b x w:c 10|SORT s ALPHA|SORT s BY w:* ALPHA|SORT s BY w:* ALPHA DESC LIMIT 1 2 GET # GET w:*|\
+            HSET h:a f 3 g 1|HSET h:b f 20|HSET h:c f x|SORT s BY h:*->f|SORT s BY h:*->f ALPHA DESC|HSET h:c f -1|SORT s BY h:*->f GET h:*->g|\
+            HELLO 3|SORT s BY h:*->f DESC GET h:*->g GET #|SORT s BY none LIMIT 1 -1|SORT h:a|SORT none STORE|LCS w:a s|LCS none w:a|\
+            MSET x ohmytext y mynewtext|LCS x y|LCS x y IDX|LCS x y IDX MINMATCHLEN 4 WITHMATCHLEN|LCS x y LEN IDX|\
+            CONFIG SET proto-max-bulk-len 1mb|LCS x y|SETRANGE x 600000 b|LCS x y|CONFIG SET proto-max-bulk-len 512mb|FLUSHALL|HELLO 2",
         "HELLO 3 SETNAME me NOTHING|CLIENT GETNAME|HELLO 3 SETNAME you|CLIENT GETNAME|CLIENT LIST TYPE pubsub|HELLO 2|\
             CLIENT LIST TYPE pubsub",
         "CONFIG SET requirepass secret|RESET|PING|HELLO 3|HELLO 3 AUTH default wrong|AUTH wrong|AUTH a b c|EXEC|EXEC now|MULTI|\

@@ -1,6 +1,6 @@
 //! What the server promises to clients that behave.
 
-use crate::support::{Client, Reply, Tierra, bulk, ok, text};
+use crate::support::{Client, Reply, Tierra, bulk, error, ok, text};
 
 #[test]
 fn a_pipeline_sees_its_own_changes() {
@@ -63,6 +63,30 @@ fn as_many_keys_as_one_likes_are_looked_up_at_once() {
         client.ask(&mget.replace("MGET", "DEL")),
         Reply::Integer(1000)
     );
+}
+
+#[test]
+fn as_many_members_as_one_likes_are_sorted_by_their_keys() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    // 7 and 1000 have no divisor in common: each weight comes once.
+    let weight = |member: usize| member * 7 % 1000;
+    for member in 0..1000 {
+        client.ask(&format!("ZADD set 0 {member}"));
+        client.ask(&format!("SET w:{member} {}", weight(member)));
+        client.ask(&format!("HSET h:{member} f {member}"));
+    }
+    let mut members: Vec<usize> = (0..1000).collect();
+    members.sort_by_key(|&member| std::cmp::Reverse(weight(member)));
+    let expected = members[10..990].iter().flat_map(|&member| {
+        let weight = bulk(&weight(member).to_string());
+        [weight, Reply::Null, bulk(&member.to_string())]
+    });
+    let sort = "SORT set BY w:* DESC LIMIT 10 980 GET w:* GET none:* GET h:*->f";
+    assert_eq!(client.ask(sort), Reply::Array(expected.collect()));
+    let why = "ERR SORT with STORE makes a list, which Tierra does not have: without STORE the elements are replied";
+    assert_eq!(client.ask("SORT set STORE list"), error(why));
+    assert_eq!(client.ask("EXISTS list"), Reply::Integer(0));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Which objects should have the near memory that there is, all of them being known.
 //!
 //! For objects that are few enough to be looked at together: a column's chunk has a megabyte, a terabyte a million of them.
-//! (Records are a thousand times as many, and are judged one by one as they are used: [`Border`](super::Border).) Those
+//! (Records are a thousand times as many, and are judged one by one as they are used: [`Rounds`](super::Rounds).) Those
 //! that would save most per byte come near, those that save least go, but only as far as it pays: the copy must have paid for
 //! itself by what it saved lately more than what goes for it, and more than luck explains.
 //!

@@ -24,6 +24,7 @@
 //! *free* is the rest of the budget, filled with the hottest.
 
 use super::heat::{HEATS, Heat};
+use super::migrations::Migrations;
 
 /// Bytes of objects by heat.
 #[derive(Clone, Debug)]
@@ -51,21 +52,6 @@ impl Histogram {
         }
         coldest.unwrap_or(Heat::COLD)
     }
-}
-
-/// What happened in a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Round {
-    /// Uses of objects.
-    pub uses: u64,
-    /// Those that found their object near.
-    pub near_uses: u64,
-    /// Objects brought near.
-    pub moved: u64,
-    /// Objects that were to be, but for want of room or because enough had moved.
-    pub refused: u64,
-    /// Whether all heats were halved in it, [`rounds_to_age`](Border::rounds_to_age) being over.
-    pub aged: bool,
 }
 
 /// The part of near memory that may be exchanged in a round.
@@ -114,7 +100,7 @@ const LARGESSE_MAX: u64 = 1 << 20;
 
 /// What rounds have found: how cold has to go, how hot may come.
 #[derive(Clone, Debug)]
-pub struct Border {
+pub(super) struct Border {
     counted: Histogram,
     /// Objects in it.
     sampled: u32,
@@ -175,7 +161,7 @@ impl Border {
     /// An object that is near has been met, of as many bytes. A sample will do. While heats are being halved it is the
     /// heat before that: [`younger`](Heat::younger) where it is halved already.
     #[inline]
-    pub fn meet(&mut self, heat: Heat, bytes: u64) {
+    pub(super) fn meet(&mut self, heat: Heat, bytes: u64) {
         self.counted.bytes[usize::from(heat.bits())] += bytes;
         self.sampled += 1;
         if self.sampled == SAMPLE {
@@ -209,34 +195,35 @@ impl Border {
 
     /// An object was brought near.
     #[inline]
-    pub fn note_move(&mut self) {
+    pub(super) fn note_move(&mut self) {
         self.moves_left = self.moves_left.saturating_sub(1);
         if self.moves_left == 0 {
             self.attracted = NOTHING;
         }
     }
 
-    /// A round is over.
-    pub fn end_round(&mut self, round: Round) {
+    /// A round is over, in which this has been done. Whether all heats were halved in it,
+    /// [`rounds_to_age`](Self::rounds_to_age) being over.
+    pub(super) fn end_round(&mut self, done: &Migrations, aged: bool) {
         // Few objects: those met are all there are.
         if !std::mem::take(&mut self.is_floor_new) && self.sampled > 0 {
             self.find_floor();
         }
-        if round.aged {
+        if aged {
             // Only now: a lower floor would have attracted all that had still to be halved.
             self.floor = self.floor.aged();
             self.forget_met();
         }
-        if round.uses > 0 {
-            self.learn(round);
+        if done.uses_near + done.uses_far > 0 {
+            self.learn(done);
         }
         self.set_attracted();
     }
 
     /// What a round tells of the hot set, and of moves.
-    fn learn(&mut self, round: Round) {
-        let uses = round.uses as f64;
-        let share = round.near_uses as f64 / uses;
+    fn learn(&mut self, done: &Migrations) {
+        let uses = (done.uses_near + done.uses_far) as f64;
+        let share = done.uses_near as f64 / uses;
         let luck = LUCK * (share * (1.0 - share) / uses).sqrt();
         let changed = CHANGED.max(2.0 * luck);
         let has_grown = self.age >= GROWING_ROUNDS && share > self.best + changed;
@@ -258,8 +245,8 @@ impl Border {
         self.age += 1;
         self.best = self.best.max(share);
         self.trial.rounds += 1;
-        self.trial.moved += round.moved;
-        let is_much = round.refused > round.moved && round.refused as f64 > uses * QUIET_PART;
+        self.trial.moved += done.to_near;
+        let is_much = done.refused > done.to_near && done.refused as f64 > uses * QUIET_PART;
         let is_over = if is_much {
             // Where more is wanted than can come, only the hottest should be.
             self.worth = (self.worth * STEP).min(WORTH_MAX);
@@ -325,31 +312,31 @@ impl Border {
 
     /// After how many rounds what was counted is to be halved.
     #[inline]
-    pub fn rounds_to_age(&self) -> u32 {
+    pub(super) fn rounds_to_age(&self) -> u32 {
         (self.age / 2).clamp(1, ROUNDS_TO_AGE * self.noted)
     }
 
     /// One use of as many is to be noted: that costs time, and when things are settled little can be gained by it.
     #[inline]
-    pub fn noted(&self) -> u32 {
+    pub(super) fn noted(&self) -> u32 {
         self.noted
     }
 
     /// The heat of the coldest quarter of near memory.
     #[inline(always)]
-    pub fn floor(&self) -> Heat {
+    pub(super) fn floor(&self) -> Heat {
         self.floor
     }
 
     /// Whether something far that has just been used is worth bringing near.
     #[inline(always)]
-    pub fn attracts(&self, heat: Heat) -> bool {
+    pub(super) fn attracts(&self, heat: Heat) -> bool {
         heat.bits() >= self.attracted
     }
 
     /// Whether something near should go far when room is needed.
     #[inline(always)]
-    pub fn repels(&self, heat: Heat) -> bool {
+    pub(super) fn repels(&self, heat: Heat) -> bool {
         heat <= self.floor
     }
 }
@@ -376,16 +363,17 @@ mod tests {
     }
 
     /// A round of a million uses, at a border that has met objects of one heat.
-    fn round(border: &mut Border, near_uses: u64, moved: u64) {
+    fn round(border: &mut Border, uses_near: u64, to_near: u64) {
         for _ in 0..SAMPLE {
             border.meet(heat(8), 100);
         }
-        border.end_round(Round {
-            uses: 1_000_000,
-            near_uses,
-            moved,
-            ..Round::default()
-        });
+        let done = Migrations {
+            uses_near,
+            uses_far: 1_000_000 - uses_near,
+            to_near,
+            ..Migrations::default()
+        };
+        border.end_round(&done, false);
     }
 
     #[test]
@@ -459,13 +447,14 @@ mod tests {
         let mut border = Border::default();
         for _ in 0..10 {
             (0..SAMPLE).for_each(|_| border.meet(heat(8), 100));
-            border.end_round(Round {
-                uses: 1_000_000,
-                near_uses: 100_000,
+            let done = Migrations {
+                uses_near: 100_000,
+                uses_far: 900_000,
                 refused: 800_000,
-                moved: 100,
-                ..Round::default()
-            });
+                to_near: 100,
+                ..Migrations::default()
+            };
+            border.end_round(&done, false);
         }
         assert!(
             !border.attracts(heat(24)) && border.worth > 8.0,
@@ -494,14 +483,11 @@ mod tests {
         }
         assert_eq!(border.floor(), heat(16));
         border.meet(heat(100), 100);
-        border.end_round(Round {
-            aged: true,
-            ..Round::default()
-        });
+        border.end_round(&Migrations::default(), true);
         assert_eq!(border.floor(), heat(16).aged());
         // Of few objects those met in a round are all.
         border.meet(heat(40), 100);
-        border.end_round(Round::default());
+        border.end_round(&Migrations::default(), false);
         assert_eq!(border.floor(), heat(40));
     }
 }

@@ -1,14 +1,15 @@
 //! The mover's rules, played over many uses of objects that have no bytes: what comes near, and how much is moved for it.
 //!
-//! The holder here does what a key-value store does: it notes uses, goes around all objects as there are uses, halves heats
-//! in rounds that say so, and searches for something cold where room is lacking. Uses are drawn with a printed seed.
+//! The holder here does what a key-value store does, by the same clock ([`Rounds`]): it notes uses, goes around all objects, halves
+//! heats in rounds that say so, and searches for something cold where room is lacking. Uses are drawn with a printed seed.
 
-use super::{Border, Heat, Round};
+use super::{Heat, Migrations, Rounds};
+use crate::Speed;
 use crate::simulation::Random;
 
 const OBJECTS: usize = 20_000;
-/// Uses for each object that a round passes.
-const USES_PER_OBJECT: usize = 1;
+/// Objects that a step visits.
+const STEP_OBJECTS: usize = Rounds::STEP_USES as usize;
 /// Objects searched for something cold before a use, at most.
 const SEARCHED: usize = 8;
 const SEED: u64 = 20_261_122;
@@ -39,10 +40,10 @@ impl Zipf {
 
 /// Whoever holds the objects, of one size.
 struct Holder {
-    border: Border,
+    rounds: Rounds,
     random: Random,
-    /// How hot each is, and whether it is near.
-    objects: Vec<(Heat, bool)>,
+    /// How hot each is, and where.
+    objects: Vec<(Heat, Speed)>,
     /// The order in which they are met, which says nothing of their ages, as a hash table's does not.
     order: Vec<usize>,
     /// How many more may be near.
@@ -51,18 +52,13 @@ struct Holder {
     /// Where the round is, and the search.
     round: usize,
     search: usize,
-    uses: usize,
-    young_rounds: u32,
-    at_round: Round,
-    total: Round,
-    to_far: u64,
 }
 
 impl Holder {
     fn new(near: usize) -> Holder {
         println!("seed {SEED}");
         let mut holder = Holder {
-            border: Border::default(),
+            rounds: Rounds::default(),
             random: Random::new(SEED),
             objects: Vec::new(),
             order: Vec::new(),
@@ -70,22 +66,20 @@ impl Holder {
             reserve: near / 64,
             round: 0,
             search: 0,
-            uses: 0,
-            young_rounds: 0,
-            at_round: Round::default(),
-            total: Round::default(),
-            to_far: 0,
         };
         (0..OBJECTS).for_each(|_| holder.add());
         holder
     }
 
     fn add(&mut self) {
-        let is_near = self.free > 0;
-        self.free -= usize::from(is_near);
-        let born = Heat::from_bits(self.border.floor().bits() + 1);
+        let speed = if self.free > 0 {
+            self.free -= 1;
+            Speed::Near
+        } else {
+            Speed::Far
+        };
         self.order.push(self.objects.len());
-        self.objects.push((born, is_near));
+        self.objects.push((self.rounds.birth_heat(), speed));
         let (last, other) = (
             self.order.len() - 1,
             self.random.next() as usize % self.order.len(),
@@ -93,98 +87,91 @@ impl Holder {
         self.order.swap(last, other);
     }
 
-    fn ages(&self) -> bool {
-        self.young_rounds + 1 >= self.border.rounds_to_age()
-    }
-
     fn use_one(&mut self, at: usize) {
         self.make_room();
-        self.uses += 1;
-        if self.uses.is_multiple_of(USES_PER_OBJECT) {
-            self.go_round();
+        while self.rounds.is_due() {
+            self.go_on();
         }
-        let (mut heat, is_near) = self.objects[at];
-        self.total.uses += 1;
-        self.total.near_uses += u64::from(is_near);
-        if !self
-            .random
-            .next()
-            .is_multiple_of(self.border.noted().into())
-        {
+        let (heat, speed) = self.objects[at];
+        self.rounds.count_use(speed);
+        if !self.rounds.notes_use() {
             return;
         }
-        heat = heat.used((self.random.next() >> 32) as u32);
-        let is_wanted = !is_near && self.border.attracts(heat);
-        let comes = is_wanted && self.free > self.reserve / 2;
-        self.objects[at] = (heat, is_near || comes);
-        self.free -= usize::from(comes);
-        self.total.moved += u64::from(comes);
-        if comes {
-            self.border.note_move();
+        let heat = self.rounds.raised(heat, 1);
+        self.objects[at].0 = heat;
+        if speed == Speed::Near || !self.rounds.attracts(heat) {
+            return;
         }
-        self.total.refused += u64::from(is_wanted && !comes);
+        if self.free > self.reserve / 2 {
+            self.objects[at].1 = Speed::Near;
+            self.free -= 1;
+            self.rounds.note_move(Speed::Far, Speed::Near, 1);
+        } else {
+            self.rounds.note_refusal();
+        }
     }
 
-    fn go_round(&mut self) {
-        let ages = self.ages();
-        let (heat, is_near) = &mut self.objects[self.order[self.round]];
-        if *is_near {
-            self.border.meet(*heat, 1);
+    /// A step of the round.
+    fn go_on(&mut self) {
+        let ages = self.rounds.ages();
+        let objects = self.objects.len();
+        let end = (self.round + STEP_OBJECTS).min(objects);
+        for &at in &self.order[self.round..end] {
+            let (heat, speed) = &mut self.objects[at];
+            if *speed == Speed::Near {
+                self.rounds.meet(*heat, 1);
+            }
+            if ages {
+                *heat = heat.aged();
+            }
         }
-        if ages {
-            *heat = heat.aged();
-        }
-        self.round += 1;
-        if self.round >= self.objects.len() {
+        let steps_of = |objects: usize| (objects / STEP_OBJECTS) as u64;
+        let passed = match objects - end {
+            0 => 0,
+            left => self.rounds.passes_over(steps_of(objects), steps_of(left)),
+        };
+        self.rounds.take_steps(1 + passed);
+        self.round = end + passed as usize * STEP_OBJECTS;
+        if self.round == objects {
             self.round = 0;
-            let (now, before) = (self.total, self.at_round);
-            self.border.end_round(Round {
-                uses: now.uses - before.uses,
-                near_uses: now.near_uses - before.near_uses,
-                moved: now.moved - before.moved,
-                refused: now.refused - before.refused,
-                aged: ages,
-            });
-            self.at_round = now;
-            self.young_rounds = if ages { 0 } else { self.young_rounds + 1 };
+            self.rounds.end(self.free >= self.reserve);
         }
     }
 
     fn make_room(&mut self) {
-        let ages = self.ages();
         for _ in 0..SEARCHED {
             if self.free >= self.reserve {
                 return;
             }
             self.search = (self.search + 1) % self.objects.len();
             let at = self.order[self.search];
-            let (mut heat, is_near) = self.objects[at];
-            if ages && self.search < self.round {
-                heat = heat.younger();
+            let (heat, speed) = self.objects[at];
+            if speed == Speed::Far {
+                continue;
             }
-            if is_near {
-                self.border.meet(heat, 1);
-                if self.border.repels(heat) {
-                    self.objects[at].1 = false;
-                    self.free += 1;
-                    self.to_far += 1;
-                }
+            let is_aged = self.rounds.has_aged(self.search, self.round);
+            let heat = if is_aged { heat.younger() } else { heat };
+            self.rounds.meet(heat, 1);
+            if self.rounds.repels(heat) {
+                self.objects[at].1 = Speed::Far;
+                self.free += 1;
+                self.rounds.note_move(Speed::Near, Speed::Far, 1);
             }
         }
     }
 
     /// The share of near ones among as many uses, and moves near per use.
     fn serve(&mut self, uses: usize, mut draw: impl FnMut(&mut Holder) -> usize) -> (f64, f64) {
-        let before = self.total;
+        let before = self.rounds.done();
         for _ in 0..uses {
             let at = draw(self);
             self.use_one(at);
         }
-        let uses = uses as f64;
-        (
-            (self.total.near_uses - before.near_uses) as f64 / uses,
-            (self.total.moved - before.moved) as f64 / uses,
-        )
+        let Migrations {
+            uses_near, to_near, ..
+        } = self.rounds.done().since(before);
+        let part_of = |number: u64| number as f64 / uses as f64;
+        (part_of(uses_near), part_of(to_near))
     }
 }
 
@@ -198,7 +185,7 @@ fn a_quarter_of_near_memory_holds_nearly_what_it_could_and_then_is_quiet() {
     let best = zipf.share(OBJECTS / 4);
     assert!(share > best - 0.025, "{share} of {best}");
     assert!(moved < 0.01, "{moved}");
-    assert!(holder.border.noted() > 1);
+    assert!(holder.rounds.noted() > 1);
 }
 
 #[test]
@@ -240,7 +227,7 @@ fn what_is_new_and_hot_stays_near_round_after_round() {
         let (share, _) = holder.serve(OBJECTS / 2, &mut latest);
         assert!(share > 0.80, "{share} in part {part}");
     }
-    assert!(holder.to_far > 0);
+    assert!(holder.rounds.done().to_far > 0);
 }
 
 #[test]
@@ -249,5 +236,5 @@ fn with_room_for_all_nothing_moves() {
     let zipf = Zipf::new(OBJECTS);
     let (share, moved) = holder.serve(10 * OBJECTS, |holder| zipf.draw(&mut holder.random));
     assert_eq!((share, moved), (1.0, 0.0));
-    assert!(holder.border.noted() > 1, "nothing is to be learnt");
+    assert!(holder.rounds.noted() > 1, "nothing is to be learnt");
 }

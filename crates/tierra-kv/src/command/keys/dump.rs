@@ -83,14 +83,17 @@ pub(super) fn restore(call: &mut Call<'_>) -> Outcome {
     let expiry = (ttl > 0 && at > now).then_some(at as u64);
     let payload = call.arg(3);
     dump::restore(call.db(), &key, expiry, payload)?;
-    if ttl > 0 && expiry.is_none() {
+    let has_expired = ttl > 0 && expiry.is_none();
+    if has_expired {
         call.db().remove(&key);
     } else if let Some(uses) = wanted.uses
         && call.shared.config.maxmemory_policy.is_lfu()
     {
         call.db().set_heat(&key, uses as u64);
     }
-    call.changed(key.bytes);
+    if exists || !has_expired {
+        call.changed(key.bytes);
+    }
     call.reply.ok();
     Ok(())
 }

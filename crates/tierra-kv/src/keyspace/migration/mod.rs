@@ -12,7 +12,7 @@ mod room;
 
 use tierra_index::{RecordTable, Slot};
 use tierra_memory::Speed;
-use tierra_memory::placement::{Border, Heat, Pace, Round};
+use tierra_memory::placement::{Heat, Pace, Rounds};
 
 use super::db::{Entry, Table};
 use super::heap::Heap;
@@ -26,19 +26,10 @@ use pages::Clearing;
 pub(super) use room::Free;
 use room::Leaving;
 
-/// Uses for each group that a round visits: a round takes about as many uses as there are records.
-const USES_PER_GROUP: u64 = 8;
+/// Records that groups have, more or less.
+const RECORDS_PER_GROUP: u64 = 8;
 /// Groups that a step between two windows visits.
-const STEP_GROUPS: u64 = 8;
-/// Uses that a step takes.
-const STEP_USES: i64 = (STEP_GROUPS * USES_PER_GROUP) as i64;
-/// Uses that are kept for later: a tick's.
-const USES_MAX: i64 = (TICK_GROUPS * USES_PER_GROUP) as i64;
-/// Where there is nothing to be done but to see how hot things are, a step passes over as many steps' groups on average...
-const PASSED_STEPS: i64 = 63;
-/// ...of a table of at least as many, so that a round still sees thousands of records, or of any while nobody
-/// compares heats.
-const LONG_TABLE_GROUPS: usize = 1 << 15;
+const STEP_GROUPS: u64 = Rounds::STEP_USES as u64 / RECORDS_PER_GROUP;
 /// Near records that are many: a part of them shows how hot all are.
 const MANY_OBJECTS: u64 = 1 << 16;
 /// Where many near records are met, one of as many is a sample of them.
@@ -50,53 +41,17 @@ const STEP_BYTES_MAX: u64 = 1 << 20;
 pub(super) const MOVED_BYTES_MAX: usize = 64 << 10;
 /// Bytes moved for a hundred that requests touch.
 const SHARE_PERCENT: u64 = 50;
-/// Rounds between two in which heats are halved, at least, while nobody compares them: halving meets every entry.
-const ROUNDS_UNCOMPARED: u32 = 8;
 /// How far from its ratio memory may be, in parts of all.
 const RATIO_TOLERANCE: u64 = 200;
 
-/// Uses of records since the start, and how records were moved for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Migrations {
-    /// Near, because they were used.
-    pub to_near: u64,
-    /// Far, because others are hotter, or to hold a ratio.
-    pub to_far: u64,
-    /// Bytes of both.
-    pub bytes: u64,
-    /// Within their tier, so that pages came free.
-    pub compacted: u64,
-    /// Uses of records that were near.
-    pub uses_near: u64,
-    /// Uses of records that were far.
-    pub uses_far: u64,
-    /// Hot records that stayed far, because near memory was full or enough had moved.
-    pub refused: u64,
-}
-
 pub(super) struct Migration {
-    border: Border,
+    /// When what heats call for is done, and what is hot.
+    pub(super) rounds: Rounds,
     pace: Pace,
-    random: u64,
-    /// Uses that no group has been visited for; negative while more groups were passed than there were uses for.
-    uses: i64,
     /// Where the round is that tells how hot things are.
     round: Hand,
     /// Where cold records are searched for.
     search: Hand,
-    /// Rounds since what was counted was last halved.
-    young_rounds: u32,
-    /// Rounds after which that is done at the latest, where keys are evicted by heat: it is noted for them then, wherever
-    /// records go.
-    evicting_rounds: Option<u32>,
-    /// What had been done when the round began.
-    at_round: Migrations,
-    /// Nobody compares heats: in the round before all uses found their record near, there was room when it ended, and no keys are
-    /// evicted by heat.
-    nobody_compares: bool,
-    /// One use of as many is noted, and uses that are not until the next one is.
-    noted: u32,
-    unnoted: u32,
     /// Near records met since one was a sample of them.
     passed: u32,
     /// Chosen to go far before the next window.
@@ -110,24 +65,15 @@ pub(super) struct Migration {
     vain_bytes: [u64; 2],
     /// Pages that are emptied for sizes that have none.
     clearing: Clearing,
-    pub(super) done: Migrations,
 }
 
 impl Migration {
     pub(super) fn new() -> Migration {
         Migration {
-            border: Border::default(),
+            rounds: Rounds::default(),
             pace: Pace::new(SHARE_PERCENT),
-            random: 0x2545_F491_4F6C_DD1D,
-            uses: 0,
             round: Hand::default(),
             search: Hand::default(),
-            young_rounds: 0,
-            evicting_rounds: None,
-            at_round: Migrations::default(),
-            nobody_compares: false,
-            noted: 1,
-            unnoted: 0,
             passed: 0,
             leaving: Vec::new(),
             is_search_vain: false,
@@ -135,28 +81,16 @@ impl Migration {
             vain_rounds: 0,
             vain_bytes: [0; 2],
             clearing: Clearing::default(),
-            done: Migrations::default(),
         }
     }
 
     /// Begins anew, but for what has been done: what was noted under another policy says nothing.
     pub(super) fn restart(&mut self) {
+        self.rounds.restart();
         *self = Migration {
-            random: self.random,
-            evicting_rounds: self.evicting_rounds,
-            done: self.done,
-            at_round: self.done,
+            rounds: std::mem::take(&mut self.rounds),
             ..Migration::new()
         };
-    }
-
-    #[inline(always)]
-    fn random(&mut self) -> u32 {
-        // Xorshift: cheap, and good enough for a coin.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 32) as u32
     }
 
     /// Whether one of many is to be met.
@@ -166,20 +100,10 @@ impl Migration {
         self.passed == 0
     }
 
-    /// Whether uses call for a step.
+    /// Whether heat is noted: records are placed by it, or keys evicted.
     #[inline(always)]
-    fn is_due(&self) -> bool {
-        self.uses >= STEP_USES
-    }
-
-    /// What a new record's entry notes: it stays where it was born for a round.
-    #[inline]
-    pub(super) fn birth_note(&self) -> u8 {
-        self.border
-            .floor()
-            .bits()
-            .saturating_add(1)
-            .min(Heat::HOTTEST.bits())
+    fn is_by_heat(&self, heap: &Heap) -> bool {
+        heap.chooser.settings.policy == Policy::Dynamic || self.rounds.is_for_eviction()
     }
 
     /// An entry was used. Whether its record has moved near for it: then the entry names the new one.
@@ -191,33 +115,19 @@ impl Migration {
         entry: &mut Entry,
         uses: u32,
     ) -> bool {
-        self.uses += 1;
         let speed = heap.speed(entry.record);
-        match speed {
-            Speed::Near => self.done.uses_near += 1,
-            Speed::Far => self.done.uses_far += 1,
-        }
-        let is_dynamic = heap.chooser.settings.policy == Policy::Dynamic;
-        if !is_dynamic && self.evicting_rounds.is_none() {
+        self.rounds.count_use(speed);
+        if !self.is_by_heat(heap) || !self.rounds.notes_use() {
             return false;
-        }
-        if self.unnoted > 0 {
-            self.unnoted -= 1;
-            return false;
-        }
-        if self.noted > 1 {
-            // Some as soon as others, so that no rhythm of the requests is met.
-            self.unnoted = self.random() % (2 * self.noted - 1);
         }
         let heat = table.update_note(&entry.carried, |note| {
-            let before = Heat::from_bits(note);
-            let heat = (0..uses).fold(before, |heat, _| heat.used(self.random()));
-            heat.bits()
+            self.rounds.raised(Heat::from_bits(note), uses).bits()
         });
-        let heat = Heat::from_bits(heat);
         let bytes = heap.header(entry.record).bytes();
-        self.pace.earn(bytes as u64 * u64::from(self.noted));
-        let is_attracted = is_dynamic && self.border.attracts(heat);
+        self.pace
+            .earn(bytes as u64 * u64::from(self.rounds.noted()));
+        let is_dynamic = heap.chooser.settings.policy == Policy::Dynamic;
+        let is_attracted = is_dynamic && self.rounds.attracts(Heat::from_bits(heat));
         if speed == Speed::Near || !is_attracted || bytes > MOVED_BYTES_MAX {
             return false;
         }
@@ -236,15 +146,13 @@ impl Migration {
             .then(|| heap.migrate(entry.record, Speed::Near))
             .flatten();
         let Some(record) = moved else {
-            self.done.refused += 1;
+            self.rounds.note_refusal();
             return false;
         };
         table.replace(&mut entry.carried, record);
         entry.record = record;
         self.pace.spend(bytes as u64);
-        self.border.note_move();
-        self.done.to_near += 1;
-        self.done.bytes += bytes as u64;
+        self.rounds.note_move(Speed::Far, Speed::Near, bytes as u64);
         true
     }
 
@@ -265,51 +173,48 @@ impl Migration {
         if ticks {
             self.is_stuck = false;
         }
-        let moved_before = self.done.bytes;
+        let moved_before = self.rounds.done().bytes;
         let mut groups = if ticks { TICK_GROUPS } else { 2 * STEP_GROUPS };
-        // What there was no time for is not made up for when there is.
-        self.uses = self.uses.min(USES_MAX);
         loop {
             let wanted = Wanted::now(tables.heap, self);
             if !wanted.by_heat {
                 // Uses call for nothing then.
-                self.uses = 0;
+                self.rounds.forget_uses();
             }
-            let is_due = self.is_due();
+            let is_due = self.rounds.is_due();
             if !is_due && (!wanted.anyway || self.is_stuck) {
                 return false;
             }
-            if groups == 0 || self.done.bytes - moved_before > STEP_BYTES_MAX {
+            if groups == 0 || self.rounds.done().bytes - moved_before > STEP_BYTES_MAX {
                 return wanted.anyway;
             }
             let steps = self.visit(tables, &wanted);
             if is_due {
-                self.uses -= STEP_USES * steps;
+                self.rounds.take_steps(steps);
             }
             groups = groups.saturating_sub(STEP_GROUPS);
         }
     }
 
     /// Visits the next groups of the round, and may pass over some behind them; how many steps' groups that were.
-    fn visit(&mut self, tables: &mut Tables<'_>, wanted: &Wanted) -> i64 {
+    fn visit(&mut self, tables: &mut Tables<'_>, wanted: &Wanted) -> u64 {
         let (mut point, len) =
             tables.visit(self.round, STEP_GROUPS as usize, |slot, order, heap| {
                 self.meet(slot, order, heap, wanted);
             });
-        let mut steps = i64::from(len > 0);
-        let sees_enough = len >= LONG_TABLE_GROUPS || self.nobody_compares;
-        if point != 0 && !wanted.anyway && !wanted.ages && sees_enough {
-            // Not the same ones in every round, and none behind the end.
-            let left = len.saturating_sub(point) as i64 / STEP_GROUPS as i64;
-            let passed = (i64::from(self.random()) % (2 * PASSED_STEPS + 1)).min(left);
+        let mut steps = u64::from(len > 0);
+        if point != 0 && !wanted.anyway {
+            let steps_of = |groups: usize| groups as u64 / STEP_GROUPS;
+            let left = steps_of(len.saturating_sub(point));
+            let passed = self.rounds.passes_over(steps_of(len), left);
             steps += passed;
-            point += (passed * STEP_GROUPS as i64) as usize;
+            point += (passed * STEP_GROUPS) as usize;
         }
         let has_ended = tables.advance(&mut self.round, point);
         tables.fetch(self.round, STEP_GROUPS as usize);
         if has_ended {
             self.judge_gathering(tables.heap, wanted);
-            self.end_round(tables.heap);
+            self.rounds.end(Free::now(tables.heap).is_enough());
         }
         steps
     }
@@ -317,51 +222,10 @@ impl Migration {
     /// Whether there is anything left to gather is seen by whole rounds that gather nothing.
     fn judge_gathering(&mut self, heap: &Heap, wanted: &Wanted) {
         let gathers = wanted.sparse.contains(&true);
-        let gathered = self.done.compacted - self.at_round.compacted - self.clearing.end_round();
+        let gathered = self.rounds.done_in_round().compacted - self.clearing.end_round();
         let is_vain = gathers && gathered == 0;
         self.vain_rounds = if is_vain { self.vain_rounds + 1 } else { 0 };
         self.vain_bytes = held_bytes(heap);
-    }
-
-    fn end_round(&mut self, heap: &Heap) {
-        let aged = self.ages();
-        let (now, before) = (self.done, self.at_round);
-        let near_uses = now.uses_near - before.uses_near;
-        self.border.end_round(Round {
-            uses: near_uses + now.uses_far - before.uses_far,
-            near_uses,
-            moved: now.to_near - before.to_near,
-            refused: now.refused - before.refused,
-            aged,
-        });
-        self.noted = self.evicting_rounds.map_or(self.border.noted(), |_| 1);
-        self.at_round = now;
-        let is_all_near = now.uses_far == before.uses_far && Free::now(heap).is_enough();
-        self.nobody_compares = is_all_near && self.evicting_rounds.is_none();
-        self.young_rounds = if aged { 0 } else { self.young_rounds + 1 };
-    }
-
-    /// Whether heats are halved in this round.
-    fn ages(&self) -> bool {
-        let mut rounds = self.border.rounds_to_age();
-        if self.nobody_compares {
-            rounds = rounds.max(ROUNDS_UNCOMPARED);
-        }
-        self.young_rounds + 1 >= self.evicting_rounds.map_or(rounds, |most| rounds.min(most))
-    }
-
-    /// Notes heat for the eviction of keys, and halves it after as many rounds at the latest; `None` for placement alone.
-    pub(super) fn count_for(&mut self, evicting_rounds: Option<u32>) {
-        if evicting_rounds != self.evicting_rounds {
-            self.evicting_rounds = evicting_rounds;
-            (self.noted, self.unnoted) = (1, 0);
-            self.nobody_compares = false;
-        }
-    }
-
-    /// A key was evicted: others took its place, and what was counted grows as old by it as by a use.
-    pub(super) fn note_eviction(&mut self) {
-        self.uses += 1;
     }
 
     /// Looks at an entry, of a sorted set if there is an `order`, and moves its record if that is called for.
@@ -383,7 +247,7 @@ impl Migration {
             if speed == Speed::Near && (!wanted.meets_many || self.is_sample()) {
                 let bytes = heap.capacity(record);
                 if bytes <= MOVED_BYTES_MAX {
-                    self.border.meet(heat, bytes as u64);
+                    self.rounds.meet(heat, bytes as u64);
                 }
             }
         }
@@ -427,18 +291,13 @@ impl Migration {
             order.set_record(place, moved);
         }
         self.pace.spend(bytes as u64);
-        self.done.bytes += bytes as u64;
-        match (from == to, to) {
-            (true, _) => self.done.compacted += 1,
-            (_, Speed::Near) => self.done.to_near += 1,
-            (_, Speed::Far) => self.done.to_far += 1,
-        }
+        self.rounds.note_move(from, to, bytes as u64);
     }
 }
 
 /// What a step is after, by what memory looks like when it begins.
 struct Wanted {
-    /// Heat is noted: records are placed by it, or keys evicted.
+    /// Heat is noted.
     by_heat: bool,
     /// Heats are halved in this round.
     ages: bool,
@@ -482,9 +341,9 @@ impl Wanted {
             let is_sparse = tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES;
             !is_vain && (is_sparse || tier.held_bytes > tier.limit_bytes)
         });
-        let ages = migration.ages();
+        let ages = migration.rounds.ages();
         Wanted {
-            by_heat: policy == Policy::Dynamic || migration.evicting_rounds.is_some(),
+            by_heat: migration.is_by_heat(heap),
             ages,
             meets_many: ages && has_many(heap),
             from,
@@ -498,7 +357,7 @@ impl Db {
     /// A little of what has to be done in the background, before a window of so many keys.
     #[inline]
     pub(super) fn step(&mut self, keys: usize) {
-        if self.migration.is_due() {
+        if self.migration.rounds.is_due() {
             self.migration
                 .step(&mut self.tables, &mut self.larges, &mut self.heap, false);
             self.migration.choose_pages(&mut self.heap);

@@ -122,9 +122,12 @@ impl Migration {
     /// Visits so many groups, or until as many bytes have moved.
     #[cold]
     fn go_around(&mut self, tables: &mut Tables<'_>, groups: u64, bytes: u64) {
-        let bytes_before = self.done.bytes;
+        let bytes_before = self.rounds.done().bytes;
         for _ in 0..groups {
-            if self.is_stuck || !self.pace.allows() || self.done.bytes - bytes_before >= bytes {
+            if self.is_stuck
+                || !self.pace.allows()
+                || self.rounds.done().bytes - bytes_before >= bytes
+            {
                 return;
             }
             let mut hand = self.clearing.hand;
@@ -153,12 +156,12 @@ impl Migration {
         let heat = heat_before(&slot, is_aged);
         let bytes = heap.header(record).bytes();
         let has_slot = heap.memory.has_slot(Speed::Near, bytes);
-        if self.border.repels(heat) && !(has_slot && Free::now(heap).is_plenty()) {
+        if self.rounds.repels(heat) && !(has_slot && Free::now(heap).is_plenty()) {
             self.move_to(Speed::Far, slot, order, heap);
         } else if has_slot {
-            let before = self.done.compacted;
+            let before = self.rounds.done().compacted;
             self.move_to(Speed::Near, slot, order, heap);
-            self.clearing.moved += self.done.compacted - before;
+            self.clearing.moved += self.rounds.done().compacted - before;
         }
     }
 }

@@ -145,7 +145,7 @@ impl Migration {
 
     /// Sends cold records far until there is room enough, for about a millisecond.
     fn search_at_once(&mut self, tables: &mut Tables<'_>) {
-        let far_before = self.done.to_far;
+        let far_before = self.rounds.done().to_far;
         for _ in 0..TICK_GROUPS {
             if self.is_stuck || !self.pace.allows() || Free::now(tables.heap).is_enough() {
                 break;
@@ -154,7 +154,7 @@ impl Migration {
             self.send_far(tables);
         }
         // After a round in vain windows search no more until a tick has found something.
-        self.is_stuck |= self.is_search_vain && self.done.to_far == far_before;
+        self.is_stuck |= self.is_search_vain && self.rounds.done().to_far == far_before;
     }
 
     fn search_group(&mut self, tables: &mut Tables<'_>) {
@@ -179,7 +179,7 @@ impl Migration {
             return;
         }
         let heat = heat_before(slot, is_aged);
-        let is_chosen = self.border.repels(heat) && self.leaving.len() < LEAVING_MAX;
+        let is_chosen = self.rounds.repels(heat) && self.leaving.len() < LEAVING_MAX;
         let is_met = !has_many(heap) || self.is_sample();
         if !is_chosen && !is_met {
             return;
@@ -191,7 +191,7 @@ impl Migration {
         }
         let bytes = bytes as u64;
         if is_met {
-            self.border.meet(heat, bytes);
+            self.rounds.meet(heat, bytes);
         }
         if is_chosen {
             self.leaving.push(Leaving {
@@ -218,7 +218,7 @@ impl Migration {
             let is_aged = self.is_aged(hand);
             tables.visit(hand, 1, |slot, order, heap| {
                 let is_chosen = slot.record() == record;
-                if is_chosen && self.border.repels(heat_before(&slot, is_aged)) {
+                if is_chosen && self.rounds.repels(heat_before(&slot, is_aged)) {
                     self.move_to(Speed::Far, slot, order, heap);
                 }
             });
@@ -228,6 +228,6 @@ impl Migration {
 
     /// Whether heats at a hand have been halved in this round.
     pub(super) fn is_aged(&self, hand: Hand) -> bool {
-        self.ages() && hand < self.round
+        self.rounds.has_aged(hand, self.round)
     }
 }

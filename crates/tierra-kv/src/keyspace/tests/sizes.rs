@@ -142,6 +142,50 @@ fn new_records_of_another_size_are_born_near() {
     assert!(born_near > 9900, "{born_near}: {:?}", keyspace.report());
 }
 
+/// Pages that are being emptied for other sizes are taken again before a request fails.
+#[test]
+fn what_is_being_emptied_has_room_where_there_is_no_other() {
+    let mut keyspace = Keyspace::new(&Options {
+        settings: Settings {
+            near_bytes: NEAR_BYTES,
+            ..Settings::default()
+        },
+        far_bytes: 1 << 20,
+        ..Options::default()
+    })
+    .unwrap();
+    let add = |keyspace: &mut Keyspace, key: u32, bytes: usize| {
+        let db = keyspace.db(0);
+        let (name, value) = (name(key), vec![1; bytes]);
+        db.set_string(&Key::new(name.as_bytes()), &value, Expiry::Clear)
+    };
+    // Near memory is full, and then has holes.
+    let mut large = 0;
+    while keyspace.report().far.objects == 0 {
+        add(&mut keyspace, large, 1000).unwrap();
+        large += 1;
+    }
+    for key in (0..large).step_by(8) {
+        let name = name(key);
+        assert!(keyspace.db(0).remove(&Key::new(name.as_bytes())));
+    }
+    // Far memory is full of others, which are hot and want them.
+    let small = (USED..).take_while(|&key| add(&mut keyspace, key, 100).is_ok());
+    let small: Vec<u32> = small.collect();
+    let mut hot = small.chunks(16).cycle();
+    while keyspace.report().near.vacated_bytes == 0 {
+        use_keys(&mut keyspace, hot.next().unwrap());
+    }
+    let added = (large..)
+        .take_while(|&key| add(&mut keyspace, key, 1000).is_ok())
+        .count();
+    let near = keyspace.report().near;
+    assert!(
+        near.vacated_bytes == 0 && near.vacant_bytes < 1 << 20,
+        "{added}: {near:?}"
+    );
+}
+
 /// Where all sizes are used alike, none lacks what another has for long.
 #[test]
 fn sizes_that_are_used_alike_leave_each_other_alone() {
