@@ -153,7 +153,7 @@ fn reset(call: &mut Call<'_>) -> Outcome {
     let client = &mut *call.client;
     call.shared.watches.forget(client.id, &mut client.watched);
     client.queue = None;
-    call.shared.monitors -= usize::from(std::mem::take(&mut client.is_monitor));
+    call.shared.forget_monitor(client);
     client.db = 0;
     client.name.clear();
     client.replies = Replies::All;

@@ -10,6 +10,10 @@ use crate::keyspace::{Found, Keyspace, Room};
 use crate::protocol::{Args, Reply};
 use crate::server::{Client, Pause, Shared};
 
+/// With more arguments any command may take long.
+const MANY_ARGUMENTS: usize = 32;
+/// As may one whose reply is longer.
+const LONG_REPLY_BYTES: usize = 64 * 1024;
 /// Of an unknown command so many bytes are repeated.
 const SHOWN_BYTES: usize = 128;
 
@@ -25,27 +29,29 @@ pub(crate) fn process(
 ) {
     let before = reply.buffer.len();
     match admit(keyspace, shared, client, args, resolved) {
-        Ok((id, command)) => match &mut client.queue {
-            Some(queue) if command.flags & UNQUEUED == 0 => {
-                queue.add(id, command, args, found);
-                reply.simple("QUEUED");
+        Ok((id, command)) => {
+            client.last_command = Some(id);
+            match &mut client.queue {
+                Some(queue) if command.flags & UNQUEUED == 0 => {
+                    queue.add(id, command, args, found);
+                    reply.simple("QUEUED");
+                }
+                _ => {
+                    run(
+                        Call {
+                            command,
+                            args,
+                            ahead: Ahead::new(found),
+                            keyspace,
+                            client,
+                            reply,
+                            shared,
+                        },
+                        id,
+                    );
+                }
             }
-            _ => {
-                client.last_command = Some(id);
-                run(
-                    Call {
-                        command,
-                        args,
-                        ahead: Ahead::new(found),
-                        keyspace,
-                        client,
-                        reply,
-                        shared,
-                    },
-                    id,
-                );
-            }
-        },
+        }
         Err(_) if resolved == Resolved::Unknown && is_browser(args.at(0)) => client.closing = true,
         Err(mut failure) => {
             if let Resolved::Command(id) = resolved {
@@ -191,14 +197,18 @@ fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
 #[inline]
 pub(super) fn run(mut call: Call<'_>, id: u16) {
     let written = call.reply.buffer.len();
-    let outcome = if call.command.flags & (FAST | UNTIMED) == 0 {
+    let outcome = if call.command.flags & (FAST | UNTIMED) == 0 || call.args.len() > MANY_ARGUMENTS
+    {
         timed(&mut call, id)
     } else {
-        (call.command.run)(&mut call)
+        let outcome = (call.command.run)(&mut call);
+        if call.reply.buffer.len() > written + LONG_REPLY_BYTES {
+            // Few were executed since the clock was read.
+            let (begun, timed_ns) = (call.shared.clock, call.shared.stats.timed_ns);
+            note_time(&mut call, id, begun, timed_ns);
+        }
+        outcome
     };
-    if call.shared.monitors > 0 {
-        admin::tell(&mut call);
-    }
     call.shared.stats.commands += 1;
     let calls = &mut call.shared.stats.calls[id as usize];
     calls.calls += 1;
@@ -209,6 +219,9 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
         call.reply.buffer.truncate(written);
         call.reply.error(failure.text());
     }
+    if !call.shared.monitors.is_empty() {
+        admin::tell(&mut call);
+    }
     if call.shared.blocked.is_stirred() {
         sorted::serve(&mut call);
     }
@@ -216,10 +229,19 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
 
 /// Commands that may take long have a clock of their own.
 fn timed(call: &mut Call<'_>, id: u16) -> Outcome {
-    let begun = Instant::now();
+    let (begun, timed_ns) = (Instant::now(), call.shared.stats.timed_ns);
+    call.shared.clock = begun;
     let outcome = (call.command.run)(call);
-    let spent = begun.elapsed();
-    call.shared.stats.timed_ns += spent.as_nanos() as u64;
+    note_time(call, id, begun, timed_ns);
+    outcome
+}
+
+/// Notes how long a command took, and that it was slow. `timed_ns` is the time that had been noted when it began: what
+/// those of a transaction have noted since is within its own.
+fn note_time(call: &mut Call<'_>, id: u16, begun: Instant, timed_ns: u64) {
+    call.shared.clock = Instant::now();
+    let spent = call.shared.clock.duration_since(begun);
+    call.shared.stats.timed_ns = timed_ns + spent.as_nanos() as u64;
     call.shared.stats.calls[id as usize].spent_ns += spent.as_nanos() as u64;
     let slower_than = call.shared.config.slowlog_log_slower_than;
     if slower_than >= 0
@@ -238,5 +260,4 @@ fn timed(call: &mut Call<'_>, id: u16) -> Outcome {
             limit,
         );
     }
-    outcome
 }

@@ -48,7 +48,7 @@ pub(crate) const FAST: u16 = 1 << 5;
 pub(crate) const NO_AUTH: u16 = 1 << 6;
 /// Too dangerous for everyone.
 pub(crate) const DANGEROUS: u16 = 1 << 7;
-/// Takes as long as its own argument or reply, which no clock needs to tell.
+/// Takes as long as its own arguments or reply, which say whether a clock has to be read.
 pub(crate) const UNTIMED: u16 = 1 << 8;
 /// Runs at once in a transaction instead of being queued.
 pub(crate) const UNQUEUED: u16 = 1 << 9;

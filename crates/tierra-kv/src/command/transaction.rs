@@ -45,6 +45,8 @@ pub(crate) struct Queue {
     /// What batches have found of the keys of commands that came in one batch with MULTI.
     found: Vec<Found>,
     commands: Vec<Queued>,
+    /// How many were queued, whether or not they are kept.
+    count: usize,
     flags: u16,
     aborted: bool,
 }
@@ -59,6 +61,14 @@ struct Queued {
 }
 
 impl Queue {
+    /// How much memory it takes in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+            + size_of_val(&self.args[..])
+            + size_of_val(&self.found[..])
+            + size_of_val(&self.commands[..])
+    }
+
     /// Adds a command, with what was found of its keys if they have been looked up already; not where none will be
     /// executed.
     pub(crate) fn add(
@@ -78,10 +88,11 @@ impl Queue {
             });
             self.bytes.extend_from_slice(arg);
         }
+        // What a client has sent and what of it is queued are together within client-query-buffer-limit, which is less.
+        debug_assert!(u32::try_from(self.bytes.len()).is_ok());
         self.flags |= command.flags;
-        // Where the bytes of a transaction are more than its arguments can say, it cannot be executed.
-        self.aborted |= u32::try_from(self.bytes.len()).is_err();
         self.found.extend_from_slice(found);
+        self.count += 1;
         self.commands.push(Queued {
             id,
             command,
@@ -90,9 +101,14 @@ impl Queue {
         });
     }
 
-    /// One of its commands was refused: none will be executed.
+    /// One of its commands was refused: none will be executed, or kept.
     pub(crate) fn abort(&mut self) {
-        self.aborted = true;
+        *self = Self {
+            count: self.count,
+            flags: self.flags,
+            aborted: true,
+            ..Self::default()
+        };
     }
 
     /// The flags of any of its commands.
@@ -101,7 +117,7 @@ impl Queue {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.commands.len()
+        self.count
     }
 
     /// The arguments of a command, and what was found of its keys when it came.

@@ -54,12 +54,19 @@ impl Parser {
     /// Forgets the requests found so far. Tells how many leading bytes of the buffer nothing needs any
     /// more; see [`Parser::moved`].
     pub fn forget(&mut self) -> usize {
+        let done = self.found_bytes();
         self.args.drain(..self.first);
         if self.args.is_empty() {
             self.args.shrink_to(1024);
         }
         self.first = 0;
-        self.args.first().map_or(self.at, |arg| arg.start as usize)
+        done
+    }
+
+    /// How many leading bytes of the buffer only the requests found so far need.
+    pub fn found_bytes(&self) -> usize {
+        let next = self.args.get(self.first);
+        next.map_or(self.at, |arg| arg.start as usize)
     }
 
     /// The buffer has lost this many leading bytes. Only after [`Parser::forget`].

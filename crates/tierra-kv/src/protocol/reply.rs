@@ -3,17 +3,66 @@
 use crate::number::{push_double, push_i64, push_u64};
 
 /// Where replies go.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reply {
     /// Bytes to be sent.
     pub buffer: Vec<u8>,
     /// Whether the client asked for RESP3.
     pub resp3: bool,
+    /// The buffer takes about so many bytes: no element that goes beyond it is written.
+    pub limit_bytes: usize,
+    is_over: bool,
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        Self {
+            buffer: Vec::new(),
+            resp3: false,
+            limit_bytes: usize::MAX,
+            is_over: false,
+        }
+    }
 }
 
 impl Reply {
+    /// Whether something was not written because of the limit: what is there is of no use to anybody.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Forgets what was written from a place on, and what was not.
+    pub fn truncate(&mut self, len: usize) {
+        self.buffer.truncate(len);
+        self.is_over = false;
+    }
+
+    /// Whether so many bytes more are within the limit. What there is only one of for a request, or for one of its arguments, is
+    /// written without asking.
+    #[inline]
+    fn takes(&mut self, bytes: usize) -> bool {
+        let fits = self.buffer.len().saturating_add(bytes) <= self.limit_bytes;
+        self.is_over |= !fits;
+        fits
+    }
+
+    /// The elements of another reply.
+    pub fn append(&mut self, other: &Reply) {
+        if self.takes(other.buffer.len()) {
+            self.buffer.extend_from_slice(&other.buffer);
+        }
+    }
+
     #[inline]
     fn header(&mut self, kind: u8, number: usize) {
+        if self.takes(0) {
+            self.push_header(kind, number);
+        }
+    }
+
+    #[inline]
+    fn push_header(&mut self, kind: u8, number: usize) {
         self.buffer.push(kind);
         push_u64(&mut self.buffer, number as u64);
         self.buffer.extend_from_slice(b"\r\n");
@@ -67,9 +116,12 @@ impl Reply {
     /// Bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
+        if !self.takes(bytes.len()) {
+            return;
+        }
         // One reservation for the whole of it: a large value is copied once.
         self.buffer.reserve(bytes.len() + 32);
-        self.header(b'$', bytes.len());
+        self.push_header(b'$', bytes.len());
         self.buffer.extend_from_slice(bytes);
         self.buffer.extend_from_slice(b"\r\n");
     }
@@ -124,6 +176,9 @@ impl Reply {
     /// A number with a fraction.
     pub fn double(&mut self, value: f64) {
         if self.resp3 {
+            if !self.takes(0) {
+                return;
+            }
             self.buffer.push(b',');
             push_double(&mut self.buffer, value);
             self.buffer.extend_from_slice(b"\r\n");
@@ -143,7 +198,10 @@ impl Reply {
     pub fn verbatim(&mut self, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
         if self.resp3 {
-            self.header(b'=', text.len() + 4);
+            if !self.takes(text.len()) {
+                return;
+            }
+            self.push_header(b'=', text.len() + 4);
             self.buffer.extend_from_slice(b"txt:");
             self.buffer.extend_from_slice(text);
             self.buffer.extend_from_slice(b"\r\n");
@@ -166,6 +224,42 @@ mod tests {
             write(&mut reply);
             String::from_utf8(reply.buffer).unwrap()
         })
+    }
+
+    #[test]
+    fn beyond_the_limit_nothing_is_written() {
+        for resp3 in [false, true] {
+            let mut reply = Reply {
+                resp3,
+                limit_bytes: 1000,
+                ..Reply::default()
+            };
+            reply.bulk(&[b'x'; 500]);
+            assert!(!reply.is_over());
+            let len = reply.buffer.len();
+            reply.bulk(&[b'x'; 500]);
+            assert!(reply.is_over() && reply.buffer.len() == len);
+            let long = Reply {
+                buffer: vec![b'x'; 500],
+                ..Reply::default()
+            };
+            let write: [fn(&mut Reply, &Reply); 5] = [
+                |reply, _| reply.bulk(&[b'x'; 100]),
+                |reply, _| reply.array(10),
+                |reply, _| reply.double(0.1),
+                |reply, _| reply.verbatim([b'x'; 100]),
+                |reply, long| reply.append(long),
+            ];
+            for write in write {
+                reply.truncate(len);
+                assert!(!reply.is_over());
+                for _ in 0..1000 {
+                    write(&mut reply, &long);
+                }
+                assert!(reply.is_over());
+                assert!(reply.buffer.len() < 1200, "{}", reply.buffer.len());
+            }
+        }
     }
 
     #[test]

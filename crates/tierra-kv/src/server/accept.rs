@@ -1,6 +1,6 @@
 //! Connections come and go.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
 
 use mio::{Interest, Token};
@@ -16,12 +16,8 @@ impl Server {
             match self.listeners[listener].accept(self.shared.config.tcp_keepalive) {
                 Ok(accepted) => self.welcome(accepted),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-                    ) => {}
-                // Too many open files, most likely: some will be closed.
+                Err(error) if is_of_one_connection(&error) => {}
+                // Too many open files, or no memory, most likely: others will go.
                 Err(_) => {
                     self.accept_again = true;
                     return;
@@ -99,13 +95,28 @@ impl Server {
                 .forget(connection.client.id, &mut connection.client.watched);
             self.shared.blocked.forget(&mut connection.client);
             self.shared.connected -= 1;
-            self.shared.monitors -= usize::from(connection.client.is_monitor);
+            self.shared.forget_monitor(&mut connection.client);
             // One that is queued is met once more: its slot is vacant only then, or a newcomer would have two turns.
             if !connection.queued {
                 self.vacant.push(slot);
             }
         }
     }
+}
+
+/// Whether it was the connection that failed before it was accepted: the next one may be well.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Interrupted
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::NetworkDown
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::HostUnreachable
+    ) || matches!(
+        error.raw_os_error(),
+        Some(libc::EPROTO | libc::ENOPROTOOPT | libc::EHOSTDOWN | libc::ENONET)
+    )
 }
 
 /// Listens on everything that the settings name.

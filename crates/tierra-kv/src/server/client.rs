@@ -60,6 +60,16 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Bytes of the commands of its transaction.
+    pub(crate) fn queue_bytes(&self) -> usize {
+        self.queue.as_ref().map_or(0, Queue::bytes)
+    }
+
+    /// Bytes of memory that it takes: its buffers, and its transaction.
+    pub(crate) fn bytes(&self) -> usize {
+        self.input_bytes + self.input_spare_bytes + self.output_bytes + self.queue_bytes()
+    }
+
     /// Whether it waits: nothing of what it sends is executed until it does no more.
     #[inline]
     pub(crate) fn is_blocked(&self) -> bool {
@@ -71,7 +81,7 @@ impl Client {
     #[inline]
     pub(crate) fn conclude(&mut self, reply: &mut Reply, before: usize) {
         if self.replies != Replies::All && !self.is_blocked() {
-            reply.buffer.truncate(before);
+            reply.truncate(before);
             self.replies = match self.replies {
                 Replies::SkipNext => Replies::Skip,
                 Replies::Skip => Replies::All,

@@ -115,25 +115,43 @@ impl Connection {
         self.parser.put_back(request);
     }
 
-    /// How many bytes have arrived that belong to no request yet executed.
-    pub(super) fn input_len(&self) -> usize {
-        self.input.len()
+    /// How many bytes have arrived that belong to no request yet executed, those of a transaction included.
+    pub(super) fn input_bytes(&self) -> usize {
+        self.input.len() - self.parser.found_bytes() + self.client.queue_bytes()
+    }
+
+    /// Drops what has been executed from the front of the input. What stays is moved once: nothing behind it is executed before
+    /// it is.
+    fn compact(&mut self) {
+        let done = self.parser.forget();
+        if done > 0 {
+            self.input.drain(..done);
+            self.parser.moved(done);
+        }
+    }
+
+    /// Makes room for a read: enough for what is awaited, as far as the client is believed, and little more, or what follows
+    /// would be held against it.
+    fn make_room(&mut self, buffers: &mut Buffers) {
+        if self.input.capacity() == 0 {
+            self.input = buffers.take();
+        }
+        self.compact();
+        let (len, awaited) = (self.input.len(), self.parser.awaited(self.input.len()));
+        let spare = self.input.capacity() - len;
+        let most = awaited.max(len / 8) + READ_BYTES;
+        if spare < READ_BYTES {
+            // A length that a client announces is believed as its bytes arrive: twice what is there.
+            let believed = most.min(len.max(2 * READ_BYTES));
+            self.input.reserve_exact(believed);
+        } else if self.input.capacity() > BUFFER_BYTES && spare > most {
+            self.input.shrink_to(len + most);
+        }
     }
 
     /// Reads once. All requests found before have been executed.
     pub(super) fn read(&mut self, buffers: &mut Buffers) -> io::Result<Arrived> {
-        if self.input.capacity() == 0 {
-            self.input = buffers.take();
-        }
-        let wanted = self.parser.awaited(self.input.len()).max(READ_BYTES);
-        if self.input.capacity() - self.input.len() < wanted {
-            let done = self.parser.forget();
-            self.input.drain(..done);
-            self.parser.moved(done);
-            // A length that a client announces is believed as its bytes arrive: twice what is there.
-            self.input
-                .reserve(wanted.min(self.input.len().max(READ_BYTES)));
-        }
+        self.make_room(buffers);
         let asked = self.input.capacity() - self.input.len();
         match self.stream.read(&mut self.input) {
             Ok(0) => Ok(Arrived::End),
@@ -154,18 +172,31 @@ impl Connection {
 
     /// All requests found have been executed.
     pub(super) fn executed(&mut self, buffers: &mut Buffers) {
-        let done = self.parser.forget();
-        if done == self.input.len() {
-            self.parser.moved(done);
-            self.input.clear();
-            buffers.put(std::mem::take(&mut self.input));
+        self.reply.limit_bytes = usize::MAX;
+        if self.parser.forget() == self.input.len() || !self.more {
+            self.compact();
+            self.give_back(buffers);
         }
         // A client that waits, or wants no replies, has none: it does not keep a buffer for them.
         if self.reply.buffer.is_empty() {
             buffers.put(std::mem::take(&mut self.reply.buffer));
         }
-        self.client.input_bytes = self.input.len();
+        self.client.input_bytes = self.input.len() - self.parser.found_bytes();
         self.client.input_spare_bytes = self.input.capacity() - self.input.len();
+    }
+
+    /// Gives a buffer back that is empty, or larger than what it has and awaits needs.
+    fn give_back(&mut self, buffers: &mut Buffers) {
+        let len = self.input.len();
+        if len == 0 {
+            buffers.put(std::mem::take(&mut self.input));
+        } else if self.input.capacity() > BUFFER_BYTES
+            && len + self.parser.awaited(len) <= BUFFER_BYTES / 2
+        {
+            let mut rest = buffers.take();
+            rest.extend_from_slice(&self.input);
+            self.input = rest;
+        }
     }
 
     /// How many bytes of replies wait.
@@ -191,13 +222,27 @@ impl Connection {
         self.more = !self.input.is_empty();
     }
 
-    /// Whether not more waits than may, or not for too long. `limit` is that of normal clients.
-    pub(super) fn is_within(&mut self, limit: OutputLimit, now_ms: u64) -> bool {
-        let limit = if self.client.is_monitor && limit.hard_bytes == 0 {
+    /// The limit of its replies. `normal` is that of normal clients.
+    fn output_limit(&self, normal: OutputLimit) -> OutputLimit {
+        if self.client.is_monitor && normal.hard_bytes == 0 {
             OutputLimit::MONITORS
         } else {
-            limit
+            normal
+        }
+    }
+
+    /// From here on no more replies are written than may wait, until [`executed`](Self::executed).
+    #[inline]
+    pub(super) fn bound_replies(&mut self, normal: OutputLimit) {
+        self.reply.limit_bytes = match self.output_limit(normal).hard_bytes {
+            0 => usize::MAX,
+            bytes => self.sent.saturating_add(bytes as usize),
         };
+    }
+
+    /// Whether not more waits than may, or not for too long. `normal` is the limit of normal clients.
+    pub(super) fn is_within(&mut self, normal: OutputLimit, now_ms: u64) -> bool {
+        let limit = self.output_limit(normal);
         let waiting = self.waiting() as u64;
         if limit.hard_bytes > 0 && waiting > limit.hard_bytes {
             return false;

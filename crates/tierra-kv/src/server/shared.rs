@@ -28,13 +28,15 @@ pub(crate) struct Shared {
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub(crate) connected: usize,
     pub(crate) started: Instant,
+    /// When the clock was last read in the batch that is executed.
+    pub(crate) clock: Instant,
     pub(crate) run_id: String,
     /// The ports it listens on in truth.
     pub(crate) port: u16,
     /// Slots of connections that CLIENT KILL has ended.
     pub(crate) killed: Vec<usize>,
-    /// How many clients are told every command.
-    pub(crate) monitors: usize,
+    /// Slots of clients that are told every command.
+    pub(crate) monitors: Vec<usize>,
     /// Whether a client has asked the server to end.
     pub(crate) stopping: bool,
 }
@@ -59,10 +61,11 @@ impl Shared {
             connections: Vec::new(),
             connected: 0,
             started: Instant::now(),
+            clock: Instant::now(),
             run_id,
             port: 0,
             killed: Vec::new(),
-            monitors: 0,
+            monitors: Vec::new(),
             stopping: false,
         }
     }
@@ -102,6 +105,8 @@ impl Shared {
         }
         let hard_bytes = self.config.output_limit.hard_bytes;
         connection.client.closing |= hard_bytes > 0 && connection.waiting() as u64 > hard_bytes;
+        connection.bound_replies(self.config.output_limit);
+        self.clock = Instant::now();
     }
 
     /// Nanoseconds of calls that have a clock of their own, all together.
@@ -124,6 +129,13 @@ impl Shared {
             if let Resolved::Command(id) = pending.resolved {
                 self.stats.calls[id as usize].spent_ns += share_ns;
             }
+        }
+    }
+
+    /// A client is told no commands any more.
+    pub(crate) fn forget_monitor(&mut self, client: &mut Client) {
+        if std::mem::take(&mut client.is_monitor) {
+            self.monitors.retain(|&slot| slot != client.slot);
         }
     }
 

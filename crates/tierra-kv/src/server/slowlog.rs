@@ -76,10 +76,16 @@ impl Slowlog {
     }
 }
 
-/// Whether an argument is a password that CONFIG SET is given. AUTH and HELLO are never slow.
+/// Whether an argument is, or may be, a password, or the user whose it is.
 fn is_password(args: Args<'_>, at: usize) -> bool {
     let is = |at: usize, word: &str| args.at(at).eq_ignore_ascii_case(word.as_bytes());
-    at > 2 && at % 2 == 1 && is(0, "CONFIG") && is(1, "SET") && is(at - 1, "requirepass")
+    if is(0, "AUTH") {
+        at > 0
+    } else if is(0, "HELLO") {
+        (1..at).rev().take(2).any(|before| is(before, "AUTH"))
+    } else {
+        at > 2 && at % 2 == 1 && is(0, "CONFIG") && is(1, "SET") && is(at - 1, "requirepass")
+    }
 }
 
 fn shorten(arg: &[u8]) -> Vec<u8> {

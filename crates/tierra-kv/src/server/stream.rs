@@ -137,11 +137,14 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
-                stream.set_nodelay(true)?;
+                // A connection does not fail for what would only have made it better, nor for its name.
+                let _ = stream.set_nodelay(true);
                 if keepalive_s > 0 {
-                    arch::keep_alive(stream.as_fd(), keepalive_s)?;
+                    let _ = arch::keep_alive(stream.as_fd(), keepalive_s);
                 }
-                let local_address = stream.local_addr()?.to_string();
+                let local_address = stream
+                    .local_addr()
+                    .map_or_else(|_| "?:0".into(), |address| address.to_string());
                 let is_local = address.ip().to_canonical().is_loopback();
                 Ok(Accepted {
                     stream: Stream::Tcp(stream),
@@ -169,6 +172,41 @@ impl Drop for Listener {
         if let Self::Unix { path, .. } = self {
             // Nothing can be done about a file that is gone already.
             let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel takes fewer seconds than Redis's setting may say: nobody is refused for that.
+    #[test]
+    fn a_client_is_accepted_whatever_it_is_asked_for_signs_of_life() {
+        let listener = Listener::tcp("127.0.0.1", 0, 16).unwrap();
+        let address = ("127.0.0.1", listener.port().unwrap());
+        for (asked_s, idle_s) in [
+            (0, None),
+            (1, Some(1)),
+            (300, Some(300)),
+            (40_000, Some(32_767)),
+            (i32::MAX, Some(32_767)),
+        ] {
+            let _client = std::net::TcpStream::connect(address).unwrap();
+            let accepted = loop {
+                match listener.accept(asked_s) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    accepted => break accepted.unwrap(),
+                }
+            };
+            let option = |level, name| arch::option(accepted.stream.as_fd(), level, name).unwrap();
+            assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NODELAY), 1);
+            let asks = option(libc::SOL_SOCKET, libc::SO_KEEPALIVE) == 1;
+            assert_eq!(asks, idle_s.is_some(), "{asked_s}");
+            if let Some(idle_s) = idle_s {
+                let found = option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE);
+                assert_eq!(found, idle_s, "{asked_s}");
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ impl Server {
             for index in 0..self.batch.members.len() {
                 self.finish(self.batch.members[index]);
             }
-            if self.shared.monitors > 0 {
+            if !self.shared.monitors.is_empty() {
                 self.send_to_monitors();
             }
             if self.shared.blocked.has_released() {
@@ -54,7 +54,7 @@ impl Server {
             let ended = match connection.read(&mut self.buffers) {
                 Ok(Arrived::Some(count)) => {
                     shared.stats.input_bytes += count as u64;
-                    let over = connection.input_len() > shared.config.client_query_buffer_limit;
+                    let over = connection.input_bytes() > shared.config.client_query_buffer_limit;
                     shared.stats.query_buffer_limit_closed += u64::from(over);
                     over
                 }
@@ -120,6 +120,7 @@ impl Server {
             return;
         }
         let (begun, timed_before) = (Instant::now(), shared.timed_ns());
+        shared.clock = begun;
         let mut at = 0;
         while let Some(first) = batch.requests.get(at) {
             let slot = first.slot;
@@ -128,6 +129,7 @@ impl Server {
                 continue;
             };
             connection.prepare(&mut self.buffers);
+            connection.bound_replies(shared.config.output_limit);
             while let Some(pending) = batch
                 .requests
                 .get(at)
@@ -145,7 +147,9 @@ impl Server {
                         pending.resolved,
                         found,
                     );
-                    if connection.is_swollen() {
+                    if connection.reply.is_over() {
+                        connection.client.closing = true;
+                    } else if connection.is_swollen() {
                         shared.send_early(&mut connection, &mut self.buffers);
                     }
                 }
@@ -161,7 +165,15 @@ impl Server {
         let Some(connection) = &mut self.shared.connections[slot] else {
             return;
         };
-        if let Some(error) = connection.failed.take() {
+        if connection.reply.is_over() {
+            // A part of a reply is none: it is not sent.
+            self.shared.stats.output_buffer_limit_closed += 1;
+            return self.close(slot);
+        }
+        // Who has said goodbye is not told what was wrong with what follows.
+        if let Some(error) = connection.failed.take()
+            && !connection.client.closing
+        {
             let text = error.reply_text();
             self.shared.stats.error(&text);
             connection.reply.error(&text);
@@ -200,11 +212,11 @@ impl Server {
     /// Monitors were told of what others have done.
     #[cold]
     fn send_to_monitors(&mut self) {
-        for slot in 0..self.shared.connections.len() {
+        // One that is closed is taken from among them.
+        for at in (0..self.shared.monitors.len()).rev() {
+            let slot = self.shared.monitors[at];
             let connection = self.shared.connections[slot].as_ref();
-            if connection
-                .is_some_and(|connection| connection.client.is_monitor && connection.waiting() > 0)
-            {
+            if connection.is_some_and(|connection| connection.waiting() > 0) {
                 self.send(slot);
             }
         }
@@ -220,6 +232,10 @@ impl Server {
             Ok(count) => {
                 stats.writes += 1;
                 stats.output_bytes += count as u64;
+                // Who takes what waits is not silent.
+                if count > 0 {
+                    connection.client.used_ms = self.now_ms;
+                }
                 let within = connection.is_within(self.shared.config.output_limit, self.now_ms);
                 stats.output_buffer_limit_closed += u64::from(!within);
                 within && !(connection.client.closing && connection.waiting() == 0)
@@ -229,5 +245,94 @@ impl Server {
         if !keep {
             self.close(slot);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// Turns once, as soon as there is a reason to.
+    fn turn(server: &mut Server) {
+        let mut events = mio::Events::with_capacity(16);
+        server.poll.poll(&mut events, None).unwrap();
+        events.iter().for_each(|event| server.happened(event));
+        server.serve();
+    }
+
+    fn bind(config: Config) -> (tempfile::TempDir, Server, UnixStream) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let server = Server::bind(Config {
+            port: 0,
+            unixsocket: Some(path.clone()),
+            ..config
+        })
+        .unwrap();
+        let client = UnixStream::connect(path).unwrap();
+        (directory, server, client)
+    }
+
+    /// What the commands of a transaction take is a part of what EXEC takes: together they are not longer than their batch.
+    #[test]
+    fn the_time_of_a_transaction_is_counted_once() {
+        let (_directory, mut server, mut client) = bind(Config {
+            enable_debug_command: crate::config::DebugCommand::Yes,
+            ..Config::default()
+        });
+        let requests = b"MULTI\r\nDEBUG SLEEP 0.02\r\nKEYS *\r\nEXEC\r\n";
+        client.write_all(requests).unwrap();
+        let begun = Instant::now();
+        while server.shared.stats.commands < 4 {
+            turn(&mut server);
+        }
+        let timed_ns = u128::from(server.shared.timed_ns());
+        assert!(timed_ns >= 20_000_000, "{timed_ns}");
+        assert!(timed_ns <= begun.elapsed().as_nanos(), "{timed_ns}");
+    }
+
+    #[test]
+    fn who_takes_a_long_reply_slowly_is_not_silent() {
+        let (_directory, mut server, mut client) = bind(Config {
+            timeout: 5,
+            ..Config::default()
+        });
+        client
+            .write_all(b"SETRANGE k 8000000 x\r\nGET k\r\n")
+            .unwrap();
+        let waiting = |server: &Server| {
+            let mut connections = server.shared.connections.iter().flatten();
+            connections
+                .next()
+                .map_or(0, |connection| connection.waiting())
+        };
+        while waiting(&server) == 0 {
+            turn(&mut server);
+        }
+        client.set_nonblocking(true).unwrap();
+        let mut piece = vec![0; 64 * 1024];
+        for _ in 0..3 {
+            server.now_ms += 4000;
+            server.end_overdue();
+            assert_eq!(server.shared.connected, 1);
+            let before = waiting(&server);
+            loop {
+                match client.read(&mut piece) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    count => assert!(count.unwrap() > 0),
+                }
+            }
+            while waiting(&server) == before {
+                turn(&mut server);
+            }
+            assert!(waiting(&server) > 0, "the reply is longer than that");
+        }
+        server.now_ms += 6000;
+        server.end_overdue();
+        assert_eq!(server.shared.connected, 0);
     }
 }

@@ -90,7 +90,7 @@ for found, expected in [
     (r.execute_command("SORT_RO", "y", "ALPHA", "LIMIT", 0, 1), [b"b"]),
     # Bits.
     (r.setbit("bits", 7, 1), 0), (r.getbit("bits", 7), 1), (r.bitcount("bits"), 1), (r.bitpos("bits", 1), 7),
-    (r.bitop("NOT", "toggled", "bits"), 1), (r.bitfield("bits").get("u8", 0).execute(), [1]),
+    (r.bitop("NOT", "toggled", "bits"), 1), (r.bitfield("bits").get("u8", 0).execute(), [1]), (r.bitfield_ro("bits", "u8", 0), [1]),
     (r.lcs("k", "k"), b"7.5"), (r.lcs("k", "k", len=True), 3), (r.lcs("k", "k", idx=True), ...),
     # Keys.
     (r.restore("restored", 0, r.dump("k")), b"OK"), (r.get("restored"), b"7.5"), (r.delete("restored"), 1),

@@ -2,6 +2,7 @@
 
 mod any_words;
 mod blocking;
+mod buffers;
 mod clients;
 mod compare;
 mod conversations;

@@ -1,6 +1,6 @@
 //! What the server tells to those who operate it, and does when they say so.
 
-use crate::support::{Reply, Tierra, assert_alive, bulk, error, ok, text};
+use crate::support::{Redis, Reply, Tierra, assert_alive, bulk, error, ok, text};
 
 #[test]
 fn clients_are_listed_named_and_killed() {
@@ -100,6 +100,88 @@ fn info_counts_what_happened() {
 }
 
 #[test]
+fn clients_are_listed_in_the_order_in_which_they_are_asked_for() {
+    let server = Tierra::start("");
+    let redis = Redis::start();
+    let connect = |at: usize| match (at, &redis) {
+        (0, _) => Some(server.connect()),
+        (_, redis) => redis.as_ref().map(|redis| redis.connect()),
+    };
+    for at in 0..2 {
+        let Some(mut clients) = (0..3).map(|_| connect(at)).collect::<Option<Vec<_>>>() else {
+            continue;
+        };
+        let ids: Vec<i64> = clients
+            .iter_mut()
+            .map(|client| match client.ask("CLIENT ID") {
+                Reply::Integer(id) => id,
+                other => panic!("an id is a number, got {other:?}"),
+            })
+            .collect();
+        let asked = [ids[2], 1_000_000, ids[0], ids[2]].map(|id| id.to_string());
+        let list = text(clients[1].ask(&format!("CLIENT LIST ID {}", asked.join(" "))));
+        let listed: Vec<&str> = list
+            .lines()
+            .map(|line| line.split(' ').next().unwrap())
+            .collect();
+        let expected = [ids[2], ids[0], ids[2]].map(|id| format!("id={id}"));
+        assert_eq!(listed, expected);
+    }
+}
+
+/// What takes long because of its arguments or its reply is noted, however fast the command is with few of them.
+#[test]
+fn the_slowlog_shows_what_is_long() {
+    let server = Tierra::start("--slowlog-log-slower-than 0");
+    let mut client = server.connect();
+    let words = |command: &str, word: &str, count: usize| {
+        let words: String = (0..count).map(|n| format!(" {n}{word}")).collect();
+        format!("{command}{words}")
+    };
+    for request in [
+        "HSET h f v".to_owned(),
+        "GET k".to_owned(),
+        words("HSET h", "value-of-forty-bytes-or-somewhat-longer", 4000),
+        "HGETALL h".to_owned(),
+        "HLEN h".to_owned(),
+        "HGETALL nothing".to_owned(),
+        words("ZADD z", "", 100),
+        words("AUTH", "secret", 40),
+        words("HELLO 2 AUTH default secret", "x", 40),
+        "MULTI".to_owned(),
+        "HGETALL h".to_owned(),
+        "HLEN h".to_owned(),
+        "EXEC".to_owned(),
+    ] {
+        client.ask(&request);
+    }
+    let Reply::Array(entries) = client.ask("SLOWLOG GET -1") else {
+        panic!("entries are an array")
+    };
+    let noted: Vec<Vec<String>> = entries
+        .into_iter()
+        .rev()
+        .map(|entry| match entry {
+            Reply::Array(fields) => match &fields[3] {
+                Reply::Array(args) => args.iter().cloned().map(text).collect(),
+                other => panic!("arguments are an array, got {other:?}"),
+            },
+            other => panic!("an entry is an array, got {other:?}"),
+        })
+        .collect();
+    let names: Vec<&str> = noted.iter().map(|args| &args[0][..]).collect();
+    let expected = ["HSET", "HGETALL", "ZADD", "AUTH", "HELLO", "HGETALL"];
+    assert_eq!(names, expected);
+    assert!(
+        noted
+            .iter()
+            .flatten()
+            .all(|arg| !arg.contains("secret") || arg.contains("more arguments")),
+        "{noted:?}"
+    );
+}
+
+#[test]
 fn a_monitor_is_one_until_it_resets_or_leaves() {
     let server = Tierra::start("");
     let (mut monitor, mut leaves, mut client) =
@@ -113,6 +195,20 @@ fn a_monitor_is_one_until_it_resets_or_leaves() {
         panic!("a line is told")
     };
     assert!(line.ends_with("] \"SET\" \"k\" \"v\""), "{line}");
+    // It is told of its own commands, too, behind the reply.
+    for (request, shown) in [
+        ("SELECT 99", "99"),
+        ("ECHO \u{1}é\"\\", "\\x01\\xc3\\xa9\\\"\\\\"),
+    ] {
+        assert!(matches!(
+            monitor.ask(request),
+            Reply::Error(_) | Reply::Bulk(_)
+        ));
+        let Reply::Simple(line) = monitor.receive() else {
+            panic!("a line is told")
+        };
+        assert!(line.ends_with(&format!("\"{shown}\"")), "{line}");
+    }
     assert_eq!(monitor.ask("RESET"), Reply::Simple("RESET".into()));
     assert_eq!(client.ask("GET k"), bulk("v"));
     assert_eq!(monitor.ask("ECHO x"), bulk("x"));

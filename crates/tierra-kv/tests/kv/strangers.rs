@@ -29,7 +29,9 @@ fn what_is_not_the_protocol_ends_the_connection_after_what_was() {
             "-ERR Protocol error: unbalanced quotes in request\r\n",
         ),
         ("QUIT\r\nPING\r\n", "+OK\r\n"),
+        ("QUIT\r\n*1\n'\r\n", "+OK\r\n"),
         ("POST / HTTP/1.1\r\nHost: x\r\n\r\nFLUSHALL\r\n", ""),
+        ("POST / HTTP/1.1\r\n*x\r\n", ""),
         (
             "GET / HTTP/1.1\r\nHost: x\r\n\r\nFLUSHALL\r\n",
             "-ERR wrong number of arguments for 'get' command\r\n",

@@ -94,6 +94,7 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     }
     let age_s = now_ms.saturating_sub(client.created_ms) / 1000;
     let idle_s = now_ms.saturating_sub(client.used_ms) / 1000;
+    let multi_bytes = client.queue_bytes();
     let multi = client.queue.as_ref().map_or(-1, |queue| queue.len() as i64);
     let command = client
         .last_command
@@ -101,12 +102,12 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     write!(
         line,
         " age={age_s} idle={idle_s} flags={flags} db={} sub=0 psub=0 ssub=0 multi={multi} qbuf={} qbuf-free={} argv-mem=0 \
-         multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={} events={} cmd={command} user=default redir=-1 resp={}",
+         multi-mem={multi_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={} events={} cmd={command} user=default redir=-1 resp={}",
         client.db,
         client.input_bytes,
         client.input_spare_bytes,
         client.output_bytes,
-        client.input_bytes + client.input_spare_bytes + client.output_bytes,
+        client.bytes(),
         if client.output_bytes > 0 { "rw" } else { "r" },
         if client.resp3 { 3 } else { 2 },
     )
@@ -161,11 +162,21 @@ fn list(call: &mut Call<'_>) -> Outcome {
     let mut clients: Vec<&Client> = shared.others().map(|(_, client)| client).collect();
     clients.push(call.client);
     clients.sort_by_key(|client| client.id);
-    let mut text = Vec::new();
-    for client in clients {
-        if normal && ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
-            describe(shared, client, call.keyspace.now(), &mut text);
+    let listed = match ids {
+        // In the order in which they were asked for, and as often.
+        Some(ids) => {
+            let find = |id: u64| clients.binary_search_by_key(&id, |client| client.id).ok();
+            ids.into_iter()
+                .filter_map(find)
+                .map(|at| clients[at])
+                .collect()
         }
+        None if normal => clients,
+        None => Vec::new(),
+    };
+    let mut text = Vec::new();
+    for client in listed {
+        describe(shared, client, call.keyspace.now(), &mut text);
     }
     call.reply.verbatim(&text);
     Ok(())

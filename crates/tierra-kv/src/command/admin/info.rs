@@ -167,7 +167,7 @@ fn memory(call: &Call<'_>, lines: &mut Lines) {
         "mem_clients_normal",
         call.shared
             .others()
-            .map(|(_, client)| client.input_bytes + client.output_bytes)
+            .map(|(_, client)| client.bytes())
             .sum::<usize>(),
     );
 }

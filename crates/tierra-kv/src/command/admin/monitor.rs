@@ -14,7 +14,7 @@ fn monitor(call: &mut Call<'_>) -> Outcome {
     }
     if !call.client.is_monitor {
         call.client.is_monitor = true;
-        call.shared.monitors += 1;
+        call.shared.monitors.push(call.client.slot);
     }
     call.reply.ok();
     Ok(())
@@ -61,12 +61,13 @@ pub(in crate::command) fn tell(call: &mut Call<'_>) {
         };
     }
     line.push_str("\r\n");
-    let others = call.shared.connections.iter_mut().flatten();
-    for connection in others.filter(|connection| connection.client.is_monitor) {
-        connection.tell(line.as_bytes());
-    }
-    if call.client.is_monitor {
-        call.reply.buffer.extend_from_slice(line.as_bytes());
+    let shared = &mut *call.shared;
+    for &slot in &shared.monitors {
+        // Who executes it is not among the connections.
+        match &mut shared.connections[slot] {
+            Some(connection) => connection.tell(line.as_bytes()),
+            None => call.reply.buffer.extend_from_slice(line.as_bytes()),
+        }
     }
 }
 
@@ -80,6 +81,9 @@ fn push_quoted(line: &mut String, byte: u8) {
         0x07 => line.push_str("\\a"),
         0x08 => line.push_str("\\b"),
         b' '..=b'~' => line.push(char::from(byte)),
-        _ => line.push_str(&format!("\\x{byte:02x}")),
+        _ => {
+            let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+            line.extend(['\\', 'x', digit(byte >> 4), digit(byte & 15)]);
+        }
     }
 }

@@ -128,6 +128,14 @@ impl Step {
 }
 
 pub(super) fn bitfield(call: &mut Call<'_>) -> Outcome {
+    execute(call, false)
+}
+
+pub(super) fn bitfield_ro(call: &mut Call<'_>) -> Outcome {
+    execute(call, true)
+}
+
+fn execute(call: &mut Call<'_>, only_reads: bool) -> Outcome {
     let (mut steps, mut overflow) = (Vec::new(), Overflow::Wrap);
     let mut options = Options::new(call.args, 2);
     while options.left() > 0 {
@@ -158,6 +166,9 @@ pub(super) fn bitfield(call: &mut Call<'_>) -> Outcome {
             .for_each(|step| call.reply.integer(step.number(value)));
         return Ok(());
     };
+    if only_reads {
+        return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
+    }
     let entry = call.write(&key, Kind::String)?;
     let len = entry.map_or(0, |entry| call.db_ref().string(entry).len());
     let value = call

@@ -43,6 +43,11 @@ pub(super) static COMMANDS: &[Command] = &[
         .key("RW access update variable_flags")
         .about("3.2.0", "Reads and changes integers of any width")
         .arguments("key [operation<GET encoding_offset(encoding offset:integer)|write([OVERFLOW wrap_sat_fail<WRAP|SAT|FAIL>] write_operation<SET encoding_offset_value(encoding offset:integer value:integer)|INCRBY encoding_offset_increment(encoding offset:integer increment:integer)>)>*]"),
+    of("bitfield_ro", -2, field::bitfield_ro)
+        .flags(READONLY | FAST)
+        .key("RO access")
+        .about("6.0.0", "Reads integers of any width")
+        .arguments("key [GET encoding_offset(encoding offset:integer)*+]"),
 ];
 
 /// An argument as the place of a bit, which has to be in the longest string that there may be.

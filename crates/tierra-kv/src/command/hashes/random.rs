@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{Call, Failure, Outcome, Pair, hash};
 use crate::number::parse_i64;
-use crate::protocol::Args;
+use crate::protocol::{Args, Reply};
 
-/// So many elements chosen one by one, the same more than once, are not replied with: the reply would
-/// fill the machine.
+/// So many elements chosen one by one, the same more than once, are not replied with. Fewer are, as far as
+/// `client-output-buffer-limit` goes.
 const REPEATED_MAX: u64 = 1 << 27;
 
 /// Where fewer than one of as many elements are wanted, they are chosen one by one, without going through all.
@@ -70,12 +70,17 @@ pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
             reply.array(0);
             return Ok(());
         }
-        (Wanted::Repeated { count, with }, Some(entry)) => (
-            (0..count)
-                .map(|_| db.hash_random(entry, random.next()))
-                .collect(),
-            with,
-        ),
+        (Wanted::Repeated { count, with }, Some(entry)) => {
+            // Each is written as it is chosen: there may be many more than the hash has.
+            begin(reply, count, with);
+            for _ in 0..count {
+                if reply.is_over() {
+                    break;
+                }
+                push(reply, db.hash_random(entry, random.next()), with);
+            }
+            return Ok(());
+        }
         (Wanted::Different { count, with }, Some(entry))
             if count < db.hash_len(entry) / FEW && !db.is_packed(entry) =>
         {
@@ -99,20 +104,25 @@ pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
             (chosen, with)
         }
     };
-    let nested = with && reply.resp3;
-    reply.array(if with && !nested {
-        2 * chosen.len()
-    } else {
-        chosen.len()
-    });
-    for (field, value) in chosen {
-        if nested {
-            reply.array(2);
-        }
-        reply.bulk(field);
-        if with {
-            reply.bulk(value);
-        }
+    begin(reply, chosen.len(), with);
+    for pair in chosen {
+        push(reply, pair, with);
     }
     Ok(())
+}
+
+/// Begins a reply of so many elements. `with` is whether what belongs to each follows it: under RESP3 as a pair.
+pub(in crate::command) fn begin(reply: &mut Reply, count: usize, with: bool) {
+    let each = if with && !reply.resp3 { 2 } else { 1 };
+    reply.array(each * count);
+}
+
+fn push(reply: &mut Reply, (field, value): Pair<'_>, with: bool) {
+    if with && reply.resp3 {
+        reply.array(2);
+    }
+    reply.bulk(field);
+    if with {
+        reply.bulk(value);
+    }
 }

@@ -105,7 +105,7 @@ impl Found {
 
     fn reply_elements(self, call: &mut Call<'_>) {
         call.reply.array(self.count);
-        call.reply.buffer.extend_from_slice(&self.reply.buffer);
+        call.reply.append(&self.reply);
     }
 }
 

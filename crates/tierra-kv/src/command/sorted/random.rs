@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::hashes::random::{FEW, Wanted};
+use super::super::hashes::random::{FEW, Wanted, begin};
 use super::{Call, Outcome, zset};
+use crate::protocol::Reply;
 
 pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
     let wanted = Wanted::parse(call.args, "WITHSCORES")?;
@@ -11,23 +12,36 @@ pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
     let db = call.keyspace.selected();
     let (reply, random) = (&mut *call.reply, &mut call.shared.random);
     let len = entry.map_or(0, |entry| db.zset_len(entry));
+    let at = |rank: usize| entry.and_then(|entry| db.zset_range(entry, rank..rank + 1).next());
+    let push = |reply: &mut Reply, rank, with| {
+        let Some((member, score)) = at(rank) else {
+            return;
+        };
+        if with && reply.resp3 {
+            reply.array(2);
+        }
+        reply.bulk(member);
+        if with {
+            reply.double(score);
+        }
+    };
     let (ranks, with): (Vec<usize>, bool) = match wanted {
         Wanted::One => {
             let rank = random.below(len.max(1) as u64) as usize;
-            reply.bulk_or_null(
-                entry
-                    .and_then(|entry| db.zset_range(entry, rank..rank + 1).next())
-                    .map(|(member, _)| member),
-            );
+            reply.bulk_or_null(at(rank).map(|(member, _)| member));
             return Ok(());
         }
-        Wanted::Repeated { count, with } if len > 0 => (
-            (0..count)
-                .map(|_| random.below(len as u64) as usize)
-                .collect(),
-            with,
-        ),
-        Wanted::Repeated { with, .. } => (Vec::new(), with),
+        Wanted::Repeated { count, with } => {
+            // Each is written as it is chosen: there may be many more than the set has.
+            begin(reply, if len > 0 { count } else { 0 }, with);
+            for _ in 0..count {
+                if len == 0 || reply.is_over() {
+                    break;
+                }
+                push(reply, random.below(len as u64) as usize, with);
+            }
+            return Ok(());
+        }
         Wanted::Different { count, with } if count < len / FEW => {
             // Each rank in turn, or the last one of those that it was chosen among (Floyd 1987).
             let mut chosen = BTreeSet::new();
@@ -50,21 +64,9 @@ pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
             (taken.collect(), with)
         }
     };
-    let nested = with && reply.resp3;
-    reply.array(ranks.len() * if with && !nested { 2 } else { 1 });
+    begin(reply, ranks.len(), with);
     for rank in ranks {
-        let Some((member, score)) =
-            entry.and_then(|entry| db.zset_range(entry, rank..rank + 1).next())
-        else {
-            continue;
-        };
-        if nested {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        if with {
-            reply.double(score);
-        }
+        push(reply, rank, with);
     }
     Ok(())
 }

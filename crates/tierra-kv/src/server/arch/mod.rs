@@ -28,9 +28,39 @@ fn set_option(
     }
 }
 
+/// What an option is set to.
+#[cfg(test)]
+pub(super) fn option(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+) -> io::Result<libc::c_int> {
+    let (mut value, mut len) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel writes at most `len` bytes of `value`,
+    // which is as long, and `len` itself; both live until the call returns.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw mut value).cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 {
+        Ok(value)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The kernel takes no more seconds of silence.
+const KEEPALIVE_MAX_S: i32 = 32_767;
+
 /// Asks the other side for a sign of life after so many seconds of silence, then thrice in as many
 /// seconds again, and gives the connection up where none comes.
 pub(super) fn keep_alive(socket: BorrowedFd<'_>, seconds: i32) -> io::Result<()> {
+    let seconds = seconds.min(KEEPALIVE_MAX_S);
     set_option(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds)?;
     set_option(
