@@ -17,6 +17,8 @@
 //! to record. Here all requests that have arrived, of all connections, are one batch: their keys are
 //! looked up as one group, whose cache misses hide each other, and then the requests are executed in
 //! order. [`protocol`] finds requests without copying them, [`keyspace`] is what is stored.
+//!
+//! For Linux on 64-bit processors.
 
 mod command;
 mod config;
