@@ -7,6 +7,7 @@ use crate::logical_type::LogicalType;
 
 /// Stored bytes are not what this version of Tierra writes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FormatError {
     /// The bytes do not begin as the thing they should be.
     #[error("this is no {what}: it begins with {found:02x?}")]
@@ -112,6 +113,7 @@ impl FormatError {
 
 /// Values cannot be encoded as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EncodeError {
     /// The arrays hold another type than the column.
     #[error("a {expected} column takes {} arrays, not {found}: cast them first", expected.arrow())]
@@ -177,6 +179,7 @@ pub enum EncodeError {
 
 /// A filter cannot be evaluated where it was asked to be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FilterError {
     /// The filter's values are of another kind than the column's.
     #[error("a filter on {filter} values cannot be evaluated on {column}")]

@@ -54,7 +54,8 @@
 //! - [`Postings`] list the rows of each code: the stored part of an inverted index.
 //! - [`bits`] are packed codes and the kernels on them.
 //!
-//! This crate works on byte slices: it allocates no region, and knows no table.
+//! This crate works on byte slices: it allocates no region, and knows no table. For Linux on 64-bit processors, as `tierra-memory` is;
+//! kernels use AVX2 or AVX-512 where they are.
 
 pub mod bits;
 mod block;
@@ -79,7 +80,7 @@ pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
 pub use encoding::{Encoding, ParseEncodingError};
 pub use error::{EncodeError, FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
-pub use logical_type::{LogicalType, NARROW_DECIMAL_DIGITS, Physical};
+pub use logical_type::{LogicalType, Physical};
 pub use postings::{
     Listed, POSTINGS_CHUNKS_MAX, Position, Postings, PostingsError, PostingsLayout, PostingsPlan,
     Stretch,

@@ -42,7 +42,7 @@ pub enum Physical {
 }
 
 /// DECIMAL up to this many digits fits an `i64` and is packed like any integer.
-pub const NARROW_DECIMAL_DIGITS: u8 = 18;
+pub(crate) const NARROW_DECIMAL_DIGITS: u8 = 18;
 
 impl LogicalType {
     /// The arrow type of the arrays that hold this type's values.

@@ -25,6 +25,9 @@ impl Scale {
     pub const MAX: f64 = 300.0;
 
     /// Accepts a factor between [`Scale::MIN`] and [`Scale::MAX`].
+    ///
+    /// # Errors
+    /// [`ScaleError::OutOfRange`] for any other.
     pub fn new(factor: f64) -> Result<Self, ScaleError> {
         if (Self::MIN..=Self::MAX).contains(&factor) {
             Ok(Self(factor))

@@ -54,10 +54,12 @@ pub struct DatabaseOptions {
     /// How often stored bytes are compared with their checksums when they are read; `None`:
     /// [`VerifyReads::First`].
     pub verify_reads: Option<VerifyReads>,
-    /// Where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`].
+    /// For tests: where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`].
+    #[doc(hidden)]
     pub machine: Option<PathBuf>,
-    /// Looks on at the pools, which are durable no more then: for simulated power cuts only. The first tier's is pool 0 of
+    /// For simulated power cuts: looks on at the pools, which are durable no more then. The first tier's is pool 0 of
     /// the recording, others count on in the order in which the directory names them.
+    #[doc(hidden)]
     pub recorder: Option<Recorder>,
 }
 

@@ -43,6 +43,7 @@ pub enum Error {
 
 /// A database could not be created or opened. Its directory is as it was.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// No such directory.
     #[error("{0}: no such database directory: check the path, or make a new database there: tierra sql --create --db {0}", dir.display())]
@@ -145,6 +146,7 @@ pub enum OpenError {
 
 /// Stored bytes of a table that cannot be believed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DamageError {
     /// A chunk's descriptor.
     #[error("column {column:?}, segment {segment}: {source}")]
@@ -221,6 +223,7 @@ fn of_column(column: Option<&str>) -> String {
 
 /// The durable side of an operation failed; nothing of it is visible.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StorageError {
     /// The pool is full or its device failed.
     #[error(transparent)]
@@ -296,6 +299,7 @@ impl From<ScanError> for StorageError {
 
 /// A table could not be created, dropped or maintained.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TableError {
     /// The name is taken.
     #[error("table {table:?} exists already: drop it first, or choose another name")]
@@ -322,6 +326,7 @@ pub enum TableError {
 
 /// A tier could not be added or dropped; the database is as it was.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TierError {
     /// A name that cannot be one.
     #[error("{name:?} cannot name a tier: use 1 to 64 letters, digits, '-' and '_'")]
@@ -383,6 +388,7 @@ pub struct DuplicateKeyError {
 
 /// Rows could not be appended; the table is unchanged.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AppendError {
     /// The rows do not fit the table.
     #[error(transparent)]
@@ -400,6 +406,7 @@ pub enum AppendError {
 
 /// A load failed and was undone; the table is unchanged.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoadError {
     /// The rows do not fit the table.
     #[error(transparent)]
@@ -460,6 +467,7 @@ impl From<LoadError> for AppendError {
 
 /// A scan met something that it cannot read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ScanError {
     /// A block's bytes are not those that were written.
     #[error("table {table:?}, column {column:?}, segment {segment}, block {block} (rows {} to {} of the segment): {source}", block * BLOCK_LEN, (block + 1) * BLOCK_LEN - 1)]
@@ -508,6 +516,7 @@ pub enum ScanError {
 
 /// Rows could not be found or read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LookupError {
     /// The table has none.
     #[error("table {table:?} has no primary key: declare one, or filter by a column")]

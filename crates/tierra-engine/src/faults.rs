@@ -23,6 +23,7 @@ const ENTRIES_MOST: usize = 1000;
 
 /// What kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FaultKind {
     /// Bytes that do not have their checksum.
     Checksum,

@@ -15,6 +15,7 @@ use crate::spec::TableSpec;
 
 /// Rows that do not fit their table.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InputError {
     /// Another number of columns.
     #[error("table {table:?} has {expected} columns, the rows have {found}")]

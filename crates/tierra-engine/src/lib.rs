@@ -39,6 +39,8 @@
 //!
 //! Methods that write block until the writer has answered: call them from async code through
 //! `spawn_blocking`.
+//!
+//! For Linux on 64-bit processors.
 
 /// Tests beside the code share those of `tests/`.
 #[cfg(test)]

@@ -70,6 +70,7 @@ pub struct TableSpec {
 
 /// A table that cannot be.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SpecError {
     /// Too few or too many columns.
     #[error("table {table:?} has {columns} columns: between 1 and {MAX_COLUMNS} are possible")]

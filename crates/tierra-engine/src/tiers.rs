@@ -83,6 +83,7 @@ pub struct Replicas {
 
 /// Tiers that cannot hold a table's copies.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReplicasError {
     /// No tier of that name.
     #[error("there is no tier {tier:?}: the tiers are {known}; add it first")]

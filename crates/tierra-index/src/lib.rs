@@ -56,6 +56,8 @@
 //! waits for ten thousand misses in turn (two each, for control bytes and entry). They move every
 //! entry when they grow, so that one unlucky insert takes seconds in a large table; here an insert
 //! moves at most the entries of one segment.
+//!
+//! For Linux on 64-bit processors, as `tierra-memory` is.
 
 mod btree;
 mod hash;

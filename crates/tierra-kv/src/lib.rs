@@ -18,6 +18,8 @@
 //! looked up as one group, whose cache misses hide each other, and then the requests are executed in
 //! order. [`protocol`] finds requests without copying them, [`keyspace`] is what is stored, [`dump`]
 //! how values come from Redis and go there.
+//!
+//! For Linux on 64-bit processors.
 
 mod command;
 mod config;

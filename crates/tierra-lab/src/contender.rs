@@ -37,7 +37,7 @@ impl Tierra {
             Database::create(folder, &options).by(Tierra::ENGINE, "creating a database")?;
         let options = SessionOptions {
             threads: Some(THREADS),
-            execution: Some(Execution::Interleaved),
+            execution: Some(Execution::Interleaved.into()),
             ..SessionOptions::default()
         };
         let session = Session::new(Arc::clone(&database), &options)
@@ -59,10 +59,7 @@ impl Tierra {
     pub fn another_session(&self, scheduling: impl Into<Scheduling>) -> Result<Session, LabError> {
         let options = SessionOptions {
             threads: Some(THREADS),
-            execution: match scheduling.into() {
-                Scheduling::Auto => None,
-                Scheduling::Fixed(execution) => Some(execution),
-            },
+            execution: Some(scheduling.into()),
             ..SessionOptions::default()
         };
         Session::new(Arc::clone(&self.database), &options).by(Tierra::ENGINE, "opening a session")

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A limit on near memory, shared by everything that copies data near. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Account>);
+pub(crate) struct Budget(Arc<Account>);
 
 #[derive(Debug)]
 struct Account {
@@ -18,7 +18,7 @@ struct Account {
 
 impl Budget {
     /// A budget of `limit_bytes`, none of them used.
-    pub fn new(limit_bytes: u64) -> Budget {
+    pub(crate) fn new(limit_bytes: u64) -> Budget {
         Budget(Arc::new(Account {
             limit_bytes,
             used_bytes: AtomicU64::new(0),
@@ -26,7 +26,7 @@ impl Budget {
     }
 
     /// Takes `bytes` if they are left, or nothing.
-    pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
         self.0
             .used_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -41,35 +41,21 @@ impl Budget {
     }
 
     /// Bytes reserved now.
-    pub fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         self.0.used_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that may be reserved in all.
-    pub fn limit(&self) -> u64 {
+    pub(crate) fn limit(&self) -> u64 {
         self.0.limit_bytes
     }
 }
 
 /// Near memory set aside; given back when dropped.
 #[derive(Debug)]
-pub struct Reservation {
+pub(crate) struct Reservation {
     account: Arc<Account>,
     bytes: u64,
-}
-
-impl Reservation {
-    /// Bytes set aside.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Gives back all but `bytes`, once the need is known exactly. Keeps what it has if that is less.
-    pub fn shrink_to(&mut self, bytes: u64) {
-        let rest = self.bytes.saturating_sub(bytes);
-        self.account.used_bytes.fetch_sub(rest, Ordering::Relaxed);
-        self.bytes -= rest;
-    }
 }
 
 impl Drop for Reservation {
@@ -95,18 +81,6 @@ mod tests {
         drop(first);
         assert_eq!(budget.used(), 40);
         drop(second);
-        assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn shrinking_gives_back_the_rest() {
-        let budget = Budget::new(100);
-        let mut reservation = budget.try_reserve(80).unwrap();
-        reservation.shrink_to(90);
-        assert_eq!((reservation.bytes(), budget.used()), (80, 80));
-        reservation.shrink_to(30);
-        assert_eq!((reservation.bytes(), budget.used()), (30, 30));
-        drop(reservation);
         assert_eq!(budget.used(), 0);
     }
 

@@ -9,7 +9,7 @@
 //! * [`placement`]: what is hot enough for near memory.
 //! * [`slab`]: volatile memory for records that are many, small, and move between tiers.
 //! * [`persist`]: flush, fence and bulk copies, the steps of which durability is made.
-//! * [`budget`]: how much near memory may still be taken.
+//! * [`near`]: copies in near memory, within a budget.
 //! * [`Size`]: a number of bytes as people write it.
 //! * [`measure`]: what a tier's latency and bandwidth really are, and the least that given lookups can take.
 //! * [`faults`]: memory that fails, in truth or on purpose.
@@ -43,10 +43,13 @@
 //! is read in place. Unlike an arena over a mapped file, space is allocated before it is mapped, so
 //! a full disk is an error and never a signal, and free space is not recorded anywhere: it is what
 //! no live manifest names.
+//!
+//! For Linux on 64-bit processors. Where no instruction is known that flushes lines, other than
+//! on x86-64, pools are durable by page.
 
 mod address;
 mod arch;
-pub mod budget;
+mod budget;
 mod checksum;
 pub mod emulation;
 pub mod far;
@@ -66,7 +69,6 @@ pub mod slab;
 mod smaps;
 pub mod topology;
 
-pub use budget::{Budget, Reservation};
 pub use far::FarSource;
 pub use gate::{GateStart, MemoryGate};
 pub use near::{NearCopy, NearMemory};
@@ -74,7 +76,7 @@ pub use pool::{
     Counters, Durability, Extent, ExtentLabel, ExtentWriter, Fault, Finished, MediumKind, Pool,
     PoolError, PoolOptions, PublishError, Transaction, UndoLog, Written,
 };
-pub use region::{COLLAPSED_BYTES_LEAST, Region, RegionError, collapse};
+pub use region::{Region, RegionError, collapse};
 pub use size::{Size, SizeError};
 pub use topology::{NodeId, SocketId, Speed, Topology, TopologyError};
 

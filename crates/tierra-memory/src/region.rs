@@ -182,7 +182,7 @@ impl DerefMut for Region {
 /// Puts memory that has been filled and will stay, such as a dictionary, onto large pages where it
 /// lies: a random read then waits for no entry of a page table, which far apart reads of small pages
 /// miss as often as the data. Takes about as long as copying, changes no content, and does nothing
-/// for less than [`COLLAPSED_BYTES_LEAST`] or where the kernel cannot (before 6.1).
+/// for less than an eighth of a large page or where the kernel cannot (before 6.1).
 pub fn collapse<T>(values: &[T]) {
     let bytes = size_of_val(values);
     if bytes < COLLAPSED_BYTES_LEAST {
@@ -199,7 +199,7 @@ pub fn collapse<T>(values: &[T]) {
 }
 
 /// What [`collapse`] leaves alone: the page tables of less stay cached.
-pub const COLLAPSED_BYTES_LEAST: usize = LARGE_PAGE_BYTES / 8;
+const COLLAPSED_BYTES_LEAST: usize = LARGE_PAGE_BYTES / 8;
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,7 @@ use crate::rules;
 
 /// Why a statement failed. Whatever the variant, the tables are as they were before the statement.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SqlError {
     /// The text is no SQL.
     #[error("syntax error: {0}")]
@@ -86,6 +87,7 @@ impl CopyError {
 
 /// Why a table cannot be created, altered or dropped.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DefinitionError {
     /// A type Tierra has no column for.
     #[error(
@@ -187,6 +189,7 @@ pub enum DefinitionError {
 
 /// Why a value cannot go into a column.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InsertError {
     /// A value of a type that is not assigned to the column's.
     #[error("column '{column}' is {expected} but the value is {found}: cast it")]
@@ -229,6 +232,7 @@ fn given(row: &Option<usize>) -> String {
 
 /// Why a prepared statement cannot be stored or executed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PreparedError {
     /// The name is taken.
     #[error("a prepared statement '{0}' already exists; DEALLOCATE it first")]

@@ -17,6 +17,8 @@
 //! assert_eq!(rows[0].num_rows(), 1);
 //! # Ok(()) }
 //! ```
+//!
+//! For Linux on 64-bit processors.
 
 mod catalog;
 pub mod csv;

@@ -96,7 +96,7 @@ fn compare(
                     "SELECT count(*) FROM {table} WHERE n = ANY(ARRAY[{text}])"
                 ))?,
                 2 => db.sql(&format!("EXECUTE {table}_any(ARRAY[{text}])"))?,
-                _ => db.execute(&format!("{table}_any"), &[&array])?,
+                _ => db.run_prepared(&format!("{table}_any"), &[&array])?,
             };
             samples.push(started.elapsed().as_secs_f64() * 1e3);
             let count = count(&answer).ok_or("no count")?;

@@ -4,9 +4,9 @@
 
 use tierra::{
     Options,
+    column::{Encoding, LogicalType},
     engine::{ColumnSpec, TableSpec},
 };
-use tierra_column::{Encoding, LogicalType};
 use tierra_data::{Part, wide::Wide};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -10,7 +10,7 @@ use arrow::array::Datum;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use tierra_engine::VerifyReads;
-use tierra_interleave::{Execution, Scheduling};
+use tierra_interleave::Scheduling;
 use tierra_memory::emulation::{self, FarMemory};
 
 use crate::{
@@ -57,6 +57,12 @@ impl Options {
         self
     }
 
+    /// The most bytes that the far pool may have; as many as its file system if not given.
+    pub fn capacity_bytes(mut self, bytes: u64) -> Self {
+        self.engine.capacity_bytes = Some(bytes);
+        self
+    }
+
     /// Threads that work on one query or load, from 1 to 1,024 (what is beyond counts as the nearest); all of the
     /// machine's if not given.
     pub fn threads(mut self, threads: usize) -> Self {
@@ -74,9 +80,10 @@ impl Options {
         self
     }
 
-    /// How lookups wait for memory; whichever is measured to be faster if not given.
-    pub fn execution(mut self, execution: Execution) -> Self {
-        self.session.execution = Some(execution);
+    /// How lookups wait for memory: an [`Execution`](crate::Execution), or [`Scheduling::Auto`] for whichever is measured
+    /// to be faster, which holds if nothing is given.
+    pub fn execution(mut self, execution: impl Into<Scheduling>) -> Self {
+        self.session.execution = Some(execution.into());
         self
     }
 
@@ -158,9 +165,7 @@ impl Options {
             .or(config.scrub_pace.map(|size| size.0));
         engine.verify_reads = engine.verify_reads.or(config.verify_reads);
         session.threads = session.threads.or(config.threads.map(NonZeroUsize::get));
-        if let Some(Scheduling::Fixed(execution)) = config.execution {
-            session.execution = session.execution.or(Some(execution));
-        }
+        session.execution = session.execution.or(config.execution);
         session.query_memory_bytes = session
             .query_memory_bytes
             .or(config.query_memory.map(|size| size.0 as usize));
@@ -236,14 +241,15 @@ impl Database {
     /// `= ANY($1)` and `<> ALL($1)`, and stays the one array that it is. Blocks.
     ///
     /// ```
+    /// use tierra::arrow::array::{Int32Array, StringArray};
+    ///
     /// # let scratch = tempfile::tempdir()?;
-    /// # use arrow::array::{Int32Array, StringArray};
     /// # let db = tierra::Database::create(scratch.path().join("db"))?;
     /// db.sql("CREATE TABLE t (id BIGINT, name VARCHAR)")?;
     /// db.sql("INSERT INTO t VALUES (1, 'anvil'), (2, 'rope'), (3, 'kite')")?;
     /// db.sql("PREPARE named AS SELECT id FROM t WHERE name = ANY($1) AND id > $2")?;
     /// let names = StringArray::from(vec!["anvil", "kite", "sail"]);
-    /// let answer = db.execute("named", &[&names, &Int32Array::new_scalar(1)])?;
+    /// let answer = db.run_prepared("named", &[&names, &Int32Array::new_scalar(1)])?;
     /// assert_eq!(answer.row_count(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -251,20 +257,20 @@ impl Database {
     /// # Errors
     /// If there is no such statement, if an argument does not fit its parameter, if the statement fails,
     /// or on a thread of an async runtime.
-    pub fn execute(&self, name: &str, arguments: &[&dyn Datum]) -> Result<Answer, Error> {
+    pub fn run_prepared(&self, name: &str, arguments: &[&dyn Datum]) -> Result<Answer, Error> {
         if Handle::try_current().is_ok() {
             return Err(Error::InsideRuntime);
         }
         self.runtime()?
-            .block_on(self.execute_async(name, arguments))
+            .block_on(self.run_prepared_async(name, arguments))
     }
 
-    /// As [`Database::execute`], on a multi-threaded tokio runtime.
+    /// As [`Database::run_prepared`], on a multi-threaded tokio runtime.
     ///
     /// # Errors
     /// If there is no such statement, if an argument does not fit its parameter, or if the statement
     /// fails.
-    pub fn execute_async<'a>(
+    pub fn run_prepared_async<'a>(
         &'a self,
         name: &'a str,
         arguments: &[&dyn Datum],

@@ -47,6 +47,17 @@
 //! Unlike an in-memory engine, a query reads columns where they are durable, so opening a large
 //! database costs as little as opening a small one; unlike a disk-based one, it reads them by
 //! loads, with no buffer pool and no copy in between.
+//!
+//! # Depending on it
+//!
+//! For Linux on 64-bit processors. The feature `cli`, on by default, is the binary `tierra`: without it a program compiles
+//! no more than it uses. Batches are those of [`arrow`] 59; what else the interface speaks of is in [`engine`],
+//! [`column`], [`memory`] and [`sql`].
+
+/// The library's program in README.md is compiled as it stands there.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
 
 mod answer;
 mod config;
@@ -58,7 +69,14 @@ pub use config::ConfigError;
 pub use database::{Database, Options};
 pub use error::Error;
 
+/// Arrow, in the version whose batches go in and come out.
+pub use arrow;
+/// Types, encodings and filters of columns.
+pub use tierra_column as column;
 /// Tables, snapshots and bulk loads: the layer below SQL.
 pub use tierra_engine as engine;
+pub use tierra_interleave::{Execution, Scheduling};
+/// Tiers, pools and emulated far memory: what options and errors speak of.
+pub use tierra_memory as memory;
 /// Sessions, statements and files.
 pub use tierra_sql as sql;

@@ -1,5 +1,6 @@
 //! The promise of `tierra calibrate`: what it measured is kept beside the database, and a file that
 //! this machine did not write does no harm.
+#![cfg(feature = "cli")]
 
 mod binary;
 

@@ -1,5 +1,6 @@
 //! The promise of `tierra.toml`: a database is opened as its file says, unless a flag says
 //! otherwise, and a file that makes no sense is shown and nothing touched.
+#![cfg(feature = "cli")]
 
 use std::fs;
 

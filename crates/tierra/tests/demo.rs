@@ -1,4 +1,5 @@
 //! The promise of `tierra demo`: every answer right, both tiers in use, nobody else's files touched.
+#![cfg(feature = "cli")]
 
 mod binary;
 

@@ -1,5 +1,6 @@
 //! The promise of `tierra generate` and `tierra load`: every row of a file or none, and a message
 //! that leads to the fault.
+#![cfg(feature = "cli")]
 
 mod binary;
 

@@ -1,5 +1,6 @@
 //! The promise about Ctrl-C: it stops a query or a load at once, leaves nothing of it, and does not
 //! end the shell.
+#![cfg(feature = "cli")]
 
 use std::{
     fs::{self, File},

@@ -1,4 +1,5 @@
 //! The promise of `tierra kv`: it serves clients of Redis until it is told to end, and says what is wrong with its settings.
+#![cfg(feature = "cli")]
 
 mod binary;
 

@@ -1,8 +1,9 @@
 //! The promise of the library: blocking and async calls, options that hold, errors instead of panics.
 
+#[cfg(feature = "cli")]
 mod binary;
 
-use tierra::{Database, Error, Options, sql::Outcome};
+use tierra::{Database, Error, Execution, Options, Scheduling, sql::Outcome};
 
 #[test]
 fn answers_are_durable_and_settings_last() {
@@ -54,6 +55,41 @@ fn blocking_in_async_code_is_an_error_and_not_a_panic() {
 }
 
 #[test]
+fn a_program_has_the_last_word_on_how_lookups_wait() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path().join("db");
+    drop(Database::create(&dir).unwrap());
+    std::fs::write(dir.join("tierra.toml"), "execution = \"plain\"").unwrap();
+    let shown = |options: Options| {
+        let db = options.open(&dir).unwrap();
+        db.sql("SHOW tierra.execution").unwrap().to_string()
+    };
+    for (options, expected) in [
+        (Options::new(), "plain"),
+        (Options::new().execution(Scheduling::Auto), "auto"),
+        (
+            Options::new().execution(Execution::Interleaved),
+            "interleaved",
+        ),
+    ] {
+        let shown = shown(options);
+        assert!(shown.contains(&format!(" {expected} ")), "{shown}");
+    }
+}
+
+#[test]
+fn a_pool_ends_at_its_capacity() {
+    let scratch = tempfile::tempdir().unwrap();
+    let options = Options::new().capacity_bytes(16 << 20);
+    let db = options.create(scratch.path().join("db")).unwrap();
+    db.sql("CREATE TABLE t (text VARCHAR)").unwrap();
+    let long = "SELECT repeat(cast(random() AS VARCHAR), 2000) FROM generate_series(1, 1000)";
+    let error = db.sql(&format!("INSERT INTO t {long}")).unwrap_err();
+    assert!(error.to_string().contains("of 16777216 in use"), "{error}");
+    assert_eq!(db.sql("SELECT * FROM t").unwrap().row_count(), 0);
+}
+
+#[test]
 fn threads_share_a_database() {
     let scratch = tempfile::tempdir().unwrap();
     let db = Database::create(scratch.path().join("db")).unwrap();
@@ -76,6 +112,7 @@ fn threads_share_a_database() {
     assert_eq!(answer.row_count(), 4);
 }
 
+#[cfg(feature = "cli")]
 #[test]
 fn one_process_at_a_time() {
     let scratch = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! The promise of `tierra sql` to scripts: what goes to which stream, formats that programs can
 //! read, statements that stay done, and an exit status that tells.
+#![cfg(feature = "cli")]
 
 mod binary;
 

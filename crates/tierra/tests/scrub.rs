@@ -1,5 +1,6 @@
 //! The promise of `tierra verify`, `scrub` and `repair`: damage is told, put right from another copy, and told as
 //! lost where there is none.
+#![cfg(feature = "cli")]
 
 mod binary;
 

@@ -1,4 +1,5 @@
 //! The promise of `tierra tiers`: it says what the machine's memory survives, and which tiers a database has and misses.
+#![cfg(feature = "cli")]
 
 mod binary;
 

@@ -63,6 +63,9 @@ pub enum Mismatch {
 
 impl Answer {
     /// Whether `rows` is a right result: the same rows, in an order that ORDER BY allows.
+    ///
+    /// # Errors
+    /// The first [`Mismatch`] found.
     pub fn check(&self, rows: &[Vec<Datum>]) -> Result<(), Mismatch> {
         if rows.len() != self.rows.len() {
             return Err(Mismatch::Count {

@@ -81,6 +81,7 @@ impl Effort {
 
 /// Why lookups could not be measured.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CalibrateError {
     /// Far memory cannot be emulated so.
     #[error(transparent)]
@@ -121,6 +122,7 @@ pub enum CalibrateError {
 
 /// Why there is no stand-in.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StandInError {
     /// The system's answer.
     #[error(transparent)]

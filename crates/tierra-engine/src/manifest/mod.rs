@@ -33,6 +33,7 @@ const HEADER_BYTES: usize = 24;
 
 /// Why the bytes of a manifest cannot be believed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ManifestError {
     /// The first bytes are something else.
     #[error(

@@ -42,6 +42,7 @@ const LOG_MOST_BYTES: u64 = 16 << 20;
 
 /// Records that cannot be believed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LogError {
     /// Damage before the end.
     #[error(

@@ -7,6 +7,7 @@ use super::modern_name;
 
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the configuration {}: {error}", path.display())]

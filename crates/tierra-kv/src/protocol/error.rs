@@ -2,6 +2,7 @@
 
 /// Why a connection cannot go on. The text is what Redis sends after `-ERR Protocol error: `.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProtocolError {
     /// The number after `*` does not end.
     #[error("too big mbulk count string")]

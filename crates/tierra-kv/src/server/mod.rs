@@ -55,6 +55,7 @@ const EVENTS: usize = 1024;
 
 /// Why the server cannot start or go on.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error}{}", remedy(error))]

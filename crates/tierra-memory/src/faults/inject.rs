@@ -121,7 +121,7 @@ impl Injector {
     /// Flips bits of different bytes: `count`, or as many as `within` has bytes.
     ///
     /// # Errors
-    /// Those of the file, as in all that follow; [`io::ErrorKind::InvalidInput`] if `within` is empty or not
+    /// Those of the file; [`io::ErrorKind::InvalidInput`] if `within` is empty or not
     /// in the pool.
     pub fn flip_bits(
         &mut self,
@@ -148,6 +148,9 @@ impl Injector {
     }
 
     /// Writes garbage over a region of 4 KiB that begins at a multiple of it, or over what `within` has of it.
+    ///
+    /// # Errors
+    /// As [`Injector::flip_bits`].
     pub fn garbage(&mut self, pool: &impl Target, within: Range<u64>) -> io::Result<Damage> {
         const REGION_BYTES: u64 = 4096;
         check(pool, &within)?;
@@ -163,6 +166,9 @@ impl Injector {
 
     /// Writes garbage over every `every`-th piece of `piece_bytes`, as a chip of a module leaves that has died:
     /// memory is spread over chips and modules in such pieces, 64 or 256 bytes each.
+    ///
+    /// # Errors
+    /// As [`Injector::flip_bits`]; [`io::ErrorKind::InvalidInput`] also if `piece_bytes` or `every` is 0.
     pub fn stripes(
         &mut self,
         pool: &impl Target,
@@ -192,6 +198,9 @@ impl Injector {
 
     /// Has a page raise `SIGBUS` when it is touched next, as memory does that has an error which it cannot
     /// correct; what the file holds there is garbage. On a device it is the device's page. `within` must hold a byte of the page.
+    ///
+    /// # Errors
+    /// As [`Injector::flip_bits`], and if the kernel does not map the page.
     pub fn lose_page(&mut self, pool: &Pool, within: Range<u64>) -> io::Result<Damage> {
         check(pool, &within)?;
         let at = within.start + self.random.below(within.end - within.start);
@@ -220,6 +229,9 @@ impl Injector {
 
     /// Cuts the file short while it is mapped. Bytes behind the new end, up to that of its page, are zero; all
     /// others raise `SIGBUS`.
+    ///
+    /// # Errors
+    /// Those of the file; [`io::ErrorKind::InvalidInput`] if it is not longer than `len_bytes`.
     pub fn cut(&mut self, pool: &impl Target, len_bytes: u64) -> io::Result<Damage> {
         let lost = len_bytes..pool.len_bytes()?;
         check(pool, &lost)?;

@@ -67,6 +67,7 @@ pub struct LoadReport {
 
 /// Why nothing was loaded.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoadError {
     /// The file cannot be opened or read.
     #[error("{}: {source}", file.display())]

@@ -27,7 +27,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionConfig;
 use futures::future::BoxFuture;
 use tierra_engine::Database;
-use tierra_interleave::{Execution, Scheduling};
+use tierra_interleave::Scheduling;
 
 use self::prepare::{Parameters, PointPlans};
 use crate::catalog::{CATALOG, TierraCatalog};
@@ -44,7 +44,7 @@ pub struct SessionOptions {
     /// Threads of a query, from 1 to [`THREADS_MOST`](crate::THREADS_MOST); all of the machine's if not given.
     pub threads: Option<usize>,
     /// How lookups wait for memory; whichever is measured to be faster if not given.
-    pub execution: Option<Execution>,
+    pub execution: Option<Scheduling>,
     /// Bytes that the session's queries may fill together; half of the machine's memory if not given.
     pub query_memory_bytes: Option<usize>,
 }
@@ -69,9 +69,7 @@ impl Session {
         let mut initial = TierraSettings::default();
         initial.threads = options.threads.unwrap_or(initial.threads);
         initial.threads = initial.threads.clamp(1, settings::THREADS_MOST);
-        initial.execution = options
-            .execution
-            .map_or(Scheduling::Auto, Scheduling::Fixed);
+        initial.execution = options.execution.unwrap_or_default();
         initial.query_memory = options
             .query_memory_bytes
             .unwrap_or_else(memory::default_bytes);
