@@ -91,8 +91,12 @@ impl Axis {
         } else {
             (value - self.low) / (self.high - self.low)
         };
-        // What is no number, the logarithm of nothing, lies at the low end.
-        share.max(0.0).min(1.0)
+        // The logarithm of less than nothing is no number.
+        if share.is_nan() {
+            0.0
+        } else {
+            share.clamp(0.0, 1.0)
+        }
     }
 
     /// The labelled places.
@@ -164,7 +168,7 @@ mod tests {
         assert!(axis.is_logarithmic());
         assert_eq!(labels(axis), ["20", "50", "100", "200", "500"]);
         assert!(axis.share(30.0) > 0.0 && axis.share(700.0) < 1.0);
-        assert_eq!(axis.share(0.0), 0.0);
+        assert_eq!((axis.share(0.0), axis.share(-1.0)), (0.0, 0.0));
         let wide = Axis::of_bars([0.7, 2e5].into_iter());
         assert_eq!(labels(wide), ["1", "10", "100", "1000", "10000", "100000"]);
     }
