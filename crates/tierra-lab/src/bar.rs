@@ -1,6 +1,7 @@
 //! Bars: what an experiment promises, and whether the samples keep it.
 //!
-//! A bar is met only by a number: where a sample is missing, the bar is missed, never skipped.
+//! A bar is met only by a number: where a sample is missing it counts as missed, is never skipped, and is
+//! printed as not measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,8 +79,13 @@ impl Bar {
             self.what.clone(),
             format!("{sense} {}", self.bar),
             self.measured
-                .map_or_else(|| "not measured".to_owned(), |value| format!("{value:.3}")),
-            if self.met { "met" } else { "MISSED" }.to_owned(),
+                .map_or_else(|| "-".to_owned(), |value| format!("{value:.3}")),
+            match self.measured {
+                None => "not measured",
+                Some(_) if self.met => "met",
+                Some(_) => "MISSED",
+            }
+            .to_owned(),
         ]
     }
 }
@@ -107,9 +113,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_missed() {
+    fn what_was_not_measured_is_not_met() {
         assert!(!Bar::at_most("a", 1.0, None).met);
         assert!(!Bar::at_least("a", 1.0, Some(f64::NAN)).met);
+        assert_eq!(Bar::at_most("a", 1.0, None).cells()[3], "not measured");
+        assert_eq!(Bar::at_most("a", 1.0, Some(2.0)).cells()[3], "MISSED");
         assert!(!Bar::at_most("a", 1.0, Some(f64::NEG_INFINITY)).met);
     }
 }

@@ -15,10 +15,12 @@ pub enum LabError {
         known: String,
     },
     /// Another size was asked for than an experiment can have.
-    #[error("`{name}` has no --records, --operations or --runs; run it without them")]
+    #[error("`{name}` has no --{option}; run it without")]
     NoScale {
         /// The experiment.
         name: &'static str,
+        /// The option that it does not heed.
+        option: &'static str,
     },
     /// A file or directory could not be read or written.
     #[error("{path}: {source}", path = path.display())]

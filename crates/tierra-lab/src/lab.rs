@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 use crate::error::{At, Context, LabError};
 use crate::pin;
 use crate::row::Row;
+use crate::scratch::Scratch;
 
 /// Threads of every contender in a comparison.
 pub const THREADS: usize = 2;
@@ -19,15 +20,63 @@ pub const SEED: u64 = 0x7161_7272_6965;
 /// Another size than an experiment's own, where it has records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Scale {
-    /// Records of a store, instead of the experiment's own number; the placement study has 10000000.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..))]
+    /// Records of a store, instead of the experiment's own number; the placement study has 10000000. For kv-memory,
+    /// kv-shift, ycsb-dynamic, ycsb-ratio, ycsb-served and ycsb-threshold.
+    #[arg(long, value_name = "N", value_parser = at_least::<1000>)]
     pub records: Option<u64>,
-    /// Requests of a run; the placement study has 1000000.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..))]
+    /// Requests of a run; the placement study has 1000000. For ycsb-dynamic, ycsb-ratio, ycsb-served and ycsb-threshold.
+    #[arg(long, value_name = "N", value_parser = at_least::<1000>)]
     pub operations: Option<u64>,
-    /// Runs of each point, beside the one that warms up; the placement study has 4.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Runs of each point, beside the one that warms up; the placement study has 4. For ycsb-dynamic, ycsb-ratio,
+    /// ycsb-served and ycsb-threshold.
+    #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub runs: Option<u64>,
+}
+
+/// One of the options of [`Scale`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScaleOption {
+    /// `--records`.
+    Records,
+    /// `--operations`.
+    Operations,
+    /// `--runs`.
+    Runs,
+}
+
+impl ScaleOption {
+    /// All of them.
+    pub const ALL: [ScaleOption; 3] = [
+        ScaleOption::Records,
+        ScaleOption::Operations,
+        ScaleOption::Runs,
+    ];
+
+    /// Its name on the command line, without the dashes.
+    pub fn name(self) -> &'static str {
+        match self {
+            ScaleOption::Records => "records",
+            ScaleOption::Operations => "operations",
+            ScaleOption::Runs => "runs",
+        }
+    }
+}
+
+impl Scale {
+    /// The options that were given.
+    pub fn given(&self) -> impl Iterator<Item = ScaleOption> {
+        let values = [self.records, self.operations, self.runs];
+        let options = ScaleOption::ALL.into_iter().zip(values);
+        options.filter_map(|(option, value)| value.map(|_| option))
+    }
+}
+
+fn at_least<const LEAST: u64>(text: &str) -> Result<u64, String> {
+    let number: u64 = text.parse().map_err(|error| format!("{error}"))?;
+    if number < LEAST {
+        return Err(format!("at least {LEAST}"));
+    }
+    Ok(number)
 }
 
 /// What every experiment is given.
@@ -35,14 +84,16 @@ pub struct Scale {
 pub struct Lab {
     quick: bool,
     scale: Scale,
-    scratch: TempDir,
+    scratch: Scratch,
+    /// Not every machine has one.
+    in_memory: Option<Scratch>,
     runtime: Runtime,
     cpus: Vec<usize>,
 }
 
 impl Lab {
     /// Pins this process to [`THREADS`] CPUs and starts the runtime that all contenders share.
-    /// Files go to a new folder under `scratch`, removed at the end.
+    /// Files go to a new folder under `scratch`, removed at the end, or by the next lab where this one is killed.
     pub fn new(quick: bool, scratch: &Path) -> Result<Lab, LabError> {
         let cpus = pin::to_first_cpus(THREADS);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -50,14 +101,11 @@ impl Lab {
             .enable_all()
             .build()
             .by("the lab", "starting its threads")?;
-        let scratch = tempfile::Builder::new()
-            .prefix("tierra-lab-")
-            .tempdir_in(scratch)
-            .at(scratch)?;
         Ok(Lab {
             quick,
             scale: Scale::default(),
-            scratch,
+            scratch: Scratch::new(scratch)?,
+            in_memory: Scratch::new(Path::new(MEMORY)).ok(),
             runtime,
             cpus,
         })
@@ -112,10 +160,11 @@ impl Lab {
     /// A new, empty folder in memory, which goes when the caller drops it. Not every machine has
     /// one.
     pub fn folder_in_memory(&self) -> Result<TempDir, LabError> {
-        tempfile::Builder::new()
-            .prefix("tierra-lab-")
-            .tempdir_in(MEMORY)
-            .at(MEMORY)
+        let parent = self
+            .in_memory
+            .as_ref()
+            .map_or(Path::new(MEMORY), Scratch::path);
+        TempDir::new_in(parent).at(parent)
     }
 
     /// The runtime whose worker threads every contender uses.

@@ -1,7 +1,7 @@
 //! Tierra's lab: every figure as a runnable experiment.
 //!
 //! An experiment answers one question with numbers. It uses the product's own types, runs its peers
-//! in the same process and the same minutes ([`turns`]), checks that all of them give the same answer,
+//! in the same minutes ([`turns`]; in the same process, but for DuckDB, PMDK and servers), checks that all of them give the same answer,
 //! and keeps every repetition's raw sample ([`row`]). What is promised about those numbers are its
 //! bars ([`bar`]), computed from the samples alone, so that anybody can compute them again
 //! ([`verdict`]).
@@ -30,6 +30,7 @@
 #[cfg(feature = "sql")]
 pub mod answer;
 pub mod bar;
+mod children;
 #[cfg(feature = "sql")]
 pub mod contender;
 pub mod curve;
@@ -55,6 +56,7 @@ pub mod replicas;
 pub mod results;
 pub mod row;
 pub mod run;
+mod scratch;
 pub mod sorted;
 pub mod stats;
 #[cfg(feature = "sql")]

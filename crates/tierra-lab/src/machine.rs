@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// Above this load at the start the machine was doing something else, and the results say so.
+/// Above this many busy processors at the start the machine was doing something else, and the results say so.
 const QUIET_LOAD: f64 = 0.5;
+/// How long others' work is listened to.
+const LISTENED: Duration = Duration::from_millis(500);
 
 /// What a result needs to say about where and when it was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,9 +31,12 @@ pub struct Machine {
     pub kernel: String,
     /// The CPU flags that kernels and persistence choose by.
     pub cpu_flags: Vec<String>,
-    /// Average number of runnable tasks over the last minute, when the run started.
+    /// Average number of runnable tasks over the last minute, when the experiment started: what the lab
+    /// itself ran in that minute is part of it.
     pub load_at_start: Option<f64>,
-    /// When the run started, UTC, ISO 8601.
+    /// Processors that were busy while the lab waited, just before the experiment ([`busy_processors`]).
+    pub busy_at_start: Option<f64>,
+    /// When the experiment started, UTC, ISO 8601.
     pub date: String,
     /// The source's commit, with `+` where the working tree differed from it.
     pub commit: Option<String>,
@@ -40,8 +45,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Describes this machine now. `near_page_bytes` is what a near region obtained.
-    pub fn record(near_page_bytes: Option<u64>) -> Machine {
+    /// Describes this machine now. `near_page_bytes` is what a near region obtained, `busy_at_start` what
+    /// [`busy_processors`] says.
+    pub fn record(near_page_bytes: Option<u64>, busy_at_start: Option<f64>) -> Machine {
         let cpuinfo = read("/proc/cpuinfo");
         let field = |name: &str| {
             cpuinfo.lines().find_map(|line| {
@@ -67,6 +73,7 @@ impl Machine {
                 .split_whitespace()
                 .next()
                 .and_then(|load| load.parse().ok()),
+            busy_at_start,
             date: utc_now(),
             commit: commit(),
             build: if cfg!(debug_assertions) {
@@ -83,11 +90,45 @@ impl Machine {
         if self.build != "release" {
             return Some("this is a debug build: no time below means anything".to_owned());
         }
-        let load = self.load_at_start.filter(|&load| load > QUIET_LOAD)?;
-        Some(format!(
-            "the machine was busy at the start (load average {load:.2}): times will be too long"
-        ))
+        // The load average is also what the lab did itself: it decides only where nothing else is known.
+        let (of, busy) = match self.busy_at_start {
+            Some(busy) => ("busy processors", busy),
+            None => ("load average", self.load_at_start?),
+        };
+        (busy > QUIET_LOAD).then(|| {
+            format!("the machine was busy at the start ({of} {busy:.2}): times will be too long")
+        })
     }
+}
+
+/// How many processors are busy for [`LISTENED`], while this thread sleeps; `None` where the system does
+/// not say.
+pub fn busy_processors() -> Option<f64> {
+    let before = processor_ticks(&read("/proc/stat"))?;
+    std::thread::sleep(LISTENED);
+    let stat = read("/proc/stat");
+    let after = processor_ticks(&stat)?;
+    let (busy, all) = (
+        after.0.checked_sub(before.0)?,
+        after.1.checked_sub(before.1)?,
+    );
+    // A line for each processor follows that of all.
+    let processors = stat.lines().filter(|line| line.starts_with("cpu")).count() - 1;
+    (all > 0).then(|| busy as f64 / all as f64 * processors as f64)
+}
+
+/// Ticks of all processors since the start: those with work, and all.
+fn processor_ticks(stat: &str) -> Option<(u64, u64)> {
+    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is part of user.
+    let ticks: Vec<u64> = stat
+        .strip_prefix("cpu ")?
+        .split_whitespace()
+        .take(8)
+        .map_while(|ticks| ticks.parse().ok())
+        .collect();
+    let all = ticks.iter().sum::<u64>();
+    let idle = ticks.get(3)? + ticks.get(4)?;
+    Some((all - idle, all))
 }
 
 fn read(path: &str) -> String {
@@ -215,18 +256,31 @@ mod tests {
 
     #[test]
     fn says_what_it_runs_on() {
-        let machine = Machine::record(Some(4096));
+        let machine = Machine::record(Some(4096), Some(0.25));
         assert!(machine.cores > 0 && machine.memory_bytes > 0 && machine.base_page_bytes >= 4096);
         assert!(machine.date.ends_with('Z') && machine.kernel.starts_with("Linux"));
     }
 
     #[test]
     fn a_busy_machine_is_doubted() {
-        let mut machine = Machine::record(None);
+        let mut machine = Machine::record(None, None);
         machine.build = "release".to_owned();
         machine.load_at_start = Some(0.1);
         assert_eq!(machine.doubt(), None);
         machine.load_at_start = Some(3.0);
         assert!(machine.doubt().unwrap().contains("3.00"));
+        // The lab's own work before this experiment.
+        machine.busy_at_start = Some(0.0);
+        assert_eq!(machine.doubt(), None);
+        machine.busy_at_start = Some(1.5);
+        assert!(machine.doubt().unwrap().contains("1.50"));
+    }
+
+    #[test]
+    fn waiting_is_not_work() {
+        let stat = "cpu  10 5 20 100 7 0 1 2 10 5\ncpu0 1 2 3\n";
+        assert_eq!(processor_ticks(stat), Some((38, 145)));
+        assert_eq!(processor_ticks("intr 5"), None);
+        assert_eq!(processor_ticks("cpu  1 2"), None);
     }
 }

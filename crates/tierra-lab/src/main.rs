@@ -1,13 +1,14 @@
-//! The lab's command line: `list`, `run`, `bars`.
+//! The lab's command line: `list`, `run`, `draw`, `bars`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tierra_lab::error::LabError;
-use tierra_lab::experiments::Experiment;
+use tierra_lab::error::{Context, LabError};
+use tierra_lab::experiments::{Experiment, Needs};
 use tierra_lab::lab::{Lab, Scale};
-use tierra_lab::machine::Machine;
+use tierra_lab::machine::{self, Machine};
+use tierra_lab::results::Results;
 use tierra_lab::table::aligned;
 use tierra_lab::{experiments, run, verdict};
 use tierra_memory::{LARGE_PAGE_BYTES, Region};
@@ -22,7 +23,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Names the experiments.
+    /// Names the experiments, with what they take at full scale on two cores, at most.
     List,
     /// Runs experiments and writes NAME.json, NAME.csv and NAME.svg.
     Run {
@@ -38,11 +39,20 @@ enum Command {
         /// Where results go.
         #[arg(long, value_name = "DIR", default_value_os_t = results())]
         out: PathBuf,
-        /// Where data sets and databases are put while running; they need a few gigabytes.
+        /// Where data sets and databases are put while running; `list` says how much that is.
         #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
         scratch: PathBuf,
         #[command(flatten)]
         scale: Scale,
+    },
+    /// Writes NAME.csv and NAME.svg of a results folder again, from NAME.json.
+    Draw {
+        /// Which ones; without a name, all that are there.
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// The folder.
+        #[arg(long, value_name = "DIR", default_value_os_t = results())]
+        out: PathBuf,
     },
     /// Recomputes every bar of a results folder from its raw samples; fails where one is missed.
     Bars {
@@ -69,6 +79,9 @@ enum Command {
         number: u64,
     },
 }
+
+/// Stack of an experiment's thread: as much as the main thread of a process has.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Where results are kept by default: with the source, where the lab is run within it, whoever built it wherever.
 fn results() -> PathBuf {
@@ -102,6 +115,7 @@ fn main() -> ExitCode {
         } => chosen(&names, all, scale)
             .and_then(|chosen| run_all(&chosen, quick, scale, &out, &scratch))
             .map(|()| true),
+        Command::Draw { names, out } => draw(&names, &out).map(|()| true),
         Command::Bars { folder } => bars(&folder),
         Command::Serve { settings } => experiments::serve(settings).map(|()| true),
         #[cfg(feature = "engine")]
@@ -120,22 +134,35 @@ fn main() -> ExitCode {
 }
 
 fn list() {
-    let mut lines = vec![["name", "answers"].map(str::to_owned).to_vec()];
-    lines.extend(
-        experiments::all()
-            .iter()
-            .map(|one| vec![one.name().to_owned(), one.about().to_owned()]),
-    );
+    let headings = ["name", "minutes", "memory", "scratch", "answers"];
+    let mut lines = vec![headings.map(str::to_owned).to_vec()];
+    let most = |amount: Option<u32>, unit: &str| match amount {
+        Some(0) => "-".to_owned(),
+        Some(amount) => format!("{amount}{unit}"),
+        None => "?".to_owned(),
+    };
+    lines.extend(experiments::all().iter().map(|one| {
+        let needs = Needs::of(one.name());
+        vec![
+            one.name().to_owned(),
+            most(needs.map(|needs| needs.minutes), ""),
+            most(needs.map(|needs| needs.memory_gib), " GiB"),
+            most(needs.map(|needs| needs.scratch_gib), " GiB"),
+            one.about().to_owned(),
+        ]
+    }));
     // Sentences read from the left.
+    let about = headings.len() - 1;
     let widest = lines
         .iter()
-        .map(|line| line[1].chars().count())
+        .map(|line| line[about].chars().count())
         .max()
         .unwrap_or(0);
     for line in &mut lines {
-        line[1] = format!("{:<widest$}", line[1]);
+        line[about] = format!("{:<widest$}", line[about]);
     }
     print!("{}", aligned(&lines));
+    println!("\nMinutes, memory and --scratch: at full scale on two cores, at most.");
 }
 
 /// The experiments of those names: all looked up before the first one spends minutes.
@@ -150,10 +177,15 @@ fn chosen(
         let named = names.iter().map(|name| experiments::named(name));
         named.collect::<Result<_, _>>()?
     };
-    match chosen.iter().find(|one| !one.has_scale()) {
-        Some(one) if scale != Scale::default() => Err(LabError::NoScale { name: one.name() }),
-        _ => Ok(chosen),
+    for one in &chosen {
+        if let Some(option) = scale.given().find(|option| !one.heeds().contains(option)) {
+            return Err(LabError::NoScale {
+                name: one.name(),
+                option: option.name(),
+            });
+        }
     }
+    Ok(chosen)
 }
 
 fn run_all(
@@ -163,12 +195,47 @@ fn run_all(
     out: &Path,
     scratch: &Path,
 ) -> Result<(), LabError> {
-    let machine = Machine::record(near_page_bytes());
+    let near_page_bytes = near_page_bytes();
     for experiment in chosen {
         // A bench of its own for each: what one leaves behind, on disk or in memory, is gone before
-        // the next one starts.
+        // the next one starts. So is its thread, with the CPU that it may have chosen.
+        let machine = Machine::record(near_page_bytes, machine::busy_processors());
         let lab = Lab::new(quick, scratch)?.scaled(scale);
-        run::run(*experiment, &lab, &machine, out)?;
+        std::thread::scope(|scope| {
+            let run = || run::run(*experiment, &lab, &machine, out);
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            let thread = thread.spawn_scoped(scope, run);
+            let thread = thread.by("the lab", "starting a thread")?;
+            match thread.join() {
+                Ok(ran) => ran.map(drop),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Draws the results of those names, or all of a folder.
+fn draw(names: &[String], out: &Path) -> Result<(), LabError> {
+    let is_there = |one: &&'static dyn Experiment| Results::path(out, one.name(), "json").exists();
+    let chosen: Vec<_> = if names.is_empty() {
+        let all = experiments::all().iter().copied();
+        all.filter(is_there).collect()
+    } else {
+        let named = names.iter().map(|name| experiments::named(name));
+        named.collect::<Result<_, _>>()?
+    };
+    if chosen.is_empty() {
+        return Err(LabError::NoResults {
+            path: out.to_owned(),
+        });
+    }
+    for experiment in chosen {
+        run::draw(experiment, out)?;
+        println!(
+            "{} drawn",
+            Results::path(out, experiment.name(), "svg").display()
+        );
     }
     Ok(())
 }
@@ -186,7 +253,7 @@ fn bars(folder: &Path) -> Result<bool, LabError> {
     for verdict in &verdicts {
         println!("{} ({})", verdict.name, verdict.origin);
         if verdict.quick {
-            println!("This was a quick run; its bars are stated for full scale.");
+            println!("{}", run::QUICK);
         }
         if !verdict.follows_from_samples {
             println!("The file's own bars do not follow from its raw samples.");
@@ -206,7 +273,38 @@ fn bars(folder: &Path) -> Result<bool, LabError> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+    use tierra_lab::lab::ScaleOption;
+
     use super::*;
+
+    #[test]
+    fn an_option_of_size_names_who_heeds_it() {
+        let mut arguments = Arguments::command();
+        let run = arguments.find_subcommand_mut("run").unwrap();
+        for option in ScaleOption::ALL {
+            let mut found = run.get_arguments();
+            let found = found.find(|one| one.get_long() == Some(option.name()));
+            let help = found.unwrap().get_help().unwrap().to_string();
+            for experiment in experiments::all() {
+                let heeds = experiment.heeds().contains(&option);
+                let name = experiment.name();
+                assert_eq!(help.contains(name), heeds, "{name}, --{}", option.name());
+            }
+        }
+        let runs = Scale {
+            runs: Some(2),
+            ..Scale::default()
+        };
+        let names = ["kv-memory".to_owned()];
+        let refused = chosen(&names, false, runs).map(|_| ()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "`kv-memory` has no --runs; run it without"
+        );
+        let small = Arguments::try_parse_from(["lab", "run", "kv-memory", "--records", "5"]);
+        assert!(small.err().unwrap().to_string().contains("at least 1000"));
+    }
 
     #[test]
     fn results_go_where_the_lab_is_run() {

@@ -3,6 +3,7 @@
 //! "Two threads" on a machine of 64 cores must not mean two threads that wander over 64 caches.
 //! Threads and child processes inherit the mask, so it is set before the first one starts.
 
+use rustix::process::getpid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Restricts this thread, and everything it starts from now on, to the first `count` CPUs it may
@@ -38,6 +39,18 @@ pub fn to_cpu(number: usize) {
         // Where the system refuses, the thread wanders, which is slower and not wrong.
         let _ = sched_setaffinity(None, &set);
     }
+}
+
+/// The `number`th of the CPUs that this process may use, whichever this thread was restricted to.
+pub(crate) fn cpu_of_process(number: usize) -> Option<CpuSet> {
+    // The mask of the first thread stands for that of the process.
+    let allowed = sched_getaffinity(Some(getpid())).ok()?;
+    let cpu = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .nth(number)?;
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Some(set)
 }
 
 #[cfg(test)]

@@ -111,6 +111,11 @@ impl Results {
             source,
         })?;
         write_whole(&path, &json)?;
+        self.write_csv(folder)
+    }
+
+    /// Writes the CSV file alone.
+    pub fn write_csv(&self, folder: &Path) -> Result<(), LabError> {
         write_whole(&Results::path(folder, &self.name, "csv"), &csv(&self.rows))
     }
 }
@@ -139,7 +144,8 @@ fn csv(rows: &[Row]) -> String {
             text
         }
     };
-    let mut text = keys.join(",");
+    let headings = keys.iter().map(|&key| quoted(key.to_owned()));
+    let mut text = headings.collect::<Vec<_>>().join(",");
     text.push('\n');
     for row in rows {
         let cells: Vec<String> = keys
@@ -165,14 +171,17 @@ pub(crate) mod tests {
             name: name.to_owned(),
             about: "an example".to_owned(),
             quick,
-            machine: Machine::record(None),
+            machine: Machine::record(None, None),
             tier: Tier::Real,
             parameters: Row::new().count("seed", 1),
             rows: vec![
                 Row::new()
                     .text("query", "a, \"b\"")
                     .samples("time", "ns", vec![1, 2, 3]),
-                Row::new().text("query", "c").count("stored_bytes", 9),
+                Row::new()
+                    .text("query", "c")
+                    .count("stored_bytes", 9)
+                    .text("near, fresh", "d"),
             ],
             paper: Vec::new(),
             bars: vec![Bar::at_most("ratio", 1.0, Some(0.5))],
@@ -194,8 +203,8 @@ pub(crate) mod tests {
         let csv = fs::read_to_string(Results::path(folder.path(), "x", "csv")).unwrap();
         assert_eq!(
             csv,
-            "query,time_ns,time_median_ns,time_q1_ns,time_q3_ns,stored_bytes\n\
-             \"a, \"\"b\"\"\",1 2 3,2,1.5,2.5,\nc,,,,,9\n"
+            "query,time_ns,time_median_ns,time_q1_ns,time_q3_ns,stored_bytes,\"near, fresh\"\n\
+             \"a, \"\"b\"\"\",1 2 3,2,1.5,2.5,,\nc,,,,,9,d\n"
         );
     }
 

@@ -132,16 +132,19 @@ impl Row {
         }
     }
 
+    /// The sum of a cell of samples.
+    pub fn total(&self, key: &str) -> Option<f64> {
+        match self.get(key)? {
+            Cell::Samples(samples) => Some(samples.iter().map(|&sample| sample as f64).sum()),
+            _ => None,
+        }
+    }
+
     /// Median and quartiles of a cell of samples; all three alike for a lone number.
     pub fn summary(&self, key: &str) -> Option<Summary> {
         match self.get(key)? {
             Cell::Samples(samples) => Summary::of(samples),
-            _ => self.value(key).map(|value| Summary {
-                median: value,
-                q1: value,
-                q3: value,
-                count: 1,
-            }),
+            _ => self.value(key).map(Summary::alone),
         }
     }
 

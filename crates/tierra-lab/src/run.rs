@@ -45,12 +45,7 @@ pub fn run(
         paper: experiment.paper(),
     };
     results.write(out)?;
-    figure::write(
-        &Results::path(out, experiment.name(), "svg"),
-        &results,
-        experiment.views(),
-        experiment.curves(),
-    )?;
+    draw_results(experiment, &results, out)?;
     print!("{}", shown(&results, experiment.views()));
     let written = Results::path(out, experiment.name(), "json");
     match old {
@@ -65,24 +60,57 @@ pub fn run(
     Ok(results)
 }
 
+/// Writes `NAME.csv` and `NAME.svg` of a folder again, from its `NAME.json`.
+///
+/// # Errors
+/// No such results, or a file that cannot be written.
+pub fn draw(experiment: &dyn Experiment, folder: &Path) -> Result<(), LabError> {
+    let results = Results::read(&Results::path(folder, experiment.name(), "json"))?;
+    results.write_csv(folder)?;
+    draw_results(experiment, &results, folder)
+}
+
+fn draw_results(
+    experiment: &dyn Experiment,
+    results: &Results,
+    folder: &Path,
+) -> Result<(), LabError> {
+    figure::write(
+        &Results::path(folder, experiment.name(), "svg"),
+        results,
+        experiment.views(),
+        experiment.curves(),
+    )
+}
+
 /// Tables of the views and of the bars.
 fn shown(results: &Results, views: &[View]) -> String {
     let rows: Vec<Row> = results.rows.iter().chain(&results.paper).cloned().collect();
     let mut text = String::new();
     for view in views {
-        let lines = view.lines(&rows);
-        if lines.len() > 1 {
-            text.push_str(&format!("\n{}\n{}", view.title, aligned(&lines)));
+        let grid = view.grid(&rows);
+        if !grid.categories.is_empty() {
+            let table = aligned(&view.lines(&grid));
+            text.push_str(&format!("\n{}\n{table}", view.titled(&grid)));
         }
     }
     if !results.bars.is_empty() {
+        if results.quick {
+            text.push_str(&format!("\n{QUICK}\n"));
+        }
         text.push_str(&format!("\n{}", bars_table(&results.bars)));
     }
     text
 }
 
+/// What bars of a quick run are worth.
+pub const QUICK: &str = "This was a quick run; its bars are stated for full scale.";
+
 /// Bars as a table: what, bar, measured, met.
 pub fn bars_table(bars: &[Bar]) -> String {
+    if bars.is_empty() {
+        return "No bar is set.\n".to_owned();
+    }
     let mut lines = vec![["what", "bar", "measured", ""].map(str::to_owned).to_vec()];
     lines.extend(bars.iter().map(|bar| bar.cells().to_vec()));
     aligned(&lines)

@@ -29,6 +29,16 @@ impl Summary {
             count: sorted.len(),
         })
     }
+
+    /// Of a lone number: all three alike.
+    pub fn alone(value: f64) -> Summary {
+        Summary {
+            median: value,
+            q1: value,
+            q3: value,
+            count: 1,
+        }
+    }
 }
 
 /// The median of raw samples; `None` where there are none.

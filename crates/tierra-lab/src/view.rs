@@ -36,6 +36,8 @@ pub enum Unit {
     Ratio,
     /// A plain number of things.
     Count,
+    /// A number of things over all repetitions: the sum of the samples, where a median would hide what is rare.
+    Total,
 }
 
 impl Unit {
@@ -56,7 +58,7 @@ impl Unit {
                 ("thousand million/s", 1e9),
             ],
             Unit::Ratio => &[("times", 1.0)],
-            Unit::Count => &[("number", 1.0)],
+            Unit::Count | Unit::Total => &[("number", 1.0)],
         };
         let fitting = ladder.iter().rev().find(|(_, size)| typical >= *size);
         *fitting.unwrap_or(&ladder[0])
@@ -104,7 +106,10 @@ impl View {
     }
 
     fn summary(&self, row: &Row) -> Option<Summary> {
-        let summary = row.summary(self.value)?;
+        let summary = match self.unit {
+            Unit::Total => Summary::alone(row.total(self.value)?),
+            _ => row.summary(self.value)?,
+        };
         let divisor = match self.per {
             Some(key) => row.value(key)?,
             None => 1.0,
@@ -117,12 +122,17 @@ impl View {
         })
     }
 
+    /// The title of the grid as a table, with the unit of its values.
+    pub fn titled(&self, grid: &Grid) -> String {
+        let (unit, _) = self.unit.scaled_to(grid.typical());
+        format!("{} [{unit}]", self.title)
+    }
+
     /// The grid as lines of text: a heading, one line per category, perhaps one of means.
-    pub fn lines(&self, rows: &[Row]) -> Vec<Vec<String>> {
-        let grid = self.grid(rows);
-        let (unit, size) = self.unit.scaled_to(grid.typical());
+    pub fn lines(&self, grid: &Grid) -> Vec<Vec<String>> {
+        let (_, size) = self.unit.scaled_to(grid.typical());
         let show = |value: f64| significant(value / size);
-        let mut lines = vec![vec![format!("{} [{unit}]", self.category)]];
+        let mut lines = vec![vec![self.category.to_owned()]];
         lines[0].extend(grid.series.iter().cloned());
         for (category, cells) in grid.categories.iter().zip(&grid.cells) {
             let mut line = vec![category.clone()];
@@ -208,8 +218,10 @@ mod tests {
             row("q1", "b", vec![3_000_000]),
             Row::new().text("query", "of another view"),
         ];
-        let lines = VIEW.lines(&rows);
-        assert_eq!(lines[0], ["query [ms]", "a", "b"]);
+        let grid = VIEW.grid(&rows);
+        assert_eq!(VIEW.titled(&grid), "time [ms]");
+        let lines = VIEW.lines(&grid);
+        assert_eq!(lines[0], ["query", "a", "b"]);
         assert_eq!(lines[1], ["q1", "2.00", "3.00"]);
         assert_eq!(lines[2], ["q2", "8.00", "-"]);
         // A mean over some of the queries would be a wrong answer.
@@ -224,6 +236,19 @@ mod tests {
             ..VIEW
         };
         let rows = [row("q1", "a", vec![500]).count("values", 1000)];
-        assert_eq!(view.lines(&rows)[1], ["q1", "0.500"]);
+        assert_eq!(view.lines(&view.grid(&rows))[1], ["q1", "0.500"]);
+    }
+
+    #[test]
+    fn what_is_rare_is_summed() {
+        let view = View {
+            value: "wrong_count",
+            unit: Unit::Total,
+            mean: false,
+            ..VIEW
+        };
+        let row = Row::new().text("query", "q1").text("engine", "a");
+        let rows = [row.samples("wrong", "count", vec![0, 0, 0, 3, 1])];
+        assert_eq!(view.lines(&view.grid(&rows))[1], ["q1", "4.00"]);
     }
 }

@@ -70,7 +70,7 @@ impl Experiment for Race {
 
 fn measured(folder: &Path) -> Results {
     let lab = Lab::new(true, folder).unwrap();
-    run(&Race, &lab, &Machine::record(None), folder).unwrap()
+    run(&Race, &lab, &Machine::record(None, None), folder).unwrap()
 }
 
 /// The verdict after `change` has been made to the results file's text.

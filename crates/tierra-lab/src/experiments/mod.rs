@@ -25,6 +25,7 @@ mod kv;
 #[cfg(feature = "sql")]
 mod load;
 mod memory;
+mod needs;
 #[cfg(feature = "sql")]
 mod point;
 #[cfg(feature = "sql")]
@@ -44,12 +45,13 @@ mod ssb;
 mod tpch;
 mod updates;
 
+pub use needs::Needs;
 pub use records::serve;
 
 use crate::bar::Bar;
 use crate::curve::Curve;
 use crate::error::LabError;
-use crate::lab::Lab;
+use crate::lab::{Lab, ScaleOption};
 use crate::results::Tier;
 use crate::row::Row;
 use crate::view::View;
@@ -73,9 +75,9 @@ pub trait Experiment: Sync {
     /// The question, one sentence.
     fn about(&self) -> &'static str;
 
-    /// Whether it heeds [`Scale`](crate::lab::Scale), as far as it has records, requests and runs.
-    fn has_scale(&self) -> bool {
-        false
+    /// The options of [`Scale`](crate::lab::Scale) that it heeds.
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &[]
     }
 
     /// Measures.

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use self::killed::Work;
 use super::recover;
+use crate::children;
 use crate::error::{Context, LabError};
 
 /// The child's part; returns only where there is no such work.
@@ -40,5 +41,5 @@ pub(super) fn start(work: &str, dir: &Path, number: u64) -> Result<Child, LabErr
         .arg(number.to_string())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    command.spawn().by("the lab", "starting a child")
+    children::start(&mut command, None).by("the lab", "starting a child")
 }

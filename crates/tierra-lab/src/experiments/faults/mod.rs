@@ -76,12 +76,8 @@ impl Experiment for Faults {
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
         let total_of = |key: &str, counts: &dyn Fn(&Row) -> bool| {
-            let of_row = |row: &Row| match row.get(key) {
-                Some(Cell::Samples(samples)) => Some(samples.iter().sum::<u64>() as f64),
-                _ => None,
-            };
             let rows = rows.iter().filter(|row| counts(row));
-            let sums: Vec<f64> = rows.filter_map(of_row).collect();
+            let sums: Vec<f64> = rows.filter_map(|row| row.total(key)).collect();
             (!sums.is_empty()).then(|| sums.iter().sum())
         };
         let total = |key: &str| total_of(key, &|_| true);
@@ -122,15 +118,35 @@ impl Experiment for Faults {
     }
 }
 
-const VIEWS: [View; 1] = [View {
-    title: "copies found damaged by a walk",
-    category: "fault",
-    series: "readings_checked",
-    value: "damaged_copies",
-    per: None,
-    unit: Unit::Count,
-    mean: false,
-}];
+const VIEWS: [View; 3] = [
+    view(
+        "wrong answers after damage of what had been read, all faults of a class",
+        "wrong_read_count",
+        Unit::Total,
+    ),
+    view(
+        "wrong answers after damage before the first reading, all faults of a class",
+        "wrong_unread_count",
+        Unit::Total,
+    ),
+    view(
+        "copies found damaged by a walk",
+        "damaged_copies",
+        Unit::Count,
+    ),
+];
+
+const fn view(title: &'static str, value: &'static str, unit: Unit) -> View {
+    View {
+        title,
+        category: "fault",
+        series: "readings_checked",
+        value,
+        per: None,
+        unit,
+        mean: false,
+    }
+}
 
 /// A row of all outcomes of a class; raw samples by seed.
 fn row(class: Class, reads: VerifyReads, outcomes: &[Outcome]) -> Row {

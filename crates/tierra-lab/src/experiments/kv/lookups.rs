@@ -178,6 +178,6 @@ mod tests {
             return;
         };
         assert_eq!(measured.rows.len(), MEMORIES.len() * WAYS.len());
-        assert_eq!(VIEWS[0].lines(&measured.rows).len(), 2);
+        assert_eq!(VIEWS[0].grid(&measured.rows).categories.len(), 1);
     }
 }

@@ -15,7 +15,7 @@ use crate::bar::Bar;
 use crate::curve::Curve;
 use crate::error::{Context, LabError};
 use crate::experiments::{Experiment, Measured};
-use crate::lab::{Lab, SEED};
+use crate::lab::{Lab, SEED, ScaleOption};
 use crate::progress;
 use crate::results::Tier;
 use crate::row::{Row, distinct, find};
@@ -66,8 +66,8 @@ impl Experiment for YcsbDynamic {
         "does placement by heat beat static placement at the same near budget, and how near is it to all near?"
     }
 
-    fn has_scale(&self) -> bool {
-        true
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &ScaleOption::ALL
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -13,7 +13,7 @@ use crate::bar::Bar;
 use crate::curve::Curve;
 use crate::error::LabError;
 use crate::experiments::{Experiment, Measured};
-use crate::lab::Lab;
+use crate::lab::{Lab, ScaleOption};
 use crate::pin;
 use crate::progress;
 use crate::results::Tier;
@@ -68,8 +68,8 @@ impl Experiment for KvMemory {
         "how much memory does a record of ten fields of a hundred bytes take, near, far, and in redis-server?"
     }
 
-    fn has_scale(&self) -> bool {
-        true
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &[ScaleOption::Records]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -18,7 +18,7 @@ use crate::bar::Bar;
 use crate::curve::Curve;
 use crate::error::{Context, LabError};
 use crate::experiments::{Experiment, Measured};
-use crate::lab::Lab;
+use crate::lab::{Lab, ScaleOption};
 use crate::progress;
 use crate::results::Tier;
 use crate::row::Row;
@@ -48,8 +48,8 @@ impl Experiment for YcsbRatio {
         "does memory keep a ratio of near to far, also where records grow, and what does the far part cost?"
     }
 
-    fn has_scale(&self) -> bool {
-        true
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &ScaleOption::ALL
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -19,7 +19,7 @@ use crate::bar::Bar;
 use crate::curve::Curve;
 use crate::error::{Context, LabError};
 use crate::experiments::{Experiment, Measured};
-use crate::lab::{Lab, SEED};
+use crate::lab::{Lab, SEED, ScaleOption};
 use crate::pin;
 use crate::progress;
 use crate::results::Tier;
@@ -62,8 +62,8 @@ impl Experiment for YcsbServed {
         "with a quarter of the records near, how fast is the server, and the store in process, against all near?"
     }
 
-    fn has_scale(&self) -> bool {
-        true
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &ScaleOption::ALL
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

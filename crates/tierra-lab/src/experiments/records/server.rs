@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use tierra_kv::{Config, Server};
 
 use super::WHO;
+use crate::children;
 use crate::error::{At, Context, LabError};
-use crate::pin;
 
 pub(super) const REDIS: &str = "redis-server";
 /// What the kernel counts processor time in, where it does not count nanoseconds.
@@ -61,14 +61,7 @@ impl ServerProcess {
             command.args([&format!("--{name}"), *value]);
         }
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        // A child runs where the thread does that starts it.
-        let start = move || {
-            pin::to_cpu(CPU);
-            command.spawn()
-        };
-        let child = std::thread::spawn(start)
-            .join()
-            .expect("starting a process does not panic")?;
+        let child = children::start(&mut command, Some(CPU))?;
         Ok(ServerProcess { who, port, child })
     }
 

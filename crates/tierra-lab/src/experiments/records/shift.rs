@@ -14,7 +14,7 @@ use crate::bar::Bar;
 use crate::curve::Curve;
 use crate::error::{Context, LabError};
 use crate::experiments::{Experiment, Measured};
-use crate::lab::{Lab, SEED};
+use crate::lab::{Lab, SEED, ScaleOption};
 use crate::progress;
 use crate::results::Tier;
 use crate::row::Row;
@@ -38,8 +38,8 @@ impl Experiment for KvShift {
         "when the hot set moves, how soon does dynamic placement follow?"
     }
 
-    fn has_scale(&self) -> bool {
-        true
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &[ScaleOption::Records]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -16,7 +16,7 @@ use super::{WHO, paper};
 use crate::bar::Bar;
 use crate::error::{Context, LabError};
 use crate::experiments::{Experiment, Measured};
-use crate::lab::Lab;
+use crate::lab::{Lab, ScaleOption};
 use crate::progress;
 use crate::results::Tier;
 use crate::row::{Row, find};
@@ -41,8 +41,8 @@ impl Experiment for YcsbThreshold {
         "what does it cost to have everything from a size on in far memory?"
     }
 
-    fn has_scale(&self) -> bool {
-        true
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &ScaleOption::ALL
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -431,7 +431,7 @@ mod tests {
         assert!(
             VIEWS
                 .iter()
-                .all(|view| !view.lines(&measured.rows).is_empty())
+                .all(|view| !view.grid(&measured.rows).categories.is_empty())
         );
     }
 }

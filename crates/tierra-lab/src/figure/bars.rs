@@ -1,0 +1,152 @@
+//! A panel of grouped bars: a group for each category of a view, a bar in it for each series.
+//!
+//! A bar ends at the median, a thin line spans the quartiles. Bars of values the papers state stand
+//! in the same groups, paler and outlined.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::axis::Axis;
+use super::frame::{Frame, Plot};
+use super::legend::{Area, DrawResult, Legend, Look, Symbol};
+use super::text::{self, LINE_HEIGHT, SIZE};
+use crate::view::{Grid, Unit, View};
+
+/// How much of a group's width its bars fill.
+const FILL: f64 = 0.84;
+/// How much of its place a bar fills.
+const BAR_FILL: f64 = 0.94;
+/// Names of more lines than this stand upright.
+const LINES_MOST: usize = 3;
+
+/// How the names of the groups stand below them.
+enum Names {
+    /// Each broken into lines.
+    Level(Vec<Vec<String>>),
+    /// Upright; every so many-th.
+    Upright(usize),
+}
+
+/// The panel of a view.
+pub(super) struct Bars<'a> {
+    pub(super) view: &'a View,
+    grid: Grid,
+    unit: &'static str,
+    /// Values in that unit are values over this.
+    scale: f64,
+}
+
+impl<'a> Bars<'a> {
+    /// Of a view's grid.
+    pub(super) fn new(view: &'a View, grid: Grid) -> Bars<'a> {
+        let (unit, scale) = view.unit.scaled_to(grid.typical());
+        Bars {
+            view,
+            grid,
+            unit,
+            scale,
+        }
+    }
+
+    /// What is said around the bars.
+    pub(super) fn frame(&self, title: &str) -> Frame {
+        let summaries = self.grid.cells.iter().flatten().flatten();
+        let ends = summaries.flat_map(|one| [one.median, one.q1, one.q3]);
+        let ends = ends.map(|value| value / self.scale);
+        let axis = match self.view.unit {
+            // Of what is counted whole, nothing is a result like any other.
+            Unit::Total => Axis::linear(ends.fold(0.0, f64::max)),
+            _ => Axis::of_bars(ends),
+        };
+        let series = self.grid.series.iter().map(String::as_str);
+        Frame::new(
+            title,
+            self.unit,
+            axis,
+            Legend::new(self.view.series, series, Symbol::Bar),
+            text::heading(self.view.category),
+            |width| self.names_height(width),
+        )
+    }
+
+    /// Draws bars and the names of their groups.
+    pub(super) fn draw(&self, area: &Area<'_>, plot: Plot) -> DrawResult {
+        let groups = self.grid.categories.len() as f64;
+        let width = FILL / self.grid.series.len() as f64;
+        for (number, series) in self.grid.series.iter().enumerate() {
+            let look = Look::of(number, series);
+            for (group, cells) in self.grid.cells.iter().enumerate() {
+                let Some(cell) = cells[number] else { continue };
+                let left = group as f64 + (1.0 - FILL) / 2.0 + number as f64 * width;
+                let x = |share: f64| plot.x((left + share * width) / groups);
+                let y = |value: f64| plot.y(value / self.scale);
+                let right = x(BAR_FILL).max(x(0.0) + 1);
+                look.bar(area, [(x(0.0), y(cell.median)), (right, plot.bottom())])?;
+                if cell.q3 > cell.q1 {
+                    let middle = x(BAR_FILL / 2.0);
+                    let span = [(middle, y(cell.q1)), (middle, y(cell.q3))];
+                    area.draw(&PathElement::new(span, BLACK.stroke_width(1)))?;
+                }
+            }
+        }
+        self.draw_names(area, plot)
+    }
+
+    fn names(&self, plot_width: u32) -> Names {
+        let group = plot_width / self.grid.categories.len().max(1) as u32;
+        let most = group.saturating_sub(6);
+        let lines: Vec<Vec<String>> = self
+            .grid
+            .categories
+            .iter()
+            .map(|name| text::wrapped(name, SIZE, most))
+            .collect();
+        let fits = |lines: &Vec<String>| {
+            lines.len() <= LINES_MOST && lines.iter().all(|line| text::width(line, SIZE) <= most)
+        };
+        if lines.iter().all(fits) {
+            Names::Level(lines)
+        } else {
+            Names::Upright(LINE_HEIGHT.div_ceil(group.max(1)) as usize)
+        }
+    }
+
+    fn names_height(&self, plot_width: u32) -> u32 {
+        let height = match self.names(plot_width) {
+            Names::Level(lines) => {
+                lines.iter().map(Vec::len).max().unwrap_or(0) as u32 * LINE_HEIGHT
+            }
+            Names::Upright(_) => {
+                let names = self.grid.categories.iter();
+                names.map(|name| text::width(name, SIZE)).max().unwrap_or(0)
+            }
+        };
+        height + 8
+    }
+
+    fn draw_names(&self, area: &Area<'_>, plot: Plot) -> DrawResult {
+        let groups = self.grid.categories.len() as f64;
+        let middle = |group: usize| plot.x((group as f64 + 0.5) / groups);
+        let top = plot.bottom() + 6;
+        match self.names((plot.x(1.0) - plot.x(0.0)) as u32) {
+            Names::Level(names) => {
+                let style = text::style(SIZE, HPos::Center, VPos::Top);
+                for (group, lines) in names.into_iter().enumerate() {
+                    for (number, line) in lines.into_iter().enumerate() {
+                        let y = top + number as i32 * LINE_HEIGHT as i32;
+                        area.draw(&Text::new(line, (middle(group), y), style.clone()))?;
+                    }
+                }
+            }
+            Names::Upright(step) => {
+                let style = text::style(SIZE, HPos::Right, VPos::Center)
+                    .transform(FontTransform::Rotate270);
+                for (group, name) in self.grid.categories.iter().enumerate().step_by(step) {
+                    let place = (middle(group), top);
+                    area.draw(&Text::new(name.clone(), place, style.clone()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

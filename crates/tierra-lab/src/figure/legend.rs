@@ -1,0 +1,159 @@
+//! The legend: which colour is which series, beside the plot so that it covers nothing, and the
+//! look of a series.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::text::{self, LINE_HEIGHT, SIZE};
+
+/// A place to draw.
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// Whether it was drawn.
+pub(super) type DrawResult = Result<(), Box<dyn std::error::Error>>;
+
+/// Okabe and Ito's colours: told apart by everybody.
+const COLORS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(120, 120, 120),
+    RGBColor(20, 20, 20),
+];
+/// Names wider than this break.
+const NAME_WIDTH_MOST: u32 = 250;
+/// The symbol before a name, and the space behind it.
+const SYMBOL_WIDTH: u32 = 12;
+const GAP: u32 = 6;
+const MARGIN: u32 = 14;
+
+/// The look of a series, by its number: eight colours, then the same eight as outlines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    color: RGBColor,
+    is_outline: bool,
+    is_of_paper: bool,
+}
+
+impl Look {
+    /// Of the series of that number and name.
+    pub(super) fn of(number: usize, name: &str) -> Look {
+        Look {
+            color: COLORS[number % COLORS.len()],
+            is_outline: number / COLORS.len() % 2 == 1,
+            is_of_paper: name.contains("(paper"),
+        }
+    }
+
+    /// Draws a bar between two corners.
+    pub(super) fn bar(self, area: &Area<'_>, corners: [(i32, i32); 2]) -> DrawResult {
+        let fill = match (self.is_of_paper, self.is_outline) {
+            (true, _) => self.color.mix(0.3),
+            (false, true) => WHITE.mix(1.0),
+            (false, false) => self.color.mix(0.9),
+        };
+        area.draw(&Rectangle::new(corners, fill.filled()))?;
+        if self.is_of_paper || self.is_outline {
+            area.draw(&Rectangle::new(corners, self.color.stroke_width(1)))?;
+        }
+        Ok(())
+    }
+
+    /// How its line is drawn: the second eight are thin.
+    pub(super) fn line(self) -> ShapeStyle {
+        self.color.stroke_width(if self.is_outline { 1 } else { 2 })
+    }
+}
+
+/// How a series is shown before its name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Symbol {
+    Bar,
+    Line,
+}
+
+/// The names of all series of a panel, laid out.
+pub(super) struct Legend {
+    heading: String,
+    names: Vec<(Look, Vec<String>)>,
+    symbol: Symbol,
+}
+
+impl Legend {
+    /// Of the series of these names; `key` is what they are of each row.
+    pub(super) fn new<'a>(
+        key: &str,
+        names: impl Iterator<Item = &'a str>,
+        symbol: Symbol,
+    ) -> Legend {
+        let lines = |(number, name): (usize, &str)| {
+            let lines = text::wrapped(name, SIZE, NAME_WIDTH_MOST);
+            (Look::of(number, name), lines)
+        };
+        Legend {
+            heading: text::heading(key),
+            names: names.enumerate().map(lines).collect(),
+            symbol,
+        }
+    }
+
+    /// Width in pixels, margins included.
+    pub(super) fn width(&self) -> u32 {
+        let names = self.names.iter().flat_map(|(_, lines)| lines);
+        let widths = names.map(|line| SYMBOL_WIDTH + GAP + text::width(line, SIZE));
+        let heading = text::width(&self.heading, SIZE);
+        widths.fold(heading, u32::max) + 2 * MARGIN
+    }
+
+    /// Height in pixels.
+    pub(super) fn height(&self) -> u32 {
+        let lines: usize = self.names.iter().map(|(_, lines)| lines.len()).sum();
+        (lines as u32 + 1) * LINE_HEIGHT + MARGIN
+    }
+
+    /// Draws it from that corner down.
+    pub(super) fn draw(&self, area: &Area<'_>, corner: (i32, i32)) -> DrawResult {
+        let (left, mut y) = (corner.0 + MARGIN as i32, corner.1);
+        let style = text::style(SIZE, HPos::Left, VPos::Top);
+        let grey = style.color(&text::GREY);
+        area.draw(&Text::new(self.heading.clone(), (left, y), grey))?;
+        y += LINE_HEIGHT as i32;
+        let right = left + SYMBOL_WIDTH as i32;
+        for (look, lines) in &self.names {
+            match self.symbol {
+                Symbol::Bar => look.bar(area, [(left, y), (right, y + 9)])?,
+                Symbol::Line => {
+                    area.draw(&PathElement::new(
+                        [(left, y + 5), (right, y + 5)],
+                        look.line(),
+                    ))?;
+                }
+            }
+            for line in lines {
+                let place = (right + GAP as i32, y);
+                area.draw(&Text::new(line.clone(), place, style.clone()))?;
+                y += LINE_HEIGHT as i32;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixteen_series_look_different() {
+        let looks: Vec<String> = (0..16)
+            .map(|number| format!("{:?}", Look::of(number, "a")))
+            .collect();
+        let mut different = looks.clone();
+        different.sort();
+        different.dedup();
+        assert_eq!(different.len(), looks.len());
+    }
+}
