@@ -138,7 +138,7 @@ fn what_is_wrong_changes_nothing() {
         let before = (dumped(db), stored(&keyspace));
         let nan = f64::NAN.to_le_bytes();
         let zset_nan = [b"\x05\x01\x01m".as_slice(), &nan].concat();
-        let cases: [(&[u8], RestoreError); 24] = [
+        let cases: [(&[u8], RestoreError); 25] = [
             (b"", Format),
             (b"\x08", Format),
             (b"\x14\x01", Kind("set")),
