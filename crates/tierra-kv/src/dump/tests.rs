@@ -18,6 +18,15 @@ fn keyspace(packed_max: usize) -> Keyspace {
     .unwrap()
 }
 
+/// The elements of something packed, as text.
+pub(super) fn texts<'p>(
+    elements: impl Iterator<Item = Element<'p>>,
+) -> Result<Vec<String>, Malformed> {
+    let text =
+        |element: Element<'_>| element.map(|text| String::from_utf8_lossy(&text).into_owned());
+    elements.map(text).collect()
+}
+
 fn sealed(value: &[u8]) -> Vec<u8> {
     let mut payload = value.to_vec();
     seal(&mut payload);

@@ -99,12 +99,11 @@ fn element<'p>(rest: &mut &'p [u8], before: usize) -> Element<'p> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::texts;
     use super::*;
 
     fn read(packed: &[u8]) -> Result<Vec<String>, Malformed> {
-        let text =
-            |element: Element<'_>| element.map(|text| String::from_utf8_lossy(&text).into_owned());
-        elements(packed)?.map(text).collect()
+        texts(elements(packed)?)
     }
 
     /// `a`, 1, -2, `bcd`, 0, 300, as Redis 6.2 packs them.

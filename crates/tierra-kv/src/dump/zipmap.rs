@@ -61,12 +61,11 @@ fn element<'p>(rest: &mut &'p [u8], is_value: bool) -> Element<'p> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::texts;
     use super::*;
 
     fn read(packed: &[u8]) -> Result<Vec<String>, Malformed> {
-        let text =
-            |element: Element<'_>| element.map(|text| String::from_utf8_lossy(&text).into_owned());
-        elements(packed)?.map(text).collect()
+        texts(elements(packed)?)
     }
 
     /// `foo`: `bar` with two unused bytes, `hello`: `world`; the example in Redis's own comment.

@@ -279,7 +279,7 @@ fn restore(client: &mut Client, value: &[u8]) -> Reply {
 
 /// Writes the seeds of the fuzz target `dump`, over those before.
 #[test]
-#[ignore = "writes files"]
+#[ignore = "writes the seeds anew, after a deliberate change of what is read"]
 fn seeds_are_written() {
     let redis = Redis::start().expect("redis-server 7.0");
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/dump");
