@@ -85,7 +85,19 @@ impl Writer {
             self.catalog.remove(&table.spec().name);
         }
         self.unbuilt.retry();
+        self.give_back_space();
         Ok(())
+    }
+
+    /// What nothing holds any more goes back to the file system.
+    fn give_back_space(&self) {
+        for tier in &self.storage.tiers().open {
+            match tier.pool.give_back() {
+                Ok(0) => {}
+                Ok(bytes) => tracing::info!(tier = &*tier.name, bytes, "gave free space back"),
+                Err(error) => tracing::warn!(%error, "free space was not given back"),
+            }
+        }
     }
 
     /// The table's entry in the newest manifest; of a table that was begun, the one it will have.

@@ -1,7 +1,8 @@
 //! Space of a pool: allocated, given back, and rebuilt from what is live.
 //!
 //! Invariant: every grain below the pool's length is in the header, in one live run, in one free run,
-//! or (between open and retain) not yet known and left alone.
+//! or (between open and retain) not yet known and left alone. What is handed out has space in the file system: free runs
+//! without it are known as holes, and what was given back is had again before it is used.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,6 +21,8 @@ use crate::{LARGE_PAGE_BYTES, address};
 /// nothing, small enough that a pool on a full disk is not far from what it needs.
 const GROWTH_MOST_BYTES: u64 = 256 << 20;
 const GROWTH_UNIT_BYTES: u64 = LARGE_PAGE_BYTES as u64;
+/// Free runs shorter than this are kept: giving them back would cost the file system a piece of its map each.
+const GIVEN_BACK_LEAST_BYTES: u64 = 64 << 10;
 
 /// What is known of a pool's grains.
 #[derive(Debug)]
@@ -32,8 +35,10 @@ pub(super) struct Space {
     unknown_bytes: u64,
     /// Whether an allocation has been made since the pool was opened.
     allocated: bool,
-    /// Whether the file is known to have no holes.
+    /// Whether what is live, or unknown, is known to have no holes.
     backed: bool,
+    /// What of the free space may have none in the file system.
+    holes: FreeSpace,
 }
 
 impl Space {
@@ -46,6 +51,7 @@ impl Space {
             unknown_bytes: 0,
             allocated: false,
             backed: true,
+            holes: FreeSpace::none(u64::MAX),
         }
     }
 
@@ -126,8 +132,17 @@ impl Pool {
                 path: self.path.clone(),
             });
         }
+        let free = FreeSpace::around(FIRST_EXTENT, self.len_bytes(), runs.iter().copied());
+        let mut holes = FreeSpace::none(u64::MAX);
+        let mut at = FIRST_EXTENT;
+        // Of a file that was made just now there are none.
+        while let Some((start, bytes)) = free.next_from(at).filter(|_| !space.backed) {
+            holes.give(start, bytes);
+            at = start + bytes;
+        }
         *space = Space {
-            free: FreeSpace::around(FIRST_EXTENT, self.len_bytes(), runs.iter().copied()),
+            free,
+            holes,
             live_bytes: runs.iter().map(|run| run.1).sum(),
             live: runs.into_iter().collect(),
             unknown_bytes: 0,
@@ -149,20 +164,21 @@ impl Pool {
     ) -> Result<ExtentWriter, PoolError> {
         let span = layout::span_bytes(len_bytes)
             .ok_or_else(|| self.full(len_bytes, 0, self.limit_bytes))?;
-        let start = {
+        let (start, holes) = {
             let mut space = lock(&self.space);
             if !space.backed {
                 if !self.backs_on_demand() {
-                    self.fill_holes()?;
+                    self.fill_holes(&space)?;
                 }
                 space.backed = true;
             }
             if span > space.free.longest_bytes() {
                 self.grow(&mut space, span)?;
             }
-            space
+            let start = space
                 .take(span)
-                .expect("a run of this length is free: it was, or the pool grew by it")
+                .expect("a run of this length is free: it was, or the pool grew by it");
+            (start, space.holes.take_within(start..start + span))
         };
         let writer = ExtentWriter::new(
             Arc::clone(self),
@@ -171,6 +187,14 @@ impl Pool {
             owner,
         );
         // A failure drops the writer, which gives the span back.
+        if let Err(error) = self.back(&holes) {
+            let mut space = lock(&self.space);
+            holes
+                .iter()
+                .for_each(|hole| space.holes.give(hole.0, hole.1));
+            drop(space);
+            return Err(error);
+        }
         self.bring_in(start, span)?;
         if let Err(error) = self.heal_if_lost(start..start + span) {
             tracing::error!(
@@ -284,17 +308,90 @@ impl Pool {
         Ok(())
     }
 
-    /// A file that was copied may have holes, and a store into one could meet a full disk.
-    fn fill_holes(&self) -> Result<(), PoolError> {
-        let len_bytes = self.len_bytes();
-        let filled = self.medium.allocate(&self.file, 0, len_bytes);
-        filled.map_err(|source| {
-            if backing::means_full(&source) {
-                self.full(len_bytes, 0, len_bytes)
-            } else {
-                self.io("allocate space", source)
+    /// Gives free space back to the file system, which a later allocation asks for again: where there is none by then, that
+    /// one fails, as on any full disk. Returns how many bytes it was. Nothing, where the medium has nothing to give
+    /// or it is not known yet what is live.
+    ///
+    /// # Errors
+    /// [`PoolError::Io`]; the pool is as it was, but that some may have been given back.
+    pub fn give_back(&self) -> Result<u64, PoolError> {
+        let (mut at, mut given) = (FIRST_EXTENT, 0);
+        while let Some((start, bytes)) = self.take_backed(&mut at) {
+            let end = start + bytes;
+            if let Some(recorder) = &self.recorder {
+                recorder.given_back(start, bytes);
             }
-        })
+            let done = self.medium.give_back(&self.file, start, end);
+            let mut space = lock(&self.space);
+            space.free.give(start, bytes);
+            if !matches!(done, Ok(false)) {
+                space.holes.take_within(start..end);
+                space.holes.give(start, bytes);
+            }
+            match done {
+                Ok(true) => given += bytes,
+                Ok(false) => break,
+                Err(source) => return Err(self.io("give free space back", source)),
+            }
+        }
+        Ok(given)
+    }
+
+    /// Takes the next free run from `at` on that is worth giving back, and moves `at` behind it. Nobody gets it meanwhile.
+    fn take_backed(&self, at: &mut u64) -> Option<(u64, u64)> {
+        let mut space = lock(&self.space);
+        loop {
+            let (start, bytes) = space.free.next_from(*at)?;
+            *at = start + bytes;
+            let holes: u64 = space.holes.lengths_within(start..*at).sum();
+            if bytes >= GIVEN_BACK_LEAST_BYTES && holes < bytes {
+                space.free.take_within(start..*at);
+                return Some((start, bytes));
+            }
+        }
+    }
+
+    /// Has space for holes of what is handed out.
+    fn back(&self, holes: &[(u64, u64)]) -> Result<(), PoolError> {
+        if self.backs_on_demand() {
+            return Ok(());
+        }
+        let wanted_bytes = holes.iter().map(|hole| hole.1).sum();
+        for &(start, bytes) in holes {
+            let backed = self.medium.allocate(&self.file, start, start + bytes);
+            backed.map_err(|source| self.no_space(source, wanted_bytes))?;
+        }
+        Ok(())
+    }
+
+    /// A file that was copied may have holes, and a store into one could meet a full disk. Those of free space are filled
+    /// when it is used.
+    fn fill_holes(&self, space: &Space) -> Result<(), PoolError> {
+        let len_bytes = self.len_bytes();
+        let mut runs = vec![(0, FIRST_EXTENT)];
+        match space.is_unknown() {
+            true => runs = vec![(0, len_bytes)],
+            false => {
+                for (&start, &bytes) in &space.live {
+                    match runs.last_mut() {
+                        Some((first, length)) if *first + *length == start => *length += bytes,
+                        _ => runs.push((start, bytes)),
+                    }
+                }
+            }
+        }
+        for (start, bytes) in runs {
+            let filled = self.medium.allocate(&self.file, start, start + bytes);
+            filled.map_err(|source| self.no_space(source, bytes))?;
+        }
+        Ok(())
+    }
+
+    fn no_space(&self, source: io::Error, wanted_bytes: u64) -> PoolError {
+        match backing::means_full(&source) {
+            true => self.full(wanted_bytes, 0, self.len_bytes()),
+            false => self.io("allocate space", source),
+        }
     }
 
     /// Grows the pool so that a run of `span` bytes is free at its end.

@@ -24,6 +24,17 @@ pub(crate) fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
     result
 }
 
+/// Gives the file system the space of `[from, to)` back; the file stays as long as it is, and holds zeros there. `false` where the
+/// file system does not know how.
+pub(crate) fn give_back(file: &File, from: u64, to: u64) -> io::Result<bool> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match fallocate(file, flags, from, to - from) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
     const ZEROS: &[u8] = &[0; 1 << 16];
     let mut at = from;
@@ -62,6 +73,23 @@ mod tests {
         let mut kept = [0; 4];
         file.read_exact_at(&mut kept, 0).unwrap();
         assert_eq!(&kept, b"kept");
+    }
+
+    #[test]
+    fn what_is_given_back_is_zero_and_no_longer_allocated() {
+        use std::os::unix::fs::MetadataExt;
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[1; 1 << 20], 0).unwrap();
+        let before = file.metadata().unwrap().blocks();
+        if !give_back(&file, 4096, 1 << 19).unwrap() {
+            return;
+        }
+        let after = file.metadata().unwrap();
+        assert_eq!(after.len(), 1 << 20);
+        assert!(after.blocks() < before);
+        let mut read = [9; 2];
+        file.read_exact_at(&mut read, 4095).unwrap();
+        assert_eq!(read, [1, 0]);
     }
 
     #[test]

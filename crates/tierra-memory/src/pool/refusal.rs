@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::io::Errno;
 use rustix::mm::MapFlags;
 
 use super::medium::{Medium, MediumKind, map_fixed};
@@ -17,6 +18,7 @@ enum Refused {
     Map,
     Settle,
     Fence,
+    Allocate,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,13 @@ impl Medium for Refusing {
         self.unless(Refused::Map)?;
         // SAFETY: the caller's promise is passed on.
         unsafe { map_fixed(file, at, offset, len, MapFlags::SHARED) }
+    }
+
+    fn allocate(&self, file: &File, from: u64, to: u64) -> io::Result<()> {
+        match self.unless(Refused::Allocate) {
+            Ok(()) => super::backing::allocate(file, from, to),
+            Err(_) => Err(Errno::NOSPC.into()),
+        }
     }
 
     fn grown(&self, _: &File) -> io::Result<()> {
@@ -231,4 +240,37 @@ fn a_set_that_was_well_hears_of_a_refusal_in_one_of_its_pools() {
         assert!(is_refused, "{refused:?}");
     }
     assert_eq!(set.bytes(0)[8], 3);
+}
+
+/// Others may have taken it meanwhile: an error, and no signal where it is written.
+#[test]
+fn space_that_was_given_back_is_asked_for_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p");
+    let now = Arc::new(AtomicBool::new(false));
+    let options = capacity(4 << 20);
+    let pool = create_refusing_when(&path, Refused::Allocate, &options, &now);
+    let kept = store(&pool, &[1; 100_000]).extent();
+    let given = store(&pool, &[2; 1 << 20]).extent();
+    let behind = store(&pool, &[3; 100]).extent();
+    pool.free(given);
+    if pool.give_back().unwrap() == 0 {
+        // Not a file system that takes anything back.
+        return;
+    }
+    assert_eq!(pool.give_back().unwrap(), 0, "nothing is left to give");
+    let used = pool.used_bytes();
+    now.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        let error = pool.allocate(1 << 19, 0).unwrap_err();
+        assert!(matches!(error, PoolError::Full { .. }), "{error}");
+        assert_eq!(pool.used_bytes(), used);
+    }
+    now.store(false, Ordering::Relaxed);
+    let again = store(&pool, &[4; 1 << 20]).extent();
+    assert_eq!(again, given, "the same place");
+    for (extent, byte) in [(kept, 1), (again, 4), (behind, 3)] {
+        pool.verify_extent(extent).unwrap();
+        assert!(pool.bytes(extent).iter().all(|of| *of == byte));
+    }
 }

@@ -68,6 +68,22 @@ impl FreeSpace {
         hit.into_iter().map(take).collect()
     }
 
+    /// The first free run that ends behind `at`.
+    pub(crate) fn next_from(&self, at: u64) -> Option<(u64, u64)> {
+        let before = self.by_offset.range(..at).next_back();
+        let around = before.filter(|(offset, length)| *offset + *length > at);
+        let next = around.or_else(|| self.by_offset.range(at..).next());
+        next.map(|(offset, length)| (*offset, *length))
+    }
+
+    /// Bytes of each free run as far as it lies in `within`.
+    pub(crate) fn lengths_within(&self, within: Range<u64>) -> impl Iterator<Item = u64> + '_ {
+        let Range { start, end } = within;
+        let runs = self.by_offset.range(..end).rev();
+        let hit = runs.take_while(move |(offset, length)| *offset + *length > start);
+        hit.map(move |(offset, length)| (offset + length).min(end) - (*offset).max(start))
+    }
+
     /// Gives a run back; it joins its free neighbours.
     pub(crate) fn give(&mut self, offset: u64, length: u64) {
         debug_assert!(offset + length <= self.end);

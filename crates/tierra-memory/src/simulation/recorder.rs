@@ -292,6 +292,13 @@ impl Recorder {
         }
     }
 
+    /// A range was given back to the file system: it holds zeros, or after a power cut what it did.
+    pub(crate) fn given_back(&self, offset: u64, len_bytes: u64) {
+        let zeros = vec![0; len_bytes as usize];
+        let lent = self.lend(offset, len_bytes);
+        self.returned(&lent, offset, &zeros);
+    }
+
     /// The file has grown, with zeros.
     pub(crate) fn grown(&self, len_bytes: u64) {
         let pool = self.pool;

@@ -74,6 +74,10 @@ impl Medium for Device {
         Ok(())
     }
 
+    fn give_back(&self, _: &File, _: u64, _: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
     fn grown(&self, _: &File) -> io::Result<()> {
         Ok(())
     }

@@ -86,6 +86,12 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
         backing::allocate(file, from, to)
     }
 
+    /// Gives the space of `[from, to)` of the file back, which holds zeros then, and has to be had again before it is
+    /// written. `false` where there is none to give.
+    fn give_back(&self, file: &File, from: u64, to: u64) -> io::Result<bool> {
+        backing::give_back(file, from, to)
+    }
+
     /// Called after the file grew and before the new part is mapped.
     fn grown(&self, file: &File) -> io::Result<()>;
 
