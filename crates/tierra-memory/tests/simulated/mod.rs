@@ -3,6 +3,7 @@
 //! another program of the same kind.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod directory;
 pub(crate) mod records;
 pub(crate) mod replicas;
 pub(crate) mod rounds;

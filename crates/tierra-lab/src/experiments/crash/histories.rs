@@ -16,7 +16,7 @@ mod simulated;
 
 #[cfg(feature = "engine")]
 use super::super::database::simulated::{Images, Program, Scenario};
-use simulated::{Recorded, records, replicas, rounds, transactions};
+use simulated::{Recorded, directory, records, replicas, rounds, transactions};
 
 /// Images of one cut at most, drawn where there are more.
 pub(super) const IMAGES_PER_CUT: usize = 500;
@@ -44,6 +44,8 @@ pub(super) enum History {
     /// A log in three copies, each in a pool of its own, by a composition of the building blocks for each
     /// seed.
     Replicas,
+    /// Pools that come, change and go in a directory, whose files lose their power with them.
+    Directory,
     /// Publications, records and transactions; the process is killed, and the next one goes on.
     RoundsKilled,
     RecordsKilled,
@@ -87,6 +89,7 @@ impl History {
         History::Records,
         History::Transactions,
         History::Replicas,
+        History::Directory,
         History::RoundsKilled,
         History::RecordsKilled,
         History::TransactionsKilled,
@@ -101,6 +104,7 @@ impl History {
             History::Records => "log records",
             History::Transactions => "transactions",
             History::Replicas => "replicas in three pools",
+            History::Directory => "pools and files of a directory",
             History::RoundsKilled => "publications after a kill",
             History::RecordsKilled => "log records after a kill",
             History::TransactionsKilled => "transactions after a kill",
@@ -147,6 +151,17 @@ impl History {
                 let recorded = replicas::recorded(&recorder(), COPIES, &method, first, STEPS);
                 let check = |image: &Image<'_>| replicas::check(image, COPIES, &states);
                 replicas::explore(&recorded, &recorded.trace, COPIES, &limits, guarded(check))
+            }
+            History::Directory => {
+                let dir = simulated::folder();
+                let path = dir.path().join("db");
+                std::fs::create_dir(&path).ok()?;
+                let mut program = directory::Program::new(&path, recorder());
+                program.run_of(seed, STEPS as u8);
+                let check = guarded(|image| directory::check(image, &program.states));
+                let trace = program.recorder.trace();
+                let image = dir.path().join("image");
+                trace.explore_directory(&image, &limits, check).ok()?
             }
             History::RoundsKilled => {
                 let recorded = Recorded::new(&recorder(), rounds::run(6));
