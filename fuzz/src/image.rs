@@ -13,7 +13,8 @@ use crate::seal;
 const LINE: usize = 64;
 const GRAIN: usize = 4096;
 const GRAINS_MAX: usize = 128;
-const SLOTS: [usize; 2] = [4096, 8192];
+/// Both slots, and their twins.
+const SLOTS: [usize; 4] = [4096, 8192, 12288 + 1024, 12288 + 2048];
 
 /// The pool that the input describes.
 pub fn expand(input: &[u8]) -> Vec<u8> {
@@ -65,7 +66,7 @@ pub fn root(image: &[u8]) -> std::ops::Range<usize> {
     let slot = SLOTS
         .into_iter()
         .max_by_key(|slot| u64_at(*slot))
-        .expect("two slots");
+        .expect("there are slots");
     let start = u64_at(slot + 8) as usize;
     start..start + u64_at(slot + 16) as usize
 }

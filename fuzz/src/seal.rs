@@ -9,10 +9,11 @@
 
 /// Structures inside extents begin on a line.
 const LINE: usize = 64;
-/// Extents begin on a grain, the first behind header, slots and reserve.
+/// Extents begin on a grain, the first behind header, slots and their twins.
 const GRAIN: usize = 4096;
 const FIRST_EXTENT: usize = 16_384;
-const SLOTS: [usize; 2] = [4096, 8192];
+const HEADERS: [usize; 2] = [0, 12288];
+const SLOTS: [usize; 4] = [4096, 8192, 12288 + 1024, 12288 + 2048];
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
     let bytes = bytes.get(at..at.checked_add(4)?)?;
@@ -134,8 +135,19 @@ pub fn pool(bytes: &mut [u8]) {
     }
     for slot in SLOTS {
         if bytes.get(slot + 60..slot + 64) == Some(b"SLOT") {
+            let _ = name_checksum(bytes, slot);
             let _ = put_crc(bytes, slot, 56, slot + 56);
         }
     }
-    let _ = put_crc(bytes, 0, 60, 60);
+    for header in HEADERS {
+        let _ = put_crc(bytes, header, 60, header + 60);
+    }
+}
+
+/// A slot names the checksum of its root's payload, which the root's header has.
+fn name_checksum(bytes: &mut [u8], slot: usize) -> Option<()> {
+    let at = u64_at(bytes, slot + 8)?.checked_sub(LINE - 48)?;
+    let crc = bytes.get(at..at.checked_add(4)?)?.to_vec();
+    bytes[slot + 48..slot + 52].copy_from_slice(&crc);
+    Some(())
 }

@@ -595,12 +595,16 @@ type Places = fn(&[u8]) -> Vec<Range<u64>>;
 fn what_only_opening_reads_is_found_by_a_walk() {
     let place = Place::new();
     let database = place.open(0);
-    let changes: [(&str, Places); 4] = [
+    let changes: [(&str, Places); 6] = [
         ("the header", |_| {
             Vec::from([std::ops::Range { start: 8, end: 9 }])
         }),
-        // The slots lie on the pages behind; whichever is current.
+        ("the header's twin", |_| vec![12_288 + 8..12_288 + 9]),
+        // The slots lie on the pages behind, and their twins on the next; whichever is current.
         ("the superblock", |_| vec![4096..4104, 8192..8200]),
+        ("the superblock's twins", |_| {
+            vec![13_312..13_320, 14_336..14_344]
+        }),
         ("records of a log", |pool| {
             starts(pool, b"TLOG").map(|at| at + 70..at + 71).collect()
         }),

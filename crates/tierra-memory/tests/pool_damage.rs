@@ -1,5 +1,4 @@
-//! The promise that a damaged, foreign or hostile file is an error that says so, never a panic, and
-//! that a publication cut short leaves the one before it.
+//! The promise that a damaged, foreign or hostile file is an error that says so, never a panic.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -8,16 +7,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tierra_memory::{Extent, Finished, MediumKind, Pool, PoolError, PoolOptions};
+use tierra_memory::{Extent, Finished, Pool, PoolError, PoolOptions};
 
 const SLOTS: [u64; 2] = [4096, 8192];
 
 struct Fixture {
     _dir: TempDir,
     path: PathBuf,
-    /// Published first (slot 1), then second (slot 0), which is current.
+    /// Published first, then second, which is current.
     roots: [Extent; 2],
-    finished: [Finished; 2],
 }
 
 fn options() -> PoolOptions {
@@ -54,7 +52,6 @@ fn fixture() -> Fixture {
         _dir: dir,
         path,
         roots,
-        finished,
     }
 }
 
@@ -80,147 +77,6 @@ fn flip(path: &Path, at: u64) {
         .unwrap();
     file.read_exact_at(&mut byte, at).unwrap();
     file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
-}
-
-#[test]
-fn a_torn_slot_falls_back_to_the_other() {
-    for at in 0..64 {
-        let fixture = fixture();
-        flip(&fixture.path, SLOTS[0] + at);
-        let pool = open(&fixture.path).unwrap();
-        assert_eq!(
-            pool.root(),
-            Some(fixture.roots[0]),
-            "byte {at} of the current slot"
-        );
-        // Publication goes on, over the torn slot.
-        pool.retain(&fixture.roots).unwrap();
-        pool.publish(&fixture.finished[1]).unwrap();
-        drop(pool);
-        assert_eq!(open(&fixture.path).unwrap().root(), Some(fixture.roots[1]));
-        flip(&fixture.path, SLOTS[1] + at);
-        assert_eq!(open(&fixture.path).unwrap().root(), Some(fixture.roots[1]));
-    }
-}
-
-/// A publication clears the commit word, stores the other seven words in order, then the commit word.
-/// A crash keeps some first part of these stores; only all of them publish.
-#[test]
-fn a_publication_cut_short_at_any_store_changes_nothing() {
-    let fixture = fixture();
-    let slot = |index: usize| {
-        let mut line = [0; 64];
-        let file = OpenOptions::new().read(true).open(&fixture.path).unwrap();
-        file.read_exact_at(&mut line, SLOTS[index]).unwrap();
-        line
-    };
-    let before = slot(1);
-    let pool = open(&fixture.path).unwrap();
-    pool.retain(&fixture.roots).unwrap();
-    let third = finish(&pool, b"third");
-    pool.publish(&third).unwrap();
-    let third = third.extent();
-    drop(pool);
-    let after = slot(1);
-    for words in 0..=8 {
-        let mut line = before;
-        line[56..].fill(0);
-        line[..words * 8].copy_from_slice(&after[..words * 8]);
-        overwrite(&fixture.path, SLOTS[1], &line);
-        let root = if words == 8 { third } else { fixture.roots[1] };
-        assert_eq!(
-            open(&fixture.path).unwrap().root(),
-            Some(root),
-            "{words} words"
-        );
-    }
-}
-
-#[test]
-fn a_first_publication_cut_short_leaves_an_empty_pool() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("p");
-    drop(Pool::create(&path, &options()).unwrap());
-    overwrite(&path, SLOTS[1], &1u64.to_le_bytes());
-    assert_eq!(open(&path).unwrap().root(), None);
-}
-
-/// A slot forged to the last sequence there is: counting on from it would wrap, and the new root
-/// would be older than the forged one.
-#[test]
-fn a_publication_that_cannot_be_counted_is_refused() {
-    let fixture = fixture();
-    let mut slot = [0; 64];
-    let file = OpenOptions::new().read(true).open(&fixture.path).unwrap();
-    file.read_exact_at(&mut slot, SLOTS[1]).unwrap();
-    slot[..8].copy_from_slice(&u64::MAX.to_le_bytes());
-    let crc = crc32c::crc32c(&slot[..56]);
-    slot[56..60].copy_from_slice(&crc.to_le_bytes());
-    overwrite(&fixture.path, SLOTS[1], &slot);
-    let pool = open(&fixture.path).unwrap();
-    assert_eq!(pool.root(), Some(fixture.roots[0]), "the forged slot");
-    pool.retain(&fixture.roots).unwrap();
-    let error = pool.publish(&fixture.finished[1]).unwrap_err();
-    assert!(matches!(error, PoolError::Damaged { .. }), "{error}");
-    assert_eq!(pool.root(), Some(fixture.roots[0]), "nothing was published");
-}
-
-#[test]
-fn two_torn_slots_are_damage() {
-    let fixture = fixture();
-    flip(&fixture.path, SLOTS[0]);
-    flip(&fixture.path, SLOTS[1]);
-    assert!(matches!(
-        open(&fixture.path),
-        Err(PoolError::Damaged { .. })
-    ));
-}
-
-#[test]
-fn a_header_is_checked_before_it_is_believed() {
-    let fixture = fixture();
-    for at in 0..64 {
-        flip(&fixture.path, at);
-        let error = open(&fixture.path).unwrap_err();
-        match at {
-            0..8 => assert!(
-                matches!(error, PoolError::NotAPool { .. }),
-                "byte {at}: {error}"
-            ),
-            8 => assert!(
-                matches!(error, PoolError::NewerFormat { found: 17, .. }),
-                "{error}"
-            ),
-            _ => assert!(
-                matches!(error, PoolError::Damaged { .. }),
-                "byte {at}: {error}"
-            ),
-        }
-        flip(&fixture.path, at);
-    }
-    overwrite(&fixture.path, 8, &[0]);
-    assert!(
-        matches!(open(&fixture.path), Err(PoolError::Damaged { .. })),
-        "version 0 never was"
-    );
-}
-
-#[test]
-fn a_newer_version_says_so_and_touches_nothing() {
-    let fixture = fixture();
-    overwrite(&fixture.path, 8, &[2]);
-    let before = fs::read(&fixture.path).unwrap();
-    let error = open(&fixture.path).unwrap_err();
-    assert!(matches!(
-        error,
-        PoolError::NewerFormat {
-            found: 2,
-            supported: 1,
-            ..
-        }
-    ));
-    assert!(error.to_string().contains("use a newer Tierra"), "{error}");
-    assert_eq!(fs::read(&fixture.path).unwrap(), before);
 }
 
 #[test]
@@ -474,11 +330,8 @@ fn is_filled(fixture: &Fixture, sparse: &Path) {
     let pool = open(sparse).unwrap();
     pool.retain(&fixture.roots).unwrap();
     store(&pool, b"new");
-    // On tmpfs space comes with the pages of what is written; elsewhere all of it before.
-    match pool.medium() {
-        MediumKind::Tmpfs => assert!(blocks() > before),
-        _ => assert!(blocks() >= bytes.len() as u64),
-    }
+    // Of what is live and what is used; other free space is not asked for.
+    assert!(blocks() > before);
     assert_eq!(pool.bytes(fixture.roots[1]), b"second");
 }
 

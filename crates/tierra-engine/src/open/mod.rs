@@ -150,6 +150,7 @@ fn is_loss(error: &PoolError) -> bool {
             | PoolError::Device { .. }
             | PoolError::NotAPool { .. }
             | PoolError::Damaged { .. }
+            | PoolError::LostPublication { .. }
             | PoolError::Truncated { .. }
             | PoolError::Io { .. }
     )

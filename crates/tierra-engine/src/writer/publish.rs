@@ -105,7 +105,8 @@ impl Published {
             .map(|(tier, root)| ExtentCopy::of(tier, root));
         let roots: Vec<_> = roots.collect();
         let all = finished.iter().map(|(tier, root)| (&*tier.pool, root));
-        let published = Pool::publish_all(&all.collect::<Vec<_>>()).map_err(|error| error.source);
+        let published = Pool::publish_all(&all.collect::<Vec<_>>(), next.version);
+        let published = published.map_err(|error| error.source);
         // After a failure it is not known which manifest the device holds, so what both name stays.
         roots.iter().for_each(|root| root.keep());
         fresh.values().for_each(|extent| extent.keep());

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::allocation::Space;
-use super::layout::{FIRST_EXTENT, Line, PoolHeader, SLOT_OFFSETS};
+use super::layout::{FIRST_EXTENT, HEADER_OFFSETS, Line, PoolHeader, SLOT_OFFSETS};
 use super::medium;
 use super::open::{INITIAL_BYTES, Place, new_id};
 use super::publication::Publication;
@@ -92,12 +92,14 @@ impl Pool {
                 by,
             });
         }
-        let stored = pool.store_header(new_id(path, options));
-        let id = stored.map_err(|source| pool.io("write the pool's header", source))?;
+        let id = new_id(path, options);
+        let publication = Publication::none(id);
+        pool.store_new(&publication)
+            .map_err(|source| pool.io("write the pool's header", source))?;
         Ok(Arc::new(pool.holding(
             id,
             Space::new(len_bytes),
-            Publication::none(),
+            publication,
         )))
     }
 
@@ -109,10 +111,16 @@ impl Pool {
     ) -> Result<Arc<Pool>, PoolError> {
         let at = Place(path);
         let mut pool = Self::map_device(file, device, path, options)?;
-        let id = at.check_header(&pool.line(0)?)?;
-        // A slot that the medium cannot read any more is as good as torn.
-        let slots = SLOT_OFFSETS.map(|at| pool.line(at).unwrap_or([0xFF; LINE_BYTES]));
-        let (publication, pool_bytes) = at.check_slots(&slots, id)?;
+        let headers = HEADER_OFFSETS.map(|at| pool.line(at));
+        if headers.iter().all(Option::is_none) {
+            return Err(at.damaged("its beginning cannot be read"));
+        }
+        // What the medium cannot read any more is as good as damaged.
+        let line = |line: Option<Line>| line.unwrap_or([0xFF; LINE_BYTES]);
+        let id = at.check_headers(&headers.map(line))?;
+        let slots = SLOT_OFFSETS.map(|twins| twins.map(|at| line(pool.line(at))));
+        let publication = at.check_slots(&slots, id, options.at_version)?;
+        let pool_bytes = publication.pool_bytes();
         if pool_bytes > pool.capacity_bytes() {
             return Err(PoolError::Truncated {
                 path: path.to_owned(),
@@ -132,7 +140,7 @@ impl Pool {
         pool.limit_to(options.capacity_bytes);
         let len_bytes = pool.len_bytes();
         pool.holding(id, Space::unknown(len_bytes), publication)
-            .believe()
+            .believe(options)
     }
 
     /// The device's first bytes, mapped; it may grow to all of it.
@@ -163,14 +171,11 @@ impl Pool {
     }
 
     /// A line of a device whose pages may fail.
-    fn line(&self, offset: u64) -> Result<Line, PoolError> {
+    fn line(&self, offset: u64) -> Option<Line> {
         let mut line = [0; LINE_BYTES];
         line.copy_from_slice(self.raw_bytes(offset, LINE_BYTES as u64));
         let lost = self.refuse_if_lost(self.address(offset), LINE_BYTES as u64);
-        match lost {
-            Ok(()) => Ok(line),
-            Err(_) => Err(Place(&self.path).damaged("its beginning cannot be read")),
-        }
+        lost.is_ok().then_some(line)
     }
 
     /// What a device holds before a pool is made on it, if that is anything.
@@ -178,7 +183,7 @@ impl Pool {
         let beginning = self.raw_bytes(0, FIRST_EXTENT);
         let is_pool = self
             .line(0)
-            .is_ok_and(|line| PoolHeader::decode(&line).is_ok());
+            .is_some_and(|line| PoolHeader::decode(&line).is_ok());
         let is_empty = beginning.iter().all(|byte| *byte == 0);
         match (is_pool, is_empty) {
             (true, _) => Some("a pool"),

@@ -97,13 +97,35 @@ pub enum PoolError {
         /// The latest version known here.
         supported: u8,
     },
-    /// The header or both superblock slots fail their checksum.
+    /// The header, or both superblock slots, cannot be read in any of their copies.
     #[error("{}: damaged: {what}; restore it from a copy", path.display())]
     Damaged {
         /// The pool's file.
         path: PathBuf,
         /// Which part.
         what: &'static str,
+    },
+    /// One of the two last publications cannot be read, and nothing tells whether it was the newer one.
+    #[error(
+        "{}: of its two last publications one cannot be read; the other, version {version}, is whole, and may be the \
+         older one; restore the pool from another tier, or go back to version {version} on purpose",
+        path.display()
+    )]
+    LostPublication {
+        /// The pool's file.
+        path: PathBuf,
+        /// What its owner called the one that is whole.
+        version: u64,
+    },
+    /// The pool was to be opened at a version that it does not publish.
+    #[error("{}: does not hold version {version}; it holds {found:?}", path.display())]
+    NoVersion {
+        /// The pool's file.
+        path: PathBuf,
+        /// The version asked for.
+        version: u64,
+        /// Those that it holds, the older first.
+        found: Vec<u64>,
     },
     /// The file lost its end.
     #[error(

@@ -3,14 +3,14 @@
 //! ```text
 //! offset 0        4096      8192      12288     16384
 //! +---------------+---------+---------+---------+----------------------------------------+
-//! | header        | slot 0  | slot 1  | reserve | extents and free space, in 4 KiB grains |
+//! | header        | slot 0  | slot 1  | twins   | extents and free space, in 4 KiB grains |
 //! +---------------+---------+---------+---------+----------------------------------------+
 //!
 //! extent  | 64-byte header | payload (line-aligned) | rest of its last grain, undefined |
 //! ```
 //!
-//! Each of the three records is 64 bytes, one cache line, and all integers are little-endian. The
-//! slots lie on pages of their own so that a page torn by a power cut costs one slot at most.
+//! Each of the three records is 64 bytes, one cache line, and all integers are little-endian. Each has a twin, the same
+//! bytes on another page, a kibibyte from the next: no page that fails costs more than one of two.
 //! Invariant: bytes read here are untrusted; each decoder checks everything that it returns.
 
 use crate::LINE_BYTES;
@@ -20,8 +20,10 @@ pub(crate) const VERSION: u8 = 1;
 /// Space is handed out in grains of this size: no two extents share a page, so that writing one back
 /// never rewrites another.
 pub(crate) const GRAIN_BYTES: u64 = 4096;
-/// Where slot 0 and slot 1 begin.
-pub(crate) const SLOT_OFFSETS: [u64; 2] = [4096, 8192];
+/// Where the header and its twin begin.
+pub(crate) const HEADER_OFFSETS: [u64; 2] = [0, 12288];
+/// Where slot 0 and its twin, slot 1 and its twin begin. The first of two is written first.
+pub(crate) const SLOT_OFFSETS: [[u64; 2]; 2] = [[4096, 12288 + 1024], [8192, 12288 + 2048]];
 /// Where the first extent may begin.
 pub(crate) const FIRST_EXTENT: u64 = 16384;
 /// Bytes between an extent's beginning and its payload.
@@ -65,7 +67,11 @@ pub(crate) struct PoolHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderFault {
     Magic,
-    Newer(u8),
+    Newer {
+        version: u8,
+        /// Whether the line has the checksum of what it holds.
+        is_whole: bool,
+    },
     Checksum,
 }
 
@@ -82,13 +88,16 @@ impl PoolHeader {
         line
     }
 
-    /// Checks magic, then version (a newer layout may keep its checksum elsewhere), then the rest.
+    /// Checks magic, then version, then the rest.
     pub(crate) fn decode(line: &Line) -> Result<PoolHeader, HeaderFault> {
         if line[..8] != POOL_MAGIC {
             return Err(HeaderFault::Magic);
         }
         if line[8] > VERSION {
-            return Err(HeaderFault::Newer(line[8]));
+            return Err(HeaderFault::Newer {
+                version: line[8],
+                is_whole: crc32c::crc32c(&line[..60]) == u32_at(line, 60),
+            });
         }
         let header = PoolHeader {
             pool_id: u64_at(line, 16),
@@ -106,9 +115,10 @@ impl PoolHeader {
 ///
 /// ```text
 /// 0 sequence u64 | 8 root offset u64 | 16 root bytes u64 | 24 pool bytes u64 | 32 pool id u64
-/// | 40 zero | 56 CRC32C of bytes 0..56, u32 | 60 "SLOT"
+/// | 40 version u64 | 48 CRC32C of the root's payload, u32 | 52 zero | 56 CRC32C of bytes 0..56, u32 | 60 "SLOT"
 /// ```
-/// The last word is the commit word: it is cleared before the rest is written and stored after it.
+/// The last word is the commit word: it is cleared before the rest is written and stored after it. A root at offset 0 is
+/// none: so both slots of a new pool are written, and a slot of zeros is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// Counts publications; the slot with the higher one is current, and it lies in slot
@@ -119,6 +129,17 @@ pub(crate) struct Slot {
     /// Bytes the file must have.
     pub(crate) pool_bytes: u64,
     pub(crate) pool_id: u64,
+    /// What its owner calls the publication.
+    pub(crate) version: u64,
+    /// As the root's header says; of a log zero.
+    pub(crate) root_crc: u32,
+}
+
+/// Whether a line of header or superblock is one that was written whole.
+pub(crate) fn is_whole(line: &Line) -> bool {
+    let has_crc = |at: usize| crc32c::crc32c(&line[..at]) == u32_at(line, at);
+    let is_slot = u32_at(line, COMMIT_AT + 4) == SLOT_MAGIC && has_crc(COMMIT_AT);
+    is_slot || (line[..8] == POOL_MAGIC && has_crc(LINE_BYTES - 4))
 }
 
 /// Where in a slot its commit word lies.
@@ -132,13 +153,15 @@ impl Slot {
         put(&mut line, 16, &self.root_bytes.to_le_bytes());
         put(&mut line, 24, &self.pool_bytes.to_le_bytes());
         put(&mut line, 32, &self.pool_id.to_le_bytes());
+        put(&mut line, 40, &self.version.to_le_bytes());
+        put(&mut line, 48, &self.root_crc.to_le_bytes());
         let crc = crc32c::crc32c(&line[..COMMIT_AT]);
         put(&mut line, COMMIT_AT, &crc.to_le_bytes());
         put(&mut line, COMMIT_AT + 4, &SLOT_MAGIC.to_le_bytes());
         line
     }
 
-    /// `None` for a slot never written, torn, of another pool, or in the wrong place.
+    /// `None` for a slot that is torn or damaged, of another pool, or in the wrong place.
     pub(crate) fn decode(line: &Line, index: usize, pool_id: u64) -> Option<Slot> {
         let slot = Slot {
             sequence: u64_at(line, 0),
@@ -146,6 +169,8 @@ impl Slot {
             root_bytes: u64_at(line, 16),
             pool_bytes: u64_at(line, 24),
             pool_id: u64_at(line, 32),
+            version: u64_at(line, 40),
+            root_crc: u32_at(line, 48),
         };
         let whole = slot.encode() == *line && slot.pool_id == pool_id;
         (whole && (slot.sequence % 2) as usize == index).then_some(slot)
@@ -252,6 +277,8 @@ mod tests {
         root_bytes: 5,
         pool_bytes: 6,
         pool_id: 9,
+        version: 7,
+        root_crc: 8,
     };
 
     #[test]
@@ -288,10 +315,14 @@ mod tests {
     fn a_newer_version_is_told_from_damage() {
         let mut line = PoolHeader { pool_id: 9 }.encode();
         line[8] = VERSION + 1;
-        assert_eq!(
-            PoolHeader::decode(&line),
-            Err(HeaderFault::Newer(VERSION + 1))
-        );
+        let newer = |is_whole| HeaderFault::Newer {
+            version: VERSION + 1,
+            is_whole,
+        };
+        assert_eq!(PoolHeader::decode(&line), Err(newer(false)));
+        let crc = crc32c::crc32c(&line[..60]);
+        put(&mut line, 60, &crc.to_le_bytes());
+        assert_eq!(PoolHeader::decode(&line), Err(newer(true)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A pool: the one durable file of a tier, read in place and published by one 8-byte store.
+//! A pool: the one durable file of a tier, read in place and published by one 8-byte store, which is then made once more.
 //!
 //! The protocol, which the borrow checker cannot see because it spans processes and restarts:
 //! 1. [`Pool::allocate`] hands out space that nothing else names; its [`ExtentWriter`] is the only
@@ -103,6 +103,9 @@ pub struct PoolOptions {
     pub node: Option<NodeId>,
     /// The number that ties extents to their pool; `None`: drawn at random. Only for creation.
     pub id: Option<u64>,
+    /// Only for opening: go back to this version on purpose, if one of the two last publications is it, whatever the other is. The next
+    /// publication comes in the place of that one; until then the file is as it was, and is opened without this as before.
+    pub at_version: Option<u64>,
     /// The instruction that flushes lines, where the medium needs one; `None`: the best this processor
     /// has. One that it does not have is an error.
     pub flush: Option<Flush>,
@@ -126,6 +129,7 @@ impl Default for PoolOptions {
             speed: Speed::Far,
             node: None,
             id: None,
+            at_version: None,
             flush: None,
             machine: None,
             emulate_dax: false,
@@ -212,12 +216,21 @@ impl Pool {
     }
 
     /// Whether an extent is what it says: its place can hold one and its header is whole, names this
-    /// pool, this place and this length. Returns its owner. Costs one line, reads no payload.
+    /// pool, this place and this length, and of the root the checksum that was published. Returns its owner. Costs one line, reads
+    /// no payload.
     ///
     /// # Errors
     /// [`PoolError::BadExtent`].
     pub fn check_extent(&self, extent: Extent) -> Result<u64, PoolError> {
-        self.header(extent).map(|header| header.owner)
+        self.believed_header(extent).map(|header| header.owner)
+    }
+
+    fn believed_header(&self, extent: Extent) -> Result<ExtentHeader, PoolError> {
+        let header = self.header(extent)?;
+        match self.contradicts_publication(extent, header.payload_crc) {
+            false => Ok(header),
+            true => Err(self.bad(extent, "another root than the one that was published")),
+        }
     }
 
     /// Whether an extent can lie there, and the line that should be its header is none of any extent: what follows may be
@@ -239,7 +252,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::BadExtent`].
     pub fn verify_extent(&self, extent: Extent) -> Result<u64, PoolError> {
-        let header = self.header(extent)?;
+        let header = self.believed_header(extent)?;
         let _reading = emulation::begin_read(self.bytes(extent));
         if header.kind == ExtentKind::Sealed {
             let is_whole = checksum::append(0, self.bytes(extent)) == header.payload_crc;

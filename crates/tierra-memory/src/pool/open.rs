@@ -1,6 +1,7 @@
 //! Creating and opening a pool.
 //!
-//! Invariant: opening believes nothing of a file before it is checked, and changes nothing.
+//! Invariant: opening believes nothing of a file before it is checked, and changes nothing but a line of header or
+//! superblock whose twin is whole.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -17,7 +18,8 @@ use super::allocation::Space;
 use super::backing;
 use super::counters::Counts;
 use super::layout::{
-    FIRST_EXTENT, GRAIN_BYTES, HeaderFault, Line, PoolHeader, SLOT_OFFSETS, Slot, VERSION,
+    FIRST_EXTENT, GRAIN_BYTES, HEADER_OFFSETS, HeaderFault, Line, PoolHeader, SLOT_OFFSETS, Slot,
+    VERSION,
 };
 use super::medium::{self, Medium};
 use super::publication::Publication;
@@ -84,12 +86,16 @@ impl Pool {
             }
         })?;
         let id = new_id(path, options);
-        let header = PoolHeader { pool_id: id }.encode();
-        file.write_all_at(&header, 0)
-            .map_err(|source| at.io("write the pool's header", source))?;
+        let publication = Publication::none(id);
+        for (offset, line) in publication.lines() {
+            file.write_all_at(&line, offset)
+                .map_err(|source| at.io("write the pool's header", source))?;
+        }
         record(options, |name| {
             let mut bytes = vec![0; len_bytes as usize];
-            bytes[..header.len()].copy_from_slice(&header);
+            for (offset, line) in publication.lines() {
+                bytes[offset as usize..][..line.len()].copy_from_slice(&line);
+            }
             FileStep::written(name, &bytes)
         });
         file.sync_all()
@@ -103,17 +109,17 @@ impl Pool {
         Ok(Arc::new(pool.holding(
             id,
             Space::new(len_bytes),
-            Publication::none(),
+            publication,
         )))
     }
 
-    /// Opens a pool and changes nothing of it; what it publishes is durable on return. What is live is told by [`Pool::retain`]; until then nothing
+    /// Opens a pool and changes nothing of it, but that a damaged line of header or superblock is written anew if its twin is whole; what it publishes is durable on return. What is live is told by [`Pool::retain`]; until then nothing
     /// is free, and an allocation grows the file.
     ///
     /// # Errors
     /// [`PoolError::Missing`], [`PoolError::InUse`], [`PoolError::NotAPool`], [`PoolError::Device`],
-    /// [`PoolError::NewerFormat`], [`PoolError::Damaged`], [`PoolError::Truncated`],
-    /// [`PoolError::Io`].
+    /// [`PoolError::NewerFormat`], [`PoolError::Damaged`], [`PoolError::LostPublication`], [`PoolError::NoVersion`],
+    /// [`PoolError::Truncated`], [`PoolError::Io`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
         Self::open_file(path, options, false)
     }
@@ -158,7 +164,8 @@ impl Pool {
         }
         // Only whole grains count: a file's ragged end cannot be an extent's.
         let len_bytes = metadata.len() - metadata.len() % GRAIN_BYTES;
-        let id = at.check_header(&at.read_line(&file, 0)?)?;
+        let [header, twin] = HEADER_OFFSETS;
+        let id = at.check_headers(&[at.read_line(&file, header)?, at.read_line(&file, twin)?])?;
         if len_bytes < FIRST_EXTENT {
             return Err(PoolError::Truncated {
                 path: path.to_owned(),
@@ -166,11 +173,14 @@ impl Pool {
                 expected_bytes: FIRST_EXTENT,
             });
         }
-        let slots = [
-            at.read_slot(&file, SLOT_OFFSETS[0])?,
-            at.read_slot(&file, SLOT_OFFSETS[1])?,
-        ];
-        let (publication, pool_bytes) = at.check_slots(&slots, id)?;
+        let mut slots = [[[0; LINE_BYTES]; 2]; 2];
+        for (slot, offsets) in slots.iter_mut().zip(SLOT_OFFSETS) {
+            for (line, offset) in slot.iter_mut().zip(offsets) {
+                *line = at.read_line(&file, offset)?;
+            }
+        }
+        let publication = at.check_slots(&slots, id, options.at_version)?;
+        let pool_bytes = publication.pool_bytes();
         let len_bytes = match len_bytes < pool_bytes {
             true if extends => {
                 backing::allocate(&file, len_bytes, pool_bytes)
@@ -192,7 +202,7 @@ impl Pool {
         let medium = at.medium_of(&file, options)?;
         let pool = Self::assemble(file, medium, path, options, len_bytes, limit_bytes)?;
         pool.holding(id, Space::unknown(len_bytes), publication)
-            .believe()
+            .believe(options)
     }
 
     /// A pool that was read.
@@ -204,11 +214,23 @@ impl Pool {
     }
 
     /// Makes what it publishes durable: a process that was killed may have left that in the caches. It was read, and is
-    /// believed, so a power cut must not take it back once space is reused in its name.
-    pub(super) fn believe(self) -> Result<Arc<Pool>, PoolError> {
+    /// believed, so a power cut must not take it back once space is reused in its name. Then twins are made equal: whole
+    /// ones first made durable, so that no power cut finds both torn.
+    pub(super) fn believe(self, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
         let at = Place(&self.path);
         self.persist_slots()
             .map_err(|source| at.io("make its superblock durable", source))?;
+        let torn = self.torn_lines();
+        for _ in 0..torn {
+            self.count_check(LINE_BYTES as u64, false);
+        }
+        // Who goes back has not published yet.
+        if options.at_version.is_none() && self.check_superblock(true)? {
+            tracing::warn!(
+                pool = %self.path.display(), torn,
+                "lines of header or superblock were restored from their twins"
+            );
+        }
         Ok(Arc::new(self))
     }
 
@@ -245,7 +267,7 @@ impl Pool {
             speed: options.speed,
             node: options.node,
             space: Mutex::new(Space::unknown(len_bytes)),
-            publication: Mutex::new(Publication::none()),
+            publication: Mutex::new(Publication::none(0)),
             staged: Mutex::default(),
             counts: Counts::default(),
             lost: Mutex::default(),
@@ -319,63 +341,89 @@ impl Place<'_> {
         }
     }
 
+    /// A line of a file. One that the medium cannot read any more is as good as damaged, and so is one behind the end.
     fn read_line(&self, file: &File, offset: u64) -> Result<Line, PoolError> {
         let mut line = [0; LINE_BYTES];
-        file.read_exact_at(&mut line, offset)
-            .map_err(|source| self.io("read the pool's header", source))?;
-        Ok(line)
+        match file.read_exact_at(&mut line, offset) {
+            Ok(()) => Ok(line),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok([0; LINE_BYTES]),
+            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
+                Ok([0xFF; LINE_BYTES])
+            }
+            Err(source) => Err(self.io("read the pool's header", source)),
+        }
     }
 
-    /// The pool's id, by its header's line.
-    pub(super) fn check_header(&self, line: &Line) -> Result<u64, PoolError> {
-        match PoolHeader::decode(line) {
-            Ok(header) => Ok(header.pool_id),
-            Err(HeaderFault::Magic) => Err(self.not_a_pool("it begins with other bytes")),
-            Err(HeaderFault::Newer(found)) => Err(PoolError::NewerFormat {
+    /// The pool's id, by its header's line or that of its twin. A newer version is believed if its line is whole, or both
+    /// say so.
+    pub(super) fn check_headers(&self, lines: &[Line; 2]) -> Result<u64, PoolError> {
+        let found = lines.each_ref().map(PoolHeader::decode);
+        let newer = match found {
+            [
+                Err(HeaderFault::Newer { version, .. }),
+                Err(HeaderFault::Newer { version: twin, .. }),
+            ] if version == twin => Some(version),
+            _ => found.iter().find_map(|one| match one {
+                Err(HeaderFault::Newer { version, is_whole }) if *is_whole => Some(*version),
+                _ => None,
+            }),
+        };
+        match (newer, found) {
+            (Some(found), _) => Err(PoolError::NewerFormat {
                 path: self.0.to_owned(),
                 found,
                 supported: VERSION,
             }),
-            Err(HeaderFault::Checksum) => Err(self.damaged("its header fails its checksum")),
-        }
-    }
-
-    /// A slot's line. One that the medium cannot read any more is as good as torn.
-    fn read_slot(&self, file: &File, offset: u64) -> Result<Line, PoolError> {
-        match self.read_line(file, offset) {
-            Err(PoolError::Io { source, .. })
-                if source.raw_os_error() == Some(Errno::IO.raw_os_error()) =>
-            {
-                Ok([0xFF; LINE_BYTES])
+            (None, [Ok(header), _] | [_, Ok(header)]) => Ok(header.pool_id),
+            (None, [Err(HeaderFault::Magic), Err(HeaderFault::Magic)]) => {
+                Err(self.not_a_pool("it begins with other bytes"))
             }
-            read => read,
+            _ => Err(self.damaged("its header fails its checksum, and so does the header's twin")),
         }
     }
 
-    /// The current publication, which is the whole slot with the higher sequence, and how long the file was then at least.
+    /// The current publication, which is the slot with the higher sequence, or the one asked for. Lines are by slot and by twin.
     pub(super) fn check_slots(
         &self,
-        lines: &[Line; 2],
+        lines: &[[Line; 2]; 2],
         id: u64,
-    ) -> Result<(Publication, u64), PoolError> {
-        let slots = [
-            Slot::decode(&lines[0], 0, id),
-            Slot::decode(&lines[1], 1, id),
-        ];
-        let torn = |index: usize| slots[index].is_none() && lines[index] != [0; LINE_BYTES];
-        if torn(0) && torn(1) {
-            return Err(self.damaged("both superblock slots fail their checksums"));
+        at_version: Option<u64>,
+    ) -> Result<Publication, PoolError> {
+        let slots = [0, 1].map(|index| {
+            let twins = lines[index]
+                .each_ref()
+                .map(|line| Slot::decode(line, index, id));
+            if twins[0] != twins[1] {
+                tracing::info!(
+                    pool = %self.0.display(), slot = index,
+                    "a publication was cut short, or one copy of a slot is damaged; the other is used"
+                );
+            }
+            // A publication that was cut short between both is the first one's.
+            twins.into_iter().flatten().max_by_key(|slot| slot.sequence)
+        });
+        let mut whole: Vec<Slot> = slots.into_iter().flatten().collect();
+        whole.sort_unstable_by_key(|slot| slot.sequence);
+        if let Some(version) = at_version {
+            let current = whole.iter().rfind(|slot| slot.version == version);
+            let found = || whole.iter().map(|slot| slot.version).collect();
+            return match current {
+                Some(current) => Ok(Publication::new(slots, *current)),
+                None => Err(PoolError::NoVersion {
+                    path: self.0.to_owned(),
+                    version,
+                    found: found(),
+                }),
+            };
         }
-        if let Some(index) = (0..2).find(|&index| torn(index)) {
-            tracing::warn!(
-                pool = %self.0.display(), slot = index,
-                "a publication was cut short; the one before it is current"
-            );
+        match whole[..] {
+            [_, newer] => Ok(Publication::new(slots, newer)),
+            [slot] => Err(PoolError::LostPublication {
+                path: self.0.to_owned(),
+                version: slot.version,
+            }),
+            _ => Err(self.damaged("no copy of its superblock can be read")),
         }
-        let Some(slot) = slots.into_iter().flatten().max_by_key(|slot| slot.sequence) else {
-            return Ok((Publication::none(), 0));
-        };
-        Ok((Publication::of(&slot), slot.pool_bytes))
     }
 }
 

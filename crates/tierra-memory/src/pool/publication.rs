@@ -1,9 +1,13 @@
-//! The superblock: two slots, published in turn by one 8-byte store.
+//! The superblock: two slots, published in turn, each kept twice.
 //!
-//! Invariant: at every moment at least one slot on the medium is whole and names a root whose bytes
-//! are durable. The slot written is the one not current; its commit word is cleared first and stored
-//! last. All eight words share a cache line, whose stores reach memory in the order in which they
-//! were made; on media durable by page the checksum in the commit word tells a torn page.
+//! Invariant: at every moment at least one copy of each slot on the medium is whole, and the slot with the higher sequence
+//! names a root whose bytes are durable. The slot written is the one not current, its first copy before its second, each
+//! durable before the next is touched; of each copy the commit word is cleared first and stored last. All eight
+//! words share a cache line, whose stores reach memory in the order in which they were made; on media
+//! durable by page the checksum in the commit word tells a torn page.
+//!
+//! So a power cut leaves one torn line at most, and a slot of which both copies are unreadable is damage, which might have
+//! been the newer slot: it is an error, never the older one without a word.
 //!
 //! Several pools whose roots name what lies in all of them are published together: nothing is published
 //! in any before everything is durable in all, so whichever of them survives names nothing that is not
@@ -12,59 +16,94 @@
 use std::collections::BTreeMap;
 use std::{io, iter};
 
-use super::layout::{COMMIT_AT, PoolHeader, SLOT_OFFSETS, Slot};
+use super::layout::{self, COMMIT_AT, HEADER_OFFSETS, Line, PoolHeader, SLOT_OFFSETS, Slot};
 use super::lost::Staged;
 use super::stored::Persisted;
 use super::writer::Finished;
 use super::{Extent, Pool, PoolError, PublishError, lock};
 use crate::LINE_BYTES;
 
-/// What is published now.
+/// What is published now, and what was before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Publication {
-    sequence: u64,
-    root: Option<Extent>,
-    /// Bytes of the pool when that was published.
-    pool_bytes: u64,
+    /// By number. One that cannot be read is `None`, where the other was asked for.
+    slots: [Option<Slot>; 2],
+    /// Which of them is believed.
+    current: Slot,
 }
 
 impl Publication {
-    /// Of a pool that has never published.
-    pub(super) fn none() -> Publication {
-        Publication {
-            sequence: 0,
-            root: None,
+    /// Of a new pool: both slots say that there is no root.
+    pub(super) fn none(pool_id: u64) -> Publication {
+        let slots = [0, 1].map(|sequence| Slot {
+            sequence,
+            root_offset: 0,
+            root_bytes: 0,
             pool_bytes: 0,
-        }
-    }
-
-    pub(super) fn of(slot: &Slot) -> Publication {
-        let root = Extent {
-            offset: slot.root_offset,
-            len_bytes: slot.root_bytes,
-        };
-        Publication {
-            sequence: slot.sequence,
-            root: Some(root),
-            pool_bytes: slot.pool_bytes,
-        }
-    }
-
-    /// The slot that says so, unless nothing was ever published.
-    fn slot(&self, pool_id: u64) -> Option<Slot> {
-        self.root.map(|root| Slot {
-            sequence: self.sequence,
-            root_offset: root.offset,
-            root_bytes: root.len_bytes,
-            pool_bytes: self.pool_bytes,
             pool_id,
+            version: 0,
+            root_crc: 0,
+        });
+        Publication {
+            slots: slots.map(Some),
+            current: slots[1],
+        }
+    }
+
+    pub(super) fn new(slots: [Option<Slot>; 2], current: Slot) -> Publication {
+        Publication { slots, current }
+    }
+
+    fn root(&self) -> Option<Extent> {
+        (self.current.root_offset > 0).then_some(Extent {
+            offset: self.current.root_offset,
+            len_bytes: self.current.root_bytes,
         })
+    }
+
+    /// Bytes that the file must have.
+    pub(super) fn pool_bytes(&self) -> u64 {
+        self.current.pool_bytes
+    }
+
+    /// Of the next publication: higher than any that a slot may hold, and of the slot that is not current. `None` if
+    /// there is none, which only a forged slot can bring about.
+    fn next_sequence(&self) -> Option<u64> {
+        let known = self.slots.iter().flatten().map(|slot| slot.sequence);
+        let newest = known.max().unwrap_or(self.current.sequence);
+        // What cannot be read was the one behind the newest that can, if it was newer.
+        let step = if self.slots.contains(&None) { 3 } else { 1 };
+        let next = newest.checked_add(step)?;
+        match next % 2 == self.current.sequence % 2 {
+            true => next.checked_add(1),
+            false => Some(next),
+        }
+    }
+
+    fn publish(&mut self, slot: Slot) {
+        self.slots[(slot.sequence % 2) as usize] = Some(slot);
+        self.current = slot;
+    }
+
+    /// Every line of header and superblock as it is to be, and where.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (u64, Line)> + use<> {
+        let header = PoolHeader {
+            pool_id: self.current.pool_id,
+        };
+        let headers = HEADER_OFFSETS.map(|at| (at, header.encode()));
+        let slots = iter::zip(SLOT_OFFSETS, self.slots);
+        let slots = slots.filter_map(|(offsets, slot)| {
+            let line = slot?.encode();
+            Some(offsets.map(|at| (at, line)))
+        });
+        headers.into_iter().chain(slots.flatten())
     }
 }
 
 /// A root of which all that it may name is durable.
 struct Ready {
     root: Extent,
+    root_crc: u32,
     /// Bytes of the pool when that was made so.
     pool_bytes: u64,
     /// What was staged by then, none of it lost.
@@ -76,29 +115,58 @@ impl Pool {
     /// What the superblock publishes, or `None` for a pool that has never published. After an open
     /// it is a claim to be checked like any other extent.
     pub fn root(&self) -> Option<Extent> {
-        lock(&self.publication).root
+        lock(&self.publication).root()
     }
 
-    /// Compares the pool's header, and the slot that is current, with what they are to say, which is known; what is damaged is
-    /// written anew if asked for. Whether something was. The other slot may be torn, and is not needed.
+    /// What the owner calls what is published; 0 for a pool that has never published.
+    pub fn version(&self) -> u64 {
+        lock(&self.publication).current.version
+    }
+
+    /// Whether an extent that claims to be the root has the checksum that was published.
+    pub(super) fn contradicts_publication(&self, extent: Extent, payload_crc: u32) -> bool {
+        let publication = lock(&self.publication);
+        publication.root() == Some(extent) && publication.current.root_crc != payload_crc
+    }
+
+    /// Compares the pool's header and both slots, with their twins, with what they are to say, which is known; what is damaged is
+    /// written anew if asked for. Whether something was.
     ///
     /// # Errors
     /// As [`Pool::restore`].
     pub fn check_superblock(&self, mend: bool) -> Result<bool, PoolError> {
-        let publication = lock(&self.publication);
-        let header = PoolHeader { pool_id: self.id }.encode();
-        let slot = publication.slot(self.id).map(|slot| {
-            let at = SLOT_OFFSETS[(slot.sequence % 2) as usize];
-            (at, slot.encode())
+        self.check_lines(&lock(&self.publication), mend)
+    }
+
+    /// How many lines of header and superblock are none that was ever written whole.
+    pub(super) fn torn_lines(&self) -> usize {
+        let lines = lock(&self.publication).lines();
+        let found = lines.map(|(at, right)| {
+            let mut line = right;
+            line.copy_from_slice(self.raw_bytes(at, right.len() as u64));
+            line
         });
+        found.filter(|line| !layout::is_whole(line)).count()
+    }
+
+    fn check_lines(&self, publication: &Publication, mend: bool) -> Result<bool, PoolError> {
+        /// A page that is written anew takes other lines along.
+        const ROUNDS: usize = 3;
+        let is_right =
+            |(at, right): &(u64, Line)| *self.raw_bytes(*at, right.len() as u64) == *right;
         let mut damaged = false;
-        for (at, right) in iter::once((0, header)).chain(slot) {
-            if *self.raw_bytes(at, LINE_BYTES as u64) == right {
-                continue;
+        for _ in 0..ROUNDS {
+            let wrong: Vec<(u64, Line)> =
+                publication.lines().filter(|line| !is_right(line)).collect();
+            if wrong.is_empty() {
+                break;
             }
             damaged = true;
-            if mend {
-                self.overwrite(at, &right)?;
+            if !mend {
+                break;
+            }
+            for (at, right) in &wrong {
+                self.overwrite(*at, right)?;
             }
         }
         Ok(damaged)
@@ -115,18 +183,27 @@ impl Pool {
     /// durable is unknown, the old one's bytes must stay, and the pool publishes no more
     /// ([`PoolError::Poisoned`]) until it is opened again.
     pub fn publish(&self, root: &Finished) -> Result<(), PoolError> {
-        let ready = self.ready(root.extent())?;
-        self.publish_ready(ready)
+        self.publish_version(root, self.version().saturating_add(1))
     }
 
-    /// Publishes a root in each of several pools, in their order. Before the first is published, all that
+    /// [`Pool::publish`] of what its owner calls version `version`: that is what [`Pool::version`] says of it, an error if it cannot be
+    /// read, and [`PoolOptions::at_version`](crate::PoolOptions::at_version) asks for. By itself a pool counts publications.
+    ///
+    /// # Errors
+    /// As [`Pool::publish`].
+    pub fn publish_version(&self, root: &Finished, version: u64) -> Result<(), PoolError> {
+        let ready = self.ready(root.extent())?;
+        self.publish_ready(ready, version)
+    }
+
+    /// Publishes a root in each of several pools, in their order, as one version. Before the first is published, all that
     /// was finished earlier in any of them is durable, so each root may name extents of all.
     ///
     /// # Errors
     /// [`PublishError`] says which pool failed and how many were published before it: none, if it was
     /// known that one cannot be, or if finished extents could not be made durable. Whoever goes on
     /// without the failed pool publishes in the others again, a root that does not need it.
-    pub fn publish_all(roots: &[(&Pool, &Finished)]) -> Result<(), PublishError> {
+    pub fn publish_all(roots: &[(&Pool, &Finished)], version: u64) -> Result<(), PublishError> {
         let failed = |failed: usize, published: usize| {
             move |source: PoolError| PublishError {
                 failed,
@@ -139,14 +216,15 @@ impl Pool {
             all_ready.push(pool.ready(root.extent()).map_err(failed(index, 0))?);
         }
         for (index, ((pool, _), ready)) in roots.iter().zip(all_ready).enumerate() {
-            pool.publish_ready(ready).map_err(failed(index, index))?;
+            pool.publish_ready(ready, version)
+                .map_err(failed(index, index))?;
         }
         Ok(())
     }
 
     /// Makes durable what a root may name.
     fn ready(&self, root: Extent) -> Result<Ready, PoolError> {
-        self.check_extent(root)?;
+        let root_crc = self.header(root)?.payload_crc;
         self.refuse_if_poisoned()?;
         // Read before settling: a length reached meanwhile may not be durable yet.
         let pool_bytes = self.len_bytes();
@@ -156,76 +234,88 @@ impl Pool {
         let staged = self.staged_and_whole()?;
         Ok(Ready {
             root,
+            root_crc,
             pool_bytes,
             staged,
             settled,
         })
     }
 
-    fn publish_ready(&self, ready: Ready) -> Result<(), PoolError> {
-        let Ready {
-            root,
-            pool_bytes,
-            staged,
-            settled,
-        } = ready;
+    fn publish_ready(&self, ready: Ready, version: u64) -> Result<(), PoolError> {
         let mut publication = lock(&self.publication);
         self.refuse_if_poisoned()?;
-        // Only a forged slot can have counted so far; wrapping round would publish behind it.
-        let sequence = publication.sequence.checked_add(1);
+        let sequence = publication.next_sequence();
+        // Wrapping round would publish behind the forged one.
         let sequence = sequence.ok_or_else(|| PoolError::Damaged {
             path: self.path.clone(),
             what: "its superblock counts no further publication",
         })?;
         let slot = Slot {
             sequence,
-            root_offset: root.offset,
-            root_bytes: root.len_bytes,
-            pool_bytes,
+            root_offset: ready.root.offset,
+            root_bytes: ready.root.len_bytes,
+            pool_bytes: ready.pool_bytes,
             pool_id: self.id,
+            version,
+            root_crc: ready.root_crc,
         };
-        let mut stored = self.store_slot(&slot, &settled);
-        if stored.as_ref().is_err_and(|e| Pool::lost_page(e).is_some()) {
-            // The slot that is overwritten holds nothing that is needed.
-            let at = SLOT_OFFSETS[(sequence % 2) as usize];
-            self.heal(at..at + LINE_BYTES as u64)?;
-            stored = self.store_slot(&slot, &settled);
+        let mut healed = false;
+        for at in SLOT_OFFSETS[(sequence % 2) as usize] {
+            let mut stored = self.store_slot(at, &slot, &ready.settled);
+            if stored.as_ref().is_err_and(|e| Pool::lost_page(e).is_some()) {
+                // What is overwritten is not needed, and what else is on its page is known.
+                self.heal(at..at + LINE_BYTES as u64)?;
+                healed = true;
+                stored = self.store_slot(at, &slot, &ready.settled);
+            }
+            stored.map_err(|source| self.poison("publish", source))?;
         }
-        stored.map_err(|source| self.poison("publish", source))?;
-        *publication = Publication::of(&slot);
+        publication.publish(slot);
+        if healed {
+            self.check_lines(&publication, true)?;
+        }
+        let staged = &ready.staged;
         lock(&self.staged).retain(|start, run| staged.get(start) != Some(run));
         Ok(())
     }
 
-    /// Makes durable what both slots hold.
+    /// Makes durable what all copies of both slots hold.
     pub(super) fn persist_slots(&self) -> io::Result<()> {
         self.settle()?;
-        // SAFETY: the slots are mapped, and flushing changes nothing.
-        let [first, second] =
-            SLOT_OFFSETS.map(|at| unsafe { self.stored_before(at, LINE_BYTES as u64) });
-        first.flush()?.and(second.flush()?).fence()?;
+        let mut all = None;
+        for at in SLOT_OFFSETS.into_iter().flatten() {
+            // SAFETY: the slots are mapped, and flushing changes nothing.
+            let flushed = unsafe { self.stored_before(at, LINE_BYTES as u64) }.flush()?;
+            all = Some(match all {
+                None => flushed,
+                Some(others) => flushed.and(others),
+            });
+        }
+        all.map_or(Ok(()), |all| all.fence().map(drop))
+    }
+
+    /// Stores header and superblock of a new pool, the word that makes it one last, and the header's twin behind it.
+    pub(super) fn store_new(&self, publication: &Publication) -> io::Result<()> {
+        let mut lines: Vec<(u64, Line)> = publication.lines().collect();
+        let [header, twin] = HEADER_OFFSETS;
+        lines.sort_by_key(|(at, _)| (*at == twin, *at == header));
+        for (at, line) in lines {
+            let (first, rest) = line.split_at(8);
+            let words = rest.chunks_exact(8).enumerate();
+            let words = words.map(|(index, bytes)| (8 + index * 8, word_of(bytes)));
+            // SAFETY: the line is mapped, line-aligned, and nobody else's.
+            unsafe { self.store_line(at, words.chain([(0, word_of(first))])) }.persist()?;
+        }
         Ok(())
     }
 
-    /// Stores the header of a new pool, the word that makes it one last.
-    pub(super) fn store_header(&self, pool_id: u64) -> io::Result<u64> {
-        let line = PoolHeader { pool_id }.encode();
-        let (magic, rest) = line.split_at(8);
-        let words = rest.chunks_exact(8).enumerate();
-        let words = words.map(|(index, bytes)| (8 + index * 8, word_of(bytes)));
-        // SAFETY: the header is mapped, line-aligned, and nobody else's.
-        unsafe { self.store_line(0, words.chain([(0, word_of(magic))])) }.persist()?;
-        Ok(pool_id)
-    }
-
-    /// Overwrites the slot that is not current: clears its commit word, stores the other words, then the
+    /// Overwrites a copy of a slot that is not current: clears its commit word, stores the other words, then the
     /// commit word. Only after what it names is durable, which `_settled` proves. The caller holds the
     /// lock of the publication.
-    pub(super) fn store_slot(&self, slot: &Slot, _settled: &Persisted) -> io::Result<Persisted> {
+    fn store_slot(&self, at: u64, slot: &Slot, _settled: &Persisted) -> io::Result<Persisted> {
         let line = slot.encode();
         let words = line.chunks_exact(8).enumerate();
         let words = words.map(|(index, bytes)| (index * 8, word_of(bytes)));
-        let at = SLOT_OFFSETS[(slot.sequence % 2) as usize];
         // SAFETY: the slots are mapped, line-aligned, and written here only, under the lock.
         unsafe { self.store_line(at, iter::once((COMMIT_AT, 0)).chain(words)) }.persist()
     }
