@@ -22,7 +22,7 @@ use crate::directory::{self, PoolPlace};
 use crate::error::{OpenError, TableError, TierError};
 use crate::faults::{Fault, FaultTotals};
 use crate::lock::DirectoryLock;
-use crate::manifest::Manifest;
+use crate::manifest::{DatabaseId, Manifest};
 use crate::mover::Mover;
 use crate::near::{self, ColumnPlacement};
 use crate::open::{self, FoundPool};
@@ -135,8 +135,12 @@ impl Database {
             }
         };
         let tiers = Tiers::first(pool);
-        let mut published = Published::new(Manifest::default(), Vec::new(), []);
-        published.publish(&tiers, Manifest::default(), Vec::new())?;
+        let first = Manifest {
+            database: DatabaseId::random(),
+            ..Manifest::default()
+        };
+        let mut published = Published::new(first.clone(), Vec::new(), []);
+        published.publish(&tiers, first, Vec::new())?;
         Self::start(dir, options, near, tiers, lock, published)
     }
 

@@ -118,11 +118,13 @@ impl Segment {
             };
             mend_head(&entry, column, extent, spec);
             let bytes = &extent.first()[range_of(place)];
-            let ty = spec.columns[column].ty;
-            let opened = open_bytes(bytes, bytes, ty, spec, column, &entry);
+            let opened = open_bytes(bytes, bytes, spec, column, &entry);
             // One of another format is whole, and for another build to read.
             if let Err(DamageError::Chunk { source, .. }) = opened
-                && !matches!(source, FormatError::Version { .. })
+                && !matches!(
+                    source,
+                    FormatError::Version { .. } | FormatError::Unknown { .. }
+                )
             {
                 tracing::error!(%error, "a chunk is lost: all else can be read");
                 absent.insert(column, Absence::Damaged(source));
@@ -305,11 +307,10 @@ impl Segment {
             let columns = bytes.iter().enumerate();
             let opened = columns.map(|(column, bytes)| {
                 let (head, bytes) = (heads.of(column), bytes.bytes());
-                let ty = match absent.contains_key(&column) {
-                    true => absent::STAND_IN_TYPE,
-                    false => spec.columns[column].ty,
-                };
-                open_bytes(head, bytes, ty, spec, column, &entry)
+                match absent.contains_key(&column) {
+                    true => open_as(head, bytes, absent::STAND_IN_TYPE, spec, column, &entry),
+                    false => open_bytes(head, bytes, spec, column, &entry),
+                }
             });
             opened.collect::<Result<_, _>>().map(OpenChunks)
         });
@@ -456,8 +457,7 @@ impl std::fmt::Debug for Segment {
 
 /// Puts the head of a chunk right from another copy, if it cannot be opened.
 fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
-    let ty = spec.columns[column].ty;
-    let open = |bytes| open_bytes(bytes, bytes, ty, spec, column, entry);
+    let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
     mend::head(
         extent,
         extent.first(),
@@ -482,7 +482,31 @@ fn range_of(place: &ChunkPlace) -> Range<usize> {
     place.offset as usize..(place.offset + place.len_bytes) as usize
 }
 
+/// Opens a column's chunk, which is what the manifest says it is.
 fn open_bytes<'a>(
+    head: &'a [u8],
+    bytes: &'a [u8],
+    spec: &TableSpec,
+    column: usize,
+    entry: &SegmentEntry,
+) -> Result<Chunk<'a>, DamageError> {
+    let chunk = open_as(head, bytes, spec.columns[column].ty, spec, column, entry)?;
+    let written_as = entry.chunks[column].encoding;
+    if chunk.encoding() != written_as {
+        let why = format!("it has encoding {}, not {written_as}", chunk.encoding());
+        return Err(DamageError::Chunk {
+            column: spec.columns[column].name.clone(),
+            segment: entry.id,
+            source: FormatError::Corrupt {
+                what: "the chunk",
+                why,
+            },
+        });
+    }
+    Ok(chunk)
+}
+
+fn open_as<'a>(
     head: &'a [u8],
     bytes: &'a [u8],
     ty: LogicalType,

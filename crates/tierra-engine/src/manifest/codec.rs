@@ -29,6 +29,15 @@ impl Encoder {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
+    pub(crate) fn u128(&mut self, value: u128) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// What the format has room for, and nothing uses yet.
+    pub(crate) fn none(&mut self) {
+        self.u8(0);
+    }
+
     /// The number of items of the list that follows.
     pub(crate) fn count(&mut self, items: usize) {
         self.u32(
@@ -97,6 +106,23 @@ impl<'a> Decoder<'a> {
         Ok(u64::from_le_bytes(
             bytes.try_into().expect("take returned eight bytes"),
         ))
+    }
+
+    pub(crate) fn u128(&mut self) -> Result<u128, ManifestError> {
+        let bytes = self.take(16)?;
+        Ok(u128::from_le_bytes(
+            bytes.try_into().expect("take returned sixteen bytes"),
+        ))
+    }
+
+    /// Refuses by name what [`Encoder::none`] left room for.
+    pub(crate) fn none(&mut self, what: &str) -> Result<(), ManifestError> {
+        match self.u8()? {
+            0 => Ok(()),
+            found => Err(ManifestError::Unknown {
+                what: format!("{what} of kind {found}"),
+            }),
+        }
     }
 
     /// A number that was counted up one by one. What nobody can have counted to is refused, so that

@@ -19,12 +19,12 @@ use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 use crate::error::{DamageError, OpenError, UnavailableError};
 use crate::manifest::{
     ChunkPlace, CopyEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, RunEntry,
-    SegmentEntry, TableEntry, TierEntry, lineage_mark,
+    SegmentEntry, TableEntry, lineage_mark,
 };
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::spec::TableSpec;
 use crate::table::Missing;
-use crate::tiers::{FIRST_NAME, MissingTier, Tier, TierId, Tiers};
+use crate::tiers::{MissingTier, Tier, Tiers};
 use crate::writer::Published;
 
 pub(crate) use self::tables::read_tables;
@@ -74,7 +74,7 @@ pub(crate) fn read_manifest(
             }),
             Err(
                 error @ OpenError::Manifest {
-                    source: ManifestError::Newer { .. },
+                    source: ManifestError::Version { .. } | ManifestError::Unknown { .. },
                     ..
                 },
             ) => return Err(error),
@@ -103,14 +103,6 @@ pub(crate) fn read_manifest(
         }
     }
     let mut manifest = newest.manifest.clone();
-    if manifest.tiers.is_empty() {
-        manifest.tiers.push(TierEntry {
-            id: TierId::FIRST,
-            name: FIRST_NAME.to_owned(),
-            pool_id: newest.pool.id(),
-            present: true,
-        });
-    }
     let tiers = match_tiers(dir, &manifest, pools, &failures)?;
     // Tiers that are not there any more may go on without these, so that both may not be joined again.
     let fewer = manifest

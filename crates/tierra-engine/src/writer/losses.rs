@@ -251,6 +251,7 @@ impl Writer {
         let (mut entry, sequence) = (entry.clone(), log.next_sequence());
         entry.tail.logs.clear();
         entry.tail.first_sequence = sequence;
+        entry.tail.reached = sequence;
         let next = self.published.with_table(entry);
         self.publish(next, Vec::new())?;
         self.restart_log(table, sequence);
