@@ -50,6 +50,7 @@ extern crate self as tierra_engine;
 mod support;
 
 mod absent;
+mod adopt;
 mod calibration;
 mod catalog;
 mod cells;
@@ -80,6 +81,7 @@ mod mover;
 mod mover_tests;
 mod near;
 mod open;
+mod opening;
 mod rows;
 mod scan;
 mod scrub;
@@ -97,6 +99,7 @@ mod verify;
 mod version;
 mod writer;
 
+pub use adopt::{AdoptOptions, Adopted};
 pub use calibration::{
     CalibrateError, Calibration, Effort, LookupKind, Measured, StandInError, write_profile,
 };

@@ -211,7 +211,7 @@ impl Work {
             lock(&self.shared.told).progress.round_began = Some(state.began);
             let age = state.began.elapsed().unwrap_or(Duration::ZERO);
             let wait = match state.next {
-                _ if self.pace.get() == 0 => Duration::MAX,
+                _ if self.pace.get() == 0 || self.storage.read_only().is_some() => Duration::MAX,
                 Some(_) => Duration::ZERO,
                 None => ROUND_LEAST.saturating_sub(age),
             };
@@ -256,10 +256,11 @@ impl Work {
 
     /// Reads on from where the state says, to the end or until there is something else to do.
     fn round(&self, state: &mut State) {
-        match self
-            .storage
-            .ask(|reply| Request::CheckOwn { mend: true, reply })
-        {
+        match self.storage.ask(|reply| Request::CheckOwn {
+            // What is missing may come back: nobody asked for anything to be published without it.
+            mend: self.storage.is_settled(),
+            reply,
+        }) {
             Ok(Ok(damaged)) => {
                 let progress = &mut lock(&self.shared.told).progress;
                 progress.damaged_copies += damaged;

@@ -129,9 +129,15 @@ impl DirectoryFile {
 
     pub(super) fn parse(bytes: &[u8]) -> Result<DirectoryFile, Fault> {
         let Some((lines, check)) = split_check(bytes) else {
-            return Err(Fault::Line(1, "it does not end with a check line".to_owned()));
+            return Err(Fault::Line(
+                1,
+                "it does not end with a check line".to_owned(),
+            ));
         };
-        let mut lines = Lines { rest: lines, number: 0 };
+        let mut lines = Lines {
+            rest: lines,
+            number: 0,
+        };
         let version = lines.text("tierra database ")?;
         let version = lines.number(version)?;
         if version != VERSION {
@@ -163,7 +169,10 @@ impl DirectoryFile {
             let line = lines.bytes("tier ")?;
             let tier = lines.tier(line)?;
             if tiers.len() == TIERS_MOST || tiers.iter().any(|other| is_clash(other, &tier)) {
-                return Err(lines.fault(format!("tier {:?} comes twice, or is one too many", tier.name)));
+                return Err(lines.fault(format!(
+                    "tier {:?} comes twice, or is one too many",
+                    tier.name
+                )));
             }
             tiers.push(tier);
         }
@@ -173,7 +182,9 @@ impl DirectoryFile {
         let found = crc32c::crc32c(&bytes[..bytes.len() - CHECK_BYTES]);
         lines.number += 1;
         if lines.hex(check, 8)? != u128::from(found) {
-            return Err(lines.fault(format!("its check is {check}, that of its lines is {found:08x}")));
+            return Err(lines.fault(format!(
+                "its check is {check}, that of its lines is {found:08x}"
+            )));
         }
         Ok(DirectoryFile {
             sequence,
@@ -217,8 +228,14 @@ impl<'a> Lines<'a> {
     fn bytes(&mut self, word: &str) -> Result<&'a [u8], Fault> {
         self.number += 1;
         let missing = || Fault::Line(self.number, format!("there is no `{}`", word.trim_end()));
-        let end = self.rest.iter().position(|byte| *byte == b'\n').ok_or_else(missing)?;
-        let line = self.rest[..end].strip_prefix(word.as_bytes()).ok_or_else(missing)?;
+        let end = self
+            .rest
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .ok_or_else(missing)?;
+        let line = self.rest[..end]
+            .strip_prefix(word.as_bytes())
+            .ok_or_else(missing)?;
         self.rest = &self.rest[end + 1..];
         Ok(line)
     }
@@ -279,8 +296,14 @@ impl<'a> Lines<'a> {
 /// Whether a path can be written down: absolute, or inside the directory.
 pub(super) fn is_path(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
-    let stays = || path.components().all(|part| matches!(part, Component::Normal(_)));
-    !bytes.is_empty() && !bytes.contains(&b'\n') && !bytes.contains(&0) && (path.is_absolute() || stays())
+    let stays = || {
+        path.components()
+            .all(|part| matches!(part, Component::Normal(_)))
+    };
+    !bytes.is_empty()
+        && !bytes.contains(&b'\n')
+        && !bytes.contains(&0)
+        && (path.is_absolute() || stays())
 }
 
 #[cfg(test)]
@@ -340,7 +363,10 @@ mod tests {
             for bit in 0..8 {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 1 << bit;
-                assert!(DirectoryFile::parse(&damaged).is_err(), "byte {at}, bit {bit}");
+                assert!(
+                    DirectoryFile::parse(&damaged).is_err(),
+                    "byte {at}, bit {bit}"
+                );
             }
             assert!(DirectoryFile::parse(&bytes[..at]).is_err(), "{at} bytes");
         }
@@ -350,7 +376,10 @@ mod tests {
     fn what_cannot_be_is_named_with_its_line() {
         let bytes = some().encode();
         let text = &bytes[..bytes.len() - CHECK_BYTES];
-        let find = |part: &str| text.windows(part.len()).position(|at| at == part.as_bytes());
+        let find = |part: &str| {
+            text.windows(part.len())
+                .position(|at| at == part.as_bytes())
+        };
         for (from, to, line, named) in [
             ("sequence 7", "sequence 07", 2, "no number"),
             ("sequence 7", "sequence -7", 2, "no number"),
@@ -364,20 +393,31 @@ mod tests {
             ("there far.pool", "there ", 6, "cannot be the path"),
             ("tier b ", "tier far ", 7, "comes twice"),
             ("0000000000000002", "0000000000000001", 7, "comes twice"),
-            ("/mnt/a pool ", "far.pool\ntier d 0000000000000009 there x", 7, "comes twice"),
+            (
+                "/mnt/a pool ",
+                "far.pool\ntier d 0000000000000009 there x",
+                7,
+                "comes twice",
+            ),
             ("lineage 0", "tier 0", 5, "there is no `lineage`"),
         ] {
             let at = find(from).expect(from);
             let wrong = [&text[..at], to.as_bytes(), &text[at + from.len()..]].concat();
             match DirectoryFile::parse(&resealed(&wrong)) {
                 Err(Fault::Line(found, what)) => {
-                    assert!(found == line && what.contains(named), "{to}: {found}: {what}");
+                    assert!(
+                        found == line && what.contains(named),
+                        "{to}: {found}: {what}"
+                    );
                 }
                 other => panic!("{to}: {other:?}"),
             }
         }
         let newer = [b"tierra database 2\n", &text[18..]].concat();
-        assert_eq!(DirectoryFile::parse(&resealed(&newer)), Err(Fault::Version(2)));
+        assert_eq!(
+            DirectoryFile::parse(&resealed(&newer)),
+            Err(Fault::Version(2))
+        );
     }
 
     proptest! {

@@ -31,7 +31,7 @@ pub(crate) use self::file::{DirectoryFile, State, TierLine, TierState};
 use self::file::{Fault, is_path};
 use self::names::Directory;
 use crate::error::OpenError;
-use crate::manifest::HomeDirectory;
+pub(crate) use crate::manifest::HomeDirectory;
 
 const CONFIG_FILE: &str = "tierra.toml";
 /// The first tier's pool, where it lies in the directory.
@@ -288,7 +288,10 @@ impl Home {
     fn remove(&self, path: &Path) -> Result<(), PoolError> {
         let own = path.strip_prefix(self.dir()).ok().and_then(Path::to_str);
         let removed = match own.filter(|name| !name.contains('/')) {
-            Some(name) => self.directory.remove(name).and_then(|()| self.directory.sync()),
+            Some(name) => self
+                .directory
+                .remove(name)
+                .and_then(|()| self.directory.sync()),
             None => fs::remove_file(path),
         };
         removed.map_err(|source| PoolError::Io {

@@ -33,7 +33,10 @@ impl Directory {
 
     pub(crate) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).custom_flags(NO_LINK).open(self.join(name))?;
+        let mut file = options
+            .read(true)
+            .custom_flags(NO_LINK)
+            .open(self.join(name))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok(bytes)
