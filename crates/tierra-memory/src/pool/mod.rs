@@ -16,9 +16,9 @@
 
 mod allocation;
 pub(crate) mod backing;
+pub(crate) mod copies;
 mod counters;
 mod device;
-mod direct;
 pub(crate) mod entry;
 mod error;
 mod layout;
@@ -44,8 +44,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub(crate) use copies::{Asked, Below, Copies, Replica, Written as WrittenToCopies};
 pub use counters::{Counters, Written};
-pub(crate) use direct::{DirectCopies, Target, WrittenDirectly};
 pub use error::{PoolError, PublishError};
 pub use lost::Fault;
 pub use medium::MediumKind;

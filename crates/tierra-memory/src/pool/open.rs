@@ -23,8 +23,10 @@ use super::medium::{self, Medium};
 use super::publication::Publication;
 use super::{Pool, PoolError, PoolOptions};
 use crate::address::AddressRange;
+use crate::directory::sync_directory;
 use crate::emulation::FarRange;
 use crate::faults::Watched;
+use crate::simulation::FileStep;
 use crate::topology::Speed;
 use crate::{LARGE_PAGE_BYTES, LINE_BYTES};
 
@@ -54,10 +56,13 @@ impl Pool {
                 },
                 _ => at.io("create the pool", source),
             })?;
+        record(options, FileStep::created);
         let created = Self::format(file, path, options);
         if created.is_err() {
             // The first error is the one to tell.
-            let _ = std::fs::remove_file(path);
+            if std::fs::remove_file(path).is_ok() {
+                record(options, FileStep::removed);
+            }
         }
         created
     }
@@ -80,10 +85,20 @@ impl Pool {
             }
         })?;
         let id = new_id(path, options);
-        file.write_all_at(&PoolHeader { pool_id: id }.encode(), 0)
-            .and_then(|()| file.sync_all())
-            .and_then(|()| sync_directory(path))
+        let header = PoolHeader { pool_id: id }.encode();
+        file.write_all_at(&header, 0)
             .map_err(|source| at.io("write the pool's header", source))?;
+        record(options, |name| {
+            let mut bytes = vec![0; len_bytes as usize];
+            bytes[..header.len()].copy_from_slice(&header);
+            FileStep::written(name, &bytes)
+        });
+        file.sync_all()
+            .map_err(|source| at.io("make the pool's header durable", source))?;
+        record(options, FileStep::synced);
+        sync_directory(path.parent().unwrap_or(Path::new(".")))
+            .map_err(|source| at.io("make the pool's name durable", source))?;
+        record(options, |_| FileStep::DirectorySynced);
         let medium = at.medium_of(&file, options)?;
         let pool = Self::assemble(file, medium, path, options, len_bytes, limit_bytes)?;
         Ok(Arc::new(pool.holding(
@@ -411,12 +426,11 @@ pub(super) fn new_id(path: &Path, options: &PoolOptions) -> u64 {
     options.id.unwrap_or_else(drawn)
 }
 
-/// Makes a new file's name durable.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+/// Shows the recorder, if there is one, a step on the file of a pool that is being made.
+fn record(options: &PoolOptions, step: impl FnOnce(&str) -> FileStep) {
+    if let Some(recorder) = &options.recorder {
+        recorder.pool_step(step);
+    }
 }
 
 impl Drop for Pool {
