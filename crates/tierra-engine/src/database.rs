@@ -11,9 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tierra_memory::simulation::Recorder;
-use tierra_memory::{
-    Counters, Durability, MediumKind, NearMemory, Pool, PoolOptions, Speed, Topology, Written,
-};
+use tierra_memory::{Counters, Durability, MediumKind, NearMemory, Pool, Speed, Topology, Written};
 
 use crate::calibration::Calibration;
 use crate::catalog::Catalog;
@@ -61,8 +59,7 @@ pub struct DatabaseOptions {
     /// For tests: where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`].
     #[doc(hidden)]
     pub machine: Option<PathBuf>,
-    /// For simulated power cuts: looks on at the pools, which are durable no more then. The first tier's is pool 0 of
-    /// the recording, others count on in the order in which the directory names them.
+    /// For simulated power cuts: looks on at the directory and the pools in it, which are durable no more then.
     #[doc(hidden)]
     pub recorder: Option<Recorder>,
 }
@@ -524,17 +521,6 @@ pub(crate) struct Opened {
     pub(crate) tiers: Tiers,
     pub(crate) published: Published,
     pub(crate) unsettled: Unsettled,
-}
-
-/// How the pool of that number is opened, in the order in which the directory names them.
-pub(crate) fn pool_options(options: &DatabaseOptions, number: usize) -> PoolOptions {
-    let recorder = options.recorder.as_ref();
-    PoolOptions {
-        capacity_bytes: options.capacity_bytes,
-        machine: options.machine.clone(),
-        recorder: recorder.map(|recorder| recorder.of_pool(number)),
-        ..PoolOptions::default()
-    }
 }
 
 pub(crate) fn near_memory(options: &DatabaseOptions) -> Result<NearMemory, OpenError> {

@@ -95,6 +95,8 @@ mod storage;
 mod table;
 mod tail;
 mod tiers;
+#[cfg(test)]
+mod unknown_tests;
 mod verify;
 mod version;
 mod writer;

@@ -54,7 +54,7 @@ impl Database {
             }
             file.sequence = before.file().sequence;
             for tier in &before.file().tiers {
-                before.remove_remains(tier, &database::pool_options(options, 0))?;
+                before.remove_remains(tier, options)?;
             }
         }
         let mut home = Home::without_file(dir, options.recorder.as_ref(), file);
@@ -102,11 +102,12 @@ impl Database {
             state: TierState::Adding,
             path: home.written(&path).map_err(io_error(&path))?,
         };
+        let path = home.path_of(&line);
         let named = home.change(|file| file.tiers.push(line));
         named.map_err(|(path, source)| OpenError::Io { path, source })?;
         let options = PoolOptions {
             id: Some(pool_id),
-            ..database::pool_options(options, 0)
+            ..home.pool_options(&path, options)
         };
         let tiers = Tiers::first(Pool::create(&path, &options)?);
         let first = Manifest {
@@ -130,6 +131,9 @@ impl Database {
         // It may have been changed before it was locked.
         let home = found(dir, options)?;
         let read_only = lock.read_only().is_some();
+        if !read_only {
+            home.believe().map_err(io_error(dir))?;
+        }
         if let Some(why) = lock.read_only() {
             tracing::warn!(dir = %dir.display(), why, "the database is open for reading only");
         }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tierra_memory::directory::Directory;
 use tierra_memory::faults::Stop;
 
 use crate::catalog::Catalog;
@@ -389,9 +390,9 @@ fn read_state(path: &Path) -> Option<State> {
 fn write_state(path: &Path, state: &State) {
     let began = state.began.duration_since(UNIX_EPOCH).unwrap_or_default();
     let next = state.next.map_or("-".to_owned(), |next| next.0.to_string());
-    let new = path.with_extension("new");
-    let written = std::fs::write(&new, format!("1 {} {next}\n", began.as_secs()))
-        .and_then(|()| std::fs::rename(&new, path));
+    let text = format!("1 {} {next}\n", began.as_secs());
+    let dir = path.parent().unwrap_or(path);
+    let written = Directory::new(dir, None).replace(STATE_FILE, text.as_bytes());
     if let Err(error) = written {
         tracing::warn!(path = %path.display(), %error, "where the scrubber is could not be written down");
     }

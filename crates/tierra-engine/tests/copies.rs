@@ -126,7 +126,11 @@ fn a_copy_with_a_pool_outside_is_refused_until_it_is_adopted() {
         ..AdoptOptions::default()
     };
     let adopted = Database::adopt(&place.path("copy"), &options(), &keep).unwrap();
-    assert_eq!(adopted.copied.len(), 1, "the original is there: {adopted:?}");
+    assert_eq!(
+        adopted.copied.len(),
+        1,
+        "the original is there: {adopted:?}"
+    );
     assert!(bytes(&pool) == before);
     let copy = place.open("copy").unwrap();
     assert_eq!(rows_of(&copy), rows(0..150));
@@ -153,7 +157,13 @@ fn a_link_in_the_directory_is_no_pool_of_the_copy() {
     std::os::unix::fs::symlink(place.path("b.pool"), place.path("db/b.pool")).unwrap();
     assert_eq!(rows_of(&place.open("db").unwrap()), rows(0..150));
     // The home is written down with the next publication.
-    place.open("db").unwrap().table("t").unwrap().seal().unwrap();
+    place
+        .open("db")
+        .unwrap()
+        .table("t")
+        .unwrap()
+        .seal()
+        .unwrap();
     place.copy("db", "copy");
     let refused = place.open("copy").unwrap_err();
     assert!(matches!(refused, OpenError::Elsewhere { .. }), "{refused}");
@@ -168,7 +178,13 @@ fn a_directory_that_was_moved_may_keep_its_pools() {
     fs::remove_dir_all(place.path("db")).unwrap();
     let refused = place.open("moved").unwrap_err();
     assert!(
-        matches!(refused, OpenError::Elsewhere { is_there: false, .. }),
+        matches!(
+            refused,
+            OpenError::Elsewhere {
+                is_there: false,
+                ..
+            }
+        ),
         "{refused}"
     );
     assert!(refused.to_string().contains("--take"), "{refused}");

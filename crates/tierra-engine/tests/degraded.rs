@@ -105,7 +105,10 @@ fn reading_alone_splits_nothing() {
         drop(database);
         place.bring_back(tier);
     }
-    assert!(place.pools() == before, "opening and reading publish nothing");
+    assert!(
+        place.pools() == before,
+        "opening and reading publish nothing"
+    );
     let database = place.open().unwrap();
     assert_eq!(database.missing_tiers(), []);
     assert_eq!(rows_of(&database), rows(0..120));
@@ -165,7 +168,10 @@ fn an_old_state_is_gone_on_from_if_it_is_adopted() {
         ..options()
     };
     let refused = Database::adopt(&place.db(), &degraded, &AdoptOptions::default());
-    assert!(matches!(refused, Err(OpenError::Stale { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(OpenError::Stale { .. })),
+        "{refused:?}"
+    );
     let stale = AdoptOptions {
         stale: true,
         ..AdoptOptions::default()

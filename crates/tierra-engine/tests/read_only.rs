@@ -141,7 +141,12 @@ fn a_user_who_may_not_write_can_read() {
     fs::copy(&exe, &runner).unwrap();
     mode(&runner, 0o755);
     let mut other = Command::new(&runner);
-    other.args(["--exact", "read_as_another_user", "--ignored", "--nocapture"]);
+    other.args([
+        "--exact",
+        "read_as_another_user",
+        "--ignored",
+        "--nocapture",
+    ]);
     other.env("TIERRA_TEST_DIR", &db);
     if rustix::process::geteuid().is_root() {
         other.uid(65_534).gid(65_534);

@@ -17,19 +17,19 @@
 //! needs it: a pool is named before it is made, and until nothing is left of it.
 
 mod file;
-mod names;
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use tierra_memory::directory::Directory;
 use tierra_memory::simulation::Recorder;
 use tierra_memory::{Pool, PoolError, PoolOptions};
 
 pub(crate) use self::file::{DirectoryFile, State, TierLine, TierState};
 use self::file::{Fault, is_path};
-use self::names::Directory;
+use crate::database::DatabaseOptions;
 use crate::error::OpenError;
 pub(crate) use crate::manifest::HomeDirectory;
 
@@ -203,6 +203,33 @@ impl Home {
         Ok(())
     }
 
+    /// Makes durable what is believed: a process that was killed may have left the file's name in a cache.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn believe(&self) -> io::Result<()> {
+        self.directory.sync()
+    }
+
+    /// How a pool is opened, or made, that lies there.
+    pub(crate) fn pool_options(&self, path: &Path, options: &DatabaseOptions) -> PoolOptions {
+        let recorder = self
+            .own_name(path)
+            .map(|name| self.directory.recorder_of(name));
+        PoolOptions {
+            capacity_bytes: options.capacity_bytes,
+            machine: options.machine.clone(),
+            recorder: recorder.flatten(),
+            ..PoolOptions::default()
+        }
+    }
+
+    /// The name of a file that lies in the directory itself.
+    fn own_name<'a>(&self, path: &'a Path) -> Option<&'a str> {
+        let name = path.strip_prefix(self.dir()).ok()?.to_str()?;
+        (!name.contains('/')).then_some(name)
+    }
+
     /// Writes the twin again where it is not what the file is.
     pub(crate) fn restore_twin(&self) {
         let bytes = self.file.encode();
@@ -259,10 +286,10 @@ impl Home {
     pub(crate) fn remove_remains(
         &self,
         tier: &TierLine,
-        options: &PoolOptions,
+        options: &DatabaseOptions,
     ) -> Result<(), PoolError> {
         let path = self.path_of(tier);
-        let pool = match Pool::open(&path, options) {
+        let pool = match Pool::open(&path, &self.pool_options(&path, options)) {
             Ok(pool) => pool,
             Err(_) => {
                 if Pool::is_cut_creation(&path, tier.pool_id).unwrap_or(false) {
@@ -286,8 +313,7 @@ impl Home {
     }
 
     fn remove(&self, path: &Path) -> Result<(), PoolError> {
-        let own = path.strip_prefix(self.dir()).ok().and_then(Path::to_str);
-        let removed = match own.filter(|name| !name.contains('/')) {
+        let removed = match self.own_name(path) {
             Some(name) => self
                 .directory
                 .remove(name)

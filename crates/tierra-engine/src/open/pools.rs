@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 
-use crate::database::{self, DatabaseOptions};
+use crate::database::DatabaseOptions;
 use crate::directory::{self, DirectoryFile, Home, State, TierLine, TierState};
 use crate::error::OpenError;
 use crate::manifest::{DatabaseId, HomeDirectory, Manifest};
@@ -38,12 +38,12 @@ pub(super) struct Candidate {
 
 /// Opens the pools that the directory names, in its order.
 pub(crate) fn find(home: &Home, options: &DatabaseOptions, read_only: bool) -> Vec<FoundPool> {
-    let open = |(number, tier): (usize, &TierLine)| {
+    let open = |tier: &TierLine| {
+        let path = home.path_of(tier);
         let options = PoolOptions {
             read_only,
-            ..database::pool_options(options, number)
+            ..home.pool_options(&path, options)
         };
-        let path = home.path_of(tier);
         FoundPool {
             name: tier.name.clone(),
             state: tier.state,
@@ -53,7 +53,7 @@ pub(crate) fn find(home: &Home, options: &DatabaseOptions, read_only: bool) -> V
             options,
         }
     };
-    home.file().tiers.iter().enumerate().map(open).collect()
+    home.file().tiers.iter().map(open).collect()
 }
 
 /// Whether nothing was ever stored in the database, for its creation did not get so far.

@@ -182,6 +182,8 @@ pub(crate) struct Writer {
     background: Background,
     /// What is free with the next publication.
     superseded: Vec<Arc<ExtentCopy>>,
+    /// Whether somebody was told that the outcome of a write is unknown, for the last device failed.
+    has_told_failure: bool,
 }
 
 impl Writer {
@@ -200,6 +202,7 @@ impl Writer {
             unbuilt: Unbuilt::default(),
             background: Background::default(),
             superseded: Vec::new(),
+            has_told_failure: false,
         }
     }
 
@@ -251,11 +254,10 @@ impl Writer {
         work: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
         self.begin_writing()?;
-        let had_failed = self.has_failed_device();
-        let done = work(self);
-        done.map_err(|error| match !had_failed && self.has_failed_device() {
-            true => error.unknown(),
-            false => error,
+        work(self).map_err(|error| match self.has_failed_device() {
+            // Later writes are refused before anything is stored.
+            true if !std::mem::replace(&mut self.has_told_failure, true) => error.unknown(),
+            _ => error,
         })
     }
 

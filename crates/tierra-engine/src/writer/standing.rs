@@ -83,8 +83,7 @@ impl Writer {
         for tier in &home.file().tiers {
             // Of an addition that was interrupted. What is not certain to be that stays.
             if tier.state == TierState::Adding && !is_known(&tier.name) {
-                let options = crate::database::pool_options(&self.storage.options, 0);
-                if let Err(error) = home.remove_remains(tier, &options) {
+                if let Err(error) = home.remove_remains(tier, &self.storage.options) {
                     tracing::warn!(tier = tier.name, %error, "its pool was left by an addition that was interrupted");
                 }
             }

@@ -4,13 +4,12 @@
 //! manifest is no tier. So a cut at any moment leaves the database with the tier or without, and where it is without, its pool holds
 //! nothing that is needed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
 
 use tierra_memory::{Pool, PoolOptions};
 
 use super::Writer;
-use crate::database;
 use crate::directory::{self, DirectoryFile, Home, TierLine, TierState};
 use crate::error::{StorageError, TierError};
 use crate::manifest::{Manifest, lineage_mark};
@@ -30,7 +29,7 @@ impl Writer {
         if entries.len() == TIERS_MOST {
             return Err(TierError::Many);
         }
-        let (line, options) = self.name_pool(&name, &path)?;
+        let (line, path, options) = self.name_pool(&name, &path)?;
         let pool = match Pool::create(&path, &options) {
             Ok(pool) => pool,
             Err(error) => {
@@ -65,30 +64,23 @@ impl Writer {
     fn name_pool(
         &self,
         name: &str,
-        path: &std::path::Path,
-    ) -> Result<(TierLine, PoolOptions), TierError> {
+        path: &Path,
+    ) -> Result<(TierLine, PathBuf, PoolOptions), TierError> {
         let mut home = self.storage.home();
         let written = home.written(path).map_err(|source| TierError::Io {
             path: path.to_owned(),
             source,
         })?;
         let tiers = &self.published.manifest().tiers;
-        let is_left = |line: &TierLine| {
+        let is_left = |line: &&TierLine| {
             (line.name == name || line.path == written)
                 && tiers.iter().all(|tier| tier.name != line.name)
         };
-        let left: Vec<_> = home
-            .file()
-            .tiers
-            .iter()
-            .filter(|line| is_left(line))
-            .cloned()
-            .collect();
+        let left: Vec<_> = home.file().tiers.iter().filter(is_left).cloned().collect();
         for line in &left {
             if line.state == TierState::Adding {
-                let options = database::pool_options(&self.storage.options, 0);
-                home.remove_remains(line, &options)
-                    .map_err(StorageError::from)?;
+                let removed = home.remove_remains(line, &self.storage.options);
+                removed.map_err(StorageError::from)?;
             }
         }
         let line = TierLine {
@@ -97,17 +89,17 @@ impl Writer {
             state: TierState::Adding,
             path: written,
         };
-        let number = home.file().tiers.len() - left.len();
+        let path = home.path_of(&line);
         let options = PoolOptions {
             capacity_bytes: None,
             id: Some(line.pool_id),
-            ..database::pool_options(&self.storage.options, number)
+            ..home.pool_options(&path, &self.storage.options)
         };
         change(&mut home, |file| {
             file.tiers.retain(|line| !left.contains(line));
             file.tiers.push(line.clone());
         })?;
-        Ok((line, options))
+        Ok((line, path, options))
     }
 
     /// Undoes the naming of a pool that was not made.

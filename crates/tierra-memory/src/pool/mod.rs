@@ -446,7 +446,7 @@ impl Pool {
         self.io(doing, source)
     }
 
-    fn write_no_more(&self) {
+    pub(crate) fn write_no_more(&self) {
         self.poisoned.store(true, Ordering::Release);
         trouble::happened();
     }
