@@ -13,6 +13,7 @@ mod merge;
 mod near;
 mod publish;
 mod replicas;
+mod rest;
 mod runs;
 mod tables;
 mod tiers;
@@ -22,6 +23,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 
@@ -170,6 +172,10 @@ pub(crate) struct Writer {
     published: Published,
     /// Where each table's next record goes, by table id. Tables that nobody sees yet have none.
     logs: HashMap<u64, TailLog>,
+    /// Number of the last commit, whatever table it changed.
+    commit: u64,
+    /// When logs are to be marked as acknowledged to their ends; `None` where they are.
+    rests_at: Option<Instant>,
     /// The manifest's is as large, or smaller while tables are begun.
     next_table_id: u64,
     unbuilt: Unbuilt,
@@ -182,16 +188,24 @@ impl Writer {
         catalog: Arc<Catalog>,
         published: Published,
         logs: HashMap<u64, TailLog>,
+        commit: u64,
     ) -> Self {
-        Self {
+        let mut writer = Self {
             next_table_id: published.manifest().next_table_id,
             storage,
             catalog,
             published,
             logs,
+            commit,
+            rests_at: None,
             unbuilt: Unbuilt::default(),
             background: Background::default(),
+        };
+        // A process that was killed has left its last records unmarked.
+        if writer.logs.values().any(TailLog::has_unmarked) {
+            writer.will_rest();
         }
+        writer
     }
 
     /// Makes `next` the newest manifest, in every tier that is there. A tier whose device refuses is left
@@ -201,11 +215,16 @@ impl Writer {
         mut next: Manifest,
         fresh: Vec<Arc<OwnedExtent>>,
     ) -> Result<(), StorageError> {
+        next.commit = self.commit + 1;
+        self.note_reached(&mut next);
         let tiers = self.storage.tiers();
         let mut tries = 0;
         let error = loop {
             match self.published.publish(&tiers, next.clone(), fresh.clone()) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.commit += 1;
+                    return Ok(());
+                }
                 // Pages were lost that it was to be published from: they are written anew.
                 Err(error) if is_lost(&error) && tries < PUBLISH_TRIES_MOST => {
                     tries += 1;
@@ -220,13 +239,14 @@ impl Writer {
         next.lineage.push(lineage_mark());
         let tiers = self.storage.tiers();
         self.published.publish(&tiers, next, fresh)?;
+        self.commit += 1;
         self.leave_lost_tiers()
     }
 
     /// Serves requests until asked to close, or until nobody is left who could ask.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) {
         // An asker that has gone away does not want the answer: failing to send one is no error.
-        while let Ok(request) = requests.recv() {
+        while let Some(request) = self.next_request(requests) {
             match request {
                 Request::Create {
                     spec,
@@ -313,5 +333,6 @@ impl Writer {
             }
             self.go_on_in_background();
         }
+        self.mark_logs();
     }
 }
