@@ -135,6 +135,13 @@ fn what_a_killed_process_acknowledged_is_noticed_but_for_the_newest_record() {
     for from in 0..=last {
         // The last commit but one is its newest record: a later one of the other table says so.
         assert_eq!(withheld(&killed, &zeros(&t, from)), ["t"], "from {from}");
+        // Not only when it is opened first: what is written meanwhile does not hide it.
+        let database = Database::open(&killed, &options()).unwrap();
+        assert_eq!(database.unavailable().len(), 1);
+        database.create_table(spec("v", vec![])).unwrap();
+        drop(database);
+        let database = Database::open(&killed, &options()).unwrap();
+        assert_eq!(database.unavailable().len(), 1, "from {from}");
     }
     for from in 0..last {
         assert_eq!(withheld(&killed, &zeros(&u, from)), ["u"], "from {from}");

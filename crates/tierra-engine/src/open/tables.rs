@@ -244,6 +244,8 @@ impl Reading<'_> {
             let why = lacking::damaged(self.dir, &table.entry.spec, &gap);
             tracing::warn!(%why, "the database is opened without it");
             table.missing = Some(Missing::Rows(why));
+            // The next manifest includes the commit, so that no gap tells of it any more: the log's length does.
+            table.log = TailLog::starting_at(table.log.next_sequence() + 1);
         }
     }
 }
