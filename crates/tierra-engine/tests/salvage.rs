@@ -53,7 +53,10 @@ fn damage(dir: &Path) {
         bytes.starts_with(b"TLOG") && bytes[12] == 20 && bytes[16] == 2
     });
     flip(&mut pool, second, 90);
-    let images = starts(&pool, |bytes| bytes.starts_with(b"TDIC"));
+    // Of strings of which there are 200: the cities of `dictionary`.
+    let images = starts(&pool, |bytes| {
+        bytes.starts_with(b"TDIC") && bytes[7] == 1 && bytes[24] == 200
+    });
     flip(&mut pool, images, 60);
     // Block 1 of the BIGINT column of `block`, whose number is 2: of its segments' extents, which have owner kind 3.
     let owner = (3_u64 << 56 | 2).to_le_bytes();
