@@ -1,7 +1,8 @@
 //! What can go wrong with databases and tables: one enum per operation family, each saying what,
 //! where, and what to do about it.
 //!
-//! Invariant: an operation that returned an error changed nothing that anybody else can see.
+//! Invariant: an operation that returned an error changed nothing that anybody else can see, unless the error says that the outcome is
+//! unknown ([`StorageError::Unknown`]).
 
 use std::io;
 use std::path::PathBuf;
@@ -98,19 +99,118 @@ pub enum OpenError {
         /// What is wrong.
         source: ManifestError,
     },
-    /// The file that names further tiers cannot be read.
+    /// Neither the directory file nor its twin can be believed, and the pools in the directory are not enough to make them again.
     #[error(
-        "{}: {line:?} is not a tier's name, a blank and the path of its pool: correct the line, or take it out", path.display()
+        "{}:{line}: {what}; so is its twin: restore one of them from a backup, or have both made again of all pools: \
+         tierra adopt {} --moved TIER=FILE for each pool that lies elsewhere",
+        path.display(), dir_of(path)
     )]
-    TiersFile {
+    DirectoryFile {
         /// The file.
         path: PathBuf,
-        /// The line.
-        line: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// Another Tierra wrote the directory file.
+    #[error(
+        "{}: format version {found}, this Tierra reads version 1 alone: open the database with the Tierra that wrote it",
+        path.display()
+    )]
+    DirectoryVersion {
+        /// The file.
+        path: PathBuf,
+        /// The version found.
+        found: u32,
+    },
+    /// A file of the database is a symbolic link.
+    #[error("{}: a symbolic link, which is not followed: remove it", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+    /// Creating it was interrupted.
+    #[error(
+        "{0}: its creation was interrupted before anything was stored: `tierra sql --create --db {0}` goes on with it",
+        dir.display()
+    )]
+    Unfinished {
+        /// The database.
+        dir: PathBuf,
+    },
+    /// A pool outside of the directory belongs to another one.
+    #[error(
+        "{}: its pool {} belongs to the database in {}{}",
+        dir.display(), pool.display(), home.display(), what_to_adopt(dir, *is_there)
+    )]
+    Elsewhere {
+        /// The directory that was to be opened.
+        dir: PathBuf,
+        /// The pool.
+        pool: PathBuf,
+        /// The directory that it belongs to.
+        home: PathBuf,
+        /// Whether that is there.
+        is_there: bool,
+    },
+    /// Tiers are missing, and nobody said that the database is to go on without them.
+    #[error(
+        "{}: not all of it is there: {missing}; bring it back, or go on without it: --degraded (in {}: degraded = true); \
+         what lies there alone cannot be read then",
+        dir.display(), dir.join("tierra.toml").display()
+    )]
+    Degraded {
+        /// The database.
+        dir: PathBuf,
+        /// The tiers, each with what was found in its place.
+        missing: String,
+    },
+    /// What is there is known to be older than what was committed.
+    #[error(
+        "{}: the newest state is not there: {} has version {version}, which others were written after ({missing}); bring them back, \
+         or if they are lost for good, go on from that version: tierra adopt {} --stale",
+        dir.display(), pool.display(), dir.display()
+    )]
+    Stale {
+        /// The database.
+        dir: PathBuf,
+        /// The newest pool found.
+        pool: PathBuf,
+        /// Its version.
+        version: u64,
+        /// The tiers that are missing.
+        missing: String,
+    },
+    /// The pools were copied at different moments.
+    #[error(
+        "{}: {} has version {version} and {} version {other_version}: they were not copied at one moment; copy them while the \
+         database is closed",
+        dir.display(), newest.display(), other.display()
+    )]
+    Torn {
+        /// The database.
+        dir: PathBuf,
+        /// The pool with the newest version.
+        newest: PathBuf,
+        /// That version.
+        version: u64,
+        /// Another pool.
+        other: PathBuf,
+        /// Its version.
+        other_version: u64,
+    },
+    /// A database could not be adopted.
+    #[error("{}: its adoption is not finished: {source}; run `tierra adopt {}` again", dir.display(), dir.display())]
+    Adoption {
+        /// The database.
+        dir: PathBuf,
+        /// What failed.
+        source: Box<StorageError>,
     },
     /// Two tiers went on without each other.
     #[error(
-        "{}: the pools {} and {} were both written to while the other was missing: keep one of the two, and take the other out of {}", dir.display(), newest.display(), other.display(), dir.join("tiers").display()
+        "{}: the pools {} and {} were both written to while the other was missing: keep one of the two, and move the other away", dir.display(), newest.display(), other.display()
     )]
     Diverged {
         /// The database.
@@ -122,7 +222,7 @@ pub enum OpenError {
     },
     /// A tier's pool is another one's.
     #[error(
-        "{}: the pool {} of tier {tier:?} belongs to another database: put the right file back, or take its line out of {}", dir.display(), path.display(), dir.join("tiers").display()
+        "{}: the pool {} of tier {tier:?} belongs to another database: put the right file back, or move it away", dir.display(), path.display()
     )]
     OtherPool {
         /// The database.
@@ -155,6 +255,21 @@ pub enum OpenError {
         /// What is wrong.
         source: DamageError,
     },
+}
+
+fn dir_of(path: &std::path::Path) -> std::path::Display<'_> {
+    path.parent().unwrap_or(path).display()
+}
+
+fn what_to_adopt(dir: &std::path::Path, is_there: bool) -> String {
+    let dir = dir.display();
+    match is_there {
+        true => format!(": open that one, or give this copy pools of its own: tierra adopt {dir}"),
+        false => format!(
+            ", which is not there any more: if this is that directory, moved, let it keep its pools: tierra adopt {dir} --take; \
+             if it is a copy, give it pools of its own: tierra adopt {dir}"
+        ),
+    }
 }
 
 /// Stored bytes of a table that cannot be believed.
@@ -310,6 +425,28 @@ pub enum StorageError {
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
+    /// Nothing can be written.
+    #[error("{}: open for reading only ({why}): nothing can be written", dir.display())]
+    ReadOnly {
+        /// The database.
+        dir: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A device failed in a write, and does not say what it has of it.
+    #[error("whether this was stored is unknown until the database is opened again: {source}")]
+    Unknown {
+        /// What failed.
+        source: Box<StorageError>,
+    },
+    /// The directory file could not be written.
+    #[error("{}: {source}", path.display())]
+    Directory {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// A tier of the table is missing.
     #[error(transparent)]
     Unavailable(#[from] UnavailableError),
@@ -347,6 +484,35 @@ impl From<ScanError> for StorageError {
         Self::Scan(Box::new(error))
     }
 }
+
+/// An error of something that writes.
+pub(crate) trait Outcome: From<StorageError> {
+    /// The same where a device failed, so that it is not known whether the write is durable.
+    fn unknown(self) -> Self;
+}
+
+impl Outcome for StorageError {
+    fn unknown(self) -> Self {
+        Self::Unknown {
+            source: Box::new(self),
+        }
+    }
+}
+
+macro_rules! outcome {
+    ($($error:ty),*) => {
+        $(impl Outcome for $error {
+            fn unknown(self) -> Self {
+                match self {
+                    Self::Storage(error) => Self::Storage(error.unknown()),
+                    error => error,
+                }
+            }
+        })*
+    };
+}
+
+outcome!(TableError, TierError, AppendError, LoadError);
 
 /// A table could not be created, dropped or maintained.
 #[derive(Debug, thiserror::Error)]

@@ -50,6 +50,7 @@ extern crate self as tierra_engine;
 mod support;
 
 mod absent;
+mod adopt;
 mod calibration;
 mod catalog;
 mod cells;
@@ -80,6 +81,7 @@ mod mover;
 mod mover_tests;
 mod near;
 mod open;
+mod opening;
 mod rows;
 mod salvage;
 mod scan;
@@ -94,10 +96,13 @@ mod storage;
 mod table;
 mod tail;
 mod tiers;
+#[cfg(test)]
+mod unknown_tests;
 mod verify;
 mod version;
 mod writer;
 
+pub use adopt::{AdoptOptions, Adopted};
 pub use calibration::{
     CalibrateError, Calibration, Effort, LookupKind, Measured, StandInError, write_profile,
 };

@@ -57,7 +57,7 @@ fn what_is_no_database_is_refused() {
     fs::write(dir.path().join("far.pool"), "not a pool").unwrap();
     fs::write(dir.path().join("LOCK"), "").unwrap();
     let error = refused(dir.path());
-    assert!(matches!(error, OpenError::Pool(_)), "{error}");
+    assert!(matches!(error, OpenError::NotADatabase { .. }), "{error}");
 }
 
 #[test]

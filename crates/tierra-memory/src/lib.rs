@@ -51,6 +51,7 @@ mod address;
 mod arch;
 mod budget;
 mod checksum;
+pub mod directory;
 pub mod emulation;
 pub mod far;
 pub mod faults;

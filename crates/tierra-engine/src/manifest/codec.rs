@@ -46,8 +46,12 @@ impl Encoder {
     }
 
     pub(crate) fn text(&mut self, text: &str) {
-        self.count(text.len());
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes(text.as_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.bytes.extend_from_slice(bytes);
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {
@@ -157,9 +161,13 @@ impl<'a> Decoder<'a> {
         (0..count).map(|_| item(self)).collect()
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, ManifestError> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], ManifestError> {
         let len = self.count(1)?;
-        let bytes = self.take(len)?;
+        self.take(len)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, ManifestError> {
+        let bytes = self.bytes()?;
         std::str::from_utf8(bytes)
             .map(str::to_owned)
             .map_err(|_| self.fault("a name is not UTF-8"))

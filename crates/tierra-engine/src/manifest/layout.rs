@@ -8,6 +8,8 @@ mod spec;
 mod table;
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use super::codec::{Decoder, Encoder};
@@ -34,6 +36,7 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     out.u128(manifest.database.0);
     out.u64(manifest.home.device);
     out.u64(manifest.home.inode);
+    out.bytes(manifest.home.path.as_os_str().as_bytes());
     out.u64(manifest.next_table_id);
     out.u64(manifest.next_extent_id);
     out.u32(manifest.last_tier_id);
@@ -96,6 +99,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Manifest, ManifestError> {
     let home = HomeDirectory {
         device: input.u64()?,
         inode: input.u64()?,
+        path: OsStr::from_bytes(input.bytes()?).into(),
     };
     let next_table_id = input.counter()?;
     let next_extent_id = input.counter()?;

@@ -20,6 +20,7 @@ mod layout;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tierra_column::Encoding;
@@ -106,11 +107,13 @@ impl DatabaseId {
     }
 }
 
-/// The directory that pools outside of it belong to; zeros where none was noted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The directory that pools outside of it belong to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HomeDirectory {
     pub(crate) device: u64,
     pub(crate) inode: u64,
+    /// What it was called when that was written down, for messages: directories are renamed.
+    pub(crate) path: PathBuf,
 }
 
 /// Stays a column's whatever becomes of the others. Never another's of the same table.

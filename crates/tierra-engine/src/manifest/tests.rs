@@ -156,6 +156,7 @@ fn sample() -> Manifest {
         home: HomeDirectory {
             device: 66,
             inode: 1234,
+            path: "/srv/shop".into(),
         },
         next_table_id: 5,
         next_extent_id: 99,

@@ -9,65 +9,87 @@
 
 mod cut;
 mod lacking;
+mod pools;
 mod tables;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
+use tierra_memory::{Extent, Pool};
 
+use crate::directory::{self, Home, TierState};
 use crate::error::{DamageError, OpenError};
-use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError, TableEntry, lineage_mark};
+use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError, TableEntry};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
-use crate::tiers::{MissingTier, Tier, Tiers};
+use crate::tiers::{Tier, Tiers};
 use crate::writer::Published;
 
+use self::pools::Candidate;
+pub(crate) use self::pools::{FoundPool, find, home_of_pool, is_there, is_unfinished, rebuild};
 pub(crate) use self::tables::read_tables;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// A pool that the directory names, and what became of opening it.
-pub(crate) struct FoundPool {
-    pub(crate) name: String,
-    pub(crate) path: PathBuf,
-    pub(crate) opened: Result<Arc<Pool>, PoolError>,
-    pub(crate) options: PoolOptions,
+/// How a database may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Without tiers that are missing.
+    pub(crate) degraded: bool,
+    /// Without writing anything.
+    pub(crate) read_only: bool,
 }
 
-/// A manifest that a pool publishes.
-struct Candidate {
-    pool: Arc<Pool>,
-    root: Extent,
-    manifest: Manifest,
+/// What was found.
+pub(crate) struct Found {
+    pub(crate) tiers: Tiers,
+    pub(crate) published: Published,
+    /// What only manifests of tiers name that are behind: free with the next publication.
+    pub(crate) superseded: Vec<Arc<ExtentCopy>>,
+    /// Whether the tiers that are there do not all say what is here.
+    pub(crate) is_behind: bool,
+    /// Whether tiers are missing that the newest manifest counts on. They may go on without these, so that both may not be
+    /// joined again: the first write puts a mark into the manifest.
+    pub(crate) goes_on_without: bool,
 }
 
 /// The tiers, and the newest manifest of any of them with the extents that it names, each checked to be
 /// what it should be.
 pub(crate) fn read_manifest(
-    dir: &Path,
+    home: &Home,
     found: Vec<FoundPool>,
-) -> Result<(Tiers, Published), OpenError> {
+    access: Access,
+) -> Result<Found, OpenError> {
+    let dir = home.dir();
+    let here = directory::home_of(dir).map_err(directory::io_error(dir))?;
+    let found = told(found)?;
+    check_outside(home, &here, &found)?;
+    let (found, cuts) = match access.read_only {
+        true => (found, Vec::new()),
+        false => cut::restore_ends(home, found),
+    };
     let mut candidates = Vec::new();
     let mut pools = Vec::new();
     let mut failures = Vec::new();
-    let (found, cuts) = cut::restore_ends(dir, found);
     for found in found {
-        let (name, path) = (found.name, found.path);
-        let pool = match found.opened {
-            Ok(pool) => pool,
-            Err(error) if is_loss(&error) => {
-                failures.push((name, path, OpenError::from(error)));
+        let (name, path) = (found.name.clone(), found.path.clone());
+        let pool = match &found.opened {
+            Ok(pool) => pool.clone(),
+            Err(_) => {
+                let failure = found.opened.err().map(OpenError::from);
+                failures.extend(failure.map(|error| (name, path, error)));
                 continue;
             }
-            Err(error) => return Err(error.into()),
         };
-        match read_root(dir, &pool) {
-            Ok((root, manifest)) => candidates.push(Candidate {
-                pool: pool.clone(),
-                root,
-                manifest,
-            }),
+        match pools::read_root(home, &pool) {
+            Ok((root, manifest)) => {
+                pools::check_owner(home, &here, &found, &manifest)?;
+                candidates.push(Candidate {
+                    pool: pool.clone(),
+                    root,
+                    manifest,
+                });
+            }
             Err(
                 error @ OpenError::Manifest {
                     source: ManifestError::Version { .. } | ManifestError::Unknown { .. },
@@ -79,138 +101,107 @@ pub(crate) fn read_manifest(
         }
         pools.push((name, path, pool));
     }
-    let newest = candidates
-        .iter()
-        .max_by_key(|candidate| candidate.manifest.version);
-    let Some(newest) = newest else {
+    let told = || {
+        let told = failures.iter();
+        let told = told.map(|(name, _, error)| format!("tier {name:?}: {error}"));
+        told.collect::<Vec<_>>().join("; ")
+    };
+    let Some(newest) = pools::choose(home, &candidates, told)? else {
         let (_, _, error) = failures
             .into_iter()
             .next()
             .expect("a directory names a pool");
         return Err(error);
     };
-    for other in &candidates {
-        if !newest.manifest.continues(&other.manifest) {
-            return Err(OpenError::Diverged {
-                dir: dir.to_owned(),
-                newest: newest.pool.path().to_owned(),
-                other: other.pool.path().to_owned(),
-            });
-        }
-    }
     let mut manifest = newest.manifest.clone();
-    let tiers = match_tiers(dir, &manifest, pools, &failures)?;
-    // Tiers that are not there any more may go on without these, so that both may not be joined again.
-    let fewer = manifest
+    let tiers = pools::match_tiers(home, &manifest, pools, &failures);
+    warn_of_missing(home, &tiers, access)?;
+    let goes_on_without = manifest
         .tiers
         .iter()
         .any(|tier| tier.present && tiers.get(tier.id).is_none());
-    if fewer {
-        manifest.lineage.push(lineage_mark());
-    }
     let versions = candidates
         .iter()
+        .filter(|candidate| {
+            let mut open = tiers.open.iter();
+            open.any(|tier| Arc::ptr_eq(&tier.pool, &candidate.pool))
+        })
         .map(|candidate| candidate.manifest.version);
-    let behind = tiers.open.len() > candidates.len() || versions.min() < Some(manifest.version);
-    let changed = tiers.entries() != manifest.tiers && newest.manifest.tiers == manifest.tiers;
-    let (mut published, lost, superseded) = read_extents(dir, manifest, &tiers, &candidates)?;
+    let (count, least) = versions.fold((0, u64::MAX), |(count, least), version| {
+        (count + 1, least.min(version))
+    });
+    let is_at_home = directory::is_same(&manifest.home, &here);
+    let is_behind = tiers.open.len() > count
+        || least < manifest.version
+        || tiers.entries() != manifest.tiers
+        || manifest.database != home.file().database
+        || !is_at_home && !home.file().tiers.iter().all(|tier| tier.path.is_relative());
+    manifest.database = home.file().database;
+    manifest.home = here;
+    let (published, lost, superseded) = read_extents(dir, manifest, &tiers, &candidates)?;
     cut::note(&cuts, &tiers);
-    if lost || fewer || behind || changed {
-        // All tiers come to name the same. Space that damaged copies took is free: what is written there, and not
-        // published before a power cut, must not be taken for them.
-        let next = published.manifest().clone();
-        match published.publish(&tiers, next, Vec::new()) {
-            Ok(()) => superseded.iter().for_each(|copy| copy.release()),
-            Err(error) if fewer => return Err(error.into()),
-            Err(error) => {
-                tracing::warn!(%error, "a database with damaged copies could not be published without them");
-            }
+    Ok(Found {
+        tiers,
+        published,
+        superseded,
+        is_behind: is_behind || lost,
+        goes_on_without,
+    })
+}
+
+/// All pools, unless one cannot be opened for what is to be told.
+fn told(found: Vec<FoundPool>) -> Result<Vec<FoundPool>, OpenError> {
+    let tell = |found: FoundPool| match found.opened {
+        // Of what is being added nothing may be there yet.
+        Err(error) if found.state != TierState::Adding && !pools::is_loss(&error) => {
+            Err(OpenError::from(error))
         }
-    }
-    Ok((tiers, published))
-}
-
-/// Whether a pool that fails so is as good as not there: others may stand in for it.
-fn is_loss(error: &PoolError) -> bool {
-    matches!(
-        error,
-        PoolError::Missing { .. }
-            | PoolError::Device { .. }
-            | PoolError::NotAPool { .. }
-            | PoolError::Damaged { .. }
-            | PoolError::Truncated { .. }
-            | PoolError::Io { .. }
-    )
-}
-
-/// What a pool publishes.
-fn read_root(dir: &Path, pool: &Pool) -> Result<(Extent, Manifest), OpenError> {
-    let Some(root) = pool.root() else {
-        return Err(OpenError::NotADatabase {
-            dir: dir.to_owned(),
-            why: "its creation was interrupted",
-        });
+        opened => Ok(FoundPool { opened, ..found }),
     };
-    if pool.verify_extent(root)? != Owner::Manifest.tag() {
-        return Err(OpenError::NotADatabase {
-            dir: dir.to_owned(),
-            why: "its pool holds something else",
-        });
-    }
-    let manifest = Manifest::decode(pool.bytes(root));
-    let manifest = manifest.map_err(|source| OpenError::Manifest {
-        dir: dir.to_owned(),
-        source,
-    })?;
-    Ok((root, manifest))
+    found.into_iter().map(tell).collect()
 }
 
-/// Which pool is which tier, by the pool's number.
-fn match_tiers(
-    dir: &Path,
-    manifest: &Manifest,
-    mut pools: Vec<(String, PathBuf, Arc<Pool>)>,
-    failures: &[(String, PathBuf, OpenError)],
-) -> Result<Tiers, OpenError> {
-    let mut tiers = Tiers::default();
-    for entry in &manifest.tiers {
-        let (id, name) = (entry.id, Arc::from(&*entry.name));
-        let found = pools
-            .iter()
-            .position(|(_, _, pool)| pool.id() == entry.pool_id);
-        if let Some(at) = found {
-            let (_, _, pool) = pools.swap_remove(at);
-            tiers.open.push(Tier::new(id, name, pool));
-            continue;
+/// Refuses pools outside of the directory that do not say what they are, unless the newest of the others belongs here.
+fn check_outside(
+    home: &Home,
+    here: &directory::HomeDirectory,
+    found: &[FoundPool],
+) -> Result<(), OpenError> {
+    let manifest = |found: &FoundPool| {
+        let pool = found.opened.as_ref().ok()?;
+        Some(pools::read_root(home, pool).ok()?.1)
+    };
+    let known: Vec<_> = found.iter().map(manifest).collect();
+    let newest = known.iter().flatten().max_by_key(|known| known.version);
+    let Some(newest) = newest else {
+        return Ok(());
+    };
+    for (found, known) in found.iter().zip(&known) {
+        let is_there = !matches!(found.opened, Err(tierra_memory::PoolError::Missing { .. }));
+        if known.is_none() && is_there && found.state != TierState::Adding {
+            pools::check_home(home, here, found, &newest.home)?;
         }
-        let failure = failures.iter().find(|(name, _, _)| *name == entry.name);
-        let why = failure.map_or_else(
-            || "the directory does not say where it is".to_owned(),
-            |(_, _, error)| error.to_string(),
-        );
-        tracing::warn!(
-            tier = entry.name,
-            why,
-            "a tier is missing: the database goes on without it"
-        );
-        tiers.missing.push(MissingTier {
-            id,
-            name,
-            pool_id: entry.pool_id,
-            why: why.into(),
-        });
     }
-    for (name, path, pool) in pools {
-        if pool.root().is_some() {
-            return Err(OpenError::OtherPool {
-                dir: dir.to_owned(),
-                tier: name,
-                path,
-            });
+    Ok(())
+}
+
+/// Says which tiers are missing, as an error unless the database is to go on without them.
+fn warn_of_missing(home: &Home, tiers: &Tiers, access: Access) -> Result<(), OpenError> {
+    if tiers.missing.is_empty() {
+        return Ok(());
+    }
+    if access.degraded {
+        for tier in &tiers.missing {
+            tracing::warn!(tier = %tier.name, why = %tier.why, "a tier is missing: the database goes on without it");
         }
-        tracing::warn!(tier = name, path = %path.display(), "a tier whose addition was interrupted is left alone");
+        return Ok(());
     }
-    Ok(tiers)
+    let missing = tiers.missing.iter();
+    let missing = missing.map(|tier| format!("tier {:?} ({})", tier.name, tier.why));
+    Err(OpenError::Degraded {
+        dir: home.dir().to_owned(),
+        missing: missing.collect::<Vec<_>>().join(", "),
+    })
 }
 
 /// The extents of the manifest, whether some copies of them are lost, and what only the manifests of tiers name that are behind:

@@ -273,7 +273,7 @@ fn restore_header(
     is_right: impl FnOnce() -> bool,
 ) -> Result<(), DamageError> {
     let copy = extent.first();
-    if !copy.pool().has_damaged_header(copy.extent()) {
+    if !copy.pool().has_damaged_header(copy.extent()) || copy.pool().is_read_only() {
         return Ok(());
     }
     let log = &extent.all_losses().log;

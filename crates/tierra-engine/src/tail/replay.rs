@@ -34,6 +34,9 @@ pub(crate) fn mend<'a>(
     for mend in mends {
         let copies = extent_of(mend.extent).copies();
         let (wrong, right) = (&copies[mend.wrong], &copies[mend.right]);
+        if wrong.pool().is_read_only() {
+            continue;
+        }
         // A copy, for the pool takes no slice of itself.
         let bytes = right[mend.range.clone()].to_vec();
         wrong

@@ -59,6 +59,9 @@ impl Writer {
     /// Pages were lost: tails whose logs had some become segments, dictionaries get other images where no copy is whole, and
     /// each tier gets a manifest again.
     pub(super) fn see_to_losses(&mut self) {
+        if !self.storage.is_settled() {
+            return;
+        }
         let before = self.published.manifest().version;
         // A device's first page may be all that opening reads: header and superblock go with it, also when it is healed
         // for the sake of something else there.

@@ -51,6 +51,9 @@ impl Writer {
 
     /// [`Writer::heal`] that nobody waits for.
     pub(super) fn heal_in_background(&mut self, table: &Arc<Table>) {
+        if !self.storage.is_settled() {
+            return;
+        }
         match self.heal(table) {
             Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
             Err(error) => {

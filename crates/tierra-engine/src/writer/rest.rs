@@ -46,6 +46,10 @@ impl Writer {
     /// Marks all logs to their ends.
     pub(super) fn mark_logs(&mut self) {
         self.rests_at = None;
+        // Nothing is written before the first write that somebody asks for.
+        if !self.storage.is_settled() {
+            return;
+        }
         for log in self.logs.values_mut() {
             if let Err(error) = log.mark(&self.storage.log_method) {
                 tracing::warn!(%error, "the end of a log could not be marked as acknowledged");

@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -23,8 +23,10 @@ use super::medium::{self, Medium};
 use super::publication::Publication;
 use super::{Pool, PoolError, PoolOptions};
 use crate::address::AddressRange;
+use crate::directory::sync_directory;
 use crate::emulation::FarRange;
 use crate::faults::Watched;
+use crate::simulation::FileStep;
 use crate::topology::Speed;
 use crate::{LARGE_PAGE_BYTES, LINE_BYTES};
 
@@ -46,6 +48,7 @@ impl Pool {
             .read(true)
             .write(true)
             .create_new(true)
+            .mode(0o600)
             .open(path)
             .map_err(|source| match source.kind() {
                 io::ErrorKind::AlreadyExists => PoolError::Exists {
@@ -53,10 +56,13 @@ impl Pool {
                 },
                 _ => at.io("create the pool", source),
             })?;
+        record(options, FileStep::created);
         let created = Self::format(file, path, options);
         if created.is_err() {
             // The first error is the one to tell.
-            let _ = std::fs::remove_file(path);
+            if std::fs::remove_file(path).is_ok() {
+                record(options, FileStep::removed);
+            }
         }
         created
     }
@@ -79,10 +85,20 @@ impl Pool {
             }
         })?;
         let id = new_id(path, options);
-        file.write_all_at(&PoolHeader { pool_id: id }.encode(), 0)
-            .and_then(|()| file.sync_all())
-            .and_then(|()| sync_directory(path))
+        let header = PoolHeader { pool_id: id }.encode();
+        file.write_all_at(&header, 0)
             .map_err(|source| at.io("write the pool's header", source))?;
+        record(options, |name| {
+            let mut bytes = vec![0; len_bytes as usize];
+            bytes[..header.len()].copy_from_slice(&header);
+            FileStep::written(name, &bytes)
+        });
+        file.sync_all()
+            .map_err(|source| at.io("make the pool's header durable", source))?;
+        record(options, FileStep::synced);
+        sync_directory(path.parent().unwrap_or(Path::new(".")))
+            .map_err(|source| at.io("make the pool's name durable", source))?;
+        record(options, |_| FileStep::DirectorySynced);
         let medium = at.medium_of(&file, options)?;
         let pool = Self::assemble(file, medium, path, options, len_bytes, limit_bytes)?;
         Ok(Arc::new(pool.holding(
@@ -120,7 +136,7 @@ impl Pool {
         let at = Place(path);
         let file = OpenOptions::new()
             .read(true)
-            .write(true)
+            .write(!options.read_only)
             .open(path)
             .map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => PoolError::Missing {
@@ -132,12 +148,18 @@ impl Pool {
             .metadata()
             .map_err(|source| at.io("read the file's length", source))?;
         if let Some(device) = at.device_of(&metadata, options)? {
+            if options.read_only {
+                return Err(at.device("a device cannot be opened for reading alone".to_owned()));
+            }
             return Self::open_device(file, &device, path, options);
         }
         if !metadata.is_file() {
             return Err(at.not_a_pool("no regular file"));
         }
-        at.lock(&file)?;
+        match options.read_only {
+            true => at.lock_to_read(&file)?,
+            false => at.lock(&file)?,
+        }
         if metadata.len() < LINE_BYTES as u64 {
             return Err(at.not_a_pool("too short for a header"));
         }
@@ -238,6 +260,7 @@ impl Pool {
             healed: AtomicU64::new(0),
             recorder: options.recorder.clone(),
             poisoned: AtomicBool::new(false),
+            read_only: options.read_only,
         };
         pool.map_up_to(len_bytes)?;
         if let Some(recorder) = &pool.recorder {
@@ -280,6 +303,9 @@ impl Place<'_> {
 
     fn medium_of(&self, file: &File, options: &PoolOptions) -> Result<Box<dyn Medium>, PoolError> {
         match &options.recorder {
+            _ if options.read_only => {
+                medium::read_only(file).map_err(|e| self.io("find out its file system", e))
+            }
             Some(recorder) => Ok(medium::recorded(recorder)),
             None => medium::detect(file, options.flush, options.emulate_dax)
                 .map_err(|e| self.io("find out its file system", e)),
@@ -295,7 +321,16 @@ impl Place<'_> {
 
     /// One pool, one user. The lock goes with the file descriptor, hence with the process.
     pub(super) fn lock(&self, file: &File) -> Result<(), PoolError> {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        self.lock_as(file, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Shared with others who only read it.
+    fn lock_to_read(&self, file: &File) -> Result<(), PoolError> {
+        self.lock_as(file, FlockOperation::NonBlockingLockShared)
+    }
+
+    fn lock_as(&self, file: &File, how: FlockOperation) -> Result<(), PoolError> {
+        match flock(file, how) {
             Ok(()) => Ok(()),
             Err(Errno::WOULDBLOCK) => Err(PoolError::InUse {
                 path: self.0.to_owned(),
@@ -391,12 +426,11 @@ pub(super) fn new_id(path: &Path, options: &PoolOptions) -> u64 {
     options.id.unwrap_or_else(drawn)
 }
 
-/// Makes a new file's name durable.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+/// Shows the recorder, if there is one, a step on the file of a pool that is being made.
+fn record(options: &PoolOptions, step: impl FnOnce(&str) -> FileStep) {
+    if let Some(recorder) = &options.recorder {
+        recorder.pool_step(step);
+    }
 }
 
 impl Drop for Pool {

@@ -147,6 +147,7 @@ impl Pool {
     /// Makes durable what a root may name.
     fn ready(&self, root: Extent) -> Result<Ready, PoolError> {
         self.check_extent(root)?;
+        self.refuse_if_read_only()?;
         self.refuse_if_poisoned()?;
         // Read before settling: a length reached meanwhile may not be durable yet.
         let pool_bytes = self.len_bytes();

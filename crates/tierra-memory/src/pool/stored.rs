@@ -1,13 +1,13 @@
-//! Stores to a pool: the only way there is, and the proof that they are durable.
+//! Stores to a pool, and the proof that they are durable.
 //!
 //! ```text
-//! store_line, copy, scatter, a slice  ->  Unpersisted  -- flush -->  Flushed  -- fence -->  Persisted
-//! stream  ----------------------------------------------------------->          many may share it
+//! store_line, copy, a slice  ->  Unpersisted  -- flush -->  Flushed  -- fence -->  Persisted
+//!                                                              many may share it
 //! ```
 //! Invariant: whoever must not go on before bytes are durable asks for a [`Persisted`], which only a
-//! fence makes. Every store to a pool that anybody may read after a power cut goes through here, so a
-//! recorder sees them all; without one it costs a branch per store. What was stored to a page that is lost
-//! (`lost.rs`) is not flushed but refused.
+//! fence makes. Every store to a pool that anybody may read after a power cut goes through here or, to the logs of a
+//! replica set, through `copies.rs`, so a recorder sees them all. Here it costs a branch per store without one, there
+//! nothing. What was stored to a page that is lost (`lost.rs`) is not flushed but refused.
 
 use std::io;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ use super::counters::Cause;
 use super::layout::FIRST_EXTENT;
 use crate::persist::Lines;
 use crate::simulation::Order;
-use crate::{LINE_BYTES, arch, emulation};
+use crate::{LINE_BYTES, arch};
 
 /// Bytes that were stored and may be in a cache only: a power cut may keep any part of them.
 #[must_use = "what is not flushed does not survive a power cut"]
@@ -267,80 +267,6 @@ impl Pool {
         }
     }
 
-    /// Copies bytes past the cache: whole words of four by streaming stores, which need no flush, what is
-    /// left at both ends through the cache.
-    ///
-    /// # Safety
-    /// As for [`Pool::copy`].
-    pub(super) unsafe fn stream(&self, offset: u64, bytes: &[u8]) -> io::Result<Flushed<'_>> {
-        let Words {
-            head,
-            words,
-            tail,
-            ends_share_a_line,
-        } = Words::of(offset, bytes);
-        let at = offset + head.len() as u64;
-        let to = self.address(at);
-        if let Some(recorder) = &self.recorder {
-            recorder.stored(to, words, Order::Stream);
-        }
-        emulation::flushed(to, words.len());
-        // SAFETY: inside the caller's range, which is mapped and nobody else's; at a multiple of four.
-        unsafe { arch::stream_words(to, words) };
-        self.refuse_if_lost(to, words.len() as u64)?;
-        let lines = Lines::of(to, words.len()).count as u64;
-        self.counts.written(Cause::Log, words.len() as u64, lines);
-        let mut flushed = Flushed {
-            pool: self,
-            start: to,
-            end: to.wrapping_add(words.len()),
-            _not_send: PhantomData,
-        };
-        let behind = at + words.len() as u64;
-        // SAFETY: inside the caller's range.
-        let (head, mut tail) = unsafe { (self.copy(offset, head), self.copy(behind, tail)) };
-        if ends_share_a_line {
-            tail.stored_bytes += head.stored_bytes;
-        }
-        for end in [head, tail]
-            .into_iter()
-            .skip(usize::from(ends_share_a_line))
-        {
-            if end.len_bytes > 0 {
-                flushed = flushed.and(end.flush()?);
-            }
-        }
-        Ok(flushed)
-    }
-
-    /// Copies bytes to places of several pools, eight bytes into up to eight of them at once.
-    ///
-    /// # Safety
-    /// As for [`Pool::copy`], for each place; and the processor has scattered stores.
-    pub(super) unsafe fn scatter<'p>(
-        targets: impl Iterator<Item = (&'p Pool, u64)> + Clone,
-        bytes: &[u8],
-    ) {
-        for (pool, offset) in targets.clone() {
-            if let Some(recorder) = &pool.recorder {
-                recorder.stored(pool.address(offset), bytes, Order::None);
-            }
-        }
-        let mut targets = targets
-            .map(|(pool, offset)| pool.address(offset))
-            .peekable();
-        while targets.peek().is_some() {
-            let mut to = [std::ptr::null_mut(); 8];
-            let mut count = 0;
-            for (slot, target) in to.iter_mut().zip(targets.by_ref()) {
-                *slot = target;
-                count += 1;
-            }
-            // SAFETY: the caller's promise, for the first `count` of them.
-            unsafe { arch::scatter(&to, count, bytes) };
-        }
-    }
-
     /// Fetches the line of a byte that is going to be written.
     #[inline]
     pub(super) fn prefetch(&self, offset: u64) {
@@ -358,19 +284,6 @@ impl Pool {
             len_bytes,
             stored_bytes: 0,
             cause: Cause::Belief,
-        }
-    }
-
-    /// Bytes of a log that the caller stored by [`Pool::scatter`].
-    ///
-    /// # Safety
-    /// As for [`Pool::stored_before`].
-    pub(super) unsafe fn scattered(&self, offset: u64, len_bytes: u64) -> Unpersisted<'_> {
-        Unpersisted {
-            stored_bytes: len_bytes,
-            cause: Cause::Log,
-            // SAFETY: the caller's promise is passed on.
-            ..unsafe { self.stored_before(offset, len_bytes) }
         }
     }
 

@@ -9,8 +9,8 @@
 
 use super::template::Steps;
 use super::{Composition, Method, ReplicaSet, ReplicationError, Waits};
-use crate::pool::{Persisted, PoolError, Target, WrittenDirectly};
-use crate::{LINE_BYTES, emulation};
+use crate::LINE_BYTES;
+use crate::pool::{Below, Persisted, PoolError, Replica, WrittenToCopies};
 
 impl ReplicaSet {
     /// Fetches the line at `at` in all copies, to be written soon: misses overlap with each other and
@@ -43,21 +43,18 @@ impl ReplicaSet {
         self.refuse_outside(at, LEN_BYTES)?;
         self.refuse_if_poisoned()?;
         let composition = self.choose(method, at, 8 * words.len() as u64, false);
-        let _all_durable = match &self.direct {
-            Some(copies) if !emulation::is_on() => {
-                let persisted = store(composition, copies.targets(), at, words)?;
-                copies.wrote(WrittenDirectly::NOTHING.and(at, 8 * words.len()))?;
-                persisted
-            }
-            _ => store(composition, &self.copies, at, words)?,
+        let _all_durable = match self.written.by_processor() {
+            Some(copies) => store(composition, copies, at, words)?,
+            None => store(composition, self.written.by_asking(), at, words)?,
         };
-        Ok(())
+        let written = WrittenToCopies::NOTHING.and(at, 8 * words.len());
+        Ok(self.written.wrote(written)?)
     }
 }
 
-fn store<T: Target>(
+fn store<B: Below>(
     composition: Composition,
-    copies: &[T],
+    copies: &[Replica<B>],
     at: u64,
     words: &[(usize, u64)],
 ) -> Result<Persisted, PoolError> {
@@ -65,17 +62,17 @@ fn store<T: Target>(
         copies[1..].iter().for_each(|copy| copy.prefetch(at));
     }
     match composition.waits {
-        Waits::Each => store_line::<T, true>(copies, at, words),
-        Waits::Once => store_line::<T, false>(copies, at, words),
+        Waits::Each => store_line::<B, true>(copies, at, words),
+        Waits::Once => store_line::<B, false>(copies, at, words),
     }
 }
 
-fn store_line<T: Target, const EACH: bool>(
-    copies: &[T],
+fn store_line<B: Below, const EACH: bool>(
+    copies: &[Replica<B>],
     at: u64,
     words: &[(usize, u64)],
 ) -> Result<Persisted, PoolError> {
-    let mut steps = Steps::<T, EACH>::default();
+    let mut steps = Steps::<B, EACH>::default();
     for copy in copies {
         steps.wait(copy, copy.flush(copy.store_line(at, words))?)?;
     }

@@ -42,7 +42,7 @@ impl ReplicaSet {
         let place = self.checked(pool, extent, self.copies.len())?;
         self.copies.push(place);
         self.joining = Some(Joining::default());
-        self.rebuild_direct();
+        self.copies_changed();
         Ok(())
     }
 
@@ -59,12 +59,9 @@ impl ReplicaSet {
         self.refuse_if_poisoned()?;
         let from = joining.equal_bytes;
         let equal_bytes = self.len_bytes.min(from.saturating_add(most_bytes));
-        let (place, master) = (&self.copies[self.copies.len() - 1], &self.copies[0]);
-        let bytes = &master.bytes()[from as usize..equal_bytes as usize];
-        let streamed = place
-            .stream(from, bytes)
-            .and_then(|flushed| flushed.fence());
-        streamed.map_err(|e| place.failed(e))?;
+        let bytes = &self.master().bytes()[from as usize..equal_bytes as usize];
+        let copies = self.written.by_asking();
+        copies[copies.len() - 1].catch_up(from, bytes)?;
         self.joining = (equal_bytes < self.len_bytes).then_some(Joining { equal_bytes });
         Ok(self.joining.is_none())
     }
@@ -73,7 +70,7 @@ impl ReplicaSet {
     pub fn cancel_add(&mut self) {
         if self.joining.take().is_some() {
             self.copies.pop();
-            self.rebuild_direct();
+            self.copies_changed();
         }
     }
 
@@ -100,7 +97,7 @@ impl ReplicaSet {
             return Err(ReplicationError::Copies { copies: 0 });
         }
         let place = self.copies.remove(copy);
-        self.rebuild_direct();
+        self.copies_changed();
         Ok((Arc::clone(place.pool()), place.extent()))
     }
 }

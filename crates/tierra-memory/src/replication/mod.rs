@@ -14,6 +14,8 @@ mod calibrate;
 mod line;
 mod members;
 mod method;
+#[cfg(test)]
+mod planted_tests;
 mod profile;
 mod switch;
 mod template;
@@ -28,7 +30,7 @@ pub use switch::{SIZE_CLASSES, Situation, Switch, class_bytes, size_class};
 pub use transaction::{ReplicatedTransaction, ReplicatedUndo};
 
 use crate::LINE_BYTES;
-use crate::pool::{DirectCopies, Extent, Place, Pool, PoolError};
+use crate::pool::{Copies, Extent, Place, Pool, PoolError};
 use members::Joining;
 use workers::Workers;
 
@@ -125,8 +127,8 @@ pub enum ReplicationError {
 pub struct ReplicaSet {
     /// The master first, and last the one that is being added.
     copies: Vec<Place>,
-    /// The same, where no pool has to be asked.
-    direct: Option<DirectCopies>,
+    /// The same, as they are written.
+    written: Copies,
     workers: Workers,
     joining: Option<Joining>,
     /// Where the last write ended. A set has one writer, so this is the thread's own pattern.
@@ -160,7 +162,7 @@ impl ReplicaSet {
         }
         let mut set = ReplicaSet {
             copies: Vec::with_capacity(copies.len()),
-            direct: None,
+            written: Copies::new(&[]),
             workers: Workers::default(),
             joining: None,
             last_end: u64::MAX,
@@ -171,7 +173,7 @@ impl ReplicaSet {
             let place = set.checked(pool, *extent, copy)?;
             set.copies.push(place);
         }
-        set.rebuild_direct();
+        set.copies_changed();
         Ok(set)
     }
 
@@ -201,8 +203,8 @@ impl ReplicaSet {
         Ok(place)
     }
 
-    fn rebuild_direct(&mut self) {
-        self.direct = DirectCopies::new(&self.copies);
+    fn copies_changed(&mut self) {
+        self.written = Copies::new(&self.copies);
     }
 
     /// Bytes of replicas that opening found to differ from the master, in pieces of a page.
@@ -309,10 +311,7 @@ impl ReplicaSet {
 
     #[inline(always)]
     fn refuse_if_poisoned(&mut self) -> Result<(), PoolError> {
-        match &mut self.direct {
-            Some(copies) => copies.refuse_if_poisoned(),
-            None => self.copies.iter().try_for_each(Place::refuse_if_poisoned),
-        }
+        self.written.refuse_if_poisoned()
     }
 
     /// All of a copy, as undo logs name it: where it lies differs from copy to copy.

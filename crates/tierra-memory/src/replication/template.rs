@@ -5,8 +5,7 @@
 
 use super::ReplicaSet;
 use super::method::{Composition, CopyBy, Master, Waits};
-use crate::emulation;
-use crate::pool::{Persisted, Place, PoolError, Target, WrittenDirectly};
+use crate::pool::{Asked, Below, Persisted, PoolError, Replica, WrittenToCopies};
 
 /// When the master is flushed, as a parameter of functions.
 type MasterCode = u8;
@@ -39,15 +38,13 @@ impl ReplicaSet {
         at: u64,
         bytes: &[u8],
     ) -> Result<Persisted, PoolError> {
-        match &self.direct {
-            // What is slowed down on purpose is asked for by each pool.
-            Some(copies) if !emulation::is_on() => {
-                let persisted = run(composition, copies.targets(), One(at, bytes))?;
-                copies.wrote(WrittenDirectly::NOTHING.and(at, bytes.len()))?;
-                Ok(persisted)
-            }
-            _ => run(composition, &self.copies, One(at, bytes)),
-        }
+        let persisted = match self.written.by_processor() {
+            Some(copies) => run(composition, copies, One(at, bytes))?,
+            None => run(composition, self.written.by_asking(), One(at, bytes))?,
+        };
+        self.written
+            .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
+        Ok(persisted)
     }
 
     /// Writes several places, which lie in the copies, and waits for all of them at once, if the composition
@@ -57,18 +54,16 @@ impl ReplicaSet {
         composition: Composition,
         places: impl IntoIterator<Item = (u64, &'b [u8])>,
     ) -> Result<Persisted, PoolError> {
-        match &self.direct {
-            Some(copies) if !emulation::is_on() => {
-                let mut written = WrittenDirectly::NOTHING;
-                let places = places
-                    .into_iter()
-                    .inspect(|(at, bytes)| written = written.and(*at, bytes.len()));
-                let persisted = run(composition, copies.targets(), places)?;
-                copies.wrote(written)?;
-                Ok(persisted)
-            }
-            _ => run(composition, &self.copies, places.into_iter()),
-        }
+        let mut written = WrittenToCopies::NOTHING;
+        let places = places
+            .into_iter()
+            .inspect(|(at, bytes)| written = written.and(*at, bytes.len()));
+        let persisted = match self.written.by_processor() {
+            Some(copies) => run(composition, copies, places)?,
+            None => run(composition, self.written.by_asking(), places)?,
+        };
+        self.written.wrote(written)?;
+        Ok(persisted)
     }
 
     /// The replicas by workers, the master meanwhile by this thread.
@@ -79,7 +74,7 @@ impl ReplicaSet {
         at: u64,
         bytes: &[u8],
     ) -> Result<Persisted, PoolError> {
-        let (master, replicas) = self.copies.split_at(1);
+        let (master, replicas) = self.written.by_asking().split_at(1);
         let handed = self.workers.hand_out(replicas, composition.copy, at, bytes);
         let alone = Composition {
             prefetch: false,
@@ -87,13 +82,16 @@ impl ReplicaSet {
         };
         let written = run(alone, master, One(at, bytes));
         handed.wait()?;
-        written
+        let persisted = written?;
+        self.written
+            .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
+        Ok(persisted)
     }
 }
 
 /// Writes one copy, durably: what a worker does.
 pub(super) fn write_alone(
-    place: &Place,
+    copy: &Replica<Asked>,
     streams: bool,
     at: u64,
     bytes: &[u8],
@@ -105,7 +103,7 @@ pub(super) fn write_alone(
         },
         ..Composition::BASIC
     };
-    run(composition, std::slice::from_ref(place), One(at, bytes)).map(drop)
+    run(composition, std::slice::from_ref(copy), One(at, bytes)).map(drop)
 }
 
 /// Places to be written, in turn.
@@ -143,9 +141,9 @@ impl<'b, I: Iterator<Item = (u64, &'b [u8])>> Places<'b> for I {
 
 /// Runs a composition on copies, the master first: compiled alone, so that what it leaves out costs nothing.
 #[inline(always)]
-fn run<'b, T: Target>(
+fn run<'b, B: Below>(
     composition: Composition,
-    copies: &[T],
+    copies: &[Replica<B>],
     places: impl Places<'b>,
 ) -> Result<Persisted, PoolError> {
     let Composition {
@@ -155,17 +153,17 @@ fn run<'b, T: Target>(
         copy,
     } = composition;
     match (waits, prefetch) {
-        (Waits::Each, false) => choose::<T, _, true, false>(master, copies, copy, places),
-        (Waits::Each, true) => choose::<T, _, true, true>(master, copies, copy, places),
-        (Waits::Once, false) => choose::<T, _, false, false>(master, copies, copy, places),
-        (Waits::Once, true) => choose::<T, _, false, true>(master, copies, copy, places),
+        (Waits::Each, false) => choose::<B, _, true, false>(master, copies, copy, places),
+        (Waits::Each, true) => choose::<B, _, true, true>(master, copies, copy, places),
+        (Waits::Once, false) => choose::<B, _, false, false>(master, copies, copy, places),
+        (Waits::Once, true) => choose::<B, _, false, true>(master, copies, copy, places),
     }
 }
 
 #[inline(always)]
-fn choose<'b, T: Target, P, const EACH: bool, const PREFETCH: bool>(
+fn choose<'b, B: Below, P, const EACH: bool, const PREFETCH: bool>(
     master: Master,
-    copies: &[T],
+    copies: &[Replica<B>],
     copy: CopyBy,
     places: P,
 ) -> Result<Persisted, PoolError>
@@ -173,17 +171,17 @@ where
     P: Places<'b>,
 {
     match master {
-        Master::Pre => generated::<T, P, EACH, PREFETCH, PRE>(copies, copy, places),
-        Master::Post => generated::<T, P, EACH, PREFETCH, POST>(copies, copy, places),
-        Master::Streamed => generated::<T, P, EACH, PREFETCH, STREAMED>(copies, copy, places),
+        Master::Pre => generated::<B, P, EACH, PREFETCH, PRE>(copies, copy, places),
+        Master::Post => generated::<B, P, EACH, PREFETCH, POST>(copies, copy, places),
+        Master::Streamed => generated::<B, P, EACH, PREFETCH, STREAMED>(copies, copy, places),
     }
 }
 
 /// A function of its own for each composition, as the thesis has them: only how bytes get into replicas is
 /// asked inside.
 #[inline(never)]
-fn generated<'b, T: Target, P, const EACH: bool, const PREFETCH: bool, const MASTER: MasterCode>(
-    copies: &[T],
+fn generated<'b, B: Below, P, const EACH: bool, const PREFETCH: bool, const MASTER: MasterCode>(
+    copies: &[Replica<B>],
     copy: CopyBy,
     places: P,
 ) -> Result<Persisted, PoolError>
@@ -191,7 +189,7 @@ where
     P: Places<'b>,
 {
     let (master, replicas) = copies.split_first().expect("a set has a master");
-    let mut steps = Steps::<T, EACH>::default();
+    let mut steps = Steps::<B, EACH>::default();
     places.try_each(|at, bytes| {
         if PREFETCH {
             replicas.iter().for_each(|replica| replica.prefetch(at));
@@ -219,7 +217,7 @@ where
                 }
             }
             CopyBy::Scatter(leave) => {
-                T::scatter(leave, replicas, at, bytes);
+                Replica::scatter(leave, replicas, at, bytes);
                 for replica in replicas {
                     let stored = replica.scattered(at, bytes.len() as u64);
                     steps.wait(replica, replica.flush(stored)?)?;
@@ -235,38 +233,42 @@ where
 }
 
 /// What has been flushed so far.
-pub(super) struct Steps<'t, T: Target + 't, const EACH: bool> {
-    in_flight: T::InFlight<'t>,
+pub(super) struct Steps<'t, B: Below + 't, const EACH: bool> {
+    in_flight: B::InFlight<'t>,
     last: Option<Persisted>,
 }
 
-impl<'t, T: Target + 't, const EACH: bool> Default for Steps<'t, T, EACH> {
+impl<'t, B: Below + 't, const EACH: bool> Default for Steps<'t, B, EACH> {
     fn default() -> Self {
         Steps {
-            in_flight: T::InFlight::default(),
+            in_flight: B::InFlight::default(),
             last: None,
         }
     }
 }
 
-impl<'t, T: Target, const EACH: bool> Steps<'t, T, EACH> {
+impl<'t, B: Below, const EACH: bool> Steps<'t, B, EACH> {
     /// Fences now, or leaves it to the one fence.
     #[inline(always)]
-    pub(super) fn wait(&mut self, target: &'t T, flushed: T::Flushed<'t>) -> Result<(), PoolError> {
+    pub(super) fn wait(
+        &mut self,
+        copy: &'t Replica<B>,
+        flushed: B::Flushed,
+    ) -> Result<(), PoolError> {
         match EACH {
-            true => self.last = Some(target.fence(flushed)?),
-            false => target.join(&mut self.in_flight, flushed)?,
+            true => self.last = Some(copy.fence(flushed)?),
+            false => copy.join(&mut self.in_flight, flushed)?,
         }
         Ok(())
     }
 
     /// Waits for all that was not waited for yet.
     #[inline(always)]
-    pub(super) fn end(self, target: &'t T) -> Result<Persisted, PoolError> {
+    pub(super) fn end(self, copy: &'t Replica<B>) -> Result<Persisted, PoolError> {
         match self.last {
             // Each was waited for when this one was.
             Some(persisted) => Ok(persisted),
-            None => target.fence_all(self.in_flight),
+            None => copy.fence_all(self.in_flight),
         }
     }
 }

@@ -15,7 +15,7 @@ use std::thread::{Builder, JoinHandle, Thread, current, park};
 
 use super::method::{CopyBy, WorkerCopy};
 use super::template::write_alone;
-use crate::pool::{Place, PoolError};
+use crate::pool::{Asked, PoolError, Replica};
 
 /// How often a thread looks before it parks: some microseconds.
 const LOOKS: usize = 200;
@@ -53,7 +53,7 @@ struct Post {
 /// One replica of a write.
 #[derive(Debug)]
 struct Job {
-    place: Place,
+    copy: Replica<Asked>,
     streams: bool,
     at: u64,
     bytes: *const [u8],
@@ -75,21 +75,21 @@ impl Workers {
     /// Has each replica written by a worker; `bytes` are lent until the answer has been waited for.
     pub(super) fn hand_out<'w>(
         &'w mut self,
-        replicas: &[Place],
-        copy: CopyBy,
+        replicas: &[Replica<Asked>],
+        by: CopyBy,
         at: u64,
         bytes: &'w [u8],
     ) -> Handed<'w> {
-        let streams = copy == CopyBy::Threads(WorkerCopy::Streams);
+        let streams = by == CopyBy::Threads(WorkerCopy::Streams);
         self.hire(replicas.len());
         let count = replicas.len().min(self.crew.len());
         let mut handed = Handed {
             workers: &self.crew[..count],
             own: Ok(()),
         };
-        for (worker, place) in handed.workers.iter().zip(replicas) {
+        for (worker, copy) in handed.workers.iter().zip(replicas) {
             let job = Job {
-                place: place.clone(),
+                copy: copy.clone(),
                 streams,
                 at,
                 bytes,
@@ -97,8 +97,8 @@ impl Workers {
             };
             worker.tell(job);
         }
-        for place in &replicas[count..] {
-            let written = write_alone(place, streams, at, bytes);
+        for copy in &replicas[count..] {
+            let written = write_alone(copy, streams, at, bytes);
             if handed.own.is_ok() {
                 handed.own = written;
             }
@@ -170,11 +170,11 @@ impl Post {
         // SAFETY: lent by a caller who waits for this job to be done.
         let bytes = unsafe { &*job.bytes };
         let written = catch_unwind(AssertUnwindSafe(|| {
-            write_alone(&job.place, job.streams, job.at, bytes)
+            write_alone(&job.copy, job.streams, job.at, bytes)
         }));
         let written = written.unwrap_or_else(|_| {
             let panicked = io::Error::other("a worker panicked");
-            Err(job.place.failed(panicked))
+            Err(job.copy.failed(panicked))
         });
         *lock(&self.failure) = written.err();
         let caller = job.caller.clone();

@@ -5,19 +5,20 @@
 //! its end. What differs among the images of one cut is the version of each line that is not clean. Most
 //! of these lines recovery never reads (a load's extents, which no manifest names yet), so they are left
 //! as they are: lines get versions when recovery reads them, each version is a branch, and the tree of
-//! branches is walked. Where it is larger than the limit, images are drawn from a seed instead.
+//! branches is walked. Where it is larger than the limit, images are drawn from a seed instead. A directory that is
+//! recorded has few states at a time: each of them is gone through, and the tree is walked in each.
 //!
 //! Invariant: no image is opened twice at one cut, and where a cut is counted as exhaustive, recovery
 //! has seen every combination of versions that it could tell apart.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
+use super::disk::{Disk, Folder};
+use super::files::{Content, Variant};
 use super::power::{Power, bytes_of};
 use super::random::Random;
 use super::recorder::{Recorder, Touched};
@@ -49,7 +50,8 @@ impl Default for Limits {
 /// pools, remove files and make new ones; files that it writes to past a recorded pool it puts back.
 #[derive(Debug)]
 pub struct Image<'a> {
-    /// The first pool's file. Where the others are, says whoever has called [`Trace::explore_pools`].
+    /// The directory, if that is explored ([`Trace::explore_directory`]); else the first pool's file. Where the others are, says
+    /// whoever has called [`Trace::explore_pools`].
     pub path: &'a Path,
     /// The last step that the program had been told was done: its effects must be there. Those of the
     /// next step may be, whole.
@@ -69,6 +71,8 @@ pub struct Violation {
     /// Where the lines lie that were newer than what was certainly durable, in whole or in part: the
     /// number of the pool, and the place in it.
     pub kept_lines: Vec<(usize, u64)>,
+    /// What lay in the directory: names, and how many bytes they have, or the number of their pool.
+    pub files: Vec<String>,
     /// What was wrong.
     pub what: String,
 }
@@ -77,9 +81,13 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "power cut after event {} (step {} acknowledged), lines at {:?} kept: {}",
-            self.events, self.acknowledged, self.kept_lines, self.what
-        )
+            "power cut after event {} (step {} acknowledged), lines at {:?} kept",
+            self.events, self.acknowledged, self.kept_lines
+        )?;
+        if !self.files.is_empty() {
+            write!(f, ", files {:?}", self.files)?;
+        }
+        write!(f, ": {}", self.what)
     }
 }
 
@@ -144,9 +152,38 @@ impl Trace {
                 format!("{pools} pools were recorded, {} paths given", paths.len()),
             ));
         }
+        self.explore_on(disks, None, limits, check)
+    }
+
+    /// Cuts the power of a directory that was recorded ([`Directory`](crate::directory::Directory)) and of all pools in it. It is
+    /// made anew at `path`, which is [`Image::path`]; pools that were recorded by number alone are not in it.
+    ///
+    /// # Errors
+    /// Those of writing the files.
+    pub fn explore_directory(
+        &self,
+        path: &Path,
+        limits: &Limits,
+        check: impl FnMut(&Image<'_>) -> Result<(), String>,
+    ) -> io::Result<Report> {
+        let folder = Folder::new(path)?;
+        let disks = (0..self.pools()).map(|pool| Disk::empty(&folder.parked(pool)));
+        let disks = disks.collect::<io::Result<Vec<Disk>>>()?;
+        self.explore_on(disks, Some(folder), limits, check)
+    }
+
+    fn explore_on(
+        &self,
+        disks: Vec<Disk>,
+        folder: Option<Folder>,
+        limits: &Limits,
+        check: impl FnMut(&Image<'_>) -> Result<(), String>,
+    ) -> io::Result<Report> {
         let mut explorer = Explorer {
             power: Power::new(),
             disks,
+            folder,
+            files: Variant::new(),
             limits: *limits,
             random: Random::new(limits.seed),
             recorder: Recorder::of_reads(self.durability),
@@ -173,6 +210,7 @@ impl Trace {
                 | Event::Streamed { .. }
                 | Event::Scribbled(_)
                 | Event::Made { .. }
+                | Event::File(_)
                 | Event::Grown { .. } => news = true,
                 _ => {}
             }
@@ -193,6 +231,9 @@ struct Explorer<C> {
     power: Power,
     /// By number of the pool.
     disks: Vec<Disk>,
+    /// Where images of the directory are made, if it is explored, and what they hold.
+    folder: Option<Folder>,
+    files: Variant,
     limits: Limits,
     random: Random,
     recorder: Recorder,
@@ -214,13 +255,24 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
         for line in self.power.take_changed() {
             self.write_line(line, &self.power.oldest(line))?;
         }
-        let mut seen = HashSet::new();
-        let mut read = Vec::new();
-        if self.walk(&mut seen, &mut read)? {
-            self.report.exhaustive_cuts += 1;
-        } else {
-            self.draw(&mut seen, &mut read)?;
+        let (variants, mut all) = match &self.folder {
+            None => (vec![Variant::new()], true),
+            Some(_) => {
+                let most = self.limits.images_per_cut;
+                self.power.files().variants(most, &mut self.random)
+            }
+        };
+        for files in variants {
+            self.recorder.finds(&files, self.disks.len() as u8);
+            self.files = files;
+            let mut seen = HashSet::new();
+            let mut read = Vec::new();
+            if !self.walk(&mut seen, &mut read)? {
+                all = false;
+                self.draw(&mut seen, &mut read)?;
+            }
         }
+        self.report.exhaustive_cuts += u64::from(all);
         Ok(())
     }
 
@@ -358,7 +410,13 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
         for (line, words) in &lines {
             self.write_line(*line, words)?;
         }
-        let path = self.disks[0].path.clone();
+        let path = match &self.folder {
+            Some(folder) => {
+                folder.show(&self.files)?;
+                folder.path().to_owned()
+            }
+            None => self.disks[0].path.clone(),
+        };
         let image = Image {
             path: &path,
             acknowledged: self.acknowledged,
@@ -375,6 +433,7 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
                 events: self.events,
                 acknowledged: self.acknowledged,
                 kept_lines: kept_lines.collect(),
+                files: self.files.iter().map(described).collect(),
                 what,
             });
         }
@@ -418,86 +477,10 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
     }
 }
 
-/// The file of a pool.
-struct Disk {
-    path: PathBuf,
-    /// `None` before the pool is made.
-    file: Option<File>,
-    /// The length the file has now.
-    len_bytes: u64,
-}
-
-impl Disk {
-    fn empty(path: &Path) -> io::Result<Disk> {
-        let mut disk = Disk {
-            path: path.to_owned(),
-            file: None,
-            len_bytes: 0,
-        };
-        disk.remove()?;
-        Ok(disk)
-    }
-
-    /// Makes the file, in place of the one that may be there, of the first `len_bytes` of `bytes`.
-    fn make(&mut self, bytes: &[u8], len_bytes: u64) -> io::Result<()> {
-        self.remove()?;
-        let mut options = File::options();
-        let file = options.read(true).write(true).create_new(true);
-        let file = file.open(&self.path)?;
-        file.write_all_at(&bytes[..len_bytes as usize], 0)?;
-        self.file = Some(file);
-        self.len_bytes = len_bytes;
-        Ok(())
-    }
-
-    fn remove(&mut self) -> io::Result<()> {
-        self.file = None;
-        match std::fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    fn set_len(&mut self, len_bytes: u64) -> io::Result<()> {
-        if let Some(file) = &self.file
-            && len_bytes != self.len_bytes
-        {
-            file.set_len(len_bytes)?;
-            self.len_bytes = len_bytes;
-        }
-        Ok(())
-    }
-
-    /// Writes what the file reaches to.
-    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        match &self.file {
-            Some(file) if at < self.len_bytes => file.write_all_at(bytes, at),
-            _ => Ok(()),
-        }
-    }
-
-    /// Takes back what recovery, or what came after it, did: it may have written, grown the file, removed
-    /// it or made another.
-    fn put_back(&mut self, durable: &[u8], touched: &Touched) -> io::Result<()> {
-        let Some(file) = &self.file else {
-            return Ok(());
-        };
-        let is_same = match (file.metadata(), std::fs::metadata(&self.path)) {
-            (Ok(ours), Ok(found)) => (ours.dev(), ours.ino()) == (found.dev(), found.ino()),
-            _ => false,
-        };
-        if !is_same {
-            return self.make(durable, self.len_bytes);
-        }
-        file.set_len(self.len_bytes)?;
-        for range in &touched.written {
-            let end = range.end.min(self.len_bytes).min(durable.len() as u64);
-            if range.start < end {
-                let bytes = &durable[range.start as usize..end as usize];
-                file.write_all_at(bytes, range.start)?;
-            }
-        }
-        Ok(())
+fn described((name, content): (&String, &Content)) -> String {
+    match content {
+        Content::Bytes(bytes) => format!("{name}: {} bytes", bytes.len()),
+        Content::Pool(pool) => format!("{name}: pool {pool}"),
     }
 }
 

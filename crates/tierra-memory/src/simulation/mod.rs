@@ -31,24 +31,29 @@
 //! ```
 //!
 //! * [`Recorder`] looks on while a pool is written. It stands in for the processor (flush, fence) or the
-//!   kernel (write-back) below the pool's own medium, and sees every store, since a pool is written in
-//!   one place only (`pool/stored.rs`).
+//!   kernel (write-back) below the pool's own medium, and sees every store, since a pool is written by
+//!   `pool/stored.rs` and `pool/copies.rs` only.
 //! * [`Trace`] is what it saw. Leaving an instruction out of it is a bug planted; [`Trace::useless`]
 //!   says which flushes and fences made nothing durable.
 //! * [`Trace::explore`] cuts the power.
+//! * A [`Directory`](crate::directory::Directory) with a recorder is part of the trace, and [`Trace::explore_directory`] makes images
+//!   of all of it: of its files, of their names, and of the pools among them.
 //!
 //! The model is x86: stores to one line reach memory in their order, 8 aligned bytes at a time, those to
 //! different lines in any order; a line is certain once its own thread has fenced after flushing it.
 //! Write-back by pages keeps more order than that among lines, so a pool that survives this one survives
 //! both.
 
+mod disk;
 mod explore;
+mod files;
 mod power;
 mod random;
 mod recorder;
 mod trace;
 
 pub use explore::{Image, Limits, Report, Violation};
+pub(crate) use files::FileStep;
 pub(crate) use random::Random;
 pub(crate) use recorder::Lent;
 pub use recorder::Recorder;

@@ -17,6 +17,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::iter;
 
+use super::files::Files;
 use super::random::Random;
 use super::trace::{Event, LineOf, LineRange, Order, Store, Words};
 use crate::LINE_BYTES;
@@ -36,6 +37,8 @@ pub(super) struct Power {
     made: Vec<u8>,
     /// Lines whose durable content changed since they were asked for.
     changed: Vec<LineOf>,
+    /// The directory that the pools lie in.
+    files: Files,
 }
 
 /// What is durable of a pool.
@@ -68,7 +71,11 @@ impl Power {
 
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
-            Event::Made { pool, bytes } => self.make(*pool, bytes),
+            Event::Made { pool, bytes } => {
+                self.make(*pool, bytes);
+                self.files.pool_made(*pool);
+            }
+            Event::File(step) => self.files.apply(step),
             Event::Grown { pool, len_bytes } => {
                 self.medium_mut(*pool).bytes.resize(*len_bytes as usize, 0);
             }
@@ -211,6 +218,11 @@ impl Power {
     /// Whether a fence by this thread would wait for anything.
     pub(super) fn would_fence(&self, thread: u32) -> bool {
         self.sent.get(&thread).is_some_and(|sent| !sent.is_empty())
+    }
+
+    /// The directory that the pools lie in.
+    pub(super) fn files(&self) -> &Files {
+        &self.files
     }
 
     /// Whether there is such a pool by now.

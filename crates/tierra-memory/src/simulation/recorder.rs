@@ -4,13 +4,15 @@
 //! written down with the words that it changes, and a slice that was handed out for writing is compared
 //! with the copy when it comes back. [`Recorder::unseen`] finds a store that took another way.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-use super::power::words_at;
+use super::files::{Content, FileStep, Variant};
+use super::power::{Power, words_at};
 use super::trace::{Event, LineOf, LineRange, Order, Store, Trace, Words};
 use crate::LINE_BYTES;
 use crate::persist::{Instructions, Lines};
@@ -27,14 +29,68 @@ pub struct Recorder {
     durability: Durability,
     /// The number of the pool.
     pool: u8,
+    /// What its file is called, if it lies in the directory that is recorded.
+    name: Option<Arc<str>>,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug)]
 enum State {
     Writes(Box<Writes>),
+    Reads(Reads),
+}
+
+/// What recovery does with an image.
+#[derive(Debug, Default)]
+struct Reads {
     /// By pool.
-    Reads(Vec<Touched>),
+    pools: Vec<Touched>,
+    names: Names,
+}
+
+/// Which pool's file has which name. Numbers are given once.
+#[derive(Debug, Default)]
+struct Names {
+    pools: HashMap<String, u8>,
+    next: u8,
+}
+
+impl Names {
+    fn pool(&mut self, name: &str) -> u8 {
+        if let Some(pool) = self.pools.get(name) {
+            return *pool;
+        }
+        let pool = self.next;
+        assert!(
+            usize::from(pool) < POOLS_MOST,
+            "{POOLS_MOST} pools are recorded at most"
+        );
+        self.next += 1;
+        self.pools.insert(name.to_owned(), pool);
+        pool
+    }
+
+    fn apply(&mut self, step: &FileStep) {
+        match step {
+            FileStep::Removed { name } => drop(self.pools.remove(name)),
+            FileStep::Renamed { from, to } => {
+                let pool = self.pools.remove(from);
+                self.pools.remove(to);
+                self.pools.extend(pool.map(|pool| (to.clone(), pool)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Those of a directory. Other pools get numbers from `next` on.
+    fn of(files: &Variant, next: u8) -> Names {
+        let pools = files.iter().filter_map(|(name, content)| match content {
+            Content::Pool(pool) => Some((name.clone(), *pool)),
+            Content::Bytes(_) => None,
+        });
+        let pools = pools.collect();
+        Names { pools, next }
+    }
 }
 
 /// What was written, to be explored later.
@@ -43,6 +99,7 @@ struct Writes {
     pools: Vec<Memory>,
     events: Vec<Event>,
     threads: Vec<ThreadId>,
+    names: Names,
 }
 
 /// A pool as it is in memory.
@@ -82,7 +139,7 @@ impl Recorder {
 
     /// Records what a pool reads, on a medium of this durability.
     pub(super) fn of_reads(durability: Durability) -> Recorder {
-        Recorder::new(durability, State::Reads(Vec::new()))
+        Recorder::new(durability, State::Reads(Reads::default()))
     }
 
     /// The same recording, for another pool of it: the first is 0. One handle, or its clones, goes to one
@@ -97,14 +154,41 @@ impl Recorder {
         );
         Recorder {
             pool: index as u8,
+            name: None,
             ..self.clone()
         }
+    }
+
+    /// The same recording, for the pool whose file has this name in the directory that is recorded.
+    pub(crate) fn of_file(&self, name: &str) -> Recorder {
+        let pool = match &mut *self.lock() {
+            State::Writes(writes) => writes.names.pool(name),
+            State::Reads(reads) => reads.names.pool(name),
+        };
+        Recorder {
+            pool,
+            name: Some(name.into()),
+            ..self.clone()
+        }
+    }
+
+    /// This recording, for a process that goes on with what another one left that was killed after `events` events
+    /// ([`Trace::directory_killed_after`]): its pools keep their numbers.
+    pub fn going_on(self, trace: &Trace, events: usize) -> Recorder {
+        let mut power = Power::new();
+        trace.events[..events]
+            .iter()
+            .for_each(|event| power.apply(event));
+        let names = Names::of(&power.files().now(), trace.pools());
+        self.with_writes(|writes| writes.names = names);
+        self
     }
 
     fn new(durability: Durability, state: State) -> Recorder {
         Recorder {
             durability,
             pool: 0,
+            name: None,
             state: Arc::new(Mutex::new(state)),
         }
     }
@@ -151,8 +235,8 @@ impl Recorder {
     /// What was touched of this pool since this was last asked.
     pub(super) fn take_touched(&self) -> Touched {
         let mut taken = Touched::default();
-        if let State::Reads(pools) = &mut *self.lock() {
-            let touched = self.touched(pools);
+        if let State::Reads(reads) = &mut *self.lock() {
+            let touched = self.touched(reads);
             std::mem::swap(touched, &mut taken);
             touched.base = taken.base;
         }
@@ -163,7 +247,7 @@ impl Recorder {
     /// and is opened again holds what it did, as uncertain as it was.
     pub(crate) fn mapped(&self, base: *const u8, bytes: &[u8]) {
         match &mut *self.lock() {
-            State::Reads(pools) => self.touched(pools).base = base.addr(),
+            State::Reads(reads) => self.touched(reads).base = base.addr(),
             State::Writes(writes) => {
                 let memory = writes.memory(self.pool);
                 let is_known = memory.base != 0 && memory.latest == bytes;
@@ -179,6 +263,35 @@ impl Recorder {
         }
     }
 
+    /// A step on the directory was done.
+    pub(crate) fn file_step(&self, step: FileStep) {
+        self.with_writes(|writes| {
+            writes.names.apply(&step);
+            writes.events.push(Event::File(step));
+        });
+    }
+
+    /// A step on the file of this pool was done before the pool is made, if its directory is recorded.
+    pub(crate) fn pool_step(&self, step: impl FnOnce(&str) -> FileStep) {
+        if let Some(name) = &self.name {
+            let step = match step(name) {
+                FileStep::Created { name, .. } => {
+                    let pool = Some(self.pool);
+                    FileStep::Created { name, pool }
+                }
+                step => step,
+            };
+            self.file_step(step);
+        }
+    }
+
+    /// Recovery is run on such a directory next, of a trace of so many pools.
+    pub(super) fn finds(&self, files: &Variant, pools: u8) {
+        if let State::Reads(reads) = &mut *self.lock() {
+            reads.names = Names::of(files, pools);
+        }
+    }
+
     /// The file has grown, with zeros.
     pub(crate) fn grown(&self, len_bytes: u64) {
         let pool = self.pool;
@@ -189,8 +302,8 @@ impl Recorder {
     }
 
     /// What was touched of this pool.
-    fn touched<'a>(&self, pools: &'a mut Vec<Touched>) -> &'a mut Touched {
-        let index = usize::from(self.pool);
+    fn touched<'a>(&self, reads: &'a mut Reads) -> &'a mut Touched {
+        let (index, pools) = (usize::from(self.pool), &mut reads.pools);
         if pools.len() <= index {
             pools.resize_with(index + 1, Touched::default);
         }
@@ -200,8 +313,8 @@ impl Recorder {
     /// `bytes` are stored at `to`, just before they are.
     pub(crate) fn stored(&self, to: *const u8, bytes: &[u8], order: Order) {
         match &mut *self.lock() {
-            State::Reads(pools) => {
-                let touched = self.touched(pools);
+            State::Reads(reads) => {
+                let touched = self.touched(reads);
                 let at = (to.addr() - touched.base) as u64;
                 touched.written.push(at..at + bytes.len() as u64);
             }
@@ -221,8 +334,8 @@ impl Recorder {
     /// A range is handed out for writing through a slice.
     pub(crate) fn lend(&self, offset: u64, len_bytes: u64) -> Lent {
         match &mut *self.lock() {
-            State::Reads(pools) => {
-                let touched = self.touched(pools);
+            State::Reads(reads) => {
+                let touched = self.touched(reads);
                 touched.written.push(offset..offset + len_bytes);
                 Lent { event: 0 }
             }
@@ -251,8 +364,8 @@ impl Recorder {
 
     /// Recovery, or anybody else, reads a range.
     pub(crate) fn read(&self, offset: u64, len_bytes: u64) {
-        if let State::Reads(pools) = &mut *self.lock() {
-            let touched = self.touched(pools);
+        if let State::Reads(reads) = &mut *self.lock() {
+            let touched = self.touched(reads);
             touched.read.push(offset..offset + len_bytes);
         }
     }

@@ -3,9 +3,12 @@
 //! A trace is data: [`Trace::without`] leaves an instruction out, which is the same as a program that
 //! forgot it, so a check can be shown to notice every one that matters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 
+use super::files::{Content, FileStep};
 use super::power::Power;
 use crate::LINE_BYTES;
 use crate::pool::Durability;
@@ -108,6 +111,8 @@ pub(super) enum Event {
     },
     /// Lines, in whole pages, are durable.
     RangeSynced(LineRange),
+    /// A step on the directory that the pools lie in.
+    File(FileStep),
     /// The program was told that everything up to this step of it has been done.
     Acknowledged(u64),
 }
@@ -125,6 +130,14 @@ impl Event {
     /// Whether something becomes certain here, so that the moment before it is the one with most
     /// images.
     pub(super) fn is_barrier(&self) -> bool {
+        match self {
+            Event::File(step) => step.is_barrier(),
+            _ => self.is_wait(),
+        }
+    }
+
+    /// Whether lines of pools become certain here.
+    fn is_wait(&self) -> bool {
         matches!(
             self,
             Event::Fence { .. } | Event::FileSynced { .. } | Event::RangeSynced(_)
@@ -141,6 +154,8 @@ pub enum StepKind {
     Fence,
     /// The file's length is made durable.
     LengthSync,
+    /// What a file of the directory holds is made durable, or the directory's names are.
+    FileSync,
 }
 
 /// A history of stores, flushes and fences.
@@ -179,8 +194,9 @@ impl Trace {
     pub fn steps(&self, kind: StepKind) -> Vec<usize> {
         let is_of = |event: &Event| match kind {
             StepKind::Flush => matches!(event, Event::Flush { .. }),
-            StepKind::Fence => event.is_barrier(),
+            StepKind::Fence => event.is_wait(),
             StepKind::LengthSync => matches!(event, Event::LengthSynced { .. }),
+            StepKind::FileSync => matches!(event, Event::File(step) if step.is_barrier()),
         };
         let events = self.events.iter().enumerate();
         let found = events.filter(|(_, event)| is_of(event));
@@ -254,10 +270,37 @@ impl Trace {
         pools.collect()
     }
 
+    /// What a process that was killed after `events` events left in the directory that was recorded, pools and all;
+    /// `dir` is made.
+    ///
+    /// # Errors
+    /// Those of writing it.
+    pub fn directory_killed_after(&self, events: usize, dir: &Path) -> io::Result<()> {
+        let mut power = Power::new();
+        self.events[..events]
+            .iter()
+            .for_each(|event| power.apply(event));
+        std::fs::create_dir(dir)?;
+        for (name, content) in power.files().now() {
+            let path = dir.join(name);
+            match content {
+                Content::Bytes(bytes) => std::fs::write(path, bytes)?,
+                Content::Pool(pool) => {
+                    power.apply(&Event::FileSynced { pool });
+                    std::fs::write(path, power.durable(pool))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Pools recorded.
     pub(super) fn pools(&self) -> u8 {
         let made = self.events.iter().filter_map(|event| match event {
-            Event::Made { pool, .. } => Some(pool + 1),
+            Event::Made { pool, .. }
+            | Event::File(FileStep::Created {
+                pool: Some(pool), ..
+            }) => Some(pool + 1),
             _ => None,
         });
         made.max().unwrap_or(0)
@@ -271,9 +314,14 @@ impl Trace {
         trace.events.truncate(events);
         let threads = trace.events.iter().filter_map(Event::thread).max();
         let first = threads.map_or(0, |thread| thread + 1);
-        let known = trace.pools();
+        let made = trace.events.iter().filter_map(|event| match event {
+            Event::Made { pool, .. } => Some(*pool),
+            _ => None,
+        });
+        let known: HashSet<u8> = made.collect();
         // What it opened is what was left, and as uncertain as that.
-        let is_new = |event: &&Event| !matches!(event, Event::Made { pool, .. } if *pool < known);
+        let is_new =
+            |event: &&Event| !matches!(event, Event::Made { pool, .. } if known.contains(pool));
         let renumbered = next.events.iter().filter(is_new).cloned().map(|mut event| {
             if let Event::Flush { thread, .. }
             | Event::Fence { thread }

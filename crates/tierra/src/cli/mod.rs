@@ -3,6 +3,7 @@
 //! Results go to standard output, everything about them (progress, errors) to standard error.
 //! Exit status: 0 if all went well, 1 on an error, 2 on a wrong command line, 130 after Ctrl-C.
 
+mod adopt;
 mod calibrate;
 mod demo;
 mod error;
@@ -57,6 +58,8 @@ enum Command {
     Repair(scrub::Arguments),
     /// Copy what can be read of a damaged database into a new one, and say what cannot
     Salvage(salvage::Arguments),
+    /// Make a copied, restored or moved directory a database of its own
+    Adopt(adopt::Arguments),
     /// Serve records to clients of Redis
     Kv(kv::Arguments),
     /// Measure how many lookups should take turns on this machine, for a database
@@ -86,6 +89,7 @@ pub(crate) fn main() -> ExitCode {
                     Command::Scrub(arguments) => scrub::run(&arguments, scrub::Task::Scrub),
                     Command::Repair(arguments) => scrub::run(&arguments, scrub::Task::Repair),
                     Command::Salvage(arguments) => salvage::run(&arguments),
+                    Command::Adopt(arguments) => adopt::run(&arguments),
                     Command::Calibrate(arguments) => calibrate::run(&arguments),
                     Command::Kv(arguments) => kv::run(arguments).await,
                 }
