@@ -17,7 +17,7 @@ use crate::calibration::Calibration;
 use crate::catalog::Catalog;
 use crate::copies::{self, CopyInfo};
 use crate::directory::Home;
-use crate::error::{OpenError, TableError, TierError};
+use crate::error::{OpenError, TableError, TierError, UnavailableError};
 use crate::faults::{Fault, FaultTotals};
 use crate::lock::DirectoryLock;
 use crate::mover::Mover;
@@ -163,9 +163,10 @@ impl Database {
             lock,
             options.clone(),
         );
+        let commit = opened.commit;
         let mut logs = HashMap::new();
         let mut tables = Vec::new();
-        for table in opened {
+        for table in opened.tables {
             logs.insert(table.entry.id, table.log);
             let (entry, storage) = (table.entry, storage.clone());
             let opened = Table::new(
@@ -182,7 +183,10 @@ impl Database {
             tables.push(opened);
         }
         // Near copies come one segment at a time, between requests, so that opening stays fast.
-        for table in &tables {
+        for table in tables
+            .iter()
+            .filter(|table| table.check_available().is_ok())
+        {
             let current = table.current();
             table.ask_for_indexes();
             table.ask_for_near_copies(current.segments.iter().map(|segment| segment.id()));
@@ -194,7 +198,7 @@ impl Database {
         storage.losses().log.know(&catalog);
         // Of pages that were lost while it was opened.
         storage.note_losses();
-        let mut writer = Writer::new(storage.clone(), catalog.clone(), published, logs);
+        let mut writer = Writer::new(storage.clone(), catalog.clone(), published, logs, commit);
         writer.settle(unsettled)?;
         let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
         let thread = thread.spawn(move || writer.run(&queue));
@@ -413,6 +417,15 @@ impl Database {
     /// [`TableError::Storage`], if the database is closed.
     pub fn copies(&self) -> Result<Vec<CopyInfo>, TableError> {
         Ok(copies::list(&self.storage, &self.catalog)?)
+    }
+
+    /// Tables, and columns of tables, that cannot be read as they are, each with the reason.
+    pub fn unavailable(&self) -> Vec<UnavailableError> {
+        let tables = self.catalog.tables();
+        let lacking = tables
+            .iter()
+            .filter_map(|table| table.check_complete().err());
+        lacking.collect()
     }
 
     /// Where the scrubber in the background is.

@@ -232,7 +232,20 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// A table's tail log, chunk or dictionary is damaged.
+    /// Logs go on behind the newest manifest that was found: a newer one is lost.
+    #[error(
+        "{}: table {table:?}: {source}: a newer state of the database was lost with the pool or the page that held it; put back what is \
+         missing, restore the database from a backup, or go back to what is there: tierra repair --to-version N {0}", dir.display()
+    )]
+    Ahead {
+        /// The database.
+        dir: PathBuf,
+        /// A table whose log says so.
+        table: String,
+        /// What was found.
+        source: LogError,
+    },
+    /// What a table consists of cannot be made what it was, for its pool refuses.
     #[error("{}: table {table:?}: {source}", dir.display())]
     Table {
         /// The database.
@@ -316,20 +329,50 @@ pub enum DamageError {
     Pool(#[from] PoolError),
 }
 
-/// A table, or a column of it, that cannot be used as long as tiers are missing. All others can.
+/// A table, or a column of it, that cannot be used as it is. All others can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "table {table:?} has rows{} that lie in no other tier than {missing}: bring the file back and open the database again, \
-     restore it from a backup, or drop the table",
-    of_column(column.as_deref())
-)]
-pub struct UnavailableError {
-    /// The table.
-    pub table: String,
-    /// The column, where the others can be read.
-    pub column: Option<String>,
-    /// The tiers, each with what was found in its place.
-    pub missing: String,
+#[non_exhaustive]
+pub enum UnavailableError {
+    /// It can as soon as tiers are back.
+    #[error(
+        "table {table:?} has rows{} that lie in no other tier than {missing}: bring the file back and open the database again, \
+         restore it from a backup, or drop the table",
+        of_column(column.as_deref())
+    )]
+    Missing {
+        /// The table.
+        table: String,
+        /// The column, where the others can be read.
+        column: Option<String>,
+        /// The tiers, each with what was found in its place.
+        missing: String,
+    },
+    /// What it consists of is damaged in all copies.
+    #[error(
+        "table {table:?} has rows{} that cannot be read: {what}; `tierra salvage {} OUT` copies what can be read into a new \
+         database; restore this one from a backup, or drop the table",
+        of_column(column.as_deref()), dir.display()
+    )]
+    Damaged {
+        /// The database.
+        dir: PathBuf,
+        /// The table.
+        table: String,
+        /// The column, where the others can be read.
+        column: Option<String>,
+        /// What is wrong, and where.
+        what: String,
+    },
+}
+
+impl UnavailableError {
+    /// The same, of one column.
+    pub(crate) fn of_column(&self, name: &str) -> UnavailableError {
+        let mut other = self.clone();
+        let (Self::Missing { column, .. } | Self::Damaged { column, .. }) = &mut other;
+        *column = Some(name.to_owned());
+        other
+    }
 }
 
 fn of_column(column: Option<&str>) -> String {
@@ -346,6 +389,14 @@ pub enum StorageError {
     /// The copies of a log cannot be written as one.
     #[error(transparent)]
     Replication(ReplicationError),
+    /// A copy that is not what it was made of: no other was given up for it.
+    #[error("{}: what was copied to byte {offset} is not what was read: verify the database, and the device", path.display())]
+    Copy {
+        /// The pool.
+        path: PathBuf,
+        /// Where the copy lies in it.
+        offset: u64,
+    },
     /// No near memory.
     #[error(transparent)]
     Region(#[from] RegionError),

@@ -7,6 +7,7 @@ mod checks;
 mod stored;
 mod verified;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -88,19 +89,25 @@ pub struct Segment {
 
 impl Segment {
     /// Opens the chunks of a segment that another process wrote, where they lie. Those whose extents are `None` lie in tiers that
-    /// are missing, as `missing` says; these, and those whose heads are damaged in all copies, are absent from then on.
+    /// are missing, as `missing` says; these, those whose heads are damaged in all copies, and codes of columns that are `withheld`, are
+    /// absent from then on.
     pub(crate) fn open(
         entry: Arc<SegmentEntry>,
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         missing: Option<&UnavailableError>,
+        withheld: &BTreeMap<usize, UnavailableError>,
     ) -> Result<Arc<Self>, DamageError> {
         let is_gone = |place: &ChunkPlace| extents[place.extent as usize].is_none();
         let places = entry.chunks.iter().enumerate();
-        let gone = places.filter(|(_, place)| is_gone(place));
-        let gone = gone.filter_map(|(column, _)| {
-            let why = missing.cloned().map(Absence::Missing)?;
-            Some((column, why))
+        let gone = places.filter_map(|(column, place)| {
+            let why = match is_gone(place) {
+                true => missing,
+                false => withheld
+                    .get(&column)
+                    .filter(|_| place.encoding == Encoding::Dictionary),
+            };
+            Some((column, Absence::Withheld(why?.clone())))
         });
         let gone: Absent = gone.collect();
         let open = |absent: Absent| {

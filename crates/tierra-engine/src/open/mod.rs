@@ -8,24 +8,20 @@
 //! the newest manifest, and copies of logs to what was read.
 
 mod cut;
+mod lacking;
 mod pools;
 mod tables;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use tierra_memory::{Extent, Pool};
 
 use crate::directory::{self, Home, TierState};
-use crate::error::{DamageError, OpenError, UnavailableError};
-use crate::manifest::{
-    ChunkPlace, CopyEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, RunEntry,
-    SegmentEntry, TableEntry,
-};
+use crate::error::{DamageError, OpenError};
+use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError, TableEntry};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
-use crate::spec::TableSpec;
-use crate::table::Missing;
 use crate::tiers::{Tier, Tiers};
 use crate::writer::Published;
 
@@ -268,19 +264,13 @@ fn read_extents(
         .map(|extent| (extent.id(), &**extent))
         .collect();
     for table in &mut manifest.tables {
-        let named = missing_with(table, tiers, &manifest.extents, |id| held.contains_key(&id));
-        if let Some(missing) = named {
-            let why = missing.why();
-            tracing::warn!(%why, "the database is opened without it");
-            continue;
-        }
-        forget_lost_parts(&held, table);
-        if let Some(id) = table.extents().find(|id| !held.contains_key(id)) {
-            return Err(OpenError::Table {
-                dir: dir.to_owned(),
-                table: table.spec.name.clone(),
-                source: lost_extent(&manifest.extents[&id], tiers, id, owners[&id]),
-            });
+        // What waits for a tier may come back with it.
+        if lacking::of_table(dir, table, tiers, &manifest.extents, |id| {
+            held.contains_key(&id)
+        })
+        .is_none()
+        {
+            lacking::forget_lost_parts(&held, table);
         }
     }
     let mut superseded = Vec::new();
@@ -352,22 +342,33 @@ fn only_named_by(manifest: &Manifest, tier: &Tier, live: &[Extent]) -> Vec<Exten
 
 /// What each extent is for.
 fn owners(manifest: &Manifest) -> HashMap<ExtentId, Owner> {
-    let mut owners = HashMap::with_capacity(manifest.extents.len());
-    for table in &manifest.tables {
-        let segments = table.segments.iter().flat_map(|segment| &segment.extents);
-        let logs = table.tail.logs.iter().map(|log| &log.extent);
-        let images = table.dictionaries.iter().flatten();
-        let images = images
-            .flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
-        let parts = table.parts.iter().map(|part| &part.extent);
-        let runs = table.runs.iter().map(|run| &run.extent);
-        let parts = parts.chain(runs);
-        let named = segments.map(|id| (*id, Owner::Segment(table.id)));
-        let named = named.chain(logs.map(|id| (*id, Owner::Log(table.id))));
-        let named = named.chain(images.map(|image| (image.extent, Owner::Dictionary(table.id))));
-        owners.extend(named.chain(parts.map(|id| (*id, Owner::Index(table.id)))));
-    }
-    owners
+    manifest
+        .tables
+        .iter()
+        .flat_map(|table| owned_by(table))
+        .collect()
+}
+
+/// What an extent that the table names is for.
+fn owner_in(table: &TableEntry, id: ExtentId) -> Option<Owner> {
+    owned_by(table)
+        .find(|(of, _)| *of == id)
+        .map(|(_, owner)| owner)
+}
+
+fn owned_by(table: &TableEntry) -> impl Iterator<Item = (ExtentId, Owner)> {
+    let segments = table.segments.iter().flat_map(|segment| &segment.extents);
+    let logs = table.tail.logs.iter().map(|log| &log.extent);
+    let images = table.dictionaries.iter().flatten();
+    let images =
+        images.flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
+    let parts = table.parts.iter().map(|part| &part.extent);
+    let runs = table.runs.iter().map(|run| &run.extent);
+    let parts = parts.chain(runs);
+    let named = segments.map(|id| (*id, Owner::Segment(table.id)));
+    let named = named.chain(logs.map(|id| (*id, Owner::Log(table.id))));
+    let named = named.chain(images.map(|image| (image.extent, Owner::Dictionary(table.id))));
+    named.chain(parts.map(|id| (*id, Owner::Index(table.id))))
 }
 
 fn check_owner(pool: &Pool, extent: Extent, owner: Owner) -> Result<(), DamageError> {
@@ -380,116 +381,4 @@ fn check_owner(pool: &Pool, extent: Extent, owner: Owner) -> Result<(), DamageEr
         });
     }
     Ok(())
-}
-
-/// Why nothing of an extent can be read: what is wrong with its one copy, or that it has none here.
-fn lost_extent(entry: &ExtentEntry, tiers: &Tiers, id: ExtentId, owner: Owner) -> DamageError {
-    let extent = |copy: &CopyEntry| Extent {
-        offset: copy.offset,
-        len_bytes: entry.len_bytes,
-    };
-    let mut faults = entry.copies.iter().rev().filter_map(|copy| {
-        let tier = tiers.get(copy.tier)?;
-        check_owner(&tier.pool, extent(copy), owner).err()
-    });
-    faults
-        .next()
-        .unwrap_or(DamageError::NoCopy { extent: id.0 })
-}
-
-/// What of a table cannot be read, if some of its extents lie in missing tiers alone. Parts of indexes do not count: they can be
-/// built again.
-fn missing_with(
-    table: &TableEntry,
-    tiers: &Tiers,
-    extents: &BTreeMap<ExtentId, ExtentEntry>,
-    is_held: impl Fn(ExtentId) -> bool,
-) -> Option<Missing> {
-    let is_index = |id: &ExtentId| {
-        table.parts.iter().any(|part| part.extent == *id)
-            || table.runs.iter().any(|run| run.extent == *id)
-    };
-    let gone = table.extents().filter(|id| !is_held(*id) && !is_index(id));
-    let gone: BTreeSet<ExtentId> = gone.collect();
-    let mut missing = BTreeSet::new();
-    for id in &gone {
-        for copy in &extents[id].copies {
-            // A copy that is there and damaged is no matter of a tier.
-            missing.insert(tiers.missing.iter().find(|tier| tier.id == copy.tier)?.id);
-        }
-    }
-    let named = tiers
-        .missing
-        .iter()
-        .filter(|tier| missing.contains(&tier.id));
-    let named: Vec<_> = named
-        .map(|tier| format!("{:?} ({})", tier.name, tier.why))
-        .collect();
-    if named.is_empty() {
-        return None;
-    }
-    let why = UnavailableError {
-        table: table.spec.name.clone(),
-        column: None,
-        missing: named.join(", "),
-    };
-    let chunks = table.segments.iter().flat_map(|segment| &segment.extents);
-    let chunks: BTreeSet<ExtentId> = chunks.copied().collect();
-    // Each row has a column that is there: only one that has none is not there itself.
-    let is_left = |place: &ChunkPlace, segment: &SegmentEntry| {
-        !gone.contains(&segment.extents[place.extent as usize])
-    };
-    let mut segments = table.segments.iter();
-    let has_columns = segments.all(|segment| {
-        let mut places = segment.chunks.iter();
-        places.any(|place| is_left(place, segment))
-    });
-    match gone.is_subset(&chunks) && has_columns {
-        true => Some(Missing::Columns(why)),
-        false => Some(Missing::Rows(why)),
-    }
-}
-
-/// Parts of indexes without a copy are as good as not there: takes them out of the manifest that was
-/// read.
-fn forget_lost_parts(held: &HashMap<ExtentId, &OwnedExtent>, table: &mut Arc<TableEntry>) {
-    let is_lost = |part: &Arc<PartEntry>| !held.contains_key(&part.extent);
-    let is_lost_run = |run: &Arc<RunEntry>| !held.contains_key(&run.extent);
-    if !table.parts.iter().any(is_lost) && !table.runs.iter().any(is_lost_run) {
-        return;
-    }
-    let table = Arc::make_mut(table);
-    let spec = table.spec.clone();
-    table.parts.retain(|part| {
-        let lost = is_lost(part);
-        if lost {
-            warn_of_part(&spec, part, &"it has no copy");
-        }
-        !lost
-    });
-    table.runs.retain(|run| {
-        let lost = is_lost_run(run);
-        if lost {
-            warn_of_run(&spec, &"it has no copy");
-        }
-        !lost
-    });
-}
-
-fn warn_of_run(spec: &TableSpec, error: &dyn std::fmt::Display) {
-    tracing::warn!(
-        table = spec.name,
-        %error,
-        "a part of the index of keys is damaged: it is built again"
-    );
-}
-
-fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Display) {
-    let column = &spec.columns[part.column as usize].name;
-    tracing::warn!(
-        table = spec.name,
-        column,
-        %error,
-        "a part of an index is damaged: it is built again"
-    );
 }

@@ -13,6 +13,7 @@ mod merge;
 mod near;
 mod publish;
 mod replicas;
+mod rest;
 mod runs;
 mod standing;
 mod tables;
@@ -23,6 +24,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 
@@ -176,6 +178,10 @@ pub(crate) struct Writer {
     published: Published,
     /// Where each table's next record goes, by table id. Tables that nobody sees yet have none.
     logs: HashMap<u64, TailLog>,
+    /// Number of the last commit, whatever table it changed.
+    commit: u64,
+    /// When logs are to be marked as acknowledged to their ends; `None` where they are.
+    rests_at: Option<Instant>,
     /// The manifest's is as large, or smaller while tables are begun.
     next_table_id: u64,
     unbuilt: Unbuilt,
@@ -192,18 +198,26 @@ impl Writer {
         catalog: Arc<Catalog>,
         published: Published,
         logs: HashMap<u64, TailLog>,
+        commit: u64,
     ) -> Self {
-        Self {
+        let mut writer = Self {
             next_table_id: published.manifest().next_table_id,
             storage,
             catalog,
             published,
             logs,
+            commit,
+            rests_at: None,
             unbuilt: Unbuilt::default(),
             background: Background::default(),
             superseded: Vec::new(),
             has_told_failure: false,
+        };
+        // A process that was killed has left its last records unmarked.
+        if writer.logs.values().any(TailLog::has_unmarked) {
+            writer.will_rest();
         }
+        writer
     }
 
     /// Makes `next` the newest manifest, in every tier that is there. A tier whose device refuses is left
@@ -213,11 +227,14 @@ impl Writer {
         mut next: Manifest,
         fresh: Vec<Arc<OwnedExtent>>,
     ) -> Result<(), StorageError> {
+        next.commit = self.commit + 1;
+        self.note_reached(&mut next);
         let tiers = self.storage.tiers();
         let mut tries = 0;
         let error = loop {
             match self.published.publish(&tiers, next.clone(), fresh.clone()) {
                 Ok(()) => {
+                    self.commit += 1;
                     self.let_superseded_go();
                     return Ok(());
                 }
@@ -235,6 +252,7 @@ impl Writer {
         next.lineage.push(lineage_mark());
         let tiers = self.storage.tiers();
         self.published.publish(&tiers, next, fresh)?;
+        self.commit += 1;
         self.let_superseded_go();
         if let Err(error) = self.note_lineage() {
             tracing::error!(%error, "that a tier is behind is not written down in the directory");
@@ -264,7 +282,7 @@ impl Writer {
     /// Serves requests until asked to close, or until nobody is left who could ask.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) {
         // An asker that has gone away does not want the answer: failing to send one is no error.
-        while let Ok(request) = requests.recv() {
+        while let Some(request) = self.next_request(requests) {
             match request {
                 Request::Create {
                     spec,
@@ -357,5 +375,6 @@ impl Writer {
             }
             self.go_on_in_background();
         }
+        self.mark_logs();
     }
 }

@@ -16,6 +16,7 @@ mod load;
 mod open;
 mod produce;
 mod progress;
+mod salvage;
 mod script;
 mod scrub;
 mod shell;
@@ -55,6 +56,8 @@ enum Command {
     Scrub(scrub::Arguments),
     /// The same, after making copies that tables should have and lack
     Repair(scrub::Arguments),
+    /// Copy what can be read of a damaged database into a new one, and say what cannot
+    Salvage(salvage::Arguments),
     /// Make a copied, restored or moved directory a database of its own
     Adopt(adopt::Arguments),
     /// Serve records to clients of Redis
@@ -85,6 +88,7 @@ pub(crate) fn main() -> ExitCode {
                     Command::Verify(arguments) => scrub::run(&arguments, scrub::Task::Verify),
                     Command::Scrub(arguments) => scrub::run(&arguments, scrub::Task::Scrub),
                     Command::Repair(arguments) => scrub::run(&arguments, scrub::Task::Repair),
+                    Command::Salvage(arguments) => salvage::run(&arguments),
                     Command::Adopt(arguments) => adopt::run(&arguments),
                     Command::Calibrate(arguments) => calibrate::run(&arguments),
                     Command::Kv(arguments) => kv::run(arguments).await,
