@@ -236,3 +236,26 @@ fn a_pool_that_was_moved_is_found_again() {
     assert_eq!(database.missing_tiers(), []);
     assert_eq!(rows_of(&database), rows(0..150));
 }
+
+/// Each pool is whole, and they were never one database.
+#[test]
+fn pools_of_different_moments_are_not_joined() {
+    let place = Place::new();
+    drop(place.create("db/b.pool"));
+    let old = bytes(&place.path("db/b.pool"));
+    let database = place.open("db").unwrap();
+    for name in ["u", "v", "w"] {
+        database.create_table(spec(name, vec![])).unwrap();
+    }
+    drop(database);
+    let new = bytes(&place.path("db/b.pool"));
+    fs::write(place.path("db/b.pool"), &old).unwrap();
+    let refused = place.open("db").unwrap_err();
+    assert!(matches!(refused, OpenError::Torn { .. }), "{refused}");
+    assert!(
+        bytes(&place.path("db/b.pool")) == old,
+        "nothing was touched"
+    );
+    fs::write(place.path("db/b.pool"), new).unwrap();
+    assert_eq!(rows_of(&place.open("db").unwrap()), rows(0..150));
+}

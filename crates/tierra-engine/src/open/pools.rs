@@ -348,3 +348,35 @@ pub(crate) fn rebuild(
     tracing::warn!(dir = %dir.display(), "the directory file is lost: it is made again of what the pools say");
     Some(Home::without_file(dir, recorder, file))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn what_may_pass_by_itself_is_no_loss() {
+        let of = |errno: rustix::io::Errno| {
+            is_loss(&PoolError::Io {
+                path: "p".into(),
+                doing: "open the pool",
+                source: io::Error::from(errno),
+            })
+        };
+        use rustix::io::Errno;
+        for errno in [Errno::IO, Errno::NODEV, Errno::STALE] {
+            assert!(of(errno), "{errno}");
+        }
+        for errno in [
+            Errno::ACCESS,
+            Errno::PERM,
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOMEM,
+            Errno::INTR,
+        ] {
+            assert!(!of(errno), "{errno}");
+        }
+    }
+}
