@@ -71,6 +71,7 @@ impl Database {
         let unsettled = Unsettled {
             superseded: Vec::new(),
             is_behind: false,
+            most_behind_first: Vec::new(),
             goes_on_without: false,
         };
         Self::start(
@@ -159,6 +160,7 @@ impl Database {
                 unsettled: Unsettled {
                     superseded: found.superseded,
                     is_behind: found.is_behind,
+                    most_behind_first: found.most_behind_first,
                     goes_on_without: found.goes_on_without,
                 },
             },

@@ -22,7 +22,7 @@ use crate::directory::{self, Home, TierState};
 use crate::error::{DamageError, OpenError};
 use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError, TableEntry};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
-use crate::tiers::{Tier, Tiers};
+use crate::tiers::{Tier, TierId, Tiers};
 use crate::writer::Published;
 
 use self::pools::Candidate;
@@ -48,6 +48,8 @@ pub(crate) struct Found {
     pub(crate) superseded: Vec<Arc<ExtentCopy>>,
     /// Whether the tiers that are there do not all say what is here.
     pub(crate) is_behind: bool,
+    /// The tiers that are there, by the versions of their manifests.
+    pub(crate) most_behind_first: Vec<TierId>,
     /// Whether tiers are missing that the newest manifest counts on. They may go on without these, so that both may not be
     /// joined again: the first write puts a mark into the manifest.
     pub(crate) goes_on_without: bool,
@@ -127,6 +129,13 @@ pub(crate) fn read_manifest(
             open.any(|tier| Arc::ptr_eq(&tier.pool, &candidate.pool))
         })
         .map(|candidate| candidate.manifest.version);
+    let version_of = |pool: &Arc<Pool>| {
+        let mut candidates = candidates.iter();
+        let own = candidates.find(|candidate| Arc::ptr_eq(&candidate.pool, pool));
+        own.map_or(0, |own| own.manifest.version)
+    };
+    let mut most_behind_first: Vec<TierId> = tiers.open.iter().map(|tier| tier.id).collect();
+    most_behind_first.sort_by_key(|id| tiers.get(*id).map(|tier| version_of(&tier.pool)));
     let (count, least) = versions.fold((0, u64::MAX), |(count, least), version| {
         (count + 1, least.min(version))
     });
@@ -145,6 +154,7 @@ pub(crate) fn read_manifest(
         published,
         superseded,
         is_behind: is_behind || lost,
+        most_behind_first,
         goes_on_without,
     })
 }

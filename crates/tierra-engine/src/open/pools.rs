@@ -225,15 +225,13 @@ pub(super) fn choose<'a>(
                 other: other.pool.path().to_owned(),
             });
         }
-        // All tiers that are there are published together, so only the last publication may be lacking. One that was away lacks
-        // a mark as well.
-        let tiers = &newest.manifest.tiers;
-        let is_expected = |pool_id| {
-            tiers
-                .iter()
-                .any(|tier| tier.present && tier.pool_id == pool_id)
-        };
-        if manifest.version + 1 < newest.manifest.version
+        // All tiers that are there are published together, so only the last publication may be lacking; after a cut the one that
+        // is most behind comes first, so with more tiers no more are lacking than there are others. One that was away lacks a mark
+        // as well.
+        let tiers = newest.manifest.tiers.iter().filter(|tier| tier.present);
+        let count = tiers.clone().count() as u64;
+        let is_expected = |pool_id| tiers.clone().any(|tier| tier.pool_id == pool_id);
+        if manifest.version + count.max(2) <= newest.manifest.version
             && manifest.lineage == newest.manifest.lineage
             && is_expected(other.pool.id())
         {

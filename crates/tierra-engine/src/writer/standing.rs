@@ -12,8 +12,9 @@ use std::sync::atomic::Ordering;
 use super::Writer;
 use crate::directory::{DirectoryFile, State, TierState};
 use crate::error::{OpenError, StorageError};
-use crate::manifest::lineage_mark;
+use crate::manifest::{Manifest, lineage_mark};
 use crate::space::ExtentCopy;
+use crate::tiers::{TierId, Tiers};
 
 /// What opening has left to be done.
 pub(crate) struct Unsettled {
@@ -21,6 +22,8 @@ pub(crate) struct Unsettled {
     pub(crate) superseded: Vec<Arc<ExtentCopy>>,
     /// Whether some tiers have to be told what is here.
     pub(crate) is_behind: bool,
+    /// The tiers that are there, in the order in which they are told.
+    pub(crate) most_behind_first: Vec<TierId>,
     /// Whether tiers are missing that the newest manifest counts on.
     pub(crate) goes_on_without: bool,
 }
@@ -46,7 +49,7 @@ impl Writer {
             }
             // All tiers come to name the same. Space that damaged copies took is free: what is written there, and not
             // published before a power cut, must not be taken for them.
-            match self.publish(next, Vec::new()) {
+            match self.publish_in(&unsettled.most_behind_first, next) {
                 Ok(()) => {}
                 Err(error) if is_adopted => {
                     return Err(OpenError::Adoption {
@@ -73,6 +76,20 @@ impl Writer {
             }
             Ok(()) => Ok(()),
         }
+    }
+
+    /// Publishes a manifest in the tiers in this order: whatever is cut short, none is behind by more publications than there are
+    /// others.
+    fn publish_in(&mut self, order: &[TierId], mut next: Manifest) -> Result<(), StorageError> {
+        next.commit = self.commit + 1;
+        self.note_reached(&mut next);
+        let mut tiers = Tiers::clone(&self.storage.tiers());
+        let place = |id: TierId| order.iter().position(|other| *other == id);
+        tiers.open.sort_by_key(|tier| place(tier.id));
+        self.published.publish(&tiers, next, Vec::new())?;
+        self.commit += 1;
+        self.let_superseded_go();
+        Ok(())
     }
 
     /// Has the directory say what the manifest does: the newest mark, and which tiers there are.
