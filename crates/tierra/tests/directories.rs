@@ -40,18 +40,10 @@ fn a_copy_is_adopted_and_a_missing_tier_gone_without_as_asked() {
     query(&["--db", &db]).with_error(&["\"b\"", &b, "--degraded"]);
     let ended = query(&["--db", &db, "--degraded"]).well();
     assert_eq!(ended.out, "s\n6\n");
-    assert!(
-        ended.err.contains("missing"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("missing"), "{}", ended.err);
     fs::write(format!("{db}/tierra.toml"), "degraded = true\n").unwrap();
     let ended = query(&["--db", &db]).well();
-    assert!(
-        ended.err.contains("missing"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("missing"), "{}", ended.err);
     let insert = ["sql", "--db", &db, "-c", "INSERT INTO t VALUES (4)"];
     tierra(insert).well();
     fs::rename(&away, &b).unwrap();
