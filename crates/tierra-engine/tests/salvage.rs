@@ -55,7 +55,7 @@ fn damage(dir: &Path) {
     flip(&mut pool, second, 90);
     // Of strings of which there are 200: the cities of `dictionary`.
     let images = starts(&pool, |bytes| {
-        bytes.starts_with(b"TDIC") && bytes[7] == 1 && bytes[24] == 200
+        bytes.starts_with(b"TDIC") && bytes[6] == 1 && bytes[24] == 200
     });
     flip(&mut pool, images, 60);
     // Block 1 of the BIGINT column of `block`, whose number is 2: of its segments' extents, which have owner kind 3.

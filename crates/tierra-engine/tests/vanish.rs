@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use support::{all_rows, options, rows, spec};
-use tierra_engine::{Database, UnavailableError};
+use tierra_engine::{Database, OpenError, UnavailableError};
 
 const RECORDS: i64 = 8;
 
@@ -18,6 +18,18 @@ fn write(dir: &Path) {
     for record in 0..RECORDS {
         t.append(&[rows(3 * record..3 * record + 3)]).unwrap();
         u.append(&[rows(record..record + 1)]).unwrap();
+    }
+}
+
+/// Copies a directory, as a killed process would leave it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for file in fs::read_dir(from).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_name().unwrap();
+        if name != "LOCK" {
+            fs::copy(&path, to.join(name)).unwrap();
+        }
     }
 }
 
@@ -123,7 +135,7 @@ fn what_a_killed_process_acknowledged_is_noticed_but_for_the_newest_record() {
     // As it is now: nothing has rested yet.
     let left = fs::read(db.join("far.pool")).unwrap();
     drop((t, u, database));
-    fs::create_dir(&killed).unwrap();
+    copy(&db, &killed);
     assert_eq!(withheld(&killed, &left), [""; 0]);
     let [t, u] = [0, 1].map(|log| logs(&left)[log].clone());
     let zeros = |(records, end): &(Vec<Record>, usize), from: usize| {
@@ -175,10 +187,42 @@ fn after_a_rest_the_newest_record_is_noticed_too() {
     let rested = fs::read(db.join("far.pool")).unwrap();
     assert_eq!(marks(&rested), [1, 1]);
     drop((t, u, database));
-    fs::create_dir(&killed).unwrap();
+    copy(&db, &killed);
     for (log, name) in logs(&rested).iter().zip(["t", "u"]) {
         let mut zeros = rested.clone();
         zeros[log.0[0].at..log.1].fill(0);
         assert_eq!(withheld(&killed, &zeros), [name]);
     }
+}
+
+/// A copy of a running database of which some pages are older than others: the manifest is older than what follows it.
+#[test]
+fn records_that_follow_a_newer_manifest_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, torn) = (dir.path().join("db"), dir.path().join("torn"));
+    let database = Database::create(&db, &options()).unwrap();
+    let t = database.create_table(spec("t", vec![0])).unwrap();
+    t.append(&[rows(0..3)]).unwrap();
+    let before = fs::read(db.join("far.pool")).unwrap();
+    database.create_table(spec("u", vec![0])).unwrap();
+    t.append(&[rows(3..6)]).unwrap();
+    let mut pool = fs::read(db.join("far.pool")).unwrap();
+    copy(&db, &torn);
+    drop((t, database));
+    // The header and the superblock, which names the manifest.
+    pool[..16_384].copy_from_slice(&before[..16_384]);
+    fs::write(torn.join("far.pool"), &pool).unwrap();
+    let error = Database::open(&torn, &options()).unwrap_err();
+    assert!(
+        matches!(&error, OpenError::Ahead { table, .. } if table == "t"),
+        "{error}"
+    );
+    let error = error.to_string();
+    for part in ["record 1 of its log follows version", "--to-version"] {
+        assert!(error.contains(part), "{part} is not in {error}");
+    }
+    assert!(
+        fs::read(torn.join("far.pool")).unwrap() == pool,
+        "it was changed"
+    );
 }

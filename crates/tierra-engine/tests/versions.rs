@@ -41,25 +41,25 @@ fn pool(dir: &Path) -> Vec<u8> {
 }
 
 /// What opening says where these structures have the version, and what the file is then.
-fn refusal(pool: &[u8], magic: &[u8], at: usize, version: u8) -> (String, bool) {
+fn refusal(dir: &Path, pool: &[u8], magic: &[u8], at: usize, version: u8) -> (String, bool) {
     let mut other = pool.to_vec();
     for line in other.chunks_mut(64).filter(|line| line.starts_with(magic)) {
         line[at] = version;
     }
     seal::pool(&mut other);
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("far.pool");
+    let path = dir.join("far.pool");
     std::fs::write(&path, &other).unwrap();
-    let error = Database::open(dir.path(), &DatabaseOptions::default()).unwrap_err();
+    let error = Database::open(dir, &DatabaseOptions::default()).unwrap_err();
     (error.to_string(), std::fs::read(&path).unwrap() == other)
 }
 
 #[test]
 fn a_manifest_of_another_version_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let pool = pool(dir.path());
+    let db = dir.path().join("db");
+    let pool = pool(&db);
     for version in [0, 2, 4, 255] {
-        let (error, is_as_it_was) = refusal(&pool, b"TIERRAMF", 8, version);
+        let (error, is_as_it_was) = refusal(&db, &pool, b"TIERRAMF", 8, version);
         let expected =
             format!("the manifest has format version {version}, this Tierra reads version 1 alone");
         assert!(error.contains(&expected), "{error}");

@@ -105,7 +105,7 @@ fn a_damaged_dictionary_withholds_its_column() {
     let db = dir.path().join("db");
     write(&db);
     // That of the cities, strings of which there are 200.
-    let begins = |bytes: &[u8]| bytes.starts_with(b"TDIC") && bytes[7] == 1 && bytes[24] == 200;
+    let begins = |bytes: &[u8]| bytes.starts_with(b"TDIC") && bytes[6] == 1 && bytes[24] == 200;
     damage(&db, begins, 60);
     let database = Database::open(&db, &options()).unwrap();
     let t = database.table("t").unwrap();
