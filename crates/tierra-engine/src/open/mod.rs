@@ -104,6 +104,10 @@ pub(crate) fn read_manifest(
         pools.push((name, path, pool));
     }
     let told = || {
+        if failures.is_empty() {
+            let why = "none is missing: were they put back, or copied while the database was open?";
+            return why.to_owned();
+        }
         let told = failures.iter();
         let told = told.map(|(name, _, error)| format!("tier {name:?}: {error}"));
         told.collect::<Vec<_>>().join("; ")
