@@ -92,23 +92,36 @@ pub fn manifest(bytes: &mut [u8]) {
     }
 }
 
-/// A tail log's record: its payload, then its header.
-pub fn record(bytes: &mut [u8]) {
-    if let Some(len) = u64_at(bytes, 8) {
-        let _ = put_crc(bytes, 64, len, 36);
+/// The first line of a tail log's extent, and its mark. What its first record is chained to.
+fn log_head(bytes: &mut [u8]) -> Option<[u8; 4]> {
+    put_crc(bytes, 0, 52, 52)?;
+    let marked = [bytes.get(8..16)?, bytes.get(56..60)?].concat();
+    let crc = crc32c::crc32c(&marked).to_le_bytes();
+    bytes.get_mut(60..64)?.copy_from_slice(&crc);
+    bytes.get(24..28)?.try_into().ok()
+}
+
+/// A tail log's record: its payload, the checksum of the record before it, then its header. What the next record is chained to.
+fn record(bytes: &mut [u8], before: [u8; 4]) -> Option<[u8; 4]> {
+    if let Some(len) = u32_at(bytes, 8) {
+        let _ = put_crc(bytes, 64, len, 48);
     }
-    let _ = put_crc(bytes, 0, 60, 60);
+    bytes.get_mut(52..56)?.copy_from_slice(&before);
+    put_crc(bytes, 0, 60, 60)?;
+    bytes.get(60..64)?.try_into().ok()
 }
 
 /// Every structure that begins on a line of these bytes.
 pub fn content(bytes: &mut [u8]) {
+    let mut chain = [0; 4];
     for at in (0..bytes.len()).step_by(LINE) {
         let structure = &mut bytes[at..];
         match structure.first_chunk() {
             Some(b"TCHK") => chunk(structure),
             Some(b"TDIC") => dictionary(structure),
             Some(b"TINV") => postings(structure),
-            Some(b"TLOG") => record(structure),
+            Some(b"TLGX") => chain = log_head(structure).unwrap_or(chain),
+            Some(b"TLOG") => chain = record(structure, chain).unwrap_or(chain),
             Some(b"TIER") if structure.starts_with(b"TIERRAMF") => manifest(structure),
             _ => {}
         }

@@ -29,6 +29,14 @@ pub enum FormatError {
         /// The version this build reads.
         supported: u8,
     },
+    /// The format has room for it, and this build makes no use of that.
+    #[error("{what} has {found}, which this build does not know: use the build that wrote it")]
+    Unknown {
+        /// What has it.
+        what: &'static str,
+        /// What was found.
+        found: &'static str,
+    },
     /// Bytes are missing.
     #[error("{what} needs {needed} bytes but only {found} are there: restore it from another copy")]
     Truncated {

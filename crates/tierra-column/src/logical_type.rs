@@ -104,8 +104,8 @@ impl LogicalType {
         }
     }
 
-    /// Type, precision and scale as stored in a chunk's descriptor.
-    pub(crate) fn tag(self) -> [u8; 3] {
+    /// Type, precision and scale as they are stored.
+    pub fn tag(self) -> [u8; 3] {
         match self {
             LogicalType::Boolean => [1, 0, 0],
             LogicalType::Integer => [2, 0, 0],
@@ -119,7 +119,7 @@ impl LogicalType {
     }
 
     /// The type stored as `tag`, if there is one.
-    pub(crate) fn of_tag(tag: [u8; 3]) -> Option<LogicalType> {
+    pub fn of_tag(tag: [u8; 3]) -> Option<LogicalType> {
         Some(match tag {
             [1, 0, 0] => LogicalType::Boolean,
             [2, 0, 0] => LogicalType::Integer,

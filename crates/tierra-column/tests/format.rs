@@ -106,6 +106,37 @@ fn chunks_are_written_and_read_as_ever() {
 }
 
 #[test]
+fn what_nothing_uses_yet_is_refused_by_name() {
+    let written = support::encode(LogicalType::Integer, &numbers(false), None).bytes;
+    for (at, what) in [
+        (72, "logical checksums of blocks"),
+        (80, "a sketch of distinct values"),
+        (95, "a sketch of distinct values"),
+        (11, "something in its reserve"),
+        (119, "something in its reserve"),
+    ] {
+        let mut bytes = written.clone();
+        bytes[at] = 1;
+        let crc = crc32c::crc32c(&bytes[..124]);
+        bytes[124..128].copy_from_slice(&crc.to_le_bytes());
+        let error = Chunk::open(&bytes, LogicalType::Integer)
+            .unwrap_err()
+            .to_string();
+        let expected = format!("a chunk has {what}, which this build does not know");
+        assert!(error.contains(&expected), "{error}");
+    }
+    let mut other = written;
+    other[4] = 2;
+    let error = Chunk::open(&other, LogicalType::Integer)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("has format version 2, this build reads 1"),
+        "{error}"
+    );
+}
+
+#[test]
 fn dictionaries_are_written_and_read_as_ever() {
     let cases = [
         ("strings", LogicalType::Varchar, strings()),

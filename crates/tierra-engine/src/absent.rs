@@ -1,4 +1,5 @@
-//! Chunks that are not there: all their copies lie in tiers that are missing, or have heads that cannot be read.
+//! Chunks that are not there: all their copies lie in tiers that are missing, or have heads that cannot be read, or their column's
+//! dictionary cannot be.
 //!
 //! Their rows can be read but for the column. A stand-in, a chunk of as many NULLs, keeps their place among a segment's chunks.
 //!
@@ -17,8 +18,8 @@ use crate::spec::TableSpec;
 /// Why nothing of a chunk can be read.
 #[derive(Clone, Debug)]
 pub(crate) enum Absence {
-    /// Its tiers are missing.
-    Missing(UnavailableError),
+    /// Its tiers are missing, or what says what its codes stand for cannot be read.
+    Withheld(UnavailableError),
     /// No copy has its head.
     Damaged(FormatError),
 }
@@ -37,11 +38,7 @@ impl Absence {
     ) -> ScanError {
         let column = spec.columns[column].name.clone();
         match self {
-            Absence::Missing(why) => UnavailableError {
-                column: Some(column),
-                ..why.clone()
-            }
-            .into(),
+            Absence::Withheld(why) => why.of_column(&column).into(),
             Absence::Damaged(source) => ScanError::Damaged {
                 table: spec.name.clone(),
                 column,

@@ -11,21 +11,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tierra_memory::simulation::Recorder;
-use tierra_memory::{
-    Counters, Durability, MediumKind, NearMemory, Pool, PoolOptions, Speed, Topology, Written,
-};
+use tierra_memory::{Counters, Durability, MediumKind, NearMemory, Pool, Speed, Topology, Written};
 
 use crate::calibration::Calibration;
 use crate::catalog::Catalog;
 use crate::copies::{self, CopyInfo};
-use crate::directory::{self, PoolPlace};
-use crate::error::{OpenError, TableError, TierError};
+use crate::directory::Home;
+use crate::error::{OpenError, TableError, TierError, UnavailableError};
 use crate::faults::{Fault, FaultTotals};
 use crate::lock::DirectoryLock;
-use crate::manifest::Manifest;
 use crate::mover::Mover;
 use crate::near::{self, ColumnPlacement};
-use crate::open::{self, FoundPool};
+use crate::open;
 use crate::scrub::{self, ScrubOptions, ScrubReport};
 use crate::scrubber::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress, Scrubber};
 use crate::spec::TableSpec;
@@ -33,7 +30,7 @@ use crate::storage::Storage;
 use crate::table::Table;
 use crate::tiers::{NEAR_NAME, Replicas, Tier, Tiers};
 use crate::verify::{ReadChecks, VerifyReads};
-use crate::writer::{Published, Request, Writer};
+use crate::writer::{Published, Request, Unsettled, Writer};
 
 /// How to create or open a database.
 #[derive(Clone, Debug, Default)]
@@ -54,11 +51,15 @@ pub struct DatabaseOptions {
     /// How often stored bytes are compared with their checksums when they are read; `None`:
     /// [`VerifyReads::First`].
     pub verify_reads: Option<VerifyReads>,
+    /// Opens the database although some of its tiers are missing: what lies there alone cannot be read, and the first write leaves
+    /// them behind, to be brought up to date when they are back.
+    pub degraded: bool,
+    /// Opens the database to read it alone. So it is opened, too, where its directory cannot be written.
+    pub read_only: bool,
     /// For tests: where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`].
     #[doc(hidden)]
     pub machine: Option<PathBuf>,
-    /// For simulated power cuts: looks on at the pools, which are durable no more then. The first tier's is pool 0 of
-    /// the recording, others count on in the order in which the directory names them.
+    /// For simulated power cuts: looks on at the directory and the pools in it, which are durable no more then.
     #[doc(hidden)]
     pub recorder: Option<Recorder>,
 }
@@ -119,72 +120,17 @@ pub struct Database {
 }
 
 impl Database {
-    /// Creates a database in a directory that is empty or does not exist.
-    ///
-    /// # Errors
-    /// [`OpenError`]; nothing is left behind then.
-    pub fn create(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
-        let near = near_memory(options)?;
-        let pool_path = directory::prepare(dir, options.pool_path.as_deref())?;
-        let lock = DirectoryLock::acquire(dir)?;
-        let pool = match Pool::create(&pool_path, &pool_options(options, 0)) {
-            Ok(pool) => pool,
-            Err(error) => {
-                directory::abandon(dir);
-                return Err(error.into());
-            }
-        };
-        let tiers = Tiers::first(pool);
-        let mut published = Published::new(Manifest::default(), Vec::new(), []);
-        published.publish(&tiers, Manifest::default(), Vec::new())?;
-        Self::start(dir, options, near, tiers, lock, published)
-    }
-
-    /// Opens the database in a directory.
-    ///
-    /// # Errors
-    /// [`OpenError`]: no such directory, no database, open elsewhere, from a newer Tierra,
-    /// truncated or damaged. Nothing is changed then.
-    pub fn open(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
-        let places = directory::find_pools(dir)?;
-        let near = near_memory(options)?;
-        let lock = DirectoryLock::acquire(dir)?;
-        let found = places
-            .into_iter()
-            .enumerate()
-            .map(|(number, PoolPlace { name, path })| {
-                let options = pool_options(options, number);
-                FoundPool {
-                    opened: Pool::open(&path, &options),
-                    name,
-                    path,
-                    options,
-                }
-            });
-        let (tiers, published) = open::read_manifest(dir, found.collect())?;
-        Self::start(dir, options, near, tiers, lock, published)
-    }
-
-    /// Opens the database, or creates it where there is nothing yet.
-    ///
-    /// # Errors
-    /// As [`Database::create`] and [`Database::open`].
-    pub fn open_or_create(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
-        if directory::is_vacant(dir)? {
-            Self::create(dir, options)
-        } else {
-            Self::open(dir, options)
-        }
-    }
-
-    fn start(
-        dir: &Path,
-        options: &DatabaseOptions,
-        near: NearMemory,
-        tiers: Tiers,
-        mut lock: DirectoryLock,
-        published: Published,
-    ) -> Result<Arc<Self>, OpenError> {
+    /// Starts what an open database needs.
+    pub(crate) fn start(options: &DatabaseOptions, opened: Opened) -> Result<Arc<Self>, OpenError> {
+        let Opened {
+            home,
+            mut lock,
+            near,
+            tiers,
+            published,
+            unsettled,
+        } = opened;
+        let dir = home.dir();
         let threads = options
             .threads
             .or_else(|| std::thread::available_parallelism().ok());
@@ -204,8 +150,10 @@ impl Database {
         })?;
         let (requests, queue) = channel();
         let next_extent_id = published.manifest().next_extent_id;
+        let is_read_only = lock.read_only().is_some();
+        let dir = dir.to_owned();
         let storage = Storage::new(
-            dir.to_owned(),
+            home,
             tiers,
             next_extent_id,
             near,
@@ -215,9 +163,10 @@ impl Database {
             lock,
             options.clone(),
         );
+        let commit = opened.commit;
         let mut logs = HashMap::new();
         let mut tables = Vec::new();
-        for table in opened {
+        for table in opened.tables {
             logs.insert(table.entry.id, table.log);
             let (entry, storage) = (table.entry, storage.clone());
             let opened = Table::new(
@@ -234,7 +183,10 @@ impl Database {
             tables.push(opened);
         }
         // Near copies come one segment at a time, between requests, so that opening stays fast.
-        for table in &tables {
+        for table in tables
+            .iter()
+            .filter(|table| table.check_available().is_ok())
+        {
             let current = table.current();
             table.ask_for_indexes();
             table.ask_for_near_copies(current.segments.iter().map(|segment| segment.id()));
@@ -246,18 +198,17 @@ impl Database {
         storage.losses().log.know(&catalog);
         // Of pages that were lost while it was opened.
         storage.note_losses();
-        let writer = Writer::new(storage.clone(), catalog.clone(), published, logs);
+        let mut writer = Writer::new(storage.clone(), catalog.clone(), published, logs, commit);
+        writer.settle(unsettled)?;
         let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
         let thread = thread.spawn(move || writer.run(&queue));
-        let thread = thread.map_err(|source| OpenError::Io {
-            path: dir.to_owned(),
-            source,
-        })?;
+        let thread = thread.map_err(|source| OpenError::Io { path: dir, source })?;
         // What is recorded is what a power cut would leave of the database's own writes.
         let pace = match options.recorder {
             None => options.scrub_bytes_per_s.unwrap_or(SCRUB_BYTES_PER_S),
             Some(_) => 0,
         };
+        let pace = if is_read_only { 0 } else { pace };
         // Nor does a recording depend on when something was read.
         let is_recorded = options.recorder.is_some();
         let mover = (!is_recorded).then(|| Mover::start(storage.clone(), catalog.clone()));
@@ -468,6 +419,15 @@ impl Database {
         Ok(copies::list(&self.storage, &self.catalog)?)
     }
 
+    /// Tables, and columns of tables, that cannot be read as they are, each with the reason.
+    pub fn unavailable(&self) -> Vec<UnavailableError> {
+        let tables = self.catalog.tables();
+        let lacking = tables
+            .iter()
+            .filter_map(|table| table.check_complete().err());
+        lacking.collect()
+    }
+
     /// Where the scrubber in the background is.
     pub fn scrub_progress(&self) -> ScrubProgress {
         self.scrubber.progress()
@@ -516,6 +476,11 @@ impl Database {
             .collect()
     }
 
+    /// Why nothing can be written; `None` where it can.
+    pub fn read_only(&self) -> Option<&str> {
+        self.storage.read_only()
+    }
+
     /// The pools of the tiers that are there, the first one's first.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
         let tiers = self.storage.tiers();
@@ -561,18 +526,17 @@ impl Drop for Database {
     }
 }
 
-/// How the pool of that number is opened, in the order in which the directory names them.
-pub(crate) fn pool_options(options: &DatabaseOptions, number: usize) -> PoolOptions {
-    let recorder = options.recorder.as_ref();
-    PoolOptions {
-        capacity_bytes: options.capacity_bytes,
-        machine: options.machine.clone(),
-        recorder: recorder.map(|recorder| recorder.of_pool(number)),
-        ..PoolOptions::default()
-    }
+/// What was found of a database that is about to be open.
+pub(crate) struct Opened {
+    pub(crate) home: Home,
+    pub(crate) lock: DirectoryLock,
+    pub(crate) near: NearMemory,
+    pub(crate) tiers: Tiers,
+    pub(crate) published: Published,
+    pub(crate) unsettled: Unsettled,
 }
 
-fn near_memory(options: &DatabaseOptions) -> Result<NearMemory, OpenError> {
+pub(crate) fn near_memory(options: &DatabaseOptions) -> Result<NearMemory, OpenError> {
     let bytes = match options.near_memory_bytes {
         Some(bytes) => bytes,
         None => {

@@ -151,10 +151,12 @@ fn assemble(
     let mut chunks = Vec::with_capacity(table.spec().columns.len());
     let mut encodings = Vec::with_capacity(chunks.capacity());
     for (extent, group) in groups.iter().enumerate() {
-        chunks.extend(group.places.iter().map(|place| ChunkPlace {
+        let places = group.places.iter().zip(&group.encodings);
+        chunks.extend(places.map(|(place, encoding)| ChunkPlace {
             extent: extent as u32,
             offset: place.start as u64,
             len_bytes: place.len() as u64,
+            encoding: *encoding,
         }));
         encodings.extend_from_slice(&group.encodings);
     }

@@ -1,15 +1,19 @@
 //! What can go wrong with databases and tables: one enum per operation family, each saying what,
 //! where, and what to do about it.
 //!
-//! Invariant: an operation that returned an error changed nothing that anybody else can see.
+//! Invariant: an operation that returned an error changed nothing that anybody else can see, unless the error says that the outcome is
+//! unknown ([`StorageError::Unknown`]).
+
+mod open;
 
 use std::io;
 use std::path::PathBuf;
 
 use tierra_column::{EncodeError, FilterError, FormatError, PostingsError};
 use tierra_memory::replication::ReplicationError;
-use tierra_memory::{PoolError, RegionError, TopologyError};
+use tierra_memory::{PoolError, RegionError};
 
+pub use self::open::OpenError;
 pub use crate::input::InputError;
 pub use crate::manifest::ManifestError;
 pub use crate::spec::SpecError;
@@ -39,109 +43,6 @@ pub enum Error {
     /// Finding rows by key and reading them.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-}
-
-/// A database could not be created or opened. Its directory is as it was.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// No such directory.
-    #[error("{0}: no such database directory: check the path, or make a new database there: tierra sql --create --db {0}", dir.display())]
-    Missing {
-        /// The directory asked for.
-        dir: PathBuf,
-    },
-    /// Something that is no database.
-    #[error(
-        "{0}: not a Tierra database ({why}); in an empty directory, `tierra sql --create --db {0}` makes one",
-        dir.display()
-    )]
-    NotADatabase {
-        /// The directory asked for.
-        dir: PathBuf,
-        /// What gave it away.
-        why: &'static str,
-    },
-    /// A new database was asked for where something is.
-    #[error("{}: not empty: open the database there, or choose another directory", dir.display())]
-    Exists {
-        /// The directory asked for.
-        dir: PathBuf,
-    },
-    /// Another process, or this one, has it open.
-    #[error("{}: open in another process (process id {holder}): close it there first", dir.display())]
-    Locked {
-        /// The directory asked for.
-        dir: PathBuf,
-        /// The process id in the lock file.
-        holder: String,
-    },
-    /// The operating system refused.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The pool cannot be created or opened.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    /// The machine's memory could not be surveyed.
-    #[error(transparent)]
-    Topology(#[from] TopologyError),
-    /// The manifest cannot be believed.
-    #[error("{}: {source}", dir.display())]
-    Manifest {
-        /// The database.
-        dir: PathBuf,
-        /// What is wrong.
-        source: ManifestError,
-    },
-    /// The file that names further tiers cannot be read.
-    #[error(
-        "{}: {line:?} is not a tier's name, a blank and the path of its pool: correct the line, or take it out", path.display()
-    )]
-    TiersFile {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: String,
-    },
-    /// Two tiers went on without each other.
-    #[error(
-        "{}: the pools {} and {} were both written to while the other was missing: keep one of the two, and take the other out of {}", dir.display(), newest.display(), other.display(), dir.join("tiers").display()
-    )]
-    Diverged {
-        /// The database.
-        dir: PathBuf,
-        /// The pool with the most publications.
-        newest: PathBuf,
-        /// Another one that does not lead to it.
-        other: PathBuf,
-    },
-    /// A tier's pool is another one's.
-    #[error(
-        "{}: the pool {} of tier {tier:?} belongs to another database: put the right file back, or take its line out of {}", dir.display(), path.display(), dir.join("tiers").display()
-    )]
-    OtherPool {
-        /// The database.
-        dir: PathBuf,
-        /// The tier.
-        tier: String,
-        /// The file.
-        path: PathBuf,
-    },
-    /// A table's tail log, chunk or dictionary is damaged.
-    #[error("{}: table {table:?}: {source}", dir.display())]
-    Table {
-        /// The database.
-        dir: PathBuf,
-        /// The table.
-        table: String,
-        /// What is wrong.
-        source: DamageError,
-    },
 }
 
 /// Stored bytes of a table that cannot be believed.
@@ -201,20 +102,50 @@ pub enum DamageError {
     Pool(#[from] PoolError),
 }
 
-/// A table, or a column of it, that cannot be used as long as tiers are missing. All others can.
+/// A table, or a column of it, that cannot be used as it is. All others can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "table {table:?} has rows{} that lie in no other tier than {missing}: bring the file back and open the database again, \
-     restore it from a backup, or drop the table",
-    of_column(column.as_deref())
-)]
-pub struct UnavailableError {
-    /// The table.
-    pub table: String,
-    /// The column, where the others can be read.
-    pub column: Option<String>,
-    /// The tiers, each with what was found in its place.
-    pub missing: String,
+#[non_exhaustive]
+pub enum UnavailableError {
+    /// It can as soon as tiers are back.
+    #[error(
+        "table {table:?} has rows{} that lie in no other tier than {missing}: bring the file back and open the database again, \
+         restore it from a backup, or drop the table",
+        of_column(column.as_deref())
+    )]
+    Missing {
+        /// The table.
+        table: String,
+        /// The column, where the others can be read.
+        column: Option<String>,
+        /// The tiers, each with what was found in its place.
+        missing: String,
+    },
+    /// What it consists of is damaged in all copies.
+    #[error(
+        "table {table:?} has rows{} that cannot be read: {what}; `tierra salvage {} OUT` copies what can be read into a new \
+         database; restore this one from a backup, or drop the table",
+        of_column(column.as_deref()), dir.display()
+    )]
+    Damaged {
+        /// The database.
+        dir: PathBuf,
+        /// The table.
+        table: String,
+        /// The column, where the others can be read.
+        column: Option<String>,
+        /// What is wrong, and where.
+        what: String,
+    },
+}
+
+impl UnavailableError {
+    /// The same, of one column.
+    pub(crate) fn of_column(&self, name: &str) -> UnavailableError {
+        let mut other = self.clone();
+        let (Self::Missing { column, .. } | Self::Damaged { column, .. }) = &mut other;
+        *column = Some(name.to_owned());
+        other
+    }
 }
 
 fn of_column(column: Option<&str>) -> String {
@@ -231,6 +162,14 @@ pub enum StorageError {
     /// The copies of a log cannot be written as one.
     #[error(transparent)]
     Replication(ReplicationError),
+    /// A copy that is not what it was made of: no other was given up for it.
+    #[error("{}: what was copied to byte {offset} is not what was read: verify the database, and the device", path.display())]
+    Copy {
+        /// The pool.
+        path: PathBuf,
+        /// Where the copy lies in it.
+        offset: u64,
+    },
     /// No near memory.
     #[error(transparent)]
     Region(#[from] RegionError),
@@ -259,6 +198,28 @@ pub enum StorageError {
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
+    /// Nothing can be written.
+    #[error("{}: open for reading only ({why}): nothing can be written", dir.display())]
+    ReadOnly {
+        /// The database.
+        dir: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A device failed in a write, and does not say what it has of it.
+    #[error("whether this was stored is unknown until the database is opened again: {source}")]
+    Unknown {
+        /// What failed.
+        source: Box<StorageError>,
+    },
+    /// The directory file could not be written.
+    #[error("{}: {source}", path.display())]
+    Directory {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// A tier of the table is missing.
     #[error(transparent)]
     Unavailable(#[from] UnavailableError),
@@ -296,6 +257,35 @@ impl From<ScanError> for StorageError {
         Self::Scan(Box::new(error))
     }
 }
+
+/// An error of something that writes.
+pub(crate) trait Outcome: From<StorageError> {
+    /// The same where a device failed, so that it is not known whether the write is durable.
+    fn unknown(self) -> Self;
+}
+
+impl Outcome for StorageError {
+    fn unknown(self) -> Self {
+        Self::Unknown {
+            source: Box::new(self),
+        }
+    }
+}
+
+macro_rules! outcome {
+    ($($error:ty),*) => {
+        $(impl Outcome for $error {
+            fn unknown(self) -> Self {
+                match self {
+                    Self::Storage(error) => Self::Storage(error.unknown()),
+                    error => error,
+                }
+            }
+        })*
+    };
+}
+
+outcome!(TableError, TierError, AppendError, LoadError);
 
 /// A table could not be created, dropped or maintained.
 #[derive(Debug, thiserror::Error)]

@@ -50,6 +50,7 @@ extern crate self as tierra_engine;
 mod support;
 
 mod absent;
+mod adopt;
 mod calibration;
 mod catalog;
 mod cells;
@@ -80,7 +81,9 @@ mod mover;
 mod mover_tests;
 mod near;
 mod open;
+mod opening;
 mod rows;
+mod salvage;
 mod scan;
 mod scrub;
 mod scrubber;
@@ -93,10 +96,13 @@ mod storage;
 mod table;
 mod tail;
 mod tiers;
+#[cfg(test)]
+mod unknown_tests;
 mod verify;
 mod version;
 mod writer;
 
+pub use adopt::{AdoptOptions, Adopted};
 pub use calibration::{
     CalibrateError, Calibration, Effort, LookupKind, Measured, StandInError, write_profile,
 };
@@ -115,6 +121,7 @@ pub use loader::{LoadReport, Loader};
 pub use lookup::CellCounters;
 pub use near::ColumnPlacement;
 pub use rows::{Projection, Rows};
+pub use salvage::{SalvageReport, SalvagedTable, salvage};
 pub use scan::{IndexUse, Scan, ScanCounters, ScanCursor, ScanSpec, row_id_field};
 pub use scrub::{Lost, ScrubOptions, ScrubReport};
 pub use scrubber::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress};

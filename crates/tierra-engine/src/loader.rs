@@ -198,6 +198,7 @@ impl Loader {
     fn enter(&mut self) -> Result<(), LoadError> {
         self.table.check_alive()?;
         if self.pass.is_none() {
+            self.table.storage().begin_writing()?;
             self.pass = Some(self.table.gate().enter_load());
         }
         Ok(())

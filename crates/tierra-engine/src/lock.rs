@@ -1,14 +1,15 @@
 //! One process at a time: the file LOCK of a database directory.
 //!
-//! Invariant: whoever holds a [`DirectoryLock`] is the only one that may touch the directory. The
-//! lock is the operating system's (flock), so it ends with its process, however that ends; the
-//! process id in the file serves the error message only.
+//! Invariant: whoever holds a [`DirectoryLock`] to write is the only one that may touch the directory; any number may read it
+//! together, and nobody writes then. The lock is the operating system's (flock), so it ends with its process, however that
+//! ends; the process id in the file serves the error message only. No link is followed.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::OpenError;
 
@@ -18,25 +19,62 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 /// Held while a database is open.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
-    file: File,
+    /// Where there is none nobody can write who heeds it: the file system, or its owner, does not let them.
+    file: Option<File>,
+    /// Why nothing can be written, if so.
+    read_only: Option<String>,
 }
 
 impl DirectoryLock {
     /// Takes the lock, or says who holds it. Writes nothing yet.
     pub(crate) fn acquire(dir: &Path) -> Result<Self, OpenError> {
-        let path = dir.join(LOCK_FILE);
-        let open = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path);
-        let mut file = open.map_err(|source| OpenError::Io {
-            path: path.clone(),
-            source,
-        })?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { file }),
+        match open(dir, true) {
+            Ok(file) => Self::lock(dir, file, FlockOperation::NonBlockingLockExclusive, None),
+            Err(source) => Err(refused(dir, source)),
+        }
+    }
+
+    /// The same where the directory can be written; else, or if `read_only` says so, a lock that others share who read.
+    pub(crate) fn acquire_to_open(dir: &Path, read_only: bool) -> Result<Self, OpenError> {
+        let why = match read_only {
+            true => "it was opened so".to_owned(),
+            false => match open(dir, true) {
+                Ok(file) => {
+                    let exclusive = FlockOperation::NonBlockingLockExclusive;
+                    return Self::lock(dir, file, exclusive, None);
+                }
+                Err(error) if is_unwritable(&error) => {
+                    format!("{}: {error}", dir.join(LOCK_FILE).display())
+                }
+                Err(source) => return Err(refused(dir, source)),
+            },
+        };
+        match open(dir, false) {
+            Ok(file) => {
+                let shared = FlockOperation::NonBlockingLockShared;
+                Self::lock(dir, file, shared, Some(why))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound || is_unwritable(&error) => {
+                Ok(Self {
+                    file: None,
+                    read_only: Some(why),
+                })
+            }
+            Err(source) => Err(refused(dir, source)),
+        }
+    }
+
+    fn lock(
+        dir: &Path,
+        mut file: File,
+        how: FlockOperation,
+        read_only: Option<String>,
+    ) -> Result<Self, OpenError> {
+        match flock(&file, how) {
+            Ok(()) => Ok(Self {
+                file: Some(file),
+                read_only,
+            }),
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut holder = String::new();
                 // A holder that has not yet written its id is still a holder.
@@ -53,26 +91,65 @@ impl DirectoryLock {
                 })
             }
             Err(errno) => Err(OpenError::Io {
-                path,
+                path: dir.join(LOCK_FILE),
                 source: errno.into(),
             }),
         }
     }
 
+    /// Why nothing can be written; `None` where it can.
+    pub(crate) fn read_only(&self) -> Option<&str> {
+        self.read_only.as_deref()
+    }
+
     /// Says who holds it, once everything about the directory is believed.
-    pub(crate) fn sign(&mut self) -> std::io::Result<()> {
-        self.file.set_len(0)?;
-        self.file.rewind()?;
-        writeln!(self.file, "{}", std::process::id())
+    pub(crate) fn sign(&mut self) -> io::Result<()> {
+        let Some(file) = self.file.as_mut().filter(|_| self.read_only.is_none()) else {
+            return Ok(());
+        };
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
     }
 }
+
 impl Drop for DirectoryLock {
     /// Closing the file is not enough: a process that another thread is about to start has a copy of
     /// the descriptor until it runs its own program, and with it the lock.
     fn drop(&mut self) {
-        if let Err(error) = flock(&self.file, FlockOperation::Unlock) {
+        let Some(file) = &self.file else {
+            return;
+        };
+        if let Err(error) = flock(file, FlockOperation::Unlock) {
             tracing::warn!(%error, "the database directory stays locked until the process ends");
         }
+    }
+}
+
+fn open(dir: &Path, to_write: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(to_write).create(to_write);
+    options.truncate(false).mode(0o600);
+    let no_link = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = options.custom_flags(no_link).open(dir.join(LOCK_FILE))?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("no regular file: remove it")),
+    }
+}
+
+fn is_unwritable(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+fn refused(dir: &Path, source: io::Error) -> OpenError {
+    let path = dir.join(LOCK_FILE);
+    match source.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => OpenError::Link { path },
+        _ => OpenError::Io { path, source },
     }
 }
 
@@ -84,11 +161,27 @@ mod tests {
     fn a_lock_ends_with_its_holder_whoever_else_has_the_descriptor() {
         let dir = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::acquire(dir.path()).unwrap();
-        let inherited = lock.file.try_clone().unwrap();
+        let inherited = lock.file.as_ref().unwrap().try_clone().unwrap();
         let refused = DirectoryLock::acquire(dir.path());
         assert!(matches!(refused, Err(OpenError::Locked { .. })));
         drop(lock);
         DirectoryLock::acquire(dir.path()).unwrap();
         drop(inherited);
+    }
+
+    #[test]
+    fn readers_share_and_keep_writers_out() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(DirectoryLock::acquire(dir.path()).unwrap());
+        let one = DirectoryLock::acquire_to_open(dir.path(), true).unwrap();
+        let two = DirectoryLock::acquire_to_open(dir.path(), true).unwrap();
+        assert!(one.read_only().is_some() && two.read_only().is_some());
+        let refused = DirectoryLock::acquire_to_open(dir.path(), false);
+        assert!(matches!(refused, Err(OpenError::Locked { .. })));
+        drop((one, two));
+        let writer = DirectoryLock::acquire_to_open(dir.path(), false).unwrap();
+        assert!(writer.read_only().is_none());
+        let refused = DirectoryLock::acquire_to_open(dir.path(), true);
+        assert!(matches!(refused, Err(OpenError::Locked { .. })));
     }
 }

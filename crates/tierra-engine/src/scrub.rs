@@ -84,6 +84,9 @@ pub(crate) fn scrub(
     const ROUNDS_MOST: usize = 8;
     let mut report = ScrubReport::default();
     let mend = !options.only_verify;
+    if mend {
+        storage.check_writable()?;
+    }
     let own = storage.ask(|reply| Request::CheckOwn { mend, reply })??;
     report.damaged_copies += own;
     report.repaired_copies += if mend { own } else { 0 };

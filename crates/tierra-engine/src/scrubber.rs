@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tierra_memory::directory::Directory;
 use tierra_memory::faults::Stop;
 
 use crate::catalog::Catalog;
@@ -211,7 +212,7 @@ impl Work {
             lock(&self.shared.told).progress.round_began = Some(state.began);
             let age = state.began.elapsed().unwrap_or(Duration::ZERO);
             let wait = match state.next {
-                _ if self.pace.get() == 0 => Duration::MAX,
+                _ if self.pace.get() == 0 || self.storage.read_only().is_some() => Duration::MAX,
                 Some(_) => Duration::ZERO,
                 None => ROUND_LEAST.saturating_sub(age),
             };
@@ -256,10 +257,11 @@ impl Work {
 
     /// Reads on from where the state says, to the end or until there is something else to do.
     fn round(&self, state: &mut State) {
-        match self
-            .storage
-            .ask(|reply| Request::CheckOwn { mend: true, reply })
-        {
+        match self.storage.ask(|reply| Request::CheckOwn {
+            // What is missing may come back: nobody asked for anything to be published without it.
+            mend: self.storage.is_settled(),
+            reply,
+        }) {
             Ok(Ok(damaged)) => {
                 let progress = &mut lock(&self.shared.told).progress;
                 progress.damaged_copies += damaged;
@@ -388,9 +390,9 @@ fn read_state(path: &Path) -> Option<State> {
 fn write_state(path: &Path, state: &State) {
     let began = state.began.duration_since(UNIX_EPOCH).unwrap_or_default();
     let next = state.next.map_or("-".to_owned(), |next| next.0.to_string());
-    let new = path.with_extension("new");
-    let written = std::fs::write(&new, format!("1 {} {next}\n", began.as_secs()))
-        .and_then(|()| std::fs::rename(&new, path));
+    let text = format!("1 {} {next}\n", began.as_secs());
+    let dir = path.parent().unwrap_or(path);
+    let written = Directory::new(dir, None).replace(STATE_FILE, text.as_bytes());
     if let Err(error) = written {
         tracing::warn!(path = %path.display(), %error, "where the scrubber is could not be written down");
     }

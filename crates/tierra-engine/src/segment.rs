@@ -7,6 +7,7 @@ mod checks;
 mod stored;
 mod verified;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -88,19 +89,25 @@ pub struct Segment {
 
 impl Segment {
     /// Opens the chunks of a segment that another process wrote, where they lie. Those whose extents are `None` lie in tiers that
-    /// are missing, as `missing` says; these, and those whose heads are damaged in all copies, are absent from then on.
+    /// are missing, as `missing` says; these, those whose heads are damaged in all copies, and codes of columns that are `withheld`, are
+    /// absent from then on.
     pub(crate) fn open(
         entry: Arc<SegmentEntry>,
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         missing: Option<&UnavailableError>,
+        withheld: &BTreeMap<usize, UnavailableError>,
     ) -> Result<Arc<Self>, DamageError> {
         let is_gone = |place: &ChunkPlace| extents[place.extent as usize].is_none();
         let places = entry.chunks.iter().enumerate();
-        let gone = places.filter(|(_, place)| is_gone(place));
-        let gone = gone.filter_map(|(column, _)| {
-            let why = missing.cloned().map(Absence::Missing)?;
-            Some((column, why))
+        let gone = places.filter_map(|(column, place)| {
+            let why = match is_gone(place) {
+                true => missing,
+                false => withheld
+                    .get(&column)
+                    .filter(|_| place.encoding == Encoding::Dictionary),
+            };
+            Some((column, Absence::Withheld(why?.clone())))
         });
         let gone: Absent = gone.collect();
         let open = |absent: Absent| {
@@ -118,11 +125,13 @@ impl Segment {
             };
             mend_head(&entry, column, extent, spec);
             let bytes = &extent.first()[range_of(place)];
-            let ty = spec.columns[column].ty;
-            let opened = open_bytes(bytes, bytes, ty, spec, column, &entry);
+            let opened = open_bytes(bytes, bytes, spec, column, &entry);
             // One of another format is whole, and for another build to read.
             if let Err(DamageError::Chunk { source, .. }) = opened
-                && !matches!(source, FormatError::Version { .. })
+                && !matches!(
+                    source,
+                    FormatError::Version { .. } | FormatError::Unknown { .. }
+                )
             {
                 tracing::error!(%error, "a chunk is lost: all else can be read");
                 absent.insert(column, Absence::Damaged(source));
@@ -305,11 +314,10 @@ impl Segment {
             let columns = bytes.iter().enumerate();
             let opened = columns.map(|(column, bytes)| {
                 let (head, bytes) = (heads.of(column), bytes.bytes());
-                let ty = match absent.contains_key(&column) {
-                    true => absent::STAND_IN_TYPE,
-                    false => spec.columns[column].ty,
-                };
-                open_bytes(head, bytes, ty, spec, column, &entry)
+                match absent.contains_key(&column) {
+                    true => open_as(head, bytes, absent::STAND_IN_TYPE, spec, column, &entry),
+                    false => open_bytes(head, bytes, spec, column, &entry),
+                }
             });
             opened.collect::<Result<_, _>>().map(OpenChunks)
         });
@@ -456,8 +464,7 @@ impl std::fmt::Debug for Segment {
 
 /// Puts the head of a chunk right from another copy, if it cannot be opened.
 fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
-    let ty = spec.columns[column].ty;
-    let open = |bytes| open_bytes(bytes, bytes, ty, spec, column, entry);
+    let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
     mend::head(
         extent,
         extent.first(),
@@ -482,7 +489,31 @@ fn range_of(place: &ChunkPlace) -> Range<usize> {
     place.offset as usize..(place.offset + place.len_bytes) as usize
 }
 
+/// Opens a column's chunk, which is what the manifest says it is.
 fn open_bytes<'a>(
+    head: &'a [u8],
+    bytes: &'a [u8],
+    spec: &TableSpec,
+    column: usize,
+    entry: &SegmentEntry,
+) -> Result<Chunk<'a>, DamageError> {
+    let chunk = open_as(head, bytes, spec.columns[column].ty, spec, column, entry)?;
+    let written_as = entry.chunks[column].encoding;
+    if chunk.encoding() != written_as {
+        let why = format!("it has encoding {}, not {written_as}", chunk.encoding());
+        return Err(DamageError::Chunk {
+            column: spec.columns[column].name.clone(),
+            segment: entry.id,
+            source: FormatError::Corrupt {
+                what: "the chunk",
+                why,
+            },
+        });
+    }
+    Ok(chunk)
+}
+
+fn open_as<'a>(
     head: &'a [u8],
     bytes: &'a [u8],
     ty: LogicalType,

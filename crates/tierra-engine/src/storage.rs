@@ -6,9 +6,9 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use tierra_memory::replication::Method;
@@ -16,6 +16,7 @@ use tierra_memory::{NearMemory, PoolError};
 
 use crate::calibration::{self, Calibration};
 use crate::database::DatabaseOptions;
+use crate::directory::Home;
 use crate::error::{ScanError, StorageError};
 use crate::lock::DirectoryLock;
 use crate::losses::{Losses, Seen};
@@ -49,7 +50,11 @@ pub(crate) struct Storage {
     closing: AtomicBool,
     /// Bytes of rows that were committed since the database was opened, as arrow holds them.
     taken_bytes: AtomicU64,
-    _lock: DirectoryLock,
+    /// What the directory says. The writer changes it.
+    home: Mutex<Home>,
+    /// Whether the first write has nothing to do before it: see [`crate::writer`]'s `standing`.
+    pub(crate) is_settled: AtomicBool,
+    lock: DirectoryLock,
     /// With which the pools of tiers that are added are opened, too.
     pub(crate) options: DatabaseOptions,
     /// Background work begins once this is free.
@@ -61,7 +66,7 @@ impl Storage {
     // All of it is given once, when a database is opened.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
-        dir: PathBuf,
+        home: Home,
         tiers: Tiers,
         next_extent_id: u64,
         near: NearMemory,
@@ -71,6 +76,7 @@ impl Storage {
         lock: DirectoryLock,
         options: DatabaseOptions,
     ) -> Arc<Self> {
+        let dir = home.dir().to_owned();
         let log_method = calibration::method_of(&dir).unwrap_or(tail::METHOD);
         Arc::new(Self {
             dir,
@@ -84,11 +90,48 @@ impl Storage {
             requests,
             closing: AtomicBool::new(false),
             taken_bytes: AtomicU64::new(0),
-            _lock: lock,
+            home: Mutex::new(home),
+            is_settled: AtomicBool::new(true),
+            lock,
             options,
             #[cfg(test)]
             held_by_test: std::sync::Mutex::default(),
         })
+    }
+
+    /// What the directory says.
+    pub(crate) fn home(&self) -> MutexGuard<'_, Home> {
+        // Changed as a whole: a panic leaves nothing half done.
+        self.home.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why nothing can be written; `None` where it can.
+    pub(crate) fn read_only(&self) -> Option<&str> {
+        self.lock.read_only()
+    }
+
+    /// Fails where nothing can be written.
+    pub(crate) fn check_writable(&self) -> Result<(), StorageError> {
+        match self.read_only() {
+            None => Ok(()),
+            Some(why) => Err(StorageError::ReadOnly {
+                dir: self.dir.clone(),
+                why: why.to_owned(),
+            }),
+        }
+    }
+
+    /// Whether what nobody asked for may be published.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled.load(Ordering::Acquire) && self.read_only().is_none()
+    }
+
+    /// Has to come before anything is written by another thread than the writer.
+    pub(crate) fn begin_writing(&self) -> Result<(), StorageError> {
+        match self.is_settled() {
+            true => Ok(()),
+            false => self.ask(|reply| Request::BeginWriting { reply })?,
+        }
     }
 
     /// The tiers as they are now.

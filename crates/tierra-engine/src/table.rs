@@ -36,10 +36,10 @@ pub(crate) const TAIL_APPEND_ROWS: usize = 1 << 16;
 /// So do batches with more bytes.
 const TAIL_APPEND_BYTES: usize = 64 << 20;
 
-/// What of a table lies in tiers that are missing.
-#[derive(Debug)]
+/// What of a table cannot be read.
+#[derive(Clone, Debug)]
 pub(crate) enum Missing {
-    /// Whole rows, or what reading any needs.
+    /// Whole rows, or what reading any needs. What its version has of it is not all.
     Rows(UnavailableError),
     /// Chunks of some columns.
     Columns(UnavailableError),
@@ -111,7 +111,7 @@ impl Table {
         })
     }
 
-    /// What of it lies in tiers that are missing: whatever needs that is told so. Called before anybody sees the table.
+    /// What of it cannot be read: whatever needs that is told so. Called before anybody sees the table.
     pub(crate) fn lacks(&self, missing: Missing) {
         // Once: nobody makes it whole again.
         let _ = self.missing.set(missing);
@@ -120,7 +120,7 @@ impl Table {
     /// Whether its rows can be read, if perhaps not all columns: whoever reads one that is not there is told then.
     ///
     /// # Errors
-    /// [`UnavailableError`]: some lie in a tier that is missing.
+    /// [`UnavailableError`]: some lie in a tier that is missing, or are damaged.
     #[inline]
     pub fn check_available(&self) -> Result<(), UnavailableError> {
         match self.missing.get() {
@@ -133,7 +133,7 @@ impl Table {
     /// consists of.
     ///
     /// # Errors
-    /// [`UnavailableError`]: something of it lies in a tier that is missing.
+    /// [`UnavailableError`]: something of it lies in a tier that is missing, or is damaged.
     pub(crate) fn check_complete(&self) -> Result<(), UnavailableError> {
         match self.missing.get() {
             Some(Missing::Rows(why) | Missing::Columns(why)) => Err(why.clone()),

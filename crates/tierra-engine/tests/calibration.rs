@@ -40,7 +40,7 @@ fn a_database_is_calibrated_and_opened_with_it() {
     let names = |entry: Result<fs::DirEntry, _>| entry.unwrap().file_name().into_string().unwrap();
     let mut left: Vec<String> = fs::read_dir(&dir).unwrap().map(names).collect();
     left.sort();
-    assert_eq!(left, ["LOCK", "far.pool"]);
+    assert_eq!(left, ["LOCK", "database", "database.copy", "far.pool"]);
 
     for far in fars {
         let of = |kind, speed| -> &Measured {

@@ -4,15 +4,13 @@
 
 mod simulated;
 
-use std::path::PathBuf;
-
 use simulated::{Program, RECORDERS, Recorded, Step, assert_kept, check_one, folder};
 use tempfile::TempDir;
 use tierra_memory::simulation::{Image, Limits, Recorder, Report, StepKind, Trace};
 
 const FAR: &[&str] = &["far"];
 
-/// Where images go: into a database's directory.
+/// Where images go.
 struct Images(TempDir);
 
 impl Images {
@@ -20,16 +18,8 @@ impl Images {
         Images(folder())
     }
 
-    fn db(&self) -> PathBuf {
-        let dir = self.0.path().join("db");
-        std::fs::create_dir_all(&dir).unwrap();
-        dir
-    }
-
     fn explore(&self, trace: &Trace, limits: &Limits, steps: &[Step]) -> Report {
-        let dir = self.db();
-        let check = |image: &Image<'_>| check_one(&dir, image, steps);
-        trace.explore(&dir.join("far.pool"), limits, check).unwrap()
+        self.explore_by(trace, limits, |image| check_one(image, steps))
     }
 
     /// Of a program that was killed and of one that went on, whose steps are numbered behind.
@@ -40,12 +30,21 @@ impl Images {
         first: &[Step],
         second: &[Step],
     ) -> Report {
-        let dir = self.db();
         let check = |image: &Image<'_>| match image.acknowledged as usize {
-            step if step < first.len() => check_one(&dir, image, first),
-            _ => check_one(&dir, image, second),
+            step if step < first.len() => check_one(image, first),
+            _ => check_one(image, second),
         };
-        trace.explore(&dir.join("far.pool"), limits, check).unwrap()
+        self.explore_by(trace, limits, check)
+    }
+
+    fn explore_by(
+        &self,
+        trace: &Trace,
+        limits: &Limits,
+        check: impl FnMut(&Image<'_>) -> Result<(), String>,
+    ) -> Report {
+        let image = self.0.path().join("image");
+        trace.explore_directory(&image, limits, check).unwrap()
     }
 }
 
@@ -120,8 +119,10 @@ fn a_record_that_is_shown_but_not_flushed_is_found() {
     program.append("t", 3);
     program.append("t", 2);
     let recorded = program.end();
-    let flushes = recorded.trace.steps(StepKind::Flush);
-    // Killed before it flushed the last record.
+    let mut flushes = recorded.trace.steps(StepKind::Flush);
+    // Killed before it flushed the last record; behind it the log is marked as acknowledged to its end.
+    let last_step = recorded.events[recorded.events.len() - 1];
+    flushes.retain(|flush| *flush < last_step);
     let events = *flushes.last().unwrap();
     let (trace, steps) = recorded.killed_and_gone_on(Recorder::by_line(), events);
     let flushes = trace.steps(StepKind::Flush);

@@ -47,6 +47,42 @@ fn a_short_life_in_two_tiers_keeps_what_was_committed() {
     }
 }
 
+/// The second tier comes and goes: before each of these statements, and in the middle of it, the database is there as it was, or as
+/// it is to be, the files of its directory included.
+#[test]
+fn tiers_that_come_and_go_leave_before_or_after() {
+    let images = Images::new();
+    for recorder in RECORDERS {
+        let recorded = Program::new(recorder()).run_tiers();
+        for scenario in [Scenario::Both, Scenario::Alone(0), Scenario::Back(0)] {
+            let limits = limits(24, 3);
+            let report = images.explore(&recorded.trace, &limits, scenario, &recorded.steps);
+            println!(
+                "{scenario:?}: {} images, {} of {} cuts whole",
+                report.images, report.exhaustive_cuts, report.cuts
+            );
+            assert_kept(&report, &limits);
+            assert!(report.images > 300, "{report:?}");
+        }
+    }
+}
+
+/// A sync of the directory, or of a file in it, that is left out.
+#[test]
+fn a_directory_that_is_not_synced_is_found() {
+    let images = Images::new();
+    let recorded = Program::new(Recorder::by_line()).run_tiers();
+    let syncs = recorded.trace.steps(StepKind::FileSync);
+    let is_found = |sync: &&usize| {
+        let trace = recorded.trace.without(**sync);
+        let both = violations(&images, &trace, Scenario::Both, &recorded.steps);
+        !both.violations.is_empty()
+    };
+    let found = syncs.iter().filter(is_found).count();
+    println!("{found} of {} syncs are needed", syncs.len());
+    assert!(found >= 4, "{found} of {}", syncs.len());
+}
+
 /// A long one, sampled.
 #[test]
 fn a_long_life_in_two_tiers_keeps_what_was_committed() {

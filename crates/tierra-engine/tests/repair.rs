@@ -61,6 +61,7 @@ impl Place {
     fn open(&self, near_bytes: u64) -> Arc<Database> {
         let options = DatabaseOptions {
             near_memory_bytes: Some(near_bytes),
+            degraded: true,
             ..options()
         };
         Database::open(&self.db(), &options).unwrap()

@@ -1,4 +1,5 @@
-//! Promise: a database that an older Tierra wrote is opened, used, and of the newest format from its next commit on.
+//! Promise: a database that another version of Tierra wrote is refused by the name of what is of another version, and stays
+//! as it is.
 
 #[path = "../../../fuzz/src/image.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the fuzz targets")]
@@ -7,48 +8,61 @@ mod image;
 #[allow(dead_code, unreachable_pub, reason = "shared with the fuzz targets")]
 mod seal;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
-use tierra_engine::{Database, DatabaseOptions, Snapshot};
-use tierra_interleave::Lookups;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use tierra_column::LogicalType;
+use tierra_engine::{ColumnSpec, Database, DatabaseOptions, TableSpec};
 
-/// Format versions of the manifests in a pool.
-fn manifests(pool: &[u8]) -> BTreeSet<u8> {
-    let pages = pool.chunks(64);
-    let manifests = pages.filter(|line| line.starts_with(b"TIERRAMF"));
-    manifests.map(|line| line[8]).collect()
+/// A database with sealed rows and a tail.
+fn pool(dir: &Path) -> Vec<u8> {
+    let options = DatabaseOptions {
+        near_memory_bytes: Some(0),
+        ..DatabaseOptions::default()
+    };
+    let database = Database::create(dir, &options).unwrap();
+    let spec = TableSpec {
+        name: "t".to_owned(),
+        columns: vec![ColumnSpec::new("n", LogicalType::BigInt)],
+        primary_key: vec![],
+    };
+    let table = database.create_table(spec).unwrap();
+    for _ in 0..2 {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
+        let rows = RecordBatch::try_new(table.schema(), vec![numbers]).unwrap();
+        table.append(&[rows]).unwrap();
+        if table.snapshot().rows() == 10 {
+            table.seal().unwrap();
+        }
+    }
+    drop((table, database));
+    std::fs::read(dir.join("far.pool")).unwrap()
 }
 
-/// The keys are 0 to 25, of which the tail has the last six.
-fn check(snapshot: &Snapshot) {
-    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(-1..27));
-    let found = snapshot.rows_by_key(&[ids], &mut Lookups::default());
-    let found: Vec<bool> = found.unwrap().iter().map(Option::is_some).collect();
-    let expected: Vec<bool> = (-1..27).map(|id| (0..26).contains(&id)).collect();
-    assert_eq!(found, expected);
+/// What opening says where these structures have the version, and what the file is then.
+fn refusal(dir: &Path, pool: &[u8], magic: &[u8], at: usize, version: u8) -> (String, bool) {
+    let mut other = pool.to_vec();
+    for line in other.chunks_mut(64).filter(|line| line.starts_with(magic)) {
+        line[at] = version;
+    }
+    seal::pool(&mut other);
+    let path = dir.join("far.pool");
+    std::fs::write(&path, &other).unwrap();
+    let error = Database::open(dir, &DatabaseOptions::default()).unwrap_err();
+    (error.to_string(), std::fs::read(&path).unwrap() == other)
 }
 
 #[test]
-fn keys_of_a_database_of_format_3_get_a_stored_index() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/database-3.image");
-    let old = image::expand(&std::fs::read(golden).unwrap());
-    assert_eq!(manifests(&old), [3].into());
+fn a_manifest_of_another_version_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("far.pool");
-    std::fs::write(&path, &old).unwrap();
-    for _ in 0..2 {
-        let database = Database::open(dir.path(), &DatabaseOptions::default()).unwrap();
-        let table = database.table("every").unwrap();
-        check(&table.snapshot());
-        database.wait_for_near_copies().unwrap();
-        let snapshot = table.snapshot();
-        check(&snapshot);
-        let size = snapshot.key_index();
-        assert_eq!((size.listed_rows, size.runs), (20, 1));
-        drop((snapshot, table, database));
-        assert!(manifests(&std::fs::read(&path).unwrap()).contains(&4));
+    let db = dir.path().join("db");
+    let pool = pool(&db);
+    for version in [0, 2, 4, 255] {
+        let (error, is_as_it_was) = refusal(&db, &pool, b"TIERRAMF", 8, version);
+        let expected =
+            format!("the manifest has format version {version}, this Tierra reads version 1 alone");
+        assert!(error.contains(&expected), "{error}");
+        assert!(is_as_it_was);
     }
 }

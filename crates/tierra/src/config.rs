@@ -9,6 +9,7 @@
 //! pool = "/mnt/pmem/far.pool" # where the far tier of a new database lies
 //! scrub-pace = "64 MiB"       # that are checked in the background a second; 0: nothing is
 //! verify-reads = "first"      # when stored bytes are compared with their checksums: first, every
+//! degraded = false            # whether the database is opened although some of its tiers are missing
 //! ```
 //!
 //! Every key is also a flag of the commands, a `SET tierra.*` of SQL, or both; what those say comes first.
@@ -45,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) pool: Option<PathBuf>,
     pub(crate) scrub_pace: Option<Size>,
     pub(crate) verify_reads: Option<VerifyReads>,
+    pub(crate) degraded: Option<bool>,
 }
 
 /// A configuration file that cannot be used.
@@ -108,10 +110,11 @@ impl Config {
                 "pool" => config.pool = Some(value(written)?),
                 "scrub-pace" => config.scrub_pace = Some(value(written)?),
                 "verify-reads" => config.verify_reads = Some(value(written)?),
+                "degraded" => config.degraded = Some(switch(written)?),
                 unknown => {
                     let message = format!(
                         "there is no option '{unknown}'; there are near-memory, threads, \
-                         query-memory, execution, emulate, pool, scrub-pace and verify-reads"
+                         query-memory, execution, emulate, pool, scrub-pace, verify-reads and degraded"
                     );
                     return Err((key.span(), message));
                 }
@@ -181,6 +184,15 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
+/// Yes or no.
+fn switch(written: &Spanned<DeValue<'_>>) -> Result<bool, Fault> {
+    let switched = match written.get_ref() {
+        DeValue::Boolean(value) => Some(*value),
+        _ => None,
+    };
+    switched.ok_or_else(|| (written.span(), "expected true or false".to_owned()))
+}
+
 /// A value in the words in which a person writes it elsewhere, too: a text, or a whole number.
 fn value<T: FromStr<Err: Display>>(written: &Spanned<DeValue<'_>>) -> Result<T, Fault> {
     let text = match written.get_ref() {
@@ -223,7 +235,7 @@ mod tests {
         let config = read(
             "near-memory = \"1.5G\"\nthreads = 3\nquery-memory = 1000\nexecution = \"plain\"\n\
              emulate = \"optane\"\npool = \"far/pool\"\nscrub-pace = \"16 MiB\"\n\
-             verify-reads = \"every\"\n",
+             verify-reads = \"every\"\ndegraded = true\n",
         )
         .unwrap();
         assert_eq!(config.near_memory, Some(Size(3 << 29)));
@@ -233,6 +245,7 @@ mod tests {
         assert_eq!(config.emulate.map(|far| far.to_string()), Some(optane()));
         assert_eq!(config.scrub_pace, Some(Size(16 << 20)));
         assert_eq!(config.verify_reads, Some(VerifyReads::Every));
+        assert_eq!(config.degraded, Some(true));
         let pool = config.pool.unwrap();
         assert!(pool.is_absolute() && pool.ends_with("far/pool"));
 
@@ -241,6 +254,7 @@ mod tests {
         assert!(config.threads.is_none() && config.query_memory.is_none());
         assert!(config.execution.is_none() && config.pool.is_none());
         assert_eq!((config.scrub_pace, config.verify_reads), (None, None));
+        assert_eq!(config.degraded, None);
     }
 
     #[test]
@@ -267,6 +281,7 @@ mod tests {
                 "verify-reads = \"never\"",
                 "1:16: 'never' is neither 'first' nor 'every'",
             ),
+            ("degraded = \"yes\"", "1:12: expected true or false"),
             ("emulate = \"otpane\"", "1:11: "),
             (
                 "query-memory = \"0G\"",

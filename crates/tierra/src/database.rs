@@ -35,6 +35,7 @@ pub struct Options {
     engine: engine::DatabaseOptions,
     session: SessionOptions,
     emulate: Option<FarMemory>,
+    degraded: Option<bool>,
     config: Option<PathBuf>,
 }
 
@@ -99,6 +100,19 @@ impl Options {
         self
     }
 
+    /// Opens the database although some of its tiers are missing: what lies there alone cannot be read, and the first write
+    /// leaves them behind, to be brought up to date when they are back.
+    pub fn degraded(mut self, degraded: bool) -> Self {
+        self.degraded = Some(degraded);
+        self
+    }
+
+    /// Opens the database for reading only. So it is opened, too, where its directory cannot be written.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.engine.read_only = read_only;
+        self
+    }
+
     /// Emulates far memory over near, in the whole process.
     pub fn emulate(mut self, far: FarMemory) -> Self {
         self.emulate = Some(far);
@@ -142,6 +156,19 @@ impl Options {
         )?)
     }
 
+    /// Makes a copied, restored or moved directory a database of its own, as [`engine::Database::adopt`] does.
+    ///
+    /// # Errors
+    /// If the original is open, or is not all there; the copy is as it was then.
+    pub fn adopt(
+        &self,
+        dir: impl AsRef<Path>,
+        how: &engine::AdoptOptions,
+    ) -> Result<engine::Adopted, Error> {
+        let options = self.completed(dir.as_ref())?;
+        Ok(engine::Database::adopt(dir.as_ref(), &options.engine, how)?)
+    }
+
     /// These options, and where they say nothing, those of the configuration file.
     fn completed(&self, dir: &Path) -> Result<Self, Error> {
         let config = match &self.config {
@@ -164,6 +191,7 @@ impl Options {
             .scrub_bytes_per_s
             .or(config.scrub_pace.map(|size| size.0));
         engine.verify_reads = engine.verify_reads.or(config.verify_reads);
+        engine.degraded = self.degraded.or(config.degraded).unwrap_or(false);
         session.threads = session.threads.or(config.threads.map(NonZeroUsize::get));
         session.execution = session.execution.or(config.execution);
         session.query_memory_bytes = session

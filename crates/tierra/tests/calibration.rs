@@ -52,8 +52,15 @@ fn a_calibration_is_kept_and_a_wrong_one_is_warned_of_and_ignored() {
         !said.contains("a write waits for the kernel"),
         "{said}"
     );
-    let expected = ["LOCK", "calibration", "far.pool", "replication"];
-    assert_eq!(left, expected[..3 + usize::from(is_written)]);
+    let expected = [
+        "LOCK",
+        "calibration",
+        "database",
+        "database.copy",
+        "far.pool",
+        "replication",
+    ];
+    assert_eq!(left, expected[..5 + usize::from(is_written)]);
     let count = || tierra(["sql", "--db", dir, "-c", "SELECT COUNT(*) FROM t"]).well();
     assert_eq!(count().err, "");
 

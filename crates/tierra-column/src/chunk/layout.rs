@@ -23,7 +23,10 @@
 //!             48  length of the chunk in bytes
 //!             56  least ordinal of all values
 //!             64  greatest ordinal of all values
-//!             72  0 ...
+//!             72  where logical checksums of the blocks lie in the chunk   (unused yet: 0)
+//!             80  where a sketch of its distinct values lies in the chunk  (unused yet: 0)
+//!             88  bytes of the sketch                                      (unused yet: 0)
+//!             96  0 ...
 //!            120  CRC32C of the directory
 //!            124  CRC32C of bytes 0 to 124
 //! ```
@@ -35,8 +38,13 @@
 //! non-decreasing images of [`crate::ordinal`], good for skipping only. What a block holds is drawn
 //! in the file of its encoding.
 //!
+//! A logical checksum is of a block's values, whatever their encoding, so that a replica can be compared with one in another
+//! encoding. What is not 0 where nothing is used yet is refused by name.
+//!
 //! Invariant: after [`Descriptor::read`] every entry's bytes lie inside the chunk and are as many
 //! as its encoding needs for its rows and width. Nothing else about a block's content is believed.
+
+use std::ops::Range;
 
 use crate::CHUNK_ROWS;
 use crate::bits::{BLOCK_LEN, MAX_WIDTH, PAD_BYTES, max_code, packed_bytes};
@@ -56,6 +64,14 @@ pub(crate) const DATA_BYTES_MAX: u64 = u32::MAX as u64 * LINE_BYTES as u64;
 
 const MAGIC: [u8; 4] = *b"TCHK";
 const VERSION: u8 = 1;
+
+/// Bytes of a descriptor that nothing uses yet, and what may be there one day.
+const UNUSED: [(Range<usize>, &str); 4] = [
+    (72..80, "logical checksums of blocks"),
+    (80..96, "a sketch of distinct values"),
+    (11..12, "something in its reserve"),
+    (96..120, "something in its reserve"),
+];
 
 /// What a chunk says about itself, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -269,6 +285,12 @@ impl Descriptor {
             });
         }
         FormatError::check_crc("a chunk's descriptor", &bytes[..124], read_u32(bytes, 124))?;
+        for (place, found) in UNUSED {
+            if bytes[place].iter().any(|byte| *byte != 0) {
+                let what = "a chunk";
+                return Err(FormatError::Unknown { what, found });
+            }
+        }
         let corrupt = |why: &str| FormatError::corrupt("a chunk's descriptor", why);
         let descriptor = Descriptor {
             ty: LogicalType::of_tag(array(bytes, 5)).ok_or_else(|| corrupt("unknown type"))?,

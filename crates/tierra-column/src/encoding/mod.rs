@@ -78,11 +78,13 @@ impl Encoding {
         }
     }
 
-    pub(crate) fn tag(self) -> u8 {
+    /// The number that it is stored as.
+    pub fn tag(self) -> u8 {
         self as u8
     }
 
-    pub(crate) fn of_tag(tag: u8) -> Option<Encoding> {
+    /// The encoding stored as `tag`, if there is one.
+    pub fn of_tag(tag: u8) -> Option<Encoding> {
         Encoding::ALL
             .into_iter()
             .find(|encoding| encoding.tag() == tag)

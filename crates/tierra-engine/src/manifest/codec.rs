@@ -29,6 +29,15 @@ impl Encoder {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
+    pub(crate) fn u128(&mut self, value: u128) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// What the format has room for, and nothing uses yet.
+    pub(crate) fn none(&mut self) {
+        self.u8(0);
+    }
+
     /// The number of items of the list that follows.
     pub(crate) fn count(&mut self, items: usize) {
         self.u32(
@@ -37,8 +46,12 @@ impl Encoder {
     }
 
     pub(crate) fn text(&mut self, text: &str) {
-        self.count(text.len());
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes(text.as_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.bytes.extend_from_slice(bytes);
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {
@@ -99,6 +112,23 @@ impl<'a> Decoder<'a> {
         ))
     }
 
+    pub(crate) fn u128(&mut self) -> Result<u128, ManifestError> {
+        let bytes = self.take(16)?;
+        Ok(u128::from_le_bytes(
+            bytes.try_into().expect("take returned sixteen bytes"),
+        ))
+    }
+
+    /// Refuses by name what [`Encoder::none`] left room for.
+    pub(crate) fn none(&mut self, what: &str) -> Result<(), ManifestError> {
+        match self.u8()? {
+            0 => Ok(()),
+            found => Err(ManifestError::Unknown {
+                what: format!("{what} of kind {found}"),
+            }),
+        }
+    }
+
     /// A number that was counted up one by one. What nobody can have counted to is refused, so that
     /// counting on never overflows.
     pub(crate) fn counter(&mut self) -> Result<u64, ManifestError> {
@@ -131,9 +161,13 @@ impl<'a> Decoder<'a> {
         (0..count).map(|_| item(self)).collect()
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, ManifestError> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], ManifestError> {
         let len = self.count(1)?;
-        let bytes = self.take(len)?;
+        self.take(len)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, ManifestError> {
+        let bytes = self.bytes()?;
         std::str::from_utf8(bytes)
             .map(str::to_owned)
             .map_err(|_| self.fault("a name is not UTF-8"))

@@ -1,31 +1,42 @@
-//! The body of a manifest, version 4, and of versions 1, which knew no indexes, 2, whose extents have
-//! one copy each and are named by its place, and 3, which knew no runs of keys: what is written where.
+//! The body of a manifest: what is written where.
 //!
 //! Invariant: `decode(encode(m)) == m`, and `decode` accepts nothing that the rest of the engine
 //! could not live with: places lie inside their extents, ids ascend, every segment has a chunk per
-//! column, every extent is known and named.
+//! column, every extent is known and named. What the format has room for and nothing uses yet is refused by name.
 
 mod spec;
 mod table;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use super::codec::{Decoder, Encoder};
-use super::{CopyEntry, ExtentEntry, ExtentId, Manifest, ManifestError, TableEntry, TierEntry};
+use super::{
+    ColumnId, CopyEntry, DatabaseId, ExtentEntry, ExtentId, HomeDirectory, Manifest, ManifestError,
+    TableEntry, TierEntry,
+};
 use crate::tiers::{COPIES_MOST, Homes, TIERS_MOST, TierId};
+use spec::{ColumnPositions, decode_encoding, encode_encoding};
 use table::{decode_table, encode_table};
 
-/// The least that the name of an extent takes, in any version.
 const EXTENT_BYTES: usize = 8;
 const PLACE_BYTES: usize = EXTENT_BYTES + 16;
-const CHUNK_BYTES: usize = 20;
+/// Of a chunk with one replica.
+const CHUNK_BYTES: usize = 4 + 3 + 1 + (1 + 4 + 8 + 8) + 1;
 /// The least that a table takes: its fixed fields and a name of one byte.
 const TABLE_BYTES: usize = 64;
 
 pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     let mut out = Encoder::default();
     out.u64(manifest.version);
+    out.u64(manifest.commit);
+    out.none();
+    out.u128(manifest.database.0);
+    out.u64(manifest.home.device);
+    out.u64(manifest.home.inode);
+    out.bytes(manifest.home.path.as_os_str().as_bytes());
     out.u64(manifest.next_table_id);
     out.u64(manifest.next_extent_id);
     out.u32(manifest.last_tier_id);
@@ -55,43 +66,19 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The first version that knows indexes.
-const INDEXES_SINCE: u8 = 2;
-/// The first version that knows tiers and copies.
-const COPIES_SINCE: u8 = 3;
-/// The first version that knows runs of keys.
-const RUNS_SINCE: u8 = 4;
-
 /// The extents that the body may name.
 struct Extents {
-    format: u8,
     known: BTreeMap<ExtentId, ExtentEntry>,
     named: HashSet<ExtentId>,
-    /// Versions 1 and 2: extents in the order in which they are named first.
-    by_place: HashMap<(u64, u64), ExtentId>,
 }
 
 impl Extents {
     /// Reads the name of an extent.
     fn name(&mut self, input: &mut Decoder) -> Result<ExtentId, ManifestError> {
-        if self.format >= COPIES_SINCE {
-            let id = ExtentId(input.u64()?);
-            if !self.known.contains_key(&id) {
-                return Err(input.fault(format!("there is no extent {}", id.0)));
-            }
-            self.named.insert(id);
-            return Ok(id);
+        let id = ExtentId(input.u64()?);
+        if !self.known.contains_key(&id) {
+            return Err(input.fault(format!("there is no extent {}", id.0)));
         }
-        let (offset, len_bytes) = (input.u64()?, input.u64()?);
-        let next = ExtentId(self.by_place.len() as u64);
-        let id = *self.by_place.entry((offset, len_bytes)).or_insert(next);
-        let copies = vec![CopyEntry {
-            tier: TierId::FIRST,
-            offset,
-        }];
-        self.known
-            .entry(id)
-            .or_insert(ExtentEntry { len_bytes, copies });
         self.named.insert(id);
         Ok(id)
     }
@@ -103,33 +90,36 @@ impl Extents {
     }
 }
 
-pub(super) fn decode(body: &[u8], format: u8) -> Result<Manifest, ManifestError> {
+pub(super) fn decode(body: &[u8]) -> Result<Manifest, ManifestError> {
     let mut input = Decoder::new(body);
     let version = input.counter()?;
+    let commit = input.counter()?;
+    input.none("open transactions")?;
+    let database = DatabaseId(input.u128()?);
+    let home = HomeDirectory {
+        device: input.u64()?,
+        inode: input.u64()?,
+        path: OsStr::from_bytes(input.bytes()?).into(),
+    };
     let next_table_id = input.counter()?;
-    let (mut next_extent_id, mut last_tier_id) = (0, 0);
-    let (mut lineage, mut tiers) = (Vec::new(), Vec::new());
-    let mut known = BTreeMap::new();
-    if format >= COPIES_SINCE {
-        next_extent_id = input.counter()?;
-        last_tier_id = input.u32()?;
-        lineage = input.list(8, Decoder::u64)?;
-        tiers = decode_tiers(&mut input)?;
-        let over = |tier: &TierEntry| tier.id.0 > last_tier_id;
-        if tiers.iter().any(over) || last_tier_id == u32::MAX {
-            return Err(input.fault("a tier has a number that was not given out"));
-        }
-        known = decode_extents(&mut input, &tiers, next_extent_id)?;
+    let next_extent_id = input.counter()?;
+    let last_tier_id = input.u32()?;
+    let lineage = input.list(8, Decoder::u64)?;
+    let tiers = decode_tiers(&mut input)?;
+    let over = |tier: &TierEntry| tier.id.0 > last_tier_id;
+    if tiers.is_empty() {
+        return Err(input.fault("no tier holds it"));
+    }
+    if tiers.iter().any(over) || last_tier_id == u32::MAX {
+        return Err(input.fault("a tier has a number that was not given out"));
     }
     let mut extents = Extents {
-        format,
-        known,
+        known: decode_extents(&mut input, &tiers, next_extent_id)?,
         named: HashSet::new(),
-        by_place: HashMap::new(),
     };
     let mut tables: Vec<Arc<TableEntry>> = Vec::new();
     for _ in 0..input.count(TABLE_BYTES)? {
-        let table = decode_table(&mut input, format, &mut extents, &tiers)?;
+        let table = decode_table(&mut input, &mut extents, &tiers)?;
         if table.id >= next_table_id
             || tables
                 .iter()
@@ -146,11 +136,11 @@ pub(super) fn decode(body: &[u8], format: u8) -> Result<Manifest, ManifestError>
         return Err(input.fault(format!("nothing names extent {}", id.0)));
     }
     input.finish()?;
-    if format < COPIES_SINCE {
-        next_extent_id = extents.known.len() as u64;
-    }
     Ok(Manifest {
         version,
+        commit,
+        database,
+        home,
         next_table_id,
         next_extent_id,
         last_tier_id,
@@ -219,15 +209,19 @@ fn decode_extents(
     Ok(extents)
 }
 
-fn encode_homes(out: &mut Encoder, homes: &Homes) {
+fn encode_homes(out: &mut Encoder, homes: &Homes, ids: &[ColumnId]) {
     let tiers = |out: &mut Encoder, tiers: &[TierId]| {
         out.count(tiers.len());
-        tiers.iter().for_each(|tier| out.u32(tier.0));
+        for tier in tiers {
+            out.u32(tier.0);
+            // That of the column.
+            encode_encoding(out, None);
+        }
     };
     tiers(out, &homes.table);
     out.count(homes.columns.len());
     for (column, of_column) in &homes.columns {
-        out.count(*column);
+        out.u32(ids[*column].0);
         tiers(out, of_column);
     }
 }
@@ -235,10 +229,18 @@ fn encode_homes(out: &mut Encoder, homes: &Homes) {
 fn decode_homes(
     input: &mut Decoder,
     tiers: &[TierEntry],
-    columns: usize,
+    columns: &ColumnPositions,
 ) -> Result<Homes, ManifestError> {
     let list = |input: &mut Decoder| -> Result<Vec<TierId>, ManifestError> {
-        let list = input.list(4, |input| input.u32().map(TierId))?;
+        let list = input.list(5, |input| {
+            let tier = TierId(input.u32()?);
+            match decode_encoding(input, "of a tier")? {
+                None => Ok(tier),
+                Some(encoding) => Err(ManifestError::Unknown {
+                    what: format!("copies with an encoding of their own, {encoding}"),
+                }),
+            }
+        })?;
         let is_possible = |(at, id): (usize, &TierId)| {
             tiers.iter().any(|tier| tier.id == *id) && !list[..at].contains(id)
         };
@@ -252,10 +254,10 @@ fn decode_homes(
         columns: BTreeMap::new(),
     };
     for _ in 0..input.count(8)? {
-        let column = input.u32()? as usize;
+        let column = columns.read(input)?;
         let of_column = list(input)?;
-        if column >= columns || homes.columns.insert(column, of_column).is_some() {
-            return Err(input.fault(format!("column {column} has no place for tiers")));
+        if homes.columns.insert(column, of_column).is_some() {
+            return Err(input.fault(format!("column {column} has tiers twice")));
         }
     }
     Ok(homes)

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! offset  0  magic "TIERRAMF"
-//!         8  format version, u8       (an unknown one is refused before anything else is believed)
+//!         8  format version, u8       (another one is refused before anything else is believed)
 //!         9  zero, 3 bytes
 //!        12  CRC32C of the body, u32
 //!        16  length of the body, u64
@@ -20,15 +20,18 @@ mod layout;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use tierra_column::Encoding;
 
 use crate::spec::{SpecError, TableSpec};
 use crate::tiers::{Homes, TierId};
 
 /// First bytes of a manifest.
 const MAGIC: [u8; 8] = *b"TIERRAMF";
-/// The layout this build writes, and the newest that it reads.
-pub(crate) const FORMAT_VERSION: u8 = 4;
+/// The layout this build writes, and the only one that it reads.
+pub(crate) const FORMAT_VERSION: u8 = 1;
 const HEADER_BYTES: usize = 24;
 
 /// Why the bytes of a manifest cannot be believed.
@@ -40,15 +43,23 @@ pub enum ManifestError {
         "the manifest does not start with its magic: this is not a Tierra database, or its beginning is damaged"
     )]
     Magic,
-    /// Written by a newer Tierra.
+    /// Written by another Tierra.
     #[error(
-        "the manifest has format version {found}, this Tierra reads up to {supported}: open the database with the Tierra that wrote it, or a newer one"
+        "the manifest has format version {found}, this Tierra reads version {supported} alone: open the database with the Tierra that wrote it"
     )]
-    Newer {
+    Version {
         /// The version byte found.
         found: u8,
-        /// The newest version that this build reads.
+        /// The version that this build reads.
         supported: u8,
+    },
+    /// The format has room for it, and this build makes no use of that.
+    #[error(
+        "the manifest has {what}, which this Tierra does not know: open the database with the Tierra that wrote it"
+    )]
+    Unknown {
+        /// What was found.
+        what: String,
     },
     /// Shorter than it says.
     #[error("the manifest is truncated: {found} bytes where its header says {expected}")]
@@ -85,11 +96,39 @@ pub enum ManifestError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ExtentId(pub(crate) u64);
 
+/// By which a database is known, wherever its directory lies. A copy that is adopted gets another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DatabaseId(pub(crate) u128);
+
+impl DatabaseId {
+    /// One that no other database has.
+    pub(crate) fn random() -> DatabaseId {
+        DatabaseId(u128::from(lineage_mark()) << 64 | u128::from(lineage_mark()))
+    }
+}
+
+/// The directory that pools outside of it belong to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HomeDirectory {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    /// What it was called when that was written down, for messages: directories are renamed.
+    pub(crate) path: PathBuf,
+}
+
+/// Stays a column's whatever becomes of the others. Never another's of the same table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ColumnId(pub(crate) u32);
+
 /// Every table, as of one commit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Manifest {
     /// Counts publications.
     pub(crate) version: u64,
+    /// The last commit that it includes. What logs have beyond it bears greater numbers, without a gap.
+    pub(crate) commit: u64,
+    pub(crate) database: DatabaseId,
+    pub(crate) home: HomeDirectory,
     /// Never reused, so that an extent's owner stays unambiguous.
     pub(crate) next_table_id: u64,
     pub(crate) next_extent_id: u64,
@@ -98,7 +137,6 @@ pub(crate) struct Manifest {
     /// A random number for each time when the database went on without some of its tiers. Of two
     /// manifests of one database one continues the other only if its list begins with the other's.
     pub(crate) lineage: Vec<u64>,
-    /// None in a manifest of version 1 or 2, whose database has one pool.
     pub(crate) tiers: Vec<TierEntry>,
     /// All that the tables name, and nothing else.
     pub(crate) extents: BTreeMap<ExtentId, ExtentEntry>,
@@ -144,12 +182,14 @@ pub(crate) fn lineage_mark() -> u64 {
 pub(crate) struct TableEntry {
     pub(crate) id: u64,
     pub(crate) spec: Arc<TableSpec>,
+    /// Of the specification's columns, in its order.
+    pub(crate) column_ids: Vec<ColumnId>,
+    /// Smallest column id that was never given out.
+    pub(crate) next_column_id: ColumnId,
     /// The tiers that its extents should have copies in.
     pub(crate) homes: Homes,
     /// Smallest segment id that was never given out.
     pub(crate) next_segment_id: u32,
-    /// Reserved: rows are never deleted yet, so this is zero.
-    pub(crate) delete_vector_version: u64,
     /// One per column; `None` where no chunk of the column uses a dictionary.
     pub(crate) dictionaries: Vec<Option<DictionaryEntry>>,
     /// In ascending order of their ids.
@@ -188,6 +228,8 @@ pub(crate) struct ChunkPlace {
     pub(crate) extent: u32,
     pub(crate) offset: u64,
     pub(crate) len_bytes: u64,
+    /// As the chunk's descriptor says, too.
+    pub(crate) encoding: Encoding,
 }
 
 /// A range of bytes in an extent that others may share.
@@ -224,6 +266,8 @@ pub(crate) struct TailEntry {
     pub(crate) segment_id: u32,
     /// Sequence number of the first record of the first extent.
     pub(crate) first_sequence: u64,
+    /// Of the record that came next when the manifest was published: all before it were acknowledged.
+    pub(crate) reached: u64,
     /// In the order in which they were filled.
     pub(crate) logs: Vec<LogEntry>,
 }
@@ -275,8 +319,8 @@ impl Manifest {
         if header[..8] != MAGIC {
             return Err(ManifestError::Magic);
         }
-        if header[8] == 0 || header[8] > FORMAT_VERSION {
-            return Err(ManifestError::Newer {
+        if header[8] != FORMAT_VERSION {
+            return Err(ManifestError::Version {
                 found: header[8],
                 supported: FORMAT_VERSION,
             });
@@ -294,7 +338,7 @@ impl Manifest {
         if found != expected {
             return Err(ManifestError::Checksum { expected, found });
         }
-        layout::decode(body, header[8])
+        layout::decode(body)
     }
 }
 

@@ -5,12 +5,13 @@
 //! missing. Where something lay there alone the tier is left as it is, which names it: nothing is given up for lost that somebody may
 //! still have.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tierra_memory::{Pool, PoolError};
 
-use super::{FoundPool, PAGE_BYTES, read_root};
+use super::pools::read_root;
+use super::{FoundPool, PAGE_BYTES};
+use crate::directory::Home;
 use crate::faults::FaultKind;
 use crate::manifest::Manifest;
 use crate::space::Owner;
@@ -24,7 +25,7 @@ pub(super) struct Cut {
 }
 
 /// Opens pools that were cut short, as far as the others have what they lost.
-pub(super) fn restore_ends(dir: &Path, found: Vec<FoundPool>) -> (Vec<FoundPool>, Vec<Cut>) {
+pub(super) fn restore_ends(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool>, Vec<Cut>) {
     let is_cut = |found: &FoundPool| matches!(found.opened, Err(PoolError::Truncated { .. }));
     if !found.iter().any(is_cut) {
         return (found, Vec::new());
@@ -33,7 +34,7 @@ pub(super) fn restore_ends(dir: &Path, found: Vec<FoundPool>) -> (Vec<FoundPool>
         .iter()
         .filter_map(|found| found.opened.as_ref().ok().cloned())
         .collect();
-    let manifests = whole.iter().filter_map(|pool| read_root(dir, pool).ok());
+    let manifests = whole.iter().filter_map(|pool| read_root(home, pool).ok());
     let newest = manifests
         .map(|(_, manifest)| manifest)
         .max_by_key(|manifest| manifest.version);

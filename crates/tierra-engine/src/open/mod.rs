@@ -8,73 +8,93 @@
 //! the newest manifest, and copies of logs to what was read.
 
 mod cut;
+mod lacking;
+mod pools;
 mod tables;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
-use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
+use tierra_memory::{Extent, Pool};
 
-use crate::error::{DamageError, OpenError, UnavailableError};
-use crate::manifest::{
-    ChunkPlace, CopyEntry, ExtentEntry, ExtentId, Manifest, ManifestError, PartEntry, RunEntry,
-    SegmentEntry, TableEntry, TierEntry, lineage_mark,
-};
+use crate::directory::{self, Home, TierState};
+use crate::error::{DamageError, OpenError};
+use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError, TableEntry};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
-use crate::spec::TableSpec;
-use crate::table::Missing;
-use crate::tiers::{FIRST_NAME, MissingTier, Tier, TierId, Tiers};
+use crate::tiers::{Tier, TierId, Tiers};
 use crate::writer::Published;
 
+use self::pools::Candidate;
+pub(crate) use self::pools::{FoundPool, find, home_of_pool, is_there, is_unfinished, rebuild};
 pub(crate) use self::tables::read_tables;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// A pool that the directory names, and what became of opening it.
-pub(crate) struct FoundPool {
-    pub(crate) name: String,
-    pub(crate) path: PathBuf,
-    pub(crate) opened: Result<Arc<Pool>, PoolError>,
-    pub(crate) options: PoolOptions,
+/// How a database may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Without tiers that are missing.
+    pub(crate) degraded: bool,
+    /// Without writing anything.
+    pub(crate) read_only: bool,
 }
 
-/// A manifest that a pool publishes.
-struct Candidate {
-    pool: Arc<Pool>,
-    root: Extent,
-    manifest: Manifest,
+/// What was found.
+pub(crate) struct Found {
+    pub(crate) tiers: Tiers,
+    pub(crate) published: Published,
+    /// What only manifests of tiers name that are behind: free with the next publication.
+    pub(crate) superseded: Vec<Arc<ExtentCopy>>,
+    /// Whether the tiers that are there do not all say what is here.
+    pub(crate) is_behind: bool,
+    /// The tiers that are there, by the versions of their manifests.
+    pub(crate) most_behind_first: Vec<TierId>,
+    /// Whether tiers are missing that the newest manifest counts on. They may go on without these, so that both may not be
+    /// joined again: the first write puts a mark into the manifest.
+    pub(crate) goes_on_without: bool,
 }
 
 /// The tiers, and the newest manifest of any of them with the extents that it names, each checked to be
 /// what it should be.
 pub(crate) fn read_manifest(
-    dir: &Path,
+    home: &Home,
     found: Vec<FoundPool>,
-) -> Result<(Tiers, Published), OpenError> {
+    access: Access,
+) -> Result<Found, OpenError> {
+    let dir = home.dir();
+    let here = directory::home_of(dir).map_err(directory::io_error(dir))?;
+    let found = told(found)?;
+    check_outside(home, &here, &found)?;
+    let (found, cuts) = match access.read_only {
+        true => (found, Vec::new()),
+        false => cut::restore_ends(home, found),
+    };
     let mut candidates = Vec::new();
     let mut pools = Vec::new();
     let mut failures = Vec::new();
-    let (found, cuts) = cut::restore_ends(dir, found);
     for found in found {
-        let (name, path) = (found.name, found.path);
-        let pool = match found.opened {
-            Ok(pool) => pool,
-            Err(error) if is_loss(&error) => {
-                failures.push((name, path, OpenError::from(error)));
+        let (name, path) = (found.name.clone(), found.path.clone());
+        let pool = match &found.opened {
+            Ok(pool) => pool.clone(),
+            Err(_) => {
+                let failure = found.opened.err().map(OpenError::from);
+                failures.extend(failure.map(|error| (name, path, error)));
                 continue;
             }
-            Err(error) => return Err(error.into()),
         };
-        match read_root(dir, &pool) {
-            Ok((root, manifest)) => candidates.push(Candidate {
-                pool: pool.clone(),
-                root,
-                manifest,
-            }),
+        match pools::read_root(home, &pool) {
+            Ok((root, manifest)) => {
+                pools::check_owner(home, &here, &found, &manifest)?;
+                candidates.push(Candidate {
+                    pool: pool.clone(),
+                    root,
+                    manifest,
+                });
+            }
             Err(
                 error @ OpenError::Manifest {
-                    source: ManifestError::Newer { .. },
+                    source: ManifestError::Version { .. } | ManifestError::Unknown { .. },
                     ..
                 },
             ) => return Err(error),
@@ -83,147 +103,119 @@ pub(crate) fn read_manifest(
         }
         pools.push((name, path, pool));
     }
-    let newest = candidates
-        .iter()
-        .max_by_key(|candidate| candidate.manifest.version);
-    let Some(newest) = newest else {
+    let told = || {
+        if failures.is_empty() {
+            let why = "none is missing: were they put back, or copied while the database was open?";
+            return why.to_owned();
+        }
+        let told = failures.iter();
+        let told = told.map(|(name, _, error)| format!("tier {name:?}: {error}"));
+        told.collect::<Vec<_>>().join("; ")
+    };
+    let Some(newest) = pools::choose(home, &candidates, told)? else {
         let (_, _, error) = failures
             .into_iter()
             .next()
             .expect("a directory names a pool");
         return Err(error);
     };
-    for other in &candidates {
-        if !newest.manifest.continues(&other.manifest) {
-            return Err(OpenError::Diverged {
-                dir: dir.to_owned(),
-                newest: newest.pool.path().to_owned(),
-                other: other.pool.path().to_owned(),
-            });
-        }
-    }
     let mut manifest = newest.manifest.clone();
-    if manifest.tiers.is_empty() {
-        manifest.tiers.push(TierEntry {
-            id: TierId::FIRST,
-            name: FIRST_NAME.to_owned(),
-            pool_id: newest.pool.id(),
-            present: true,
-        });
-    }
-    let tiers = match_tiers(dir, &manifest, pools, &failures)?;
-    // Tiers that are not there any more may go on without these, so that both may not be joined again.
-    let fewer = manifest
+    let tiers = pools::match_tiers(home, &manifest, pools, &failures);
+    warn_of_missing(home, &tiers, access)?;
+    let goes_on_without = manifest
         .tiers
         .iter()
         .any(|tier| tier.present && tiers.get(tier.id).is_none());
-    if fewer {
-        manifest.lineage.push(lineage_mark());
-    }
     let versions = candidates
         .iter()
+        .filter(|candidate| {
+            let mut open = tiers.open.iter();
+            open.any(|tier| Arc::ptr_eq(&tier.pool, &candidate.pool))
+        })
         .map(|candidate| candidate.manifest.version);
-    let behind = tiers.open.len() > candidates.len() || versions.min() < Some(manifest.version);
-    let changed = tiers.entries() != manifest.tiers && newest.manifest.tiers == manifest.tiers;
-    let (mut published, lost, superseded) = read_extents(dir, manifest, &tiers, &candidates)?;
-    cut::note(&cuts, &tiers);
-    if lost || fewer || behind || changed {
-        // All tiers come to name the same. Space that damaged copies took is free: what is written there, and not
-        // published before a power cut, must not be taken for them.
-        let next = published.manifest().clone();
-        match published.publish(&tiers, next, Vec::new()) {
-            Ok(()) => superseded.iter().for_each(|copy| copy.release()),
-            Err(error) if fewer => return Err(error.into()),
-            Err(error) => {
-                tracing::warn!(%error, "a database with damaged copies could not be published without them");
-            }
-        }
-    }
-    Ok((tiers, published))
-}
-
-/// Whether a pool that fails so is as good as not there: others may stand in for it.
-fn is_loss(error: &PoolError) -> bool {
-    matches!(
-        error,
-        PoolError::Missing { .. }
-            | PoolError::Device { .. }
-            | PoolError::NotAPool { .. }
-            | PoolError::Damaged { .. }
-            | PoolError::LostPublication { .. }
-            | PoolError::Truncated { .. }
-            | PoolError::Io { .. }
-    )
-}
-
-/// What a pool publishes.
-fn read_root(dir: &Path, pool: &Pool) -> Result<(Extent, Manifest), OpenError> {
-    let Some(root) = pool.root() else {
-        return Err(OpenError::NotADatabase {
-            dir: dir.to_owned(),
-            why: "its creation was interrupted",
-        });
+    let version_of = |pool: &Arc<Pool>| {
+        let mut candidates = candidates.iter();
+        let own = candidates.find(|candidate| Arc::ptr_eq(&candidate.pool, pool));
+        own.map_or(0, |own| own.manifest.version)
     };
-    if pool.verify_extent(root)? != Owner::Manifest.tag() {
-        return Err(OpenError::NotADatabase {
-            dir: dir.to_owned(),
-            why: "its pool holds something else",
-        });
-    }
-    let manifest = Manifest::decode(pool.bytes(root));
-    let manifest = manifest.map_err(|source| OpenError::Manifest {
-        dir: dir.to_owned(),
-        source,
-    })?;
-    Ok((root, manifest))
+    let mut most_behind_first: Vec<TierId> = tiers.open.iter().map(|tier| tier.id).collect();
+    most_behind_first.sort_by_key(|id| tiers.get(*id).map(|tier| version_of(&tier.pool)));
+    let (count, least) = versions.fold((0, u64::MAX), |(count, least), version| {
+        (count + 1, least.min(version))
+    });
+    let is_at_home = directory::is_same(&manifest.home, &here);
+    let is_behind = tiers.open.len() > count
+        || least < manifest.version
+        || tiers.entries() != manifest.tiers
+        || manifest.database != home.file().database
+        || !is_at_home && !home.file().tiers.iter().all(|tier| tier.path.is_relative());
+    manifest.database = home.file().database;
+    manifest.home = here;
+    let (published, lost, superseded) = read_extents(dir, manifest, &tiers, &candidates)?;
+    cut::note(&cuts, &tiers);
+    Ok(Found {
+        tiers,
+        published,
+        superseded,
+        is_behind: is_behind || lost,
+        most_behind_first,
+        goes_on_without,
+    })
 }
 
-/// Which pool is which tier, by the pool's number.
-fn match_tiers(
-    dir: &Path,
-    manifest: &Manifest,
-    mut pools: Vec<(String, PathBuf, Arc<Pool>)>,
-    failures: &[(String, PathBuf, OpenError)],
-) -> Result<Tiers, OpenError> {
-    let mut tiers = Tiers::default();
-    for entry in &manifest.tiers {
-        let (id, name) = (entry.id, Arc::from(&*entry.name));
-        let found = pools
-            .iter()
-            .position(|(_, _, pool)| pool.id() == entry.pool_id);
-        if let Some(at) = found {
-            let (_, _, pool) = pools.swap_remove(at);
-            tiers.open.push(Tier::new(id, name, pool));
-            continue;
+/// All pools, unless one cannot be opened for what is to be told.
+fn told(found: Vec<FoundPool>) -> Result<Vec<FoundPool>, OpenError> {
+    let tell = |found: FoundPool| match found.opened {
+        // Of what is being added nothing may be there yet.
+        Err(error) if found.state != TierState::Adding && !pools::is_loss(&error) => {
+            Err(OpenError::from(error))
         }
-        let failure = failures.iter().find(|(name, _, _)| *name == entry.name);
-        let why = failure.map_or_else(
-            || "the directory does not say where it is".to_owned(),
-            |(_, _, error)| error.to_string(),
-        );
-        tracing::warn!(
-            tier = entry.name,
-            why,
-            "a tier is missing: the database goes on without it"
-        );
-        tiers.missing.push(MissingTier {
-            id,
-            name,
-            pool_id: entry.pool_id,
-            why: why.into(),
-        });
-    }
-    for (name, path, pool) in pools {
-        if pool.root().is_some() {
-            return Err(OpenError::OtherPool {
-                dir: dir.to_owned(),
-                tier: name,
-                path,
-            });
+        opened => Ok(FoundPool { opened, ..found }),
+    };
+    found.into_iter().map(tell).collect()
+}
+
+/// Refuses pools outside of the directory that do not say what they are, unless the newest of the others belongs here.
+fn check_outside(
+    home: &Home,
+    here: &directory::HomeDirectory,
+    found: &[FoundPool],
+) -> Result<(), OpenError> {
+    let manifest = |found: &FoundPool| {
+        let pool = found.opened.as_ref().ok()?;
+        Some(pools::read_root(home, pool).ok()?.1)
+    };
+    let known: Vec<_> = found.iter().map(manifest).collect();
+    let newest = known.iter().flatten().max_by_key(|known| known.version);
+    let Some(newest) = newest else {
+        return Ok(());
+    };
+    for (found, known) in found.iter().zip(&known) {
+        let is_there = !matches!(found.opened, Err(tierra_memory::PoolError::Missing { .. }));
+        if known.is_none() && is_there && found.state != TierState::Adding {
+            pools::check_home(home, here, found, &newest.home)?;
         }
-        tracing::warn!(tier = name, path = %path.display(), "a tier whose addition was interrupted is left alone");
     }
-    Ok(tiers)
+    Ok(())
+}
+
+/// Says which tiers are missing, as an error unless the database is to go on without them.
+fn warn_of_missing(home: &Home, tiers: &Tiers, access: Access) -> Result<(), OpenError> {
+    if tiers.missing.is_empty() {
+        return Ok(());
+    }
+    if access.degraded {
+        for tier in &tiers.missing {
+            tracing::warn!(tier = %tier.name, why = %tier.why, "a tier is missing: the database goes on without it");
+        }
+        return Ok(());
+    }
+    let missing = tiers.missing.iter();
+    let missing = missing.map(|tier| format!("tier {:?} ({})", tier.name, tier.why));
+    Err(OpenError::Degraded {
+        dir: home.dir().to_owned(),
+        missing: missing.collect::<Vec<_>>().join(", "),
+    })
 }
 
 /// The extents of the manifest, whether some copies of them are lost, and what only the manifests of tiers name that are behind:
@@ -286,19 +278,13 @@ fn read_extents(
         .map(|extent| (extent.id(), &**extent))
         .collect();
     for table in &mut manifest.tables {
-        let named = missing_with(table, tiers, &manifest.extents, |id| held.contains_key(&id));
-        if let Some(missing) = named {
-            let why = missing.why();
-            tracing::warn!(%why, "the database is opened without it");
-            continue;
-        }
-        forget_lost_parts(&held, table);
-        if let Some(id) = table.extents().find(|id| !held.contains_key(id)) {
-            return Err(OpenError::Table {
-                dir: dir.to_owned(),
-                table: table.spec.name.clone(),
-                source: lost_extent(&manifest.extents[&id], tiers, id, owners[&id]),
-            });
+        // What waits for a tier may come back with it.
+        if lacking::of_table(dir, table, tiers, &manifest.extents, |id| {
+            held.contains_key(&id)
+        })
+        .is_none()
+        {
+            lacking::forget_lost_parts(&held, table);
         }
     }
     let mut superseded = Vec::new();
@@ -370,22 +356,33 @@ fn only_named_by(manifest: &Manifest, tier: &Tier, live: &[Extent]) -> Vec<Exten
 
 /// What each extent is for.
 fn owners(manifest: &Manifest) -> HashMap<ExtentId, Owner> {
-    let mut owners = HashMap::with_capacity(manifest.extents.len());
-    for table in &manifest.tables {
-        let segments = table.segments.iter().flat_map(|segment| &segment.extents);
-        let logs = table.tail.logs.iter().map(|log| &log.extent);
-        let images = table.dictionaries.iter().flatten();
-        let images = images
-            .flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
-        let parts = table.parts.iter().map(|part| &part.extent);
-        let runs = table.runs.iter().map(|run| &run.extent);
-        let parts = parts.chain(runs);
-        let named = segments.map(|id| (*id, Owner::Segment(table.id)));
-        let named = named.chain(logs.map(|id| (*id, Owner::Log(table.id))));
-        let named = named.chain(images.map(|image| (image.extent, Owner::Dictionary(table.id))));
-        owners.extend(named.chain(parts.map(|id| (*id, Owner::Index(table.id)))));
-    }
-    owners
+    manifest
+        .tables
+        .iter()
+        .flat_map(|table| owned_by(table))
+        .collect()
+}
+
+/// What an extent that the table names is for.
+fn owner_in(table: &TableEntry, id: ExtentId) -> Option<Owner> {
+    owned_by(table)
+        .find(|(of, _)| *of == id)
+        .map(|(_, owner)| owner)
+}
+
+fn owned_by(table: &TableEntry) -> impl Iterator<Item = (ExtentId, Owner)> {
+    let segments = table.segments.iter().flat_map(|segment| &segment.extents);
+    let logs = table.tail.logs.iter().map(|log| &log.extent);
+    let images = table.dictionaries.iter().flatten();
+    let images =
+        images.flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
+    let parts = table.parts.iter().map(|part| &part.extent);
+    let runs = table.runs.iter().map(|run| &run.extent);
+    let parts = parts.chain(runs);
+    let named = segments.map(|id| (*id, Owner::Segment(table.id)));
+    let named = named.chain(logs.map(|id| (*id, Owner::Log(table.id))));
+    let named = named.chain(images.map(|image| (image.extent, Owner::Dictionary(table.id))));
+    named.chain(parts.map(|id| (*id, Owner::Index(table.id))))
 }
 
 fn check_owner(pool: &Pool, extent: Extent, owner: Owner) -> Result<(), DamageError> {
@@ -398,116 +395,4 @@ fn check_owner(pool: &Pool, extent: Extent, owner: Owner) -> Result<(), DamageEr
         });
     }
     Ok(())
-}
-
-/// Why nothing of an extent can be read: what is wrong with its one copy, or that it has none here.
-fn lost_extent(entry: &ExtentEntry, tiers: &Tiers, id: ExtentId, owner: Owner) -> DamageError {
-    let extent = |copy: &CopyEntry| Extent {
-        offset: copy.offset,
-        len_bytes: entry.len_bytes,
-    };
-    let mut faults = entry.copies.iter().rev().filter_map(|copy| {
-        let tier = tiers.get(copy.tier)?;
-        check_owner(&tier.pool, extent(copy), owner).err()
-    });
-    faults
-        .next()
-        .unwrap_or(DamageError::NoCopy { extent: id.0 })
-}
-
-/// What of a table cannot be read, if some of its extents lie in missing tiers alone. Parts of indexes do not count: they can be
-/// built again.
-fn missing_with(
-    table: &TableEntry,
-    tiers: &Tiers,
-    extents: &BTreeMap<ExtentId, ExtentEntry>,
-    is_held: impl Fn(ExtentId) -> bool,
-) -> Option<Missing> {
-    let is_index = |id: &ExtentId| {
-        table.parts.iter().any(|part| part.extent == *id)
-            || table.runs.iter().any(|run| run.extent == *id)
-    };
-    let gone = table.extents().filter(|id| !is_held(*id) && !is_index(id));
-    let gone: BTreeSet<ExtentId> = gone.collect();
-    let mut missing = BTreeSet::new();
-    for id in &gone {
-        for copy in &extents[id].copies {
-            // A copy that is there and damaged is no matter of a tier.
-            missing.insert(tiers.missing.iter().find(|tier| tier.id == copy.tier)?.id);
-        }
-    }
-    let named = tiers
-        .missing
-        .iter()
-        .filter(|tier| missing.contains(&tier.id));
-    let named: Vec<_> = named
-        .map(|tier| format!("{:?} ({})", tier.name, tier.why))
-        .collect();
-    if named.is_empty() {
-        return None;
-    }
-    let why = UnavailableError {
-        table: table.spec.name.clone(),
-        column: None,
-        missing: named.join(", "),
-    };
-    let chunks = table.segments.iter().flat_map(|segment| &segment.extents);
-    let chunks: BTreeSet<ExtentId> = chunks.copied().collect();
-    // Each row has a column that is there: only one that has none is not there itself.
-    let is_left = |place: &ChunkPlace, segment: &SegmentEntry| {
-        !gone.contains(&segment.extents[place.extent as usize])
-    };
-    let mut segments = table.segments.iter();
-    let has_columns = segments.all(|segment| {
-        let mut places = segment.chunks.iter();
-        places.any(|place| is_left(place, segment))
-    });
-    match gone.is_subset(&chunks) && has_columns {
-        true => Some(Missing::Columns(why)),
-        false => Some(Missing::Rows(why)),
-    }
-}
-
-/// Parts of indexes without a copy are as good as not there: takes them out of the manifest that was
-/// read.
-fn forget_lost_parts(held: &HashMap<ExtentId, &OwnedExtent>, table: &mut Arc<TableEntry>) {
-    let is_lost = |part: &Arc<PartEntry>| !held.contains_key(&part.extent);
-    let is_lost_run = |run: &Arc<RunEntry>| !held.contains_key(&run.extent);
-    if !table.parts.iter().any(is_lost) && !table.runs.iter().any(is_lost_run) {
-        return;
-    }
-    let table = Arc::make_mut(table);
-    let spec = table.spec.clone();
-    table.parts.retain(|part| {
-        let lost = is_lost(part);
-        if lost {
-            warn_of_part(&spec, part, &"it has no copy");
-        }
-        !lost
-    });
-    table.runs.retain(|run| {
-        let lost = is_lost_run(run);
-        if lost {
-            warn_of_run(&spec, &"it has no copy");
-        }
-        !lost
-    });
-}
-
-fn warn_of_run(spec: &TableSpec, error: &dyn std::fmt::Display) {
-    tracing::warn!(
-        table = spec.name,
-        %error,
-        "a part of the index of keys is damaged: it is built again"
-    );
-}
-
-fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Display) {
-    let column = &spec.columns[part.column as usize].name;
-    tracing::warn!(
-        table = spec.name,
-        column,
-        %error,
-        "a part of an index is damaged: it is built again"
-    );
 }

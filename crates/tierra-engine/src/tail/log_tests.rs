@@ -1,5 +1,5 @@
 //! The log's promises: every committed record comes back, a torn end is no error, damage before
-//! the end is.
+//! the end is, and so is the loss of anything that was acknowledged but the newest record.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tierra_memory::{Pool, PoolOptions};
 
-use super::log::{METHOD, Mend, Record, TailLog, replay};
-use super::{LogError, decode, encode};
+use super::{
+    Commit, LogError, METHOD, Mend, Named, Record, TailLog, decode, encode, later, replay,
+};
 use crate::manifest::{ExtentId, LogEntry, TailEntry};
 use crate::space::Owner;
 use crate::tiers::{TierId, Tiers};
@@ -44,26 +45,51 @@ fn record(numbers: std::ops::Range<i32>) -> Record {
     Record::new(numbers.len() as u32, |out| encode(&rows(numbers), out)).unwrap()
 }
 
+/// The version of the manifest that named the log first, which is the one that its first records follow.
+const VERSION: u64 = 9;
+/// The last commit before the first record.
+const COMMIT: u64 = 40;
+
 /// The bytes of a log of ten records, and where each starts.
 fn log_bytes() -> (Vec<u8>, Vec<usize>) {
+    let (bytes, starts, _) = logged(|_| {});
+    (bytes, starts)
+}
+
+/// The same, once something else was done to the log; and the log.
+fn logged(then: impl FnOnce(&mut TailLog)) -> (Vec<u8>, Vec<usize>, TailLog) {
     let dir = tempfile::tempdir().unwrap();
     let pool = Pool::create(&dir.path().join("pool"), &PoolOptions::default()).unwrap();
     let tiers = Tiers::first(pool);
     let writer = tiers.allocate(LOG, &[TierId::FIRST], LOG_BYTES, Owner::Log(1));
     let extent = writer.unwrap().finish_log().unwrap();
     let mut log = TailLog::starting_at(100);
+    log.prepare(ENTRY, &extent).unwrap();
     log.continue_in(ENTRY, &extent).unwrap();
     let mut starts = Vec::new();
-    let mut at = 0;
+    let mut at = 64;
     for number in 0..10 {
         let mut record = record(number * 10..number * 10 + 5 + number);
         assert!(log.fits(&record));
         starts.push(at as usize);
         at += record.len_bytes();
-        log.append(&METHOD, &mut record).unwrap();
+        let commit = Commit {
+            number: COMMIT + 1 + number as u64,
+            follows: VERSION,
+        };
+        log.append(&METHOD, &mut record, commit).unwrap();
     }
     starts.push(at as usize);
-    (extent.first().to_vec(), starts)
+    then(&mut log);
+    (extent.first().to_vec(), starts, log)
+}
+
+fn named(tail: &TailEntry) -> Named<'_> {
+    Named {
+        tail,
+        version: VERSION,
+        commit: COMMIT,
+    }
 }
 
 /// The first number of each record, and the sequence number that comes next.
@@ -76,13 +102,14 @@ fn read(bytes: &[u8]) -> Result<(Vec<i32>, u64), LogError> {
 /// The same of several copies, and what is wrong in which.
 fn read_copies(copies: &[&[u8]]) -> Result<(Vec<i32>, u64, Vec<Mend>), LogError> {
     let tail = TailEntry {
-        segment_id: 0,
         first_sequence: 100,
+        reached: 100,
         logs: vec![ENTRY],
+        ..TailEntry::default()
     };
     let mut numbers = Vec::new();
-    let (end, mends) = replay(
-        &tail,
+    let read = replay(
+        named(&tail),
         |_| copies.to_vec(),
         |sequence, payload, _| {
             let batch = decode(&schema(), &Buffer::from(payload))
@@ -93,15 +120,26 @@ fn read_copies(copies: &[&[u8]]) -> Result<(Vec<i32>, u64, Vec<Mend>), LogError>
             Ok(())
         },
     )?;
-    Ok((numbers, end.sequence, mends))
+    let commits = numbers.iter().map(|number| COMMIT + 1 + *number as u64);
+    assert!(read.commits.iter().copied().eq(commits));
+    Ok((numbers, read.end.sequence, read.mends))
 }
 
 #[test]
 fn committed_records_come_back() {
     let (bytes, _) = log_bytes();
     assert_eq!(read(&bytes).unwrap(), ((0..10).collect(), 110));
-    assert_eq!(read(&[0; 4096]).unwrap(), (vec![], 100));
-    assert_eq!(read(&[]).unwrap(), (vec![], 100));
+    // An extent without its first line is none that a manifest has named.
+    for bytes in [&[0; 4096][..], &[]] {
+        assert!(matches!(
+            read(bytes),
+            Err(LogError::Damaged {
+                at: 0,
+                sequence: 100,
+                ..
+            })
+        ));
+    }
 }
 
 #[test]
@@ -199,24 +237,38 @@ fn a_record_that_one_copy_has_is_there() {
 fn records_of_another_epoch_or_in_another_place_do_not_count() {
     let (bytes, starts) = log_bytes();
     let mut moved = bytes.clone();
-    // An older log of the same extent, cut short by a newer one's terminator.
-    moved[..64].fill(0);
+    // An older log of the same extent.
     let logs = vec![LogEntry {
         extent: LOG,
         epoch: EPOCH + 1,
     }];
     let tail = TailEntry {
-        segment_id: 0,
-        first_sequence: 5,
+        first_sequence: 100,
+        reached: 100,
         logs,
+        ..TailEntry::default()
     };
-    let (end, _) = replay(
-        &tail,
-        |_| vec![&moved[..]],
-        |_, _, _| panic!("no record is of this epoch"),
-    )
-    .unwrap();
-    assert_eq!(end.sequence, 5);
+    let head = moved[..64].to_vec();
+    moved[8..16].copy_from_slice(&(EPOCH + 1).to_le_bytes());
+    let crc = crc32c::crc32c(&moved[..52]);
+    moved[52..56].copy_from_slice(&crc.to_le_bytes());
+    let mut mark = (EPOCH + 1).to_le_bytes().to_vec();
+    mark.extend([0; 4]);
+    moved[56..60].fill(0);
+    moved[60..64].copy_from_slice(&crc32c::crc32c(&mark).to_le_bytes());
+    let older = |bytes: &[u8]| {
+        replay(
+            named(&tail),
+            |_| vec![&bytes[..]],
+            |_, _, _| panic!("no record is of this epoch"),
+        )
+    };
+    assert_eq!(older(&moved).unwrap().end.sequence, 100);
+    moved[..64].copy_from_slice(&head);
+    assert!(matches!(
+        older(&moved),
+        Err(LogError::Damaged { at: 0, .. })
+    ));
     let mut swapped = bytes.clone();
     let (second, third) = (starts[1]..starts[2], starts[2]..starts[3]);
     if second.len() == third.len() {
@@ -226,12 +278,144 @@ fn records_of_another_epoch_or_in_another_place_do_not_count() {
 }
 
 #[test]
-fn a_newer_version_is_named() {
-    let (mut bytes, _) = log_bytes();
-    bytes[4] = 2;
-    let crc = crc32c::crc32c(&bytes[..60]);
-    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
-    assert!(matches!(read(&bytes), Err(LogError::Newer { found: 2 })));
+fn what_is_unknown_is_named() {
+    let (bytes, starts) = log_bytes();
+    let changed = |at: usize, value: u8| {
+        let mut bytes = bytes.clone();
+        bytes[starts[3] + at] = value;
+        let crc = crc32c::crc32c(&bytes[starts[3]..starts[3] + 60]);
+        bytes[starts[3] + 60..starts[3] + 64].copy_from_slice(&crc.to_le_bytes());
+        read(&bytes).unwrap_err().to_string()
+    };
+    for (error, what) in [
+        (changed(4, 2), "format version 2"),
+        (changed(5, 1), "a transaction state"),
+        (changed(7, 1), "flags"),
+        (changed(59, 1), "participants of a transaction"),
+    ] {
+        assert!(error.contains(what), "{error} instead of {what}");
+    }
+}
+
+/// Zeros from any record to the end: what was acknowledged is missed, but for the newest record as long as it is not marked.
+#[test]
+fn records_do_not_vanish() {
+    let marked = |log: &mut TailLog| {
+        assert!(log.has_unmarked());
+        log.mark(&METHOD).unwrap();
+        assert!(!log.has_unmarked());
+    };
+    for (logged, is_marked) in [(logged(|_| {}), false), (logged(marked), true)] {
+        let (bytes, starts, _log) = logged;
+        assert_eq!(read(&bytes).unwrap(), ((0..10).collect(), 110));
+        for record in 0..10 {
+            let mut zeros = bytes.clone();
+            zeros[starts[record]..].fill(0);
+            match read(&zeros) {
+                Ok((numbers, next)) if record == 9 && !is_marked => {
+                    assert_eq!((numbers.len(), next), (9, 109));
+                }
+                Err(LogError::Damaged { sequence, .. }) => {
+                    assert_eq!(sequence, 100 + record as u64);
+                }
+                other => panic!("zeros from record {record}: {other:?}"),
+            }
+        }
+        // Any byte of any record, whatever it was; padding belongs to none.
+        let end = if is_marked { 10 } else { 9 };
+        for record in 0..end {
+            let payload = u32::from_le_bytes(bytes[starts[record] + 8..][..4].try_into().unwrap());
+            for at in (starts[record]..starts[record] + 64 + payload as usize).step_by(7) {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << (at % 8);
+                match read(&flipped) {
+                    Err(LogError::Damaged { sequence, .. }) => {
+                        assert_eq!(sequence, 100 + record as u64);
+                    }
+                    other => panic!("byte {at} of record {record}: {other:?}"),
+                }
+            }
+        }
+        // Nor does the line that says how many there are.
+        for at in 0..64 {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 4;
+            assert!(read(&flipped).is_err(), "byte {at}");
+        }
+    }
+}
+
+/// What the manifest says was reached is missed, whatever became of the extent.
+#[test]
+fn a_manifest_knows_how_far_its_logs_went() {
+    let (bytes, starts) = log_bytes();
+    let read = |bytes: &[u8], reached| {
+        let tail = TailEntry {
+            first_sequence: 100,
+            reached,
+            logs: vec![ENTRY],
+            ..TailEntry::default()
+        };
+        replay(named(&tail), |_| vec![bytes], |_, _, _| Ok(())).map(|read| read.end.sequence)
+    };
+    assert_eq!(read(&bytes, 110).unwrap(), 110);
+    let mut zeros = bytes.clone();
+    zeros[starts[9]..].fill(0);
+    assert_eq!(read(&zeros, 109).unwrap(), 109);
+    assert!(matches!(
+        read(&zeros, 110),
+        Err(LogError::Damaged { sequence: 109, .. })
+    ));
+}
+
+/// A record is behind the one that it was written behind, and of the manifest that was read or of one before.
+#[test]
+fn records_are_chained_and_follow_a_manifest() {
+    let (bytes, starts) = log_bytes();
+    let sealed = |change: &dyn Fn(&mut [u8])| {
+        let mut bytes = bytes.clone();
+        let line = &mut bytes[starts[9]..starts[9] + 64];
+        change(line);
+        let crc = crc32c::crc32c(&line[..60]);
+        line[60..].copy_from_slice(&crc.to_le_bytes());
+        read(&bytes)
+    };
+    let error = sealed(&|line| line[52] ^= 1).unwrap_err();
+    assert!(
+        error.to_string().contains("another record is in its place"),
+        "{error}"
+    );
+    let error = sealed(&|line| line[32] = VERSION as u8 + 1).unwrap_err();
+    assert!(matches!(
+        error,
+        LogError::Ahead {
+            sequence: 109,
+            follows: 10,
+            newest: 9
+        }
+    ));
+    assert!(sealed(&|line| line[32] = VERSION as u8 - 1).is_ok());
+}
+
+/// What can be copied out of a log of which a record is damaged, and how many there were.
+#[test]
+fn whole_records_behind_a_damaged_one_are_found() {
+    let (mut bytes, starts) = log_bytes();
+    bytes[starts[4] + 70] ^= 1;
+    let tail = TailEntry {
+        first_sequence: 100,
+        reached: 102,
+        logs: vec![ENTRY],
+        ..TailEntry::default()
+    };
+    let (found, all) = later(&tail, |_| vec![&bytes[..]], 104);
+    assert_eq!(all, 10);
+    assert!(found.keys().copied().eq(105..110));
+    for (sequence, payload) in found {
+        let number = sequence as i32 - 100;
+        let batch = decode(&schema(), &Buffer::from(payload)).unwrap();
+        assert_eq!(batch, rows(number * 10..number * 10 + 5 + number));
+    }
 }
 
 /// Records of format version 1 stay readable, whatever writes the newest ones. `TIERRA_BLESS=1`

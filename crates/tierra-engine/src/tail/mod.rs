@@ -4,10 +4,13 @@
 //! batches. Rows keep their positions whatever is merged, so a row's id outlives consolidation and
 //! sealing.
 
+mod head;
 mod log;
 #[cfg(test)]
 mod log_tests;
 mod payload;
+mod record;
+mod replay;
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,8 +20,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 
 pub use log::LogError;
-pub(crate) use log::{METHOD, Mend, Record, TailLog, mend, replay};
+pub(crate) use log::{Commit, METHOD, TailLog};
 pub(crate) use payload::{decode, encode};
+pub(crate) use record::Record;
+pub(crate) use replay::{Mend, Named, Replayed, later, mend, replay};
 
 use crate::statistics::ColumnStatistics;
 

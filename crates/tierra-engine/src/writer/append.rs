@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use tierra_memory::replication::ReplicationError;
 
 use super::losses::is_lost;
 use super::{Append, Writer};
@@ -11,7 +12,7 @@ use crate::manifest::{LogEntry, TableEntry, lineage_mark};
 use crate::segment::SEGMENT_ROWS;
 use crate::space::{OwnedExtent, Owner};
 use crate::table::Table;
-use crate::tail::{Record, TailLog};
+use crate::tail::{Commit, Record, TailLog};
 use crate::version::{RowId, TableVersion};
 
 /// Times that an append is tried again with another log because pages of its log were lost.
@@ -92,8 +93,7 @@ impl Writer {
     /// Writes a record: with it the rows are committed.
     fn write(&mut self, table: &Table, record: &mut Record) -> Result<(), StorageError> {
         self.make_room(table, record)?;
-        let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
-        let Err(error) = log.append(&self.storage.log_method, record) else {
+        let Err(error) = self.log_record(table, record)? else {
             return Ok(());
         };
         if !self.lose_failed_tiers() {
@@ -104,8 +104,31 @@ impl Writer {
         next.lineage.push(lineage_mark());
         self.publish(next, Vec::new())?;
         self.leave_lost_tiers()?;
+        Ok(self.log_record(table, record)??)
+    }
+
+    /// Writes a record to the log as it is, which has room for it.
+    fn log_record(
+        &mut self,
+        table: &Table,
+        record: &mut Record,
+    ) -> Result<Result<(), ReplicationError>, StorageError> {
+        let commit = self.next_commit();
         let log = self.logs.get_mut(&table.id()).ok_or(StorageError::Closed)?;
-        Ok(log.append(&self.storage.log_method, record)?)
+        let appended = log.append(&self.storage.log_method, record, commit);
+        if appended.is_ok() {
+            self.commit = commit.number;
+            self.will_rest();
+        }
+        Ok(appended)
+    }
+
+    /// What the next record or publication is.
+    fn next_commit(&self) -> Commit {
+        Commit {
+            number: self.commit + 1,
+            follows: self.published.manifest().version,
+        }
     }
 
     /// Writes the first record of a table that was begun, and then the manifest that names both.
@@ -114,10 +137,13 @@ impl Writer {
         let mut log = TailLog::starting_at(entry.tail.first_sequence);
         let (extent, added) = self.new_extent(table, &log, record)?;
         log.continue_in(added, &extent)?;
-        log.append(&self.storage.log_method, record)?;
+        // The publication commits both: the record has its number.
+        log.append(&self.storage.log_method, record, self.next_commit())?;
         entry.tail.logs.push(added);
+        entry.tail.reached = log.next_sequence();
         let next = self.published.with_table(entry);
         self.publish(next, vec![extent])?;
+        self.will_rest();
         Ok(log)
     }
 
@@ -131,14 +157,16 @@ impl Writer {
         let (extent, added) = self.new_extent(table, log, record)?;
         entry.tail.logs.push(added);
         let next = self.published.with_table(entry);
-        self.publish(next, vec![extent.clone()])?;
-        if let Some(log) = self.logs.get_mut(&table.id()) {
-            log.continue_in(added, &extent)?;
+        self.publish(next, vec![extent])?;
+        // With the copies that it has now: a tier may have been lost.
+        let extent = self.published.extent(added.extent);
+        if let (Some(log), Some(extent)) = (self.logs.get_mut(&table.id()), extent) {
+            log.continue_in(added, extent)?;
         }
         Ok(())
     }
 
-    /// An empty extent for a log in which the record finds room, as the next manifest is to name it.
+    /// An empty extent for a log, in which the record finds room, as the next manifest is to name it.
     fn new_extent(
         &self,
         table: &Table,
@@ -157,6 +185,7 @@ impl Writer {
             extent: extent.id(),
             epoch,
         };
+        log.prepare(added, &extent)?;
         Ok((extent, added))
     }
 

@@ -112,6 +112,7 @@ impl Writer {
         entry.tail = TailEntry {
             segment_id,
             first_sequence: sequence,
+            reached: sequence,
             logs: Vec::new(),
         };
         let segments = with_segments(

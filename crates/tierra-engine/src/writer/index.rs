@@ -103,6 +103,7 @@ impl Writer {
             && let Some(task) = self.background.next()
         {
             let job = match task {
+                Task::Index(_) if !self.storage.is_settled() => None,
                 Task::Index(table) => self.next_run(table).or_else(|| self.next_part(table)),
                 Task::CopyIndexes(table) => self.copies_of(table),
                 Task::Keys(table, version) => keys_of(table, version),

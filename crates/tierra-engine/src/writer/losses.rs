@@ -17,7 +17,7 @@ use crate::mend;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::storage::Storage;
 use crate::table::Table;
-use crate::tail;
+use crate::tail::{self, Named};
 
 /// Times that a publication is tried again because pages were lost that it needs.
 pub(super) const PUBLISH_TRIES_MOST: usize = 4;
@@ -59,6 +59,9 @@ impl Writer {
     /// Pages were lost: tails whose logs had some become segments, dictionaries get other images where no copy is whole, and
     /// each tier gets a manifest again.
     pub(super) fn see_to_losses(&mut self) {
+        if !self.storage.is_settled() {
+            return;
+        }
         let before = self.published.manifest().version;
         // A device's first page may be all that opening reads: header and superblock go with it, also when it is healed
         // for the sake of something else there.
@@ -105,7 +108,11 @@ impl Writer {
 
     /// How many copies of a table's log have damaged records. Each is taken from another copy; where there is none the rows,
     /// which are in near memory, become a segment.
-    fn check_log(&mut self, table: &Arc<Table>, mend: bool) -> Result<u64, StorageError> {
+    pub(super) fn check_log(
+        &mut self,
+        table: &Arc<Table>,
+        mend: bool,
+    ) -> Result<u64, StorageError> {
         let entry = self.published.table(table.id()).cloned();
         let entry = entry.filter(|_| table.check_complete().is_ok() && !self.is_begun(table));
         let (Some(entry), Some(log)) = (entry, self.logs.get(&table.id())) else {
@@ -119,9 +126,15 @@ impl Writer {
             return Ok(0);
         }
         let copies_of = |id| held[&id].copies().iter().map(|copy| &***copy).collect();
-        let read = tail::replay(&entry.tail, copies_of, |_, _, _| Ok(()));
-        let read = read.ok().filter(|(end, _)| end.sequence == next_sequence);
-        let mends = read.as_ref().map_or(&[][..], |(_, mends)| mends);
+        let manifest = self.published.manifest();
+        let named = Named {
+            tail: &entry.tail,
+            version: manifest.version,
+            commit: manifest.commit,
+        };
+        let read = tail::replay(named, copies_of, |_, _, _| Ok(()));
+        let read = read.ok().filter(|read| read.end.sequence == next_sequence);
+        let mends = read.as_ref().map_or(&[][..], |read| &read.mends);
         for tail::Mend {
             extent,
             wrong,
@@ -251,6 +264,7 @@ impl Writer {
         let (mut entry, sequence) = (entry.clone(), log.next_sequence());
         entry.tail.logs.clear();
         entry.tail.first_sequence = sequence;
+        entry.tail.reached = sequence;
         let next = self.published.with_table(entry);
         self.publish(next, Vec::new())?;
         self.restart_log(table, sequence);

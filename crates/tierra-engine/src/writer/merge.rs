@@ -190,6 +190,7 @@ impl Writer {
                 extent: number as u32,
                 offset: len_bytes as u64,
                 len_bytes: plan.len_bytes() as u64,
+                encoding: plan.encoding(),
             };
             len_bytes = (len_bytes + plan.len_bytes()).next_multiple_of(LINE);
         }

@@ -13,7 +13,9 @@ mod merge;
 mod near;
 mod publish;
 mod replicas;
+mod rest;
 mod runs;
+mod standing;
 mod tables;
 mod tiers;
 mod unbuilt;
@@ -22,6 +24,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 
@@ -30,14 +33,15 @@ pub(crate) use commit::Load;
 use index::Ended;
 use losses::{PUBLISH_TRIES_MOST, is_lost};
 pub(crate) use publish::Published;
+pub(crate) use standing::Unsettled;
 
 use crate::catalog::Catalog;
-use crate::error::{AppendError, LoadError, StorageError, TableError, TierError};
+use crate::error::{AppendError, LoadError, Outcome, StorageError, TableError, TierError};
 use crate::gate::MergePass;
 use crate::manifest::lineage_mark;
 use crate::manifest::{Manifest, TableEntry};
 use crate::near::NearChange;
-use crate::space::OwnedExtent;
+use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
@@ -123,6 +127,10 @@ pub(crate) enum Request {
         table: Arc<Table>,
         reply: SyncSender<Result<(), StorageError>>,
     },
+    /// Answered when something may be written.
+    BeginWriting {
+        reply: SyncSender<Result<(), StorageError>>,
+    },
     /// Not answered: makes copies that are missing, in the background.
     Heal {
         table: Arc<Table>,
@@ -170,10 +178,18 @@ pub(crate) struct Writer {
     published: Published,
     /// Where each table's next record goes, by table id. Tables that nobody sees yet have none.
     logs: HashMap<u64, TailLog>,
+    /// Number of the last commit, whatever table it changed.
+    commit: u64,
+    /// When logs are to be marked as acknowledged to their ends; `None` where they are.
+    rests_at: Option<Instant>,
     /// The manifest's is as large, or smaller while tables are begun.
     next_table_id: u64,
     unbuilt: Unbuilt,
     background: Background,
+    /// What is free with the next publication.
+    superseded: Vec<Arc<ExtentCopy>>,
+    /// Whether somebody was told that the outcome of a write is unknown, for the last device failed.
+    has_told_failure: bool,
 }
 
 impl Writer {
@@ -182,16 +198,26 @@ impl Writer {
         catalog: Arc<Catalog>,
         published: Published,
         logs: HashMap<u64, TailLog>,
+        commit: u64,
     ) -> Self {
-        Self {
+        let mut writer = Self {
             next_table_id: published.manifest().next_table_id,
             storage,
             catalog,
             published,
             logs,
+            commit,
+            rests_at: None,
             unbuilt: Unbuilt::default(),
             background: Background::default(),
+            superseded: Vec::new(),
+            has_told_failure: false,
+        };
+        // A process that was killed has left its last records unmarked.
+        if writer.logs.values().any(TailLog::has_unmarked) {
+            writer.will_rest();
         }
+        writer
     }
 
     /// Makes `next` the newest manifest, in every tier that is there. A tier whose device refuses is left
@@ -201,11 +227,17 @@ impl Writer {
         mut next: Manifest,
         fresh: Vec<Arc<OwnedExtent>>,
     ) -> Result<(), StorageError> {
+        next.commit = self.commit + 1;
+        self.note_reached(&mut next);
         let tiers = self.storage.tiers();
         let mut tries = 0;
         let error = loop {
             match self.published.publish(&tiers, next.clone(), fresh.clone()) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.commit += 1;
+                    self.let_superseded_go();
+                    return Ok(());
+                }
                 // Pages were lost that it was to be published from: they are written anew.
                 Err(error) if is_lost(&error) && tries < PUBLISH_TRIES_MOST => {
                     tries += 1;
@@ -220,47 +252,71 @@ impl Writer {
         next.lineage.push(lineage_mark());
         let tiers = self.storage.tiers();
         self.published.publish(&tiers, next, fresh)?;
+        self.commit += 1;
+        self.let_superseded_go();
+        if let Err(error) = self.note_lineage() {
+            tracing::error!(%error, "that a tier is behind is not written down in the directory");
+        }
         self.leave_lost_tiers()
+    }
+
+    fn let_superseded_go(&mut self) {
+        for copy in self.superseded.drain(..) {
+            copy.release();
+        }
+    }
+
+    /// Does what writes, unless nothing can be written.
+    fn writing<T, E: Outcome>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.begin_writing()?;
+        work(self).map_err(|error| match self.has_failed_device() {
+            // Later writes are refused before anything is stored.
+            true if !std::mem::replace(&mut self.has_told_failure, true) => error.unknown(),
+            _ => error,
+        })
     }
 
     /// Serves requests until asked to close, or until nobody is left who could ask.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) {
         // An asker that has gone away does not want the answer: failing to send one is no error.
-        while let Ok(request) = requests.recv() {
+        while let Some(request) = self.next_request(requests) {
             match request {
                 Request::Create {
                     spec,
                     replicas,
                     reply,
                 } => {
-                    let _ = reply.send(self.create_table(spec, &replicas));
+                    let _ = reply.send(self.writing(|this| this.create_table(spec, &replicas)));
                 }
                 Request::Begin {
                     spec,
                     replicas,
                     reply,
                 } => {
-                    let _ = reply.send(self.begin_table(spec, &replicas));
+                    let _ = reply.send(self.writing(|this| this.begin_table(spec, &replicas)));
                 }
                 Request::Drop { names, reply } => {
-                    let _ = reply.send(self.drop_tables(&names));
+                    let _ = reply.send(self.writing(|this| this.drop_tables(&names)));
                 }
                 Request::Append(append) => {
                     let (table, reply) = (append.table.clone(), append.reply.clone());
-                    let _ = reply.send(self.append(append));
+                    let _ = reply.send(self.writing(|this| this.append(append)));
                     self.merge_if_due(&table);
                 }
                 Request::Load { load, reply } => {
                     let table = load.table.clone();
-                    let _ = reply.send(self.commit_load(load));
+                    let _ = reply.send(self.writing(|this| this.commit_load(load)));
                     self.merge_if_due(&table);
                 }
                 Request::Seal { table, reply } => {
-                    let _ = reply.send(self.seal(&table));
+                    let _ = reply.send(self.writing(|this| this.seal(&table)));
                     self.merge_if_due(&table);
                 }
                 Request::Merge { table, pass, reply } => {
-                    let merged = self.merge(&table);
+                    let merged = self.writing(|this| this.merge(&table));
                     // First, so that whoever waits for the answer can load at once.
                     drop(pass);
                     // Before it is answered: whoever asks to wait then waits for the indexes, too.
@@ -268,26 +324,32 @@ impl Writer {
                     let _ = reply.send(merged);
                 }
                 Request::AddTier { name, pool, reply } => {
-                    let _ = reply.send(self.add_tier(name, pool));
+                    let _ = reply.send(self.writing(|this| this.add_tier(name, pool)));
                 }
                 Request::DropTier { name, reply } => {
-                    let _ = reply.send(self.drop_tier(&name));
+                    let _ = reply.send(self.writing(|this| this.drop_tier(&name)));
                 }
                 Request::Place {
                     table,
                     replicas,
                     reply,
                 } => {
-                    let _ = reply.send(self.place(&table, &replicas));
+                    let _ = reply.send(self.writing(|this| this.place(&table, &replicas)));
                 }
                 Request::Extents { reply } => {
                     let _ = reply.send(self.extents());
                 }
                 Request::CheckOwn { mend, reply } => {
-                    let _ = reply.send(self.check_own(mend));
+                    let _ = reply.send(match mend {
+                        true => self.writing(|this| this.check_own(true)),
+                        false => self.check_own(false),
+                    });
                 }
                 Request::Repair { table, reply } => {
-                    let _ = reply.send(self.heal(&table));
+                    let _ = reply.send(self.writing(|this| this.heal(&table)));
+                }
+                Request::BeginWriting { reply } => {
+                    let _ = reply.send(self.begin_writing());
                 }
                 Request::Heal { table } => self.heal_in_background(&table),
                 Request::Index { table } => self.background.push(Task::Index(table)),
@@ -313,5 +375,6 @@ impl Writer {
             }
             self.go_on_in_background();
         }
+        self.mark_logs();
     }
 }

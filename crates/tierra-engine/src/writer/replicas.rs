@@ -1,7 +1,7 @@
 //! Copies of tables are made and dropped until each extent has those that its table's tiers ask for.
 //!
 //! Invariant: a manifest names a copy only once it is whole and durable, and lets one go only while it
-//! names another; so an interruption at any moment leaves a table as readable as it was, and the next round
+//! names another that was verified since; so an interruption at any moment leaves a table as readable as it was, and the next round
 //! goes on where this one stopped.
 
 use std::collections::BTreeSet;
@@ -51,6 +51,9 @@ impl Writer {
 
     /// [`Writer::heal`] that nobody waits for.
     pub(super) fn heal_in_background(&mut self, table: &Arc<Table>) {
+        if !self.storage.is_settled() {
+            return;
+        }
         match self.heal(table) {
             Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
             Err(error) => {
@@ -65,7 +68,17 @@ impl Writer {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(());
         }
-        let entry = self.entry(table)?;
+        let mut entry = self.entry(table)?;
+        let changes = |wish: &Wish| {
+            let extent = self.published.extent(wish.extent);
+            let extent = extent.filter(|extent| matches!(extent.owner(), Owner::Log(_)));
+            extent.is_some_and(|extent| self.changes(extent, wish))
+        };
+        if wishes(&entry, &table.homes()).iter().any(changes) {
+            // Its records are right in all copies then, or in a segment.
+            self.check_log(table, true)?;
+            entry = self.entry(table)?;
+        }
         let wishes = wishes(&entry, &table.homes());
         let mut changed: Vec<Arc<OwnedExtent>> = Vec::new();
         let mut copied_bytes = 0;
@@ -129,6 +142,20 @@ impl Writer {
         Ok(())
     }
 
+    /// Whether an extent should have other copies than it has.
+    fn changes(&self, extent: &OwnedExtent, wish: &Wish) -> bool {
+        let tiers = self.storage.tiers();
+        let homes = tiers.at_home(&wish.homes);
+        let there = extent.copies().iter().map(|copy| copy.tier());
+        let mut elsewhere = extent.elsewhere().iter();
+        let has_all = there.clone().count() == homes.len()
+            && homes
+                .iter()
+                .all(|tier| there.clone().any(|id| id == tier.id));
+        let has_first = extent.first().tier() == homes[0].id;
+        !has_all || !has_first || elsewhere.any(|copy| !wish.homes.contains(&copy.tier))
+    }
+
     /// The extent with the copies that it should have, and how many bytes were copied; nothing if it has
     /// them.
     fn heal_extent(
@@ -136,25 +163,30 @@ impl Writer {
         extent: &Arc<OwnedExtent>,
         wish: &Wish,
     ) -> Result<Option<(Arc<OwnedExtent>, u64)>, StorageError> {
+        if !self.changes(extent, wish) {
+            return Ok(None);
+        }
         let tiers = self.storage.tiers();
         let homes = tiers.at_home(&wish.homes);
-        let is_there = |tier: &&Tier| extent.copies().iter().any(|copy| copy.tier() == tier.id);
         let elsewhere = extent.elsewhere().iter();
         let elsewhere: Vec<_> = elsewhere
             .filter(|copy| wish.homes.contains(&copy.tier))
             .copied()
             .collect();
-        let has_all = homes.iter().all(is_there) && homes.len() == extent.copies().len();
-        let has_first = extent.first().tier() == homes[0].id;
-        if has_all && has_first && elsewhere.len() == extent.elsewhere().len() {
-            return Ok(None);
-        }
+        let is_kept = |copy: &Arc<ExtentCopy>| homes.iter().any(|tier| tier.id == copy.tier());
+        let lets_go =
+            !extent.copies().iter().all(is_kept) || elsewhere.len() < extent.elsewhere().len();
         let mut copies = Vec::with_capacity(homes.len());
         let mut copied_bytes = 0;
         for tier in homes {
             let there = extent.copies().iter().find(|copy| copy.tier() == tier.id);
             copies.push(match there {
-                Some(copy) => copy.clone(),
+                Some(copy) => {
+                    if lets_go {
+                        self.storage.whole(|| verify_kept(extent, copy))??;
+                    }
+                    copy.clone()
+                }
                 None => {
                     copied_bytes += extent.len_bytes();
                     self.storage.whole(|| self.copy_to(extent, tier))??
@@ -174,13 +206,26 @@ impl Writer {
             let finished = writer.finish_log()?;
             let copy = ExtentCopy::of(tier, &finished);
             tier.pool.write(copy.extent(), 0, bytes)?;
-            return Ok(copy);
+            return match **copy == *bytes {
+                true => Ok(copy),
+                false => Err(not_copied(tier, &copy)),
+            };
         }
         let reading = begin_read(bytes);
         writer.copy_from_slice(bytes);
         drop(reading);
         let finished = ExtentWriter::finish(writer)?;
-        Ok(ExtentCopy::of(tier, &finished))
+        let copy = ExtentCopy::of(tier, &finished);
+        // What it was sealed with is the checksum of what was read, which may have come to be another meanwhile.
+        let label = tier.pool.label(copy.extent())?;
+        match label == source.pool().label(source.extent())? {
+            true => tier
+                .pool
+                .verify_extent(copy.extent())
+                .map(|_| copy)
+                .map_err(Into::into),
+            false => Err(not_copied(tier, &copy)),
+        }
     }
 
     /// Publishes extents with other copies, and has everything that reads them read those.
@@ -246,6 +291,27 @@ fn without_lost(extent: &OwnedExtent, is_log: bool, tiers: &Tiers) -> Option<Arc
     let elsewhere = extent.elsewhere().iter().copied().chain(lost);
     let there = there.into_iter().cloned().collect();
     Some(extent.with_copies(there, elsewhere.collect()))
+}
+
+/// A copy that did not come to be what it was made of.
+fn not_copied(tier: &Tier, copy: &ExtentCopy) -> StorageError {
+    StorageError::Copy {
+        path: tier.pool.path().to_owned(),
+        offset: copy.extent().offset,
+    }
+}
+
+/// Makes sure that a copy is what was written, or puts it right from another one, before others are let go. Of a log the records
+/// were compared before.
+fn verify_kept(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) -> Result<(), PoolError> {
+    if let Owner::Log(_) = extent.owner() {
+        return Ok(());
+    }
+    mend::lost_parts(extent, copy);
+    if copy.pool().verify_extent(copy.extent()).is_err() {
+        mend::copy(extent, copy, whole_copy(extent)?)?;
+    }
+    Ok(())
 }
 
 /// The first copy that is what was written; a log's records have checksums of their own, and all its copies are kept equal.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Writer;
 use crate::error::{StorageError, TableError};
 use crate::key::KeyIndexCell;
-use crate::manifest::{TableEntry, TailEntry};
+use crate::manifest::{ColumnId, TableEntry, TailEntry};
 use crate::spec::TableSpec;
 use crate::table::Table;
 use crate::tail::{Tail, TailLog};
@@ -119,20 +119,18 @@ impl Writer {
 /// The entry of a table without rows.
 fn entry_of(table: &Table) -> TableEntry {
     let spec = table.shared_spec();
+    let columns = spec.columns.len() as u32;
     TableEntry {
         id: table.id(),
+        column_ids: (0..columns).map(ColumnId).collect(),
+        next_column_id: ColumnId(columns),
         homes: Homes::clone(&table.homes()),
         next_segment_id: table.next_segment_id(),
-        delete_vector_version: 0,
         dictionaries: vec![None; spec.columns.len()],
         segments: Vec::new(),
         parts: Vec::new(),
         runs: Vec::new(),
-        tail: TailEntry {
-            segment_id: 0,
-            first_sequence: 0,
-            logs: Vec::new(),
-        },
+        tail: TailEntry::default(),
         spec,
     }
 }

@@ -1,16 +1,18 @@
 //! Tiers come and go.
 //!
-//! Invariant: the directory names a tier before any manifest does, and until none does any more; what it
-//! names without a manifest is left alone when the database is opened.
+//! Invariant: the directory names a tier before its pool is made, and until no manifest names it any more; what it names without a
+//! manifest is no tier. So a cut at any moment leaves the database with the tier or without, and where it is without, its pool holds
+//! nothing that is needed.
 
 use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
 
 use tierra_memory::{Pool, PoolOptions};
 
 use super::Writer;
-use crate::database;
-use crate::directory::{self, PoolPlace};
+use crate::directory::{self, DirectoryFile, Home, TierLine, TierState};
 use crate::error::{StorageError, TierError};
+use crate::manifest::{Manifest, lineage_mark};
 use crate::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, TIERS_MOST, Tier, TierId, Tiers};
 
 impl Writer {
@@ -27,31 +29,90 @@ impl Writer {
         if entries.len() == TIERS_MOST {
             return Err(TierError::Many);
         }
-        let named = self.places()?;
-        // As the directory is about to name it.
-        let number = 1 + named.iter().filter(|place| place.name != name).count();
-        let options = PoolOptions {
-            capacity_bytes: None,
-            ..database::pool_options(&self.storage.options, number)
+        let (line, path, options) = self.name_pool(&name, &path)?;
+        let pool = match Pool::create(&path, &options) {
+            Ok(pool) => pool,
+            Err(error) => {
+                self.forget_pool(&line.name);
+                return Err(StorageError::from(error).into());
+            }
         };
-        let pool = Pool::create(&path, &options).map_err(StorageError::from)?;
         // Numbers are given out once: those of tiers that were dropped may be in an old pool's manifest.
         let last = self.published.manifest().last_tier_id;
         let id = TierId(last + 1);
         let mut next = Tiers::clone(&tiers);
         next.open.push(Tier::new(id, name.as_str(), pool.clone()));
-        let place = PoolPlace { name, path };
-        let added = self.change_places(|places| {
-            // Of an addition that was interrupted.
-            places.retain(|other| other.name != place.name);
-            places.push(place);
-        });
-        let added = added.and_then(|()| Ok(self.publish_tiers(next)?));
-        if added.is_err() {
-            // Nothing names it. The first error is the one to tell.
-            let _ = pool.discard();
+        if let Err(error) = self.publish_tiers(next, false) {
+            // Where a device failed it is not known whether a manifest names it.
+            if !self.has_failed_device() && !pool.is_poisoned() {
+                // The first error is the one to tell.
+                let _ = self.storage.home().discard(&pool);
+                self.forget_pool(&line.name);
+            }
+            return Err(error.into());
         }
-        added
+        let is_it = |tier: &&mut TierLine| tier.name == line.name;
+        self.note_in_home(|file| {
+            if let Some(tier) = file.tiers.iter_mut().find(is_it) {
+                tier.state = TierState::There;
+            }
+        });
+        Ok(())
+    }
+
+    /// Has the directory name a pool that is about to be made, and forgets what was left of others of that name or place.
+    fn name_pool(
+        &self,
+        name: &str,
+        path: &Path,
+    ) -> Result<(TierLine, PathBuf, PoolOptions), TierError> {
+        let mut home = self.storage.home();
+        let written = home.written(path).map_err(|source| TierError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        let tiers = &self.published.manifest().tiers;
+        let is_left = |line: &&TierLine| {
+            (line.name == name || line.path == written)
+                && tiers.iter().all(|tier| tier.name != line.name)
+        };
+        let left: Vec<_> = home.file().tiers.iter().filter(is_left).cloned().collect();
+        for line in &left {
+            if line.state == TierState::Adding {
+                let removed = home.remove_remains(line, &self.storage.options);
+                removed.map_err(StorageError::from)?;
+            }
+        }
+        let line = TierLine {
+            name: name.to_owned(),
+            pool_id: lineage_mark(),
+            state: TierState::Adding,
+            path: written,
+        };
+        let path = home.path_of(&line);
+        let options = PoolOptions {
+            capacity_bytes: None,
+            id: Some(line.pool_id),
+            ..home.pool_options(&path, &self.storage.options)
+        };
+        change(&mut home, |file| {
+            file.tiers.retain(|line| !left.contains(line));
+            file.tiers.push(line.clone());
+        })?;
+        Ok((line, path, options))
+    }
+
+    /// Undoes the naming of a pool that was not made.
+    fn forget_pool(&self, name: &str) {
+        self.note_in_home(|file| file.tiers.retain(|tier| tier.name != name));
+    }
+
+    /// Changes what the directory says, where what it says without it is right as well: it is tidied when the database is opened.
+    fn note_in_home(&self, note: impl FnOnce(&mut DirectoryFile)) {
+        if let Err((path, error)) = self.storage.home().change(note) {
+            let path = path.display();
+            tracing::warn!(%path, %error, "the directory file could not be brought up to date");
+        }
     }
 
     pub(super) fn drop_tier(&mut self, name: &str) -> Result<(), TierError> {
@@ -80,13 +141,19 @@ impl Writer {
             });
         }
         let mut next = Tiers::clone(&tiers);
-        next.leave(id);
+        let was_there = next.leave(id).is_some();
         next.missing.retain(|tier| tier.id != id);
         if next.open.is_empty() {
             return Err(TierError::Last { name: name_of() });
         }
-        self.publish_tiers(next)?;
-        self.change_places(|places| places.retain(|place| place.name != name))
+        // Its own manifest still says that it is a tier: alone it would be an older state.
+        self.publish_tiers(next, was_there)?;
+        let mark = self.published.manifest().lineage.last().copied();
+        self.note_in_home(|file| {
+            file.lineage = mark;
+            file.tiers.retain(|tier| tier.name != name);
+        });
+        Ok(())
     }
 
     /// Goes on without the tiers whose devices refuse writes, as long as there are others: they count as
@@ -118,30 +185,25 @@ impl Writer {
         true
     }
 
-    /// Publishes a manifest with these tiers, and uses them from then on.
-    fn publish_tiers(&mut self, next: Tiers) -> Result<(), StorageError> {
-        let mut manifest = self.published.manifest().clone();
+    /// Publishes a manifest with these tiers, and uses them from then on. It gets a mark if one is left behind.
+    fn publish_tiers(&mut self, next: Tiers, leaves_one: bool) -> Result<(), StorageError> {
+        let mut manifest: Manifest = self.published.manifest().clone();
         let last = next.entries().last().map_or(0, |tier| tier.id.0);
         manifest.last_tier_id = manifest.last_tier_id.max(last);
+        if leaves_one {
+            manifest.lineage.push(lineage_mark());
+        }
         self.published.publish(&next, manifest, Vec::new())?;
+        self.let_superseded_go();
         self.storage.set_tiers(next);
         Ok(())
     }
+}
 
-    /// What the directory says of further tiers.
-    fn places(&self) -> Result<Vec<PoolPlace>, TierError> {
-        let dir: &Path = &self.storage.dir;
-        directory::read_tiers(dir).map_err(|error| TierError::Io {
-            path: dir.to_owned(),
-            source: std::io::Error::other(error),
-        })
-    }
-
-    /// Changes what the directory says of further tiers.
-    fn change_places(&self, change: impl FnOnce(&mut Vec<PoolPlace>)) -> Result<(), TierError> {
-        let mut places = self.places()?;
-        change(&mut places);
-        directory::write_tiers(&self.storage.dir, &places)
-            .map_err(|(path, source)| TierError::Io { path, source })
-    }
+fn change(
+    home: &mut MutexGuard<'_, Home>,
+    change: impl FnOnce(&mut DirectoryFile),
+) -> Result<(), TierError> {
+    let changed = home.change(change);
+    changed.map_err(|(path, source)| TierError::Io { path, source })
 }

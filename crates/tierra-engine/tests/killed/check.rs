@@ -119,6 +119,7 @@ fn heal(database: &Database) -> Result<[bool; 2], String> {
 fn open(place: &Place) -> Result<Arc<Database>, OpenError> {
     let options = DatabaseOptions {
         near_memory_bytes: Some(1 << 20),
+        degraded: true,
         ..DatabaseOptions::default()
     };
     Database::open(&place.db, &options)

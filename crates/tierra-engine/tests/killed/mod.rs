@@ -91,7 +91,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn of(dir: &Path) -> Place {
         let db = dir.join("db");
-        let pools = [db.join("far.pool"), dir.join("b.pool")];
+        let pools = [db.join("far.pool"), db.join("b.pool")];
         Place { db, pools }
     }
 }

@@ -1,15 +1,13 @@
 //! The promise, checked on what a power cut left: by which of the tiers the database is opened, what has to be there then,
 //! and that all copies are equal after it.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tierra_engine::{Database, OpenError, ScrubOptions};
+use tierra_engine::{Database, DatabaseOptions, OpenError, ScrubOptions};
 use tierra_memory::simulation::{Image, Limits, Report, Trace};
 
-use super::program::name_second;
-use super::{SECOND, State, Step, folder, open, options, rows, state};
+use super::{POOLS, SECOND, State, Step, folder, options, rows, state};
 
 /// What is done with an image of two tiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,35 +30,14 @@ impl Scenario {
     ];
 }
 
-/// Where images of two tiers are made, and directories that name both or one.
+/// Where images are made.
 pub(crate) struct Images {
-    pools: [PathBuf; 2],
-    both: PathBuf,
-    alone: [PathBuf; 2],
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Images {
     pub(crate) fn new() -> Images {
-        let dir = folder();
-        let path = |name: &str| dir.path().join(name);
-        let images = Images {
-            pools: [path("far.pool"), path("b.pool")],
-            both: path("both"),
-            alone: [path("far"), path("b")],
-            _dir: dir,
-        };
-        for dir in [&images.both, &images.alone[0], &images.alone[1]] {
-            std::fs::create_dir(dir).unwrap();
-        }
-        for dir in [&images.both, &images.alone[0]] {
-            let line = format!("{}\n", images.pools[0].display());
-            std::fs::write(dir.join("far.path"), line).unwrap();
-        }
-        for dir in [&images.both, &images.alone[1]] {
-            name_second(dir, &images.pools[1]);
-        }
-        images
+        Images { dir: folder() }
     }
 
     /// Cuts the power of both.
@@ -81,7 +58,8 @@ impl Images {
         limits: &Limits,
         check: impl FnMut(&Image<'_>) -> Result<(), String>,
     ) -> Report {
-        trace.explore_pools(&self.pools, limits, check).unwrap()
+        let image = self.dir.path().join("image");
+        trace.explore_directory(&image, limits, check).unwrap()
     }
 
     /// What is wrong with an image.
@@ -100,11 +78,7 @@ impl Images {
     }
 
     fn check_both(&self, image: &Image<'_>, near: &[Step]) -> Result<(), String> {
-        let database = match open(&self.both, &image.recorder) {
-            Ok(database) => database,
-            Err(_) if image.acknowledged == 0 => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let database = open_or_go_on(image)?;
         let found = state(&database)?;
         is_one_of(&found, near)?;
         self.heal_and_compare(image, database, &found)
@@ -117,7 +91,7 @@ impl Images {
         near: &[Step],
         tier: usize,
     ) -> Result<Option<State>, String> {
-        let found = open(&self.alone[tier], &image.recorder).and_then(|database| state(&database));
+        let found = self.alone(image, tier, |database| state(database));
         // It has to have both what was acknowledged and what was under way.
         let is_enough = near.iter().all(|step| step.alone[tier]);
         match found {
@@ -131,17 +105,23 @@ impl Images {
         let Some(mut found) = self.check_alone(image, near, tier)? else {
             return Ok(());
         };
-        let alone = open(&self.alone[tier], &image.recorder)?;
-        for (name, rows_now) in &mut found {
-            let table = alone.table(name).ok_or("a table that was there is gone")?;
-            let appended = table.append(&[rows(*rows_now..*rows_now + 1)]);
-            appended.map_err(|error| error.to_string())?;
-            *rows_now += 1;
-        }
-        drop(alone);
-        match Database::open(&self.both, &options(&image.recorder)) {
+        self.alone(image, tier, |alone| {
+            for (name, rows_now) in &mut found {
+                let table = alone.table(name).ok_or("a table that was there is gone")?;
+                let appended = table.append(&[rows(*rows_now..*rows_now + 1)]);
+                appended.map_err(|error| error.to_string())?;
+                *rows_now += 1;
+            }
+            Ok(())
+        })?;
+        match Database::open(image.path, &options(&image.recorder)) {
             Ok(database) => {
                 let now = state(&database)?;
+                // Where nothing was written, nothing was decided on.
+                if found.is_empty() {
+                    is_one_of(&now, near)?;
+                    found = now.clone();
+                }
                 if now != found {
                     return Err(format!(
                         "{found:?} was shown, with both tiers it is {now:?}"
@@ -154,6 +134,35 @@ impl Images {
             Err(OpenError::Diverged { .. }) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// What `look` finds while the other tier is away.
+    fn alone<T>(
+        &self,
+        image: &Image<'_>,
+        tier: usize,
+        look: impl FnOnce(&Arc<Database>) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let other = image.path.join(POOLS[1 - tier]);
+        let away = self.dir.path().join("away");
+        let is_there = other.exists();
+        if is_there {
+            std::fs::rename(&other, &away).map_err(|error| error.to_string())?;
+        }
+        let degraded = DatabaseOptions {
+            degraded: true,
+            ..options(&image.recorder)
+        };
+        let opened = Database::open(image.path, &degraded).map_err(|error| error.to_string());
+        let found = opened.and_then(|database| {
+            let found = look(&database);
+            database.close();
+            found
+        });
+        if is_there {
+            std::fs::rename(&away, &other).map_err(|error| error.to_string())?;
+        }
+        found
     }
 
     /// Everything is put right: no copy is damaged, and each tier in which all tables have copies has all of it.
@@ -193,8 +202,8 @@ impl Images {
         let enough = ["far", SECOND].map(has_all);
         drop(database);
         for tier in (0..2).filter(|&tier| enough[tier]) {
-            let alone = open(&self.alone[tier], &image.recorder)
-                .and_then(|database| state(&database))
+            let alone = self
+                .alone(image, tier, |database| state(database))
                 .map_err(|error| format!("tier {tier} alone, once it was healed: {error}"))?;
             if alone != *found {
                 return Err(format!("tier {tier} alone has {alone:?} of {found:?}"));
@@ -205,13 +214,18 @@ impl Images {
 }
 
 /// The state found in a database of one tier is that of the step acknowledged or of the next.
-pub(crate) fn check_one(dir: &Path, image: &Image<'_>, steps: &[Step]) -> Result<(), String> {
-    match open(dir, &image.recorder) {
-        Ok(database) => is_one_of(&state(&database)?, near(image, steps)),
-        // Cut before there was a database.
-        Err(_) if image.acknowledged == 0 => Ok(()),
-        Err(error) => Err(error),
-    }
+pub(crate) fn check_one(image: &Image<'_>, steps: &[Step]) -> Result<(), String> {
+    let database = open_or_go_on(image)?;
+    is_one_of(&state(&database)?, near(image, steps))
+}
+
+/// Opens what lies there; a creation that was cut short goes on.
+fn open_or_go_on(image: &Image<'_>) -> Result<Arc<Database>, String> {
+    let opened = match image.acknowledged {
+        0 => Database::open_or_create(image.path, &options(&image.recorder)),
+        _ => Database::open(image.path, &options(&image.recorder)),
+    };
+    opened.map_err(|error| error.to_string())
 }
 
 /// The step that was acknowledged, and the next.

@@ -28,6 +28,9 @@ pub(crate) use program::{Program, Recorded, Step};
 /// The tier that is added to the first.
 pub(crate) const SECOND: &str = "b";
 
+/// Where the pools of both lie in the directory.
+pub(crate) const POOLS: [&str; 2] = ["far.pool", "b.pool"];
+
 /// Both kinds of durability.
 pub(crate) const RECORDERS: [fn() -> Recorder; 2] = [Recorder::by_line, Recorder::by_page];
 
@@ -155,11 +158,6 @@ fn in_order(batch: &RecordBatch) -> Result<RecordBatch, String> {
     let order = sort_to_indices(batch.column(0), None, None);
     let sorted = order.and_then(|order| take_record_batch(batch, &order));
     sorted.map_err(|error| error.to_string())
-}
-
-/// Opens what lies there.
-fn open(dir: &Path, recorder: &Recorder) -> Result<Arc<Database>, String> {
-    Database::open(dir, &options(recorder)).map_err(|error| error.to_string())
 }
 
 /// Fails with everything needed to see the same again.

@@ -1,15 +1,16 @@
 //! A database in one tier or two that is used and recorded, step by step, and what it should hold after each.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tempfile::TempDir;
 use tierra_engine::{Database, Replicas, ScrubOptions, Table};
+use tierra_memory::directory::Directory;
 use tierra_memory::faults::Injector;
 use tierra_memory::simulation::{Recorder, Trace};
 use tierra_memory::{Pool, PoolOptions};
 
-use super::{SECOND, State, folder, options, rows, spec};
+use super::{POOLS, SECOND, State, folder, options, rows, spec};
 
 /// What has to be there once a step was acknowledged.
 #[derive(Clone, Debug, Default)]
@@ -97,10 +98,19 @@ impl Program {
     }
 
     pub(crate) fn add_tier(&mut self) {
-        let path = self.dir.path().join(SECOND);
-        self.database().add_tier(SECOND, &path).unwrap();
+        self.database().add_tier(SECOND, &self.second()).unwrap();
         let is_empty = self.now().state.is_empty();
         self.done(|step| step.alone[1] = is_empty);
+    }
+
+    /// The second tier goes, and its pool with it.
+    pub(crate) fn drop_tier(&mut self) {
+        self.database().drop_tier(SECOND).unwrap();
+        self.done(|step| step.alone[1] = false);
+        let directory = Directory::new(&self.db(), Some(&self.recorder));
+        directory.remove(POOLS[1]).unwrap();
+        directory.sync().unwrap();
+        self.done(|_| {});
     }
 
     /// A table in the first tier, and perhaps in the second.
@@ -189,15 +199,14 @@ impl Program {
     /// The machine is off; bits are flipped in the pool of a tier, anywhere behind its header, and the database is opened again.
     pub(crate) fn damage(&mut self, tier: usize, seed: u64, bits: usize) {
         self.close();
-        let path = [self.dir.path().join("db/far.pool"), self.second()][tier].clone();
+        let path = self.db().join(POOLS[tier]);
         let pool = Pool::open(&path, &PoolOptions::default()).unwrap();
         let within = FIRST_EXTENT..pool.len_bytes();
         let damage = Injector::new(seed).flip_bits(&pool, within, bits).unwrap();
         assert_eq!(damage.offsets.len(), bits);
         drop(pool);
-        let dir = self.dir.path().join("db");
         self.done(|step| step.alone[tier] = false);
-        self.database = Some(Database::open(&dir, &options(&self.recorder)).unwrap());
+        self.database = Some(Database::open(&self.db(), &options(&self.recorder)).unwrap());
         self.done(|_| {});
     }
 
@@ -211,8 +220,12 @@ impl Program {
         self.done(|step| step.alone = [true; 2]);
     }
 
+    fn db(&self) -> PathBuf {
+        self.dir.path().join("db")
+    }
+
     fn second(&self) -> PathBuf {
-        self.dir.path().join(SECOND)
+        self.db().join(POOLS[1])
     }
 
     fn close(&mut self) {
@@ -253,6 +266,23 @@ impl Program {
         self.begin("u", far, 2);
         self.append("t", 2);
         self.seal("t");
+        self.append("t", 1);
+        self.end()
+    }
+
+    /// The second tier comes and goes, twice, with and without a table in it.
+    pub(crate) fn run_tiers(mut self) -> Recorded {
+        self.create("t", &["far"]);
+        self.append("t", 3);
+        self.add_tier();
+        self.append("t", 2);
+        self.drop_tier();
+        self.append("t", 1);
+        self.add_tier();
+        self.place("t", &["far", SECOND]);
+        self.append("t", 4);
+        self.place("t", &["far"]);
+        self.drop_tier();
         self.append("t", 1);
         self.end()
     }
@@ -309,16 +339,9 @@ impl Recorded {
         events: usize,
     ) -> (Trace, Vec<Step>) {
         let dir = folder();
-        let db = dir.path().join("db");
-        std::fs::create_dir(&db).unwrap();
-        let paths = [db.join("far.pool"), dir.path().join(SECOND)];
-        let left = self.trace.pools_killed_after(events);
-        for (path, bytes) in paths.iter().zip(left) {
-            if let Some(bytes) = bytes {
-                std::fs::write(path, bytes).unwrap();
-                name_second(&db, &paths[1]);
-            }
-        }
+        let left = dir.path().join("db");
+        self.trace.directory_killed_after(events, &left).unwrap();
+        let recorder = recorder.going_on(&self.trace, events);
         // What was acknowledged, and what was under way.
         let done = self.events.iter().rposition(|before| *before <= events);
         let near = done.unwrap_or(0)..self.steps.len().min(done.unwrap_or(0) + 2);
@@ -336,10 +359,4 @@ impl Recorded {
         let trace = self.trace.killed_and_continued(events, &next.trace);
         (trace, next.steps)
     }
-}
-
-/// Has a directory say where the second tier is.
-pub(super) fn name_second(dir: &Path, path: &Path) {
-    let line = format!("{SECOND} {}\n", path.display());
-    std::fs::write(dir.join("tiers"), line).unwrap();
 }

@@ -196,6 +196,11 @@ impl Injector {
         })
     }
 
+    /// Has a pool refuse all writes until it is opened again, as after its device refused one.
+    pub fn refuse_writes(&mut self, pool: &Pool) {
+        pool.write_no_more();
+    }
+
     /// Has a page raise `SIGBUS` when it is touched next, as memory does that has an error which it cannot
     /// correct; what the file holds there is garbage. On a device it is the device's page. `within` must hold a byte of the page.
     ///

@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::describe;
+use crate::directory::Directory;
 
 /// A kind of such files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,10 +121,15 @@ impl MeasuredFile {
     /// # Errors
     /// The system's; a file that was there before stays.
     pub fn write(&self, path: &Path, entries: &str) -> io::Result<()> {
-        let mut new = path.as_os_str().to_owned();
-        new.push(".new");
-        fs::write(&new, self.text(&describe(), entries))?;
-        fs::rename(&new, path)
+        let parts = (
+            path.parent(),
+            path.file_name().and_then(|name| name.to_str()),
+        );
+        let (Some(dir), Some(name)) = parts else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let text = self.text(&describe(), entries);
+        Directory::new(dir, None).replace(name, text.as_bytes())
     }
 
     fn text(&self, machine: &str, entries: &str) -> String {

@@ -162,6 +162,7 @@ impl Pool {
         len_bytes: u64,
         owner: u64,
     ) -> Result<ExtentWriter, PoolError> {
+        self.refuse_if_read_only()?;
         let span = layout::span_bytes(len_bytes)
             .ok_or_else(|| self.full(len_bytes, 0, self.limit_bytes))?;
         let (start, holes) = {

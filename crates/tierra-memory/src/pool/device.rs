@@ -55,7 +55,7 @@ impl Place<'_> {
         }
     }
 
-    fn device(&self, what: String) -> PoolError {
+    pub(super) fn device(&self, what: String) -> PoolError {
         PoolError::Device {
             path: self.0.to_owned(),
             what,

@@ -213,6 +213,12 @@ pub enum PoolError {
         /// The system's answer.
         source: io::Error,
     },
+    /// It was opened for reading alone.
+    #[error("{}: open for reading alone; open it to write, where its file may be written", path.display())]
+    ReadOnly {
+        /// The pool's file.
+        path: PathBuf,
+    },
     /// An earlier write to the device failed, so what it holds is unknown until it is read again.
     #[error(
         "{}: an earlier write did not reach the device; check it and reopen the database",

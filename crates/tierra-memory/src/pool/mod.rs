@@ -29,6 +29,7 @@ mod place;
 mod publication;
 #[cfg(test)]
 mod refusal;
+mod remains;
 mod repair;
 pub(crate) mod space;
 mod stored;
@@ -117,6 +118,9 @@ pub struct PoolOptions {
     /// On tmpfs: flushes and fences as on DAX, to measure what persistent memory would ask for. It makes
     /// nothing more durable, and [`Pool::medium`] says so. Other media ignore it.
     pub emulate_dax: bool,
+    /// To open a file that cannot be written, or must not be: others may read it at the same time, and nobody has it open to
+    /// write. What is restored ([`Pool::restore`]) is so in this process alone; nothing else can be written.
+    pub read_only: bool,
     /// Looks on at all that is stored, flushed, fenced and read. Then the pool takes itself for one on
     /// the medium that the recorder stands for, and nothing of it is durable: for simulations only.
     pub recorder: Option<Recorder>,
@@ -133,6 +137,7 @@ impl Default for PoolOptions {
             flush: None,
             machine: None,
             emulate_dax: false,
+            read_only: false,
             recorder: None,
         }
     }
@@ -181,6 +186,8 @@ pub struct Pool {
     recorder: Option<Recorder>,
     /// A write to the device failed: what it holds is unknown, so nothing is published any more.
     poisoned: AtomicBool,
+    /// Opened with [`PoolOptions::read_only`].
+    read_only: bool,
 }
 
 impl Pool {
@@ -278,6 +285,7 @@ impl Pool {
     /// [`ExtentWriter::finish_log`]), [`PoolError::Io`] or [`PoolError::Poisoned`].
     pub fn write(&self, extent: Extent, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
         self.check_place(extent, at, bytes.len() as u64)?;
+        self.refuse_if_read_only()?;
         self.refuse_if_poisoned()?;
         // SAFETY: the range lies in a live extent, checked above, hence mapped and writable; by the
         // protocol nobody else reads or writes it now.
@@ -451,7 +459,7 @@ impl Pool {
         self.io(doing, source)
     }
 
-    fn write_no_more(&self) {
+    pub(crate) fn write_no_more(&self) {
         self.poisoned.store(true, Ordering::Release);
         trouble::happened();
     }
@@ -459,6 +467,20 @@ impl Pool {
     /// Whether its device refused a write since it was opened: it is only read any more.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// Whether it was opened with [`PoolOptions::read_only`].
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    fn refuse_if_read_only(&self) -> Result<(), PoolError> {
+        match self.read_only {
+            false => Ok(()),
+            true => Err(PoolError::ReadOnly {
+                path: self.path.clone(),
+            }),
+        }
     }
 
     fn refuse_if_poisoned(&self) -> Result<(), PoolError> {

@@ -6,7 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -50,6 +50,7 @@ impl Pool {
             .read(true)
             .write(true)
             .create_new(true)
+            .mode(0o600)
             .open(path)
             .map_err(|source| match source.kind() {
                 io::ErrorKind::AlreadyExists => PoolError::Exists {
@@ -141,7 +142,7 @@ impl Pool {
         let at = Place(path);
         let file = OpenOptions::new()
             .read(true)
-            .write(true)
+            .write(!options.read_only)
             .open(path)
             .map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => PoolError::Missing {
@@ -153,12 +154,18 @@ impl Pool {
             .metadata()
             .map_err(|source| at.io("read the file's length", source))?;
         if let Some(device) = at.device_of(&metadata, options)? {
+            if options.read_only {
+                return Err(at.device("a device cannot be opened for reading alone".to_owned()));
+            }
             return Self::open_device(file, &device, path, options);
         }
         if !metadata.is_file() {
             return Err(at.not_a_pool("no regular file"));
         }
-        at.lock(&file)?;
+        match options.read_only {
+            true => at.lock_to_read(&file)?,
+            false => at.lock(&file)?,
+        }
         if metadata.len() < LINE_BYTES as u64 {
             return Err(at.not_a_pool("too short for a header"));
         }
@@ -275,6 +282,7 @@ impl Pool {
             healed: AtomicU64::new(0),
             recorder: options.recorder.clone(),
             poisoned: AtomicBool::new(false),
+            read_only: options.read_only,
         };
         pool.map_up_to(len_bytes)?;
         if let Some(recorder) = &pool.recorder {
@@ -317,6 +325,9 @@ impl Place<'_> {
 
     fn medium_of(&self, file: &File, options: &PoolOptions) -> Result<Box<dyn Medium>, PoolError> {
         match &options.recorder {
+            _ if options.read_only => {
+                medium::read_only(file).map_err(|e| self.io("find out its file system", e))
+            }
             Some(recorder) => Ok(medium::recorded(recorder)),
             None => medium::detect(file, options.flush, options.emulate_dax)
                 .map_err(|e| self.io("find out its file system", e)),
@@ -332,7 +343,16 @@ impl Place<'_> {
 
     /// One pool, one user. The lock goes with the file descriptor, hence with the process.
     pub(super) fn lock(&self, file: &File) -> Result<(), PoolError> {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        self.lock_as(file, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Shared with others who only read it.
+    fn lock_to_read(&self, file: &File) -> Result<(), PoolError> {
+        self.lock_as(file, FlockOperation::NonBlockingLockShared)
+    }
+
+    fn lock_as(&self, file: &File, how: FlockOperation) -> Result<(), PoolError> {
+        match flock(file, how) {
             Ok(()) => Ok(()),
             Err(Errno::WOULDBLOCK) => Err(PoolError::InUse {
                 path: self.0.to_owned(),

@@ -225,6 +225,7 @@ impl Pool {
     /// Makes durable what a root may name.
     fn ready(&self, root: Extent) -> Result<Ready, PoolError> {
         let root_crc = self.header(root)?.payload_crc;
+        self.refuse_if_read_only()?;
         self.refuse_if_poisoned()?;
         // Read before settling: a length reached meanwhile may not be durable yet.
         let pool_bytes = self.len_bytes();

@@ -249,6 +249,36 @@ impl ReplicaSet {
         Ok(())
     }
 
+    /// Overwrites several parts of the log in all copies, durably on return, under one fence where the method waits once. A
+    /// crash leaves any of what was written. The last of the places is the one that the method is chosen for.
+    ///
+    /// # Errors
+    /// As [`ReplicaSet::write`].
+    pub fn write_all(
+        &mut self,
+        method: &Method,
+        places: &[(u64, &[u8])],
+    ) -> Result<(), ReplicationError> {
+        for (at, bytes) in places {
+            self.refuse_outside(*at, bytes.len() as u64)?;
+        }
+        self.refuse_if_poisoned()?;
+        let Some((at, bytes)) = places.last() else {
+            return Ok(());
+        };
+        let composition = self.choose(method, *at, bytes.len() as u64, false);
+        if let CopyBy::Threads(_) = composition.copy
+            && self.copies.len() > 1
+        {
+            for (at, bytes) in places {
+                let _all_durable = self.replicate(composition, *at, bytes)?;
+            }
+            return Ok(());
+        }
+        let _all_durable = self.replicate_all(composition, places.iter().copied())?;
+        Ok(())
+    }
+
     /// What the method says of a write, which is then taken for made.
     #[inline]
     fn choose(

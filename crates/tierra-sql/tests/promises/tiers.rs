@@ -10,6 +10,14 @@ use tierra_column::LogicalType;
 use tierra_engine::{ColumnSpec, Database, DatabaseOptions, TableSpec};
 use tierra_sql::{Session, SessionOptions};
 
+/// Without tiers that are missing.
+fn degraded() -> DatabaseOptions {
+    DatabaseOptions {
+        degraded: true,
+        ..DatabaseOptions::default()
+    }
+}
+
 fn session(database: Arc<Database>) -> Session {
     Session::new(database, &SessionOptions::default()).unwrap()
 }
@@ -45,7 +53,7 @@ fn copies_are_there_without_their_tier_and_it_is_told_which_is_missing() {
     let (db, pool) = (dir.path().join("db"), dir.path().join("b.pool"));
     create(&db, &pool);
     fs::rename(&pool, dir.path().join("away")).unwrap();
-    let database = Database::open(&db, &DatabaseOptions::default()).unwrap();
+    let database = Database::open(&db, &degraded()).unwrap();
     let session = session(database);
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         assert_eq!(
@@ -82,7 +90,7 @@ fn a_table_in_a_missing_tier_says_so_and_can_be_dropped() {
     let (db, pool) = (dir.path().join("db"), dir.path().join("b.pool"));
     create(&db, &pool);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let open = || session(Database::open(&db, &DatabaseOptions::default()).unwrap());
+    let open = || session(Database::open(&db, &degraded()).unwrap());
     let sql = "CREATE TABLE gone (id BIGINT PRIMARY KEY) WITH ('replicas' = 'b');
                INSERT INTO gone VALUES (1), (2)";
     runtime.block_on(open().execute(sql)).unwrap();

@@ -3,6 +3,7 @@
 //! Results go to standard output, everything about them (progress, errors) to standard error.
 //! Exit status: 0 if all went well, 1 on an error, 2 on a wrong command line, 130 after Ctrl-C.
 
+mod adopt;
 mod calibrate;
 mod demo;
 mod error;
@@ -15,6 +16,7 @@ mod load;
 mod open;
 mod produce;
 mod progress;
+mod salvage;
 mod script;
 mod scrub;
 mod shell;
@@ -54,6 +56,10 @@ enum Command {
     Scrub(scrub::Arguments),
     /// The same, after making copies that tables should have and lack
     Repair(scrub::Arguments),
+    /// Copy what can be read of a damaged database into a new one, and say what cannot
+    Salvage(salvage::Arguments),
+    /// Make a copied, restored or moved directory a database of its own
+    Adopt(adopt::Arguments),
     /// Serve records to clients of Redis
     Kv(kv::Arguments),
     /// Measure how many lookups should take turns on this machine, for a database
@@ -82,6 +88,8 @@ pub(crate) fn main() -> ExitCode {
                     Command::Verify(arguments) => scrub::run(&arguments, scrub::Task::Verify),
                     Command::Scrub(arguments) => scrub::run(&arguments, scrub::Task::Scrub),
                     Command::Repair(arguments) => scrub::run(&arguments, scrub::Task::Repair),
+                    Command::Salvage(arguments) => salvage::run(&arguments),
+                    Command::Adopt(arguments) => adopt::run(&arguments),
                     Command::Calibrate(arguments) => calibrate::run(&arguments),
                     Command::Kv(arguments) => kv::run(arguments).await,
                 }

@@ -48,24 +48,45 @@ pub(crate) struct OpenOptions {
     /// When stored bytes are compared with their checksums by who reads them: first, every; `first` by default
     #[arg(long, value_name = "WHEN", help_heading = "Memory")]
     verify_reads: Option<VerifyReads>,
+    /// Open the database although some of its tiers are missing: what lies there alone cannot be read
+    #[arg(long, help_heading = "Tiers")]
+    degraded: bool,
+    /// Open the database for reading only
+    #[arg(long, help_heading = "Tiers")]
+    read_only: bool,
+}
+
+/// Says what everybody should know who goes on.
+fn warn_of_what_lacks(database: &Database) {
+    let engine = database.engine();
+    for (tier, why) in engine.missing_tiers() {
+        eprintln!("warning: tier {tier} is missing, the database goes on without it: {why}");
+    }
+    if let Some(why) = engine.read_only() {
+        eprintln!("warning: the database is open for reading only: {why}");
+    }
 }
 
 impl OpenOptions {
     /// The database in `dir`, which is there.
     pub(crate) fn open(&self, dir: &Path) -> Result<Database, CommandError> {
         let database = self.options().open(dir)?;
+        warn_of_what_lacks(&database);
         warn_of_calibration(dir);
         Ok(database)
     }
 
     /// The database in `dir`, whose calibration is about to be replaced.
     pub(crate) fn open_to_calibrate(&self, dir: &Path) -> Result<Database, CommandError> {
-        Ok(self.options().open(dir)?)
+        let database = self.options().open(dir)?;
+        warn_of_what_lacks(&database);
+        Ok(database)
     }
 
     /// The database in `dir`, created where there is none.
     pub(crate) fn open_or_create(&self, dir: &Path) -> Result<Database, CommandError> {
         let database = self.options().open_or_create(dir)?;
+        warn_of_what_lacks(&database);
         warn_of_calibration(dir);
         Ok(database)
     }
@@ -87,8 +108,11 @@ impl OpenOptions {
         self.near_memory.map(|size| size.0)
     }
 
-    fn options(&self) -> Options {
-        let mut options = Options::new();
+    pub(super) fn options(&self) -> Options {
+        let mut options = Options::new().read_only(self.read_only);
+        if self.degraded {
+            options = options.degraded(true);
+        }
         if let Some(path) = &self.config {
             options = options.config(path);
         }

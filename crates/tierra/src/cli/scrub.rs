@@ -41,9 +41,6 @@ pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<(), CommandError>
     let database = open.open(&arguments.db)?;
     let engine = database.engine();
     let failed = |error: tierra_engine::TableError| CommandError::Check(error.to_string());
-    for (tier, why) in engine.missing_tiers() {
-        eprintln!("warning: tier {tier} is missing: {why}");
-    }
     if task == Task::Repair {
         engine.make_copies().map_err(failed)?;
     }

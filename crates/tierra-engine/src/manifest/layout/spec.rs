@@ -1,43 +1,42 @@
 //! What a table is declared to be, in the body of a manifest.
 //!
-//! Invariant: what is decoded passes the checks that a declaration passes.
+//! Invariant: what is decoded passes the checks that a declaration passes, and each column has an id of its own.
+
+use std::collections::HashMap;
 
 use tierra_column::{Encoding, LogicalType};
 
-use super::INDEXES_SINCE;
 use crate::index_kind::IndexKind;
-use crate::manifest::ManifestError;
 use crate::manifest::codec::{Decoder, Encoder};
+use crate::manifest::{ColumnId, ManifestError, TableEntry};
 use crate::spec::{ColumnSpec, TableSpec};
 
-pub(super) fn encode_spec(out: &mut Encoder, spec: &TableSpec) {
+/// Stands for the encoding that Tierra chooses.
+const ANY_ENCODING: u8 = 0xff;
+
+/// The positions of columns by their ids.
+pub(super) struct ColumnPositions(HashMap<ColumnId, usize>);
+
+impl ColumnPositions {
+    /// Reads the id of a column, for its position.
+    pub(super) fn read(&self, input: &mut Decoder) -> Result<usize, ManifestError> {
+        let id = input.u32()?;
+        let position = self.0.get(&ColumnId(id)).copied();
+        position.ok_or_else(|| input.fault(format!("the table has no column with id {id}")))
+    }
+}
+
+pub(super) fn encode_spec(out: &mut Encoder, table: &TableEntry) {
+    let spec = &table.spec;
     out.text(&spec.name);
+    out.u32(table.next_column_id.0);
     out.count(spec.columns.len());
-    for column in &spec.columns {
+    for (column, id) in spec.columns.iter().zip(&table.column_ids) {
+        out.u32(id.0);
         out.text(&column.name);
-        let (ty, precision, scale) = match column.ty {
-            LogicalType::Boolean => (0, 0, 0),
-            LogicalType::Integer => (1, 0, 0),
-            LogicalType::BigInt => (2, 0, 0),
-            LogicalType::Decimal { precision, scale } => (3, precision, scale),
-            LogicalType::Double => (4, 0, 0),
-            LogicalType::Date => (5, 0, 0),
-            LogicalType::Timestamp => (6, 0, 0),
-            LogicalType::Varchar => (7, 0, 0),
-        };
-        out.u8(ty);
-        out.u8(precision);
-        out.u8(scale);
+        column.ty.tag().into_iter().for_each(|byte| out.u8(byte));
         out.u8(u8::from(column.nullable));
-        out.u8(match column.encoding {
-            None => 0,
-            Some(Encoding::Plain) => 1,
-            Some(Encoding::Static) => 2,
-            Some(Encoding::Dynamic) => 3,
-            Some(Encoding::FrameOfReference) => 4,
-            Some(Encoding::Delta) => 5,
-            Some(Encoding::Dictionary) => 6,
-        });
+        encode_encoding(out, column.encoding);
         out.u8(match column.near {
             None => 0,
             Some(true) => 1,
@@ -50,63 +49,60 @@ pub(super) fn encode_spec(out: &mut Encoder, spec: &TableSpec) {
     }
     out.count(spec.primary_key.len());
     for column in &spec.primary_key {
-        out.count(*column);
+        out.u32(table.column_ids[*column].0);
     }
 }
 
-pub(super) fn decode_spec(input: &mut Decoder, format: u8) -> Result<TableSpec, ManifestError> {
+/// A table's declaration, the ids of its columns, and the one that is next.
+pub(super) type DecodedSpec = (TableSpec, Vec<ColumnId>, ColumnId);
+
+pub(super) fn decode_spec(
+    input: &mut Decoder,
+) -> Result<(DecodedSpec, ColumnPositions), ManifestError> {
     let name = input.text()?;
-    let columns = input.list(10, |input| decode_column(input, format))?;
-    let primary_key = input.list(4, |input| Ok(input.u32()? as usize))?;
+    let next_id = ColumnId(input.u32()?);
+    let (mut columns, mut ids) = (Vec::new(), Vec::new());
+    let mut positions = HashMap::new();
+    for at in 0..input.count(4 + 5 + 7)? {
+        let id = ColumnId(input.u32()?);
+        let column = decode_column(input)?;
+        if id >= next_id || positions.insert(id, at).is_some() {
+            let name = &column.name;
+            return Err(input.fault(format!(
+                "column {name:?} has id {}, which is not its own",
+                id.0
+            )));
+        }
+        ids.push(id);
+        columns.push(column);
+    }
+    let positions = ColumnPositions(positions);
+    let primary_key = input.list(4, |input| positions.read(input))?;
     let spec = TableSpec {
         name,
         columns,
         primary_key,
     };
     spec.check()?;
-    Ok(spec)
+    Ok(((spec, ids, next_id), positions))
 }
 
-fn decode_column(input: &mut Decoder, format: u8) -> Result<ColumnSpec, ManifestError> {
+fn decode_column(input: &mut Decoder) -> Result<ColumnSpec, ManifestError> {
     let name = input.text()?;
-    let (ty, precision, scale) = (input.u8()?, input.u8()?, input.u8()?);
-    let ty = match ty {
-        0 => LogicalType::Boolean,
-        1 => LogicalType::Integer,
-        2 => LogicalType::BigInt,
-        3 => LogicalType::Decimal { precision, scale },
-        4 => LogicalType::Double,
-        5 => LogicalType::Date,
-        6 => LogicalType::Timestamp,
-        7 => LogicalType::Varchar,
-        other => return Err(input.fault(format!("column {name:?} has unknown type {other}"))),
-    };
+    let ty = decode_type(input, &name)?;
     let nullable = match input.u8()? {
         0 => false,
         1 => true,
         other => return Err(input.fault(format!("column {name:?} has nullability {other}"))),
     };
-    let encoding = match input.u8()? {
-        0 => None,
-        1 => Some(Encoding::Plain),
-        2 => Some(Encoding::Static),
-        3 => Some(Encoding::Dynamic),
-        4 => Some(Encoding::FrameOfReference),
-        5 => Some(Encoding::Delta),
-        6 => Some(Encoding::Dictionary),
-        other => return Err(input.fault(format!("column {name:?} has unknown encoding {other}"))),
-    };
+    let encoding = decode_encoding(input, &name)?;
     let near = match input.u8()? {
         0 => None,
         1 => Some(true),
         2 => Some(false),
         other => return Err(input.fault(format!("column {name:?} has unknown placement {other}"))),
     };
-    let index = match format >= INDEXES_SINCE {
-        true => input.u8()?,
-        false => 0,
-    };
-    let index = match index {
+    let index = match input.u8()? {
         0 => None,
         1 if encoding == Some(Encoding::Dictionary) => Some(IndexKind::Inverted),
         other => return Err(input.fault(format!("column {name:?} cannot have index {other}"))),
@@ -119,4 +115,29 @@ fn decode_column(input: &mut Decoder, format: u8) -> Result<ColumnSpec, Manifest
         near,
         index,
     })
+}
+
+pub(super) fn decode_type(input: &mut Decoder, of: &str) -> Result<LogicalType, ManifestError> {
+    let tag = [input.u8()?, input.u8()?, input.u8()?];
+    LogicalType::of_tag(tag)
+        .ok_or_else(|| input.fault(format!("column {of:?} has unknown type {tag:?}")))
+}
+
+pub(super) fn encode_encoding(out: &mut Encoder, encoding: Option<Encoding>) {
+    out.u8(encoding.map_or(ANY_ENCODING, Encoding::tag));
+}
+
+pub(super) fn decode_encoding(
+    input: &mut Decoder,
+    of: &str,
+) -> Result<Option<Encoding>, ManifestError> {
+    match input.u8()? {
+        ANY_ENCODING => Ok(None),
+        tag => match Encoding::of_tag(tag) {
+            Some(encoding) => Ok(Some(encoding)),
+            None => Err(ManifestError::Unknown {
+                what: format!("encoding {tag} in column {of:?}"),
+            }),
+        },
+    }
 }

@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use tierra_column::POSTINGS_CHUNKS_MAX;
 
-use super::spec::{decode_spec, encode_spec};
-use super::{
-    CHUNK_BYTES, COPIES_SINCE, EXTENT_BYTES, Extents, INDEXES_SINCE, PLACE_BYTES, RUNS_SINCE,
-    decode_homes, encode_homes,
+use super::spec::{
+    ColumnPositions, decode_encoding, decode_spec, decode_type, encode_encoding, encode_spec,
 };
+use super::{CHUNK_BYTES, EXTENT_BYTES, Extents, PLACE_BYTES, decode_homes, encode_homes};
 use crate::manifest::codec::{Decoder, Encoder};
 use crate::manifest::{
     ChunkPlace, DictionaryEntry, LogEntry, ManifestError, PartEntry, Place, RunEntry, SegmentEntry,
@@ -20,20 +19,18 @@ use crate::manifest::{
 };
 use crate::segment::SEGMENT_ROWS;
 use crate::spec::TableSpec;
-use crate::tiers::Homes;
 
 pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
     out.u64(table.id);
-    encode_spec(out, &table.spec);
-    encode_homes(out, &table.homes);
+    encode_spec(out, table);
+    encode_homes(out, &table.homes, &table.column_ids);
     out.u32(table.next_segment_id);
-    out.u64(table.delete_vector_version);
     out.count(table.dictionaries.iter().flatten().count());
     for (column, dictionary) in table.dictionaries.iter().enumerate() {
         let Some(dictionary) = dictionary else {
             continue;
         };
-        out.count(column);
+        out.u32(table.column_ids[column].0);
         out.u64(dictionary.generation);
         encode_place(out, &dictionary.main);
         out.count(dictionary.deltas.len());
@@ -49,15 +46,26 @@ pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
         for extent in &segment.extents {
             out.u64(extent.0);
         }
-        for chunk in &segment.chunks {
+        // Deleted rows.
+        out.none();
+        out.count(segment.chunks.len());
+        for (column, chunk) in segment.chunks.iter().enumerate() {
+            out.u32(table.column_ids[column].0);
+            let ty = table.spec.columns[column].ty;
+            ty.tag().into_iter().for_each(|byte| out.u8(byte));
+            // Replicas.
+            out.u8(1);
+            encode_encoding(out, Some(chunk.encoding));
             out.u32(chunk.extent);
             out.u64(chunk.offset);
             out.u64(chunk.len_bytes);
+            // A sketch of distinct values.
+            out.none();
         }
     }
     out.count(table.parts.len());
     for part in &table.parts {
-        out.u32(part.column);
+        out.u32(table.column_ids[part.column as usize].0);
         out.u64(part.generation);
         out.count(part.segments.len());
         for segment in &part.segments {
@@ -75,6 +83,7 @@ pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
     }
     out.u32(table.tail.segment_id);
     out.u64(table.tail.first_sequence);
+    out.u64(table.tail.reached);
     out.count(table.tail.logs.len());
     for log in &table.tail.logs {
         out.u64(log.extent.0);
@@ -84,22 +93,16 @@ pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
 
 pub(super) fn decode_table(
     input: &mut Decoder,
-    format: u8,
     extents: &mut Extents,
     tiers: &[TierEntry],
 ) -> Result<TableEntry, ManifestError> {
     let id = input.u64()?;
-    let spec = decode_spec(input, format)?;
-    let columns = spec.columns.len();
-    let homes = match format >= COPIES_SINCE {
-        true => decode_homes(input, tiers, columns)?,
-        false => Homes::default(),
-    };
+    let ((spec, column_ids, next_column_id), columns) = decode_spec(input)?;
+    let homes = decode_homes(input, tiers, &columns)?;
     let next_segment_id = input.u32()?;
-    let delete_vector_version = input.u64()?;
-    let mut dictionaries = vec![None; columns];
+    let mut dictionaries = vec![None; spec.columns.len()];
     for _ in 0..input.count(4 + 8 + PLACE_BYTES + 4)? {
-        let column = input.u32()? as usize;
+        let column = columns.read(input)?;
         let generation = input.counter()?;
         let main = decode_place(input, extents)?;
         let deltas = input.list(PLACE_BYTES, |input| decode_place(input, extents))?;
@@ -115,27 +118,27 @@ pub(super) fn decode_table(
         }
     }
     let mut segments: Vec<Arc<SegmentEntry>> = Vec::new();
-    for _ in 0..input.count(12 + columns * CHUNK_BYTES)? {
-        let segment = decode_segment(input, columns, extents)?;
+    for _ in 0..input.count(17 + spec.columns.len() * CHUNK_BYTES)? {
+        let segment = decode_segment(input, &spec, &columns, extents)?;
         let ascends = segments.last().is_none_or(|last| last.id < segment.id);
         if !ascends || segment.id >= next_segment_id {
             return Err(input.fault(format!("segment {} is out of order", segment.id)));
         }
         segments.push(Arc::new(segment));
     }
-    let parts = match format >= INDEXES_SINCE {
-        true => decode_parts(input, &spec, &dictionaries, &segments, extents)?,
-        false => Vec::new(),
-    };
-    let runs = match format >= RUNS_SINCE {
-        true => decode_runs(input, &spec, &segments, extents)?,
-        false => Vec::new(),
-    };
+    let parts = decode_parts(input, &spec, &columns, &dictionaries, &segments, extents)?;
+    let runs = decode_runs(input, &spec, &segments, extents)?;
     let segment_id = input.u32()?;
     if segment_id >= next_segment_id || segments.iter().any(|segment| segment.id == segment_id) {
         return Err(input.fault(format!("the tail's segment id {segment_id} is not its own")));
     }
     let first_sequence = input.counter()?;
+    let reached = input.counter()?;
+    if reached < first_sequence {
+        return Err(input.fault(format!(
+            "the log reached record {reached} and begins with {first_sequence}"
+        )));
+    }
     let logs = input.list(EXTENT_BYTES + 8, |input| {
         Ok(LogEntry {
             extent: extents.name(input)?,
@@ -145,14 +148,16 @@ pub(super) fn decode_table(
     let tail = TailEntry {
         segment_id,
         first_sequence,
+        reached,
         logs,
     };
     Ok(TableEntry {
         id,
         spec: Arc::new(spec),
+        column_ids,
+        next_column_id,
         homes,
         next_segment_id,
-        delete_vector_version,
         dictionaries,
         segments,
         parts,
@@ -163,7 +168,8 @@ pub(super) fn decode_table(
 
 fn decode_segment(
     input: &mut Decoder,
-    columns: usize,
+    spec: &TableSpec,
+    columns: &ColumnPositions,
     known: &mut Extents,
 ) -> Result<SegmentEntry, ManifestError> {
     let (id, rows) = (input.u32()?, input.u32()?);
@@ -171,29 +177,78 @@ fn decode_segment(
         return Err(input.fault(format!("segment {id} claims {rows} rows")));
     }
     let extents = input.list(EXTENT_BYTES, |input| known.name(input))?;
-    let mut chunks = Vec::with_capacity(columns);
-    for column in 0..columns {
-        let chunk = ChunkPlace {
-            extent: input.u32()?,
-            offset: input.u64()?,
-            len_bytes: input.u64()?,
-        };
+    input.none("deleted rows")?;
+    let mut chunks = vec![None; spec.columns.len()];
+    for _ in 0..input.count(CHUNK_BYTES)? {
+        let column = columns.read(input)?;
+        let name = &spec.columns[column].name;
+        let chunk = decode_chunk(input, spec, column)?;
         let fits = extents
             .get(chunk.extent as usize)
             .is_some_and(|extent| known.fits(*extent, chunk.offset, chunk.len_bytes));
         if !fits {
             return Err(input.fault(format!(
-                "the chunk of column {column} in segment {id} lies outside its extent"
+                "the chunk of column {name:?} in segment {id} lies outside its extent"
             )));
         }
-        chunks.push(chunk);
+        if chunks[column].replace(chunk).is_some() {
+            return Err(input.fault(format!("segment {id} has two chunks of column {name:?}")));
+        }
+    }
+    if let Some(column) = chunks.iter().position(Option::is_none) {
+        return Err(ManifestError::Unknown {
+            what: format!(
+                "a segment, {id}, that is older than column {:?}",
+                spec.columns[column].name
+            ),
+        });
     }
     Ok(SegmentEntry {
         id,
         rows,
         extents,
-        chunks,
+        chunks: chunks.into_iter().flatten().collect(),
     })
+}
+
+/// A chunk of the type that its column has, with one replica.
+fn decode_chunk(
+    input: &mut Decoder,
+    spec: &TableSpec,
+    column: usize,
+) -> Result<ChunkPlace, ManifestError> {
+    let unknown = |what: String| ManifestError::Unknown { what };
+    let column = &spec.columns[column];
+    let name = &column.name;
+    let ty = decode_type(input, name)?;
+    if ty != column.ty {
+        return Err(unknown(format!(
+            "a chunk of column {name:?} that was written as {ty} before the column became {}",
+            column.ty
+        )));
+    }
+    match input.u8()? {
+        0 => return Err(input.fault(format!("a chunk of column {name:?} has no replica"))),
+        1 => {}
+        more => {
+            let what = format!("{more} replicas of a chunk of column {name:?}");
+            return Err(unknown(what));
+        }
+    }
+    let encoding = decode_encoding(input, name)?.filter(|encoding| encoding.supports(ty));
+    let encoding = encoding.ok_or_else(|| {
+        input.fault(format!(
+            "a chunk of column {name:?} has an encoding that {ty} cannot have"
+        ))
+    })?;
+    let place = ChunkPlace {
+        extent: input.u32()?,
+        offset: input.u64()?,
+        len_bytes: input.u64()?,
+        encoding,
+    };
+    input.none("a sketch of distinct values")?;
+    Ok(place)
 }
 
 /// Parts of indexes that the columns have, in their dictionaries' generations, of segments that the
@@ -201,6 +256,7 @@ fn decode_segment(
 fn decode_parts(
     input: &mut Decoder,
     spec: &TableSpec,
+    columns: &ColumnPositions,
     dictionaries: &[Option<DictionaryEntry>],
     segments: &[Arc<SegmentEntry>],
     extents: &mut Extents,
@@ -209,7 +265,7 @@ fn decode_parts(
     let mut covered = HashSet::new();
     for _ in 0..input.count(4 + 8 + 4 + EXTENT_BYTES)? {
         let part = PartEntry {
-            column: input.u32()?,
+            column: columns.read(input)? as u32,
             generation: input.counter()?,
             segments: input.list(4, Decoder::u32)?,
             extent: extents.name(input)?,

@@ -280,6 +280,7 @@ fn replace_second(database: &Database, place: &Place) -> Result<(), String> {
 fn options() -> DatabaseOptions {
     DatabaseOptions {
         near_memory_bytes: Some(0),
+        degraded: true,
         ..DatabaseOptions::default()
     }
 }

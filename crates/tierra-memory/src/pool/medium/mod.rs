@@ -10,6 +10,7 @@
 mod dax;
 mod device;
 mod file;
+mod read_only;
 mod tmpfs;
 
 use std::fmt;
@@ -175,6 +176,15 @@ pub(crate) fn detect(
     } else {
         Ok(Box::new(tmpfs::Tmpfs))
     }
+}
+
+/// A file that is only read, whatever it lies on.
+pub(crate) fn read_only(file: &File) -> io::Result<Box<dyn Medium>> {
+    let kind = match tmpfs::Tmpfs::holds(file)? {
+        true => MediumKind::Tmpfs,
+        false => MediumKind::File,
+    };
+    Ok(Box::new(read_only::ReadOnly::new(kind)))
 }
 
 /// A DAX device, of which sysfs says what it is; mappings of it begin and end at multiples of `unit_bytes`.

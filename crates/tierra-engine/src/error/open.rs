@@ -1,0 +1,239 @@
+//! Why a database cannot be created or opened, or adopted.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tierra_memory::{PoolError, TopologyError};
+
+use super::{DamageError, LogError, StorageError};
+use crate::manifest::ManifestError;
+
+/// A database could not be created or opened. Its directory is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No such directory.
+    #[error("{0}: no such database directory: check the path, or make a new database there: tierra sql --create --db {0}", dir.display())]
+    Missing {
+        /// The directory asked for.
+        dir: PathBuf,
+    },
+    /// Something that is no database.
+    #[error(
+        "{0}: not a Tierra database ({why}); in an empty directory, `tierra sql --create --db {0}` makes one",
+        dir.display()
+    )]
+    NotADatabase {
+        /// The directory asked for.
+        dir: PathBuf,
+        /// What gave it away.
+        why: &'static str,
+    },
+    /// A new database was asked for where something is.
+    #[error("{}: not empty: open the database there, or choose another directory", dir.display())]
+    Exists {
+        /// The directory asked for.
+        dir: PathBuf,
+    },
+    /// Another process, or this one, has it open.
+    #[error("{}: open in another process (process id {holder}): close it there first", dir.display())]
+    Locked {
+        /// The directory asked for.
+        dir: PathBuf,
+        /// The process id in the lock file.
+        holder: String,
+    },
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The pool cannot be created or opened.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The machine's memory could not be surveyed.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// The manifest cannot be believed.
+    #[error("{}: {source}", dir.display())]
+    Manifest {
+        /// The database.
+        dir: PathBuf,
+        /// What is wrong.
+        source: ManifestError,
+    },
+    /// Neither the directory file nor its twin can be believed, and the pools in the directory are not enough to make them again.
+    #[error(
+        "{}:{line}: {what}; so is its twin: restore one of them from a backup, or have both made again of all pools: \
+         tierra adopt {} --moved TIER=FILE for each pool that lies elsewhere",
+        path.display(), dir_of(path)
+    )]
+    DirectoryFile {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// Another Tierra wrote the directory file.
+    #[error(
+        "{}: format version {found}, this Tierra reads version 1 alone: open the database with the Tierra that wrote it",
+        path.display()
+    )]
+    DirectoryVersion {
+        /// The file.
+        path: PathBuf,
+        /// The version found.
+        found: u32,
+    },
+    /// A file of the database is a symbolic link.
+    #[error("{}: a symbolic link, which is not followed: remove it", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+    /// Creating it was interrupted.
+    #[error(
+        "{0}: its creation was interrupted before anything was stored: `tierra sql --create --db {0}` goes on with it",
+        dir.display()
+    )]
+    Unfinished {
+        /// The database.
+        dir: PathBuf,
+    },
+    /// A pool outside of the directory belongs to another one.
+    #[error(
+        "{}: its pool {} belongs to the database in {}{}",
+        dir.display(), pool.display(), home.display(), what_to_adopt(dir, *is_there)
+    )]
+    Elsewhere {
+        /// The directory that was to be opened.
+        dir: PathBuf,
+        /// The pool.
+        pool: PathBuf,
+        /// The directory that it belongs to.
+        home: PathBuf,
+        /// Whether that is there.
+        is_there: bool,
+    },
+    /// Tiers are missing, and nobody said that the database is to go on without them.
+    #[error(
+        "{}: not all of it is there: {missing}; bring it back, or go on without it: --degraded (in {}: degraded = true); \
+         what lies there alone cannot be read then",
+        dir.display(), dir.join("tierra.toml").display()
+    )]
+    Degraded {
+        /// The database.
+        dir: PathBuf,
+        /// The tiers, each with what was found in its place.
+        missing: String,
+    },
+    /// What is there is known to be older than what was committed.
+    #[error(
+        "{}: the newest state is not there: {} has version {version}, which others were written after ({missing}); bring them back, \
+         or if they are lost for good, go on from that version: tierra adopt {} --stale",
+        dir.display(), pool.display(), dir.display()
+    )]
+    Stale {
+        /// The database.
+        dir: PathBuf,
+        /// The newest pool found.
+        pool: PathBuf,
+        /// Its version.
+        version: u64,
+        /// The tiers that are missing.
+        missing: String,
+    },
+    /// The pools were copied at different moments.
+    #[error(
+        "{}: {} has version {version} and {} version {other_version}: they were not copied at one moment; copy them while the \
+         database is closed",
+        dir.display(), newest.display(), other.display()
+    )]
+    Torn {
+        /// The database.
+        dir: PathBuf,
+        /// The pool with the newest version.
+        newest: PathBuf,
+        /// That version.
+        version: u64,
+        /// Another pool.
+        other: PathBuf,
+        /// Its version.
+        other_version: u64,
+    },
+    /// A database could not be adopted.
+    #[error("{}: its adoption is not finished: {source}; run `tierra adopt {}` again", dir.display(), dir.display())]
+    Adoption {
+        /// The database.
+        dir: PathBuf,
+        /// What failed.
+        source: Box<StorageError>,
+    },
+    /// Two tiers went on without each other.
+    #[error(
+        "{}: the pools {} and {} were both written to while the other was missing: keep one of the two, and move the other away", dir.display(), newest.display(), other.display()
+    )]
+    Diverged {
+        /// The database.
+        dir: PathBuf,
+        /// The pool with the most publications.
+        newest: PathBuf,
+        /// Another one that does not lead to it.
+        other: PathBuf,
+    },
+    /// A tier's pool is another one's.
+    #[error(
+        "{}: the pool {} of tier {tier:?} belongs to another database: put the right file back, or move it away", dir.display(), path.display()
+    )]
+    OtherPool {
+        /// The database.
+        dir: PathBuf,
+        /// The tier.
+        tier: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Logs go on behind the newest manifest that was found: a newer one is lost.
+    #[error(
+        "{}: table {table:?}: {source}: a newer state of the database was lost with the pool or the page that held it; put back what is \
+         missing, restore the database from a backup, or go back to what is there: tierra repair --to-version N {0}", dir.display()
+    )]
+    Ahead {
+        /// The database.
+        dir: PathBuf,
+        /// A table whose log says so.
+        table: String,
+        /// What was found.
+        source: LogError,
+    },
+    /// What a table consists of cannot be made what it was, for its pool refuses.
+    #[error("{}: table {table:?}: {source}", dir.display())]
+    Table {
+        /// The database.
+        dir: PathBuf,
+        /// The table.
+        table: String,
+        /// What is wrong.
+        source: DamageError,
+    },
+}
+
+fn dir_of(path: &Path) -> std::path::Display<'_> {
+    path.parent().unwrap_or(path).display()
+}
+
+fn what_to_adopt(dir: &Path, is_there: bool) -> String {
+    let dir = dir.display();
+    match is_there {
+        true => format!(": open that one, or give this copy pools of its own: tierra adopt {dir}"),
+        false => format!(
+            ", which is not there any more: if this is that directory, moved, let it keep its pools: tierra adopt {dir} --take; \
+             if it is a copy, give it pools of its own: tierra adopt {dir}"
+        ),
+    }
+}

@@ -1,0 +1,228 @@
+//! What can be read of a damaged database, copied into another one, and a list of what cannot.
+//!
+//! A table that is withheld has, as its version, what of it can be read: sealed rows, and rows of the log's whole records. Nothing but this
+//! reads that.
+//!
+//! Invariant: nothing is written to the database that is read. A row is copied with the values that were committed, or with NULL where
+//! the report says so for its column.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use tierra_column::bits::Mask;
+use tierra_column::{Chunk, ColumnReader, Dictionary, Scratch};
+
+use crate::database::Database;
+use crate::error::{LoadError, TableError};
+use crate::segment::Segment;
+use crate::spec::TableSpec;
+use crate::table::Table;
+use crate::version::TableVersion;
+
+/// What became of each table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SalvageReport {
+    /// By name.
+    pub tables: Vec<SalvagedTable>,
+}
+
+/// What became of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SalvagedTable {
+    /// The table.
+    pub table: String,
+    /// Rows that were copied.
+    pub rows: u64,
+    /// What was not, and why; nothing if all of it was.
+    pub problems: Vec<String>,
+}
+
+impl SalvageReport {
+    /// Whether everything was copied.
+    pub fn is_complete(&self) -> bool {
+        self.tables.iter().all(|table| table.problems.is_empty())
+    }
+}
+
+/// Copies what can be read of `from`, opened to be read alone, into `to`, which is empty. `progress` is told of each table.
+///
+/// # Errors
+/// [`TableError`]: a table cannot be made in `to`.
+pub fn salvage(
+    from: &Database,
+    to: &Database,
+    mut progress: impl FnMut(&SalvagedTable),
+) -> Result<SalvageReport, TableError> {
+    let mut report = SalvageReport::default();
+    for name in from.tables() {
+        let Some(table) = from.table(&name) else {
+            continue;
+        };
+        let mut salvaged = SalvagedTable {
+            table: name,
+            ..SalvagedTable::default()
+        };
+        let why = table.check_complete().err();
+        salvaged.problems.extend(why.map(|why| why.to_string()));
+        Copying {
+            from: &table,
+            version: &table.current(),
+            report: &mut salvaged,
+        }
+        .copy_to(to)?;
+        progress(&salvaged);
+        report.tables.push(salvaged);
+    }
+    Ok(report)
+}
+
+struct Copying<'a> {
+    from: &'a Table,
+    version: &'a TableVersion,
+    report: &'a mut SalvagedTable,
+}
+
+/// A column's chunk in each copy in which it can be opened.
+type Copies<'s> = Vec<Chunk<'s>>;
+
+impl Copying<'_> {
+    fn copy_to(&mut self, to: &Database) -> Result<(), TableError> {
+        let spec = self.spec_without_absent();
+        let table = to.create_table(spec)?;
+        let copied = self.copy_rows(&table);
+        if let Err(error) = copied {
+            self.report.rows = 0;
+            self.report
+                .problems
+                .push(format!("no row was copied: {error}"));
+        }
+        Ok(())
+    }
+
+    /// The table as it can be made: columns of which chunks are absent may be NULL, and are no part of a key.
+    fn spec_without_absent(&mut self) -> TableSpec {
+        let mut spec = TableSpec::clone(self.from.spec());
+        for column in 0..spec.columns.len() {
+            let segments = self.version.segments.iter();
+            let absent = segments.filter(|segment| segment.is_absent(column));
+            let rows: usize = absent.map(|segment| segment.rows()).sum();
+            if rows == 0 {
+                continue;
+            }
+            let name = spec.columns[column].name.clone();
+            let problems = &mut self.report.problems;
+            problems.push(format!("column {name:?} is NULL in {rows} rows"));
+            spec.columns[column].nullable = true;
+            if spec.primary_key.contains(&column) {
+                spec.primary_key.clear();
+                problems.push("the table has no primary key any more".to_owned());
+            }
+        }
+        spec
+    }
+
+    fn copy_rows(&mut self, to: &Arc<Table>) -> Result<(), LoadError> {
+        let (mut loader, version) = (to.loader(), self.version);
+        for segment in version.segments.iter() {
+            self.copy_segment(segment, to, |batch| loader.push(batch))?;
+        }
+        for batch in version.tail.batches() {
+            loader.push(batch.rows.clone())?;
+        }
+        self.report.rows = loader.finish()?.rows;
+        Ok(())
+    }
+
+    fn copy_segment(
+        &mut self,
+        segment: &Segment,
+        to: &Table,
+        mut push: impl FnMut(RecordBatch) -> Result<(), LoadError>,
+    ) -> Result<(), LoadError> {
+        let columns = 0..to.spec().columns.len();
+        if columns.clone().all(|column| segment.is_absent(column)) {
+            let (rows, id) = (segment.rows(), segment.id());
+            let problem = format!("all {rows} rows of segment {id} are lost");
+            self.report.problems.push(problem);
+            return Ok(());
+        }
+        let copies: Vec<Copies<'_>> = columns
+            .clone()
+            .map(|column| self.copies(segment, column))
+            .collect();
+        let mut scratch = Scratch::new();
+        let mut first_lost = None;
+        for block in 0..segment.blocks() {
+            let arrays = columns
+                .clone()
+                .map(|column| match segment.is_absent(column) {
+                    true => {
+                        let ty = to.types()[column].arrow();
+                        Ok(new_null_array(&ty, segment.block_rows(block)))
+                    }
+                    false => self.read_block(&copies[column], column, block, &mut scratch),
+                });
+            match arrays.collect::<Result<Vec<ArrayRef>, String>>() {
+                Ok(arrays) => {
+                    self.tell_lost(segment, first_lost.take(), block);
+                    push(to.input().batch(arrays)?)?;
+                }
+                Err(why) => {
+                    first_lost.get_or_insert((block, why));
+                }
+            }
+        }
+        self.tell_lost(segment, first_lost, segment.blocks());
+        Ok(())
+    }
+
+    fn copies<'s>(&self, segment: &'s Segment, column: usize) -> Copies<'s> {
+        let place = &segment.entry().chunks[column];
+        let range = place.offset as usize..(place.offset + place.len_bytes) as usize;
+        let extent = segment.extents()[place.extent as usize].iter();
+        let copies = extent.flat_map(|extent| extent.copies());
+        let head = segment.heads().of(column);
+        let opened = copies.map(|copy| {
+            let bytes: &'s [u8] = &copy[range.clone()];
+            Chunk::with_head(head, bytes, self.from.types()[column])
+        });
+        opened.filter_map(Result::ok).collect()
+    }
+
+    /// A block of a column from the first copy that has it.
+    fn read_block(
+        &self,
+        copies: &Copies<'_>,
+        column: usize,
+        block: usize,
+        scratch: &mut Scratch,
+    ) -> Result<ArrayRef, String> {
+        let name = &self.from.spec().columns[column].name;
+        let dictionary: Option<&Dictionary> = self.version.dictionary(column);
+        let mut fault = None;
+        for chunk in copies {
+            let rows = chunk.block_rows(block);
+            let mut reader = ColumnReader::new(self.from.types()[column], rows);
+            let read = chunk.verify_block(block);
+            let read =
+                read.and_then(|()| reader.append(chunk, block, &Mask::all(), dictionary, scratch));
+            match read {
+                Ok(()) => return Ok(reader.finish()),
+                Err(error) => fault = fault.or(Some(error)),
+            }
+        }
+        let why = fault.map_or_else(|| "it has no copy".to_owned(), |error| error.to_string());
+        Err(format!("column {name:?}: {why}"))
+    }
+
+    /// Lists rows that are lost, from a block up to another.
+    fn tell_lost(&mut self, segment: &Segment, lost: Option<(usize, String)>, end: usize) {
+        if let Some((first, why)) = lost {
+            let rows = segment.block_rows(0) * first;
+            let end = (segment.block_rows(0) * end).min(segment.rows());
+            let id = segment.id();
+            let problem = format!("rows {rows} to {} of segment {id} are lost: {why}", end - 1);
+            self.report.problems.push(problem);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The first line of each extent of a log, and the mark in it: how many records are known to have been acknowledged.
+//!
+//! ```text
+//! offset 0   magic "TLGX"
+//!        4   format version, u8, and three zeros
+//!        8   epoch of the extent, u64
+//!       16   sequence number of its first record, u64
+//!       24   chain of its first record, u32
+//!       28   zeros
+//!       52   CRC32C of bytes 0 to 51, u32
+//!       56   mark: records of this extent that were acknowledged, u32; CRC32C of epoch and mark, u32
+//! ```
+//!
+//! Invariant: the line is durable before a manifest names the extent, and only the mark changes: one store of 8 bytes, which no
+//! power cut tears, under the fence of a commit, of the commits before it. So a log that has fewer records than its
+//! mark says has lost some.
+
+use super::LogError;
+use super::record::LINE;
+
+const MAGIC: [u8; 4] = *b"TLGX";
+const FORMAT_VERSION: u8 = 1;
+/// Where the mark lies in the line.
+pub(super) const MARK_AT: usize = 56;
+
+/// What the line of an extent says, but for the mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) epoch: u64,
+    pub(super) first_sequence: u64,
+    pub(super) chain: u32,
+}
+
+impl Head {
+    /// The line, of an extent of which no record was acknowledged.
+    pub(super) fn line(&self) -> [u8; LINE] {
+        let mut line = [0; LINE];
+        line[..4].copy_from_slice(&MAGIC);
+        line[4] = FORMAT_VERSION;
+        line[8..16].copy_from_slice(&self.epoch.to_le_bytes());
+        line[16..24].copy_from_slice(&self.first_sequence.to_le_bytes());
+        line[24..28].copy_from_slice(&self.chain.to_le_bytes());
+        let crc = crc32c::crc32c(&line[..52]);
+        line[52..56].copy_from_slice(&crc.to_le_bytes());
+        line[MARK_AT..].copy_from_slice(&self.mark(self.first_sequence));
+        line
+    }
+
+    /// The mark that says that all records before this one were acknowledged.
+    pub(super) fn mark(&self, before: u64) -> [u8; 8] {
+        let count = u32::try_from(before - self.first_sequence);
+        let count = count.expect("a tail has fewer records than a segment has rows");
+        let crc = mark_crc(self.epoch, &count.to_le_bytes());
+        (u64::from(crc) << 32 | u64::from(count)).to_le_bytes()
+    }
+}
+
+fn mark_crc(epoch: u64, count: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&epoch.to_le_bytes()), count)
+}
+
+/// The head of an extent and up to which record all were acknowledged; what is wrong with the line otherwise.
+pub(super) fn read(bytes: &[u8]) -> Result<Result<(Head, u64), &'static str>, LogError> {
+    let Some(line) = bytes.get(..LINE).filter(|line| line[..4] == MAGIC) else {
+        return Ok(Err("its first line is not there"));
+    };
+    let u64_at = |at: usize| u64::from_le_bytes(line[at..at + 8].try_into().expect("eight bytes"));
+    let u32_at = |at: usize| u32::from_le_bytes(line[at..at + 4].try_into().expect("four bytes"));
+    if crc32c::crc32c(&line[..52]) != u32_at(52) {
+        return Ok(Err("the checksum of its first line is wrong"));
+    }
+    if line[4] != FORMAT_VERSION {
+        return Err(LogError::Version { found: line[4] });
+    }
+    let head = Head {
+        epoch: u64_at(8),
+        first_sequence: u64_at(16),
+        chain: u32_at(24),
+    };
+    if mark_crc(head.epoch, &line[MARK_AT..60]) != u32_at(60) {
+        return Ok(Err(
+            "how many of its records were acknowledged cannot be read",
+        ));
+    }
+    let marked = head
+        .first_sequence
+        .saturating_add(u64::from(u32_at(MARK_AT)));
+    Ok(Ok((head, marked)))
+}

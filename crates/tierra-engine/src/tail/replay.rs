@@ -1,0 +1,340 @@
+//! The records of a log, read back, and what is wrong with them.
+//!
+//! Invariant: a record counts if one copy has it whole, in the place, with the number and behind the record that it says. Where
+//! none has the next one, the log ends there only if nothing says that it goes on: no later record of this epoch, no next
+//! extent, no mark and no manifest. Else it is damaged.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use tierra_memory::PoolError;
+
+use super::LogError;
+use super::head::{self, Head};
+use super::log::LogEnd;
+use super::record::{LINE, Label, Line, read_header};
+use crate::manifest::{ExtentId, TailEntry};
+use crate::space::OwnedExtent;
+
+/// Bytes of a copy of an extent that differ from what another copy holds, which is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mend {
+    pub(crate) extent: ExtentId,
+    /// Of the extent's copies, by their order.
+    pub(crate) wrong: usize,
+    pub(crate) right: usize,
+    pub(crate) range: Range<usize>,
+}
+
+/// Brings the copies of logs up to what was read from them.
+pub(crate) fn mend<'a>(
+    mends: &[Mend],
+    extent_of: impl Fn(ExtentId) -> &'a OwnedExtent,
+) -> Result<(), PoolError> {
+    for mend in mends {
+        let copies = extent_of(mend.extent).copies();
+        let (wrong, right) = (&copies[mend.wrong], &copies[mend.right]);
+        if wrong.pool().is_read_only() {
+            continue;
+        }
+        // A copy, for the pool takes no slice of itself.
+        let bytes = right[mend.range.clone()].to_vec();
+        wrong
+            .pool()
+            .write(wrong.extent(), mend.range.start as u64, &bytes)?;
+    }
+    Ok(())
+}
+
+/// The manifest that names a log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'a> {
+    pub(crate) tail: &'a TailEntry,
+    pub(crate) version: u64,
+    /// The last commit that it includes.
+    pub(crate) commit: u64,
+}
+
+/// What a log was found to hold.
+#[derive(Debug)]
+pub(crate) struct Replayed {
+    pub(crate) end: LogEnd,
+    /// What is wrong in which copies.
+    pub(crate) mends: Vec<Mend>,
+    /// Numbers of the commits that the manifest does not include.
+    pub(crate) commits: Vec<u64>,
+}
+
+/// What one copy has at a place where a record should start.
+enum At {
+    Record(Whole),
+    /// Nothing of this epoch.
+    Nothing,
+    Fault(&'static str),
+    /// A whole record of this epoch that belongs elsewhere: no power cut tore that.
+    Misplaced,
+}
+
+/// A record whose header and payload are what was written.
+struct Whole {
+    payload: Range<usize>,
+    /// Where the next one starts.
+    end: usize,
+    label: Label,
+    crc: u32,
+}
+
+/// The record at a place, whichever it is, if it is of this epoch.
+fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
+    let Some(line) = bytes.get(at..at + LINE) else {
+        return Ok(At::Nothing);
+    };
+    Ok(match read_header(line)? {
+        Line::Zeros => At::Nothing,
+        Line::Other(what) => At::Fault(what),
+        Line::Header(header) if header.label.epoch != epoch => At::Nothing,
+        Line::Header(header) => {
+            let start = at + LINE;
+            let end = start.checked_add(header.payload_len as usize);
+            match end.and_then(|end| bytes.get(start..end)) {
+                None => At::Fault("its payload leaves the extent"),
+                Some(payload) if crc32c::crc32c(payload) != header.payload_crc => {
+                    At::Fault("the payload's checksum is wrong")
+                }
+                Some(payload) => At::Record(Whole {
+                    payload: start..start + payload.len(),
+                    end: (start + payload.len()).next_multiple_of(LINE),
+                    label: header.label,
+                    crc: header.crc,
+                }),
+            }
+        }
+    })
+}
+
+fn record_at(bytes: &[u8], end: &LogEnd, epoch: u64) -> Result<At, LogError> {
+    let line = bytes
+        .get(end.at as usize..)
+        .and_then(|rest| rest.get(..LINE));
+    // Before its payload is read, which may be that of a longer record.
+    if let Some(line) = line
+        && let Line::Header(header) = read_header(line)?
+        && header.label.epoch == epoch
+        && (header.label.sequence, header.label.chain) != (end.sequence, end.chain)
+    {
+        return Ok(At::Misplaced);
+    }
+    whole_at(bytes, end.at as usize, epoch)
+}
+
+/// Calls `row_payload(sequence, payload, bytes logged)` for every committed record, in order. `copies_of` are the copies of an
+/// extent, at least one.
+pub(crate) fn replay<'a>(
+    named: Named<'_>,
+    copies_of: impl Fn(ExtentId) -> Vec<&'a [u8]>,
+    mut row_payload: impl FnMut(u64, &[u8], u64) -> Result<(), LogError>,
+) -> Result<Replayed, LogError> {
+    let tail = named.tail;
+    let mut end = LogEnd::starting_at(tail.first_sequence);
+    let (mut mends, mut commits) = (Vec::new(), Vec::new());
+    for (number, entry) in tail.logs.iter().enumerate() {
+        let copies = copies_of(entry.extent);
+        let damaged = |end: &LogEnd, what| LogError::Damaged {
+            extent: entry.extent.0,
+            at: end.at as usize,
+            sequence: end.sequence,
+            what,
+        };
+        end.at = 0;
+        let head = Head {
+            epoch: entry.epoch,
+            first_sequence: end.sequence,
+            chain: end.chain,
+        };
+        let marked = read_head(&copies, entry.extent, &head, &mut mends)?;
+        end.marked = marked.map_err(|what| damaged(&end, what))?;
+        (end.at, end.head) = (LINE as u64, Some(head));
+        loop {
+            let found = copies.iter().map(|copy| record_at(copy, &end, entry.epoch));
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            let whole = found.iter().enumerate();
+            let whole = whole.filter_map(|(copy, found)| match found {
+                At::Record(whole) => Some((copy, whole)),
+                _ => None,
+            });
+            let Some((right, record)) = { whole }.next() else {
+                let what = damage(&copies, &found, &end, entry.epoch)?;
+                what.map_or(Ok(()), |what| Err(damaged(&end, what)))?;
+                break;
+            };
+            let Label {
+                follows, commit, ..
+            } = record.label;
+            if follows > named.version {
+                return Err(LogError::Ahead {
+                    sequence: end.sequence,
+                    follows,
+                    newest: named.version,
+                });
+            }
+            let at = end.at as usize;
+            let range = at..record.end.min(copies[right].len());
+            note_different(&copies, entry.extent, right, &range, &mut mends);
+            let logged_bytes = (record.end - at) as u64;
+            let payload = &copies[right][record.payload.clone()];
+            row_payload(end.sequence, payload, logged_bytes)?;
+            commits.extend((commit > named.commit).then_some(commit));
+            end.at = record.end as u64;
+            end.sequence += 1;
+            end.chain = record.crc;
+        }
+        let next = tail.logs.get(number + 1);
+        let goes_on = next.is_some_and(|next| {
+            let copies = copies_of(next.extent);
+            let mut heads = copies.iter().filter_map(|copy| head::read(copy).ok()?.ok());
+            heads.any(|(head, _)| head.epoch == next.epoch && head.first_sequence > end.sequence)
+        });
+        let acknowledged = match next {
+            None => end.marked.max(tail.reached),
+            Some(_) => end.marked,
+        };
+        if goes_on || end.sequence < acknowledged {
+            return Err(damaged(&end, "it was acknowledged, and is not there"));
+        }
+    }
+    if tail.logs.is_empty() && tail.reached > tail.first_sequence {
+        return Err(LogError::Damaged {
+            extent: 0,
+            at: 0,
+            sequence: tail.first_sequence,
+            what: "it was acknowledged, and the manifest names no log",
+        });
+    }
+    Ok(Replayed {
+        end,
+        mends,
+        commits,
+    })
+}
+
+/// The mark of an extent, from whichever copy says most; what is wrong if none has the head.
+fn read_head(
+    copies: &[&[u8]],
+    extent: ExtentId,
+    expected: &Head,
+    mends: &mut Vec<Mend>,
+) -> Result<Result<u64, &'static str>, LogError> {
+    let mut best: Option<(usize, u64)> = None;
+    let mut fault = None;
+    for (copy, bytes) in copies.iter().enumerate() {
+        match head::read(bytes)? {
+            Ok((head, marked)) if head == *expected => {
+                if best.is_none_or(|(_, before)| before < marked) {
+                    best = Some((copy, marked));
+                }
+            }
+            Ok(_) => fault = fault.or(Some("its first line is of another log")),
+            Err(what) => fault = fault.or(Some(what)),
+        }
+    }
+    let Some((right, marked)) = best else {
+        return Ok(Err(fault.unwrap_or("it has no copy")));
+    };
+    note_different(copies, extent, right, &(0..LINE), mends);
+    Ok(Ok(marked))
+}
+
+/// Notes the copies that have something else in the range.
+fn note_different(
+    copies: &[&[u8]],
+    extent: ExtentId,
+    right: usize,
+    range: &Range<usize>,
+    mends: &mut Vec<Mend>,
+) {
+    for (wrong, copy) in copies.iter().enumerate() {
+        if wrong != right && copy.get(range.clone()) != Some(&copies[right][range.clone()]) {
+            mends.push(Mend {
+                extent,
+                wrong,
+                right,
+                range: range.clone(),
+            });
+        }
+    }
+}
+
+/// What is wrong where no copy has the next record; nothing if the log may end there.
+fn damage(
+    copies: &[&[u8]],
+    found: &[At],
+    end: &LogEnd,
+    epoch: u64,
+) -> Result<Option<&'static str>, LogError> {
+    if found.iter().any(|found| matches!(found, At::Misplaced)) {
+        return Ok(Some("another record is in its place"));
+    }
+    // Even a line of zeros is only believed to be the end if nothing follows it: zeros are
+    // also what a lost page looks like.
+    for copy in copies {
+        let rest = copy.get(end.at as usize + LINE..).unwrap_or_default();
+        if later_record(rest, epoch, end.sequence)? {
+            let fault = found.iter().find_map(|found| match found {
+                At::Fault(what) => Some(*what),
+                _ => None,
+            });
+            return Ok(Some(
+                fault.unwrap_or("it is not there, yet later records follow"),
+            ));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether any later record of this epoch starts on a line of `rest`.
+fn later_record(rest: &[u8], epoch: u64, sequence: u64) -> Result<bool, LogError> {
+    for line in rest.chunks_exact(LINE) {
+        if let Line::Header(header) = read_header(line)?
+            && header.label.epoch == epoch
+            && header.label.sequence > sequence
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whole records of a damaged log with this number and greater ones, wherever they lie, by their numbers; and how many records
+/// the log had in all, as far as anything says.
+pub(crate) fn later<'a>(
+    tail: &TailEntry,
+    copies_of: impl Fn(ExtentId) -> Vec<&'a [u8]>,
+    from: u64,
+) -> (BTreeMap<u64, &'a [u8]>, u64) {
+    let mut found = BTreeMap::new();
+    let mut reached = tail.reached;
+    for entry in &tail.logs {
+        for copy in copies_of(entry.extent) {
+            if let Ok(Ok((head, marked))) = head::read(copy)
+                && head.epoch == entry.epoch
+            {
+                reached = reached.max(marked);
+            }
+            let mut at = LINE;
+            while at < copy.len() {
+                at = match whole_at(copy, at, entry.epoch) {
+                    Ok(At::Record(record)) => {
+                        let sequence = record.label.sequence;
+                        reached = reached.max(sequence.saturating_add(1));
+                        if sequence >= from {
+                            found.insert(sequence, &copy[record.payload]);
+                        }
+                        record.end
+                    }
+                    _ => at + LINE,
+                };
+            }
+        }
+    }
+    (found, reached - tail.first_sequence.min(reached))
+}

@@ -1,0 +1,53 @@
+//! `tierra adopt`: a copied, restored or moved directory becomes a database of its own.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tierra_engine::AdoptOptions;
+
+use super::CommandError;
+use super::open::OpenOptions;
+
+/// What the command takes.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Directory of the copy; the original must not be open
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Keep pools that belong to a directory which is not there any more: this is that one, moved
+    #[arg(long)]
+    take: bool,
+    /// Go on from what is there, where something newer is known to be missing and lost for good
+    #[arg(long)]
+    stale: bool,
+    /// Where the pool of a tier lies by now, if it was moved
+    #[arg(long, value_name = "TIER=FILE", value_parser = pool)]
+    moved: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    open: OpenOptions,
+}
+
+fn pool(text: &str) -> Result<(String, PathBuf), String> {
+    let (tier, path) = text
+        .split_once('=')
+        .ok_or("expected a tier's name, = and a file")?;
+    Ok((tier.to_owned(), PathBuf::from(path)))
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
+    let how = AdoptOptions {
+        take: arguments.take,
+        stale: arguments.stale,
+        pools: arguments.moved.clone(),
+    };
+    let adopted = arguments.open.options().adopt(&arguments.dir, &how)?;
+    for (tier, path) in &adopted.copied {
+        println!("tier {tier}: copied to {}", path.display());
+    }
+    for (tier, path) in &adopted.taken {
+        println!("tier {tier}: keeps {}", path.display());
+    }
+    println!("{} is a database of its own", arguments.dir.display());
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! `tierra salvage`: what can be read of a damaged database, copied into a new one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tierra_engine::{Database, DatabaseOptions, SalvagedTable};
+
+use super::CommandError;
+use super::units::Count;
+
+/// What the command takes.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Directory of the database, which is only read
+    #[arg(value_name = "DIR")]
+    from: PathBuf,
+    /// Directory of the new database, which must not exist or be empty
+    #[arg(value_name = "OUT")]
+    to: PathBuf,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
+    let Arguments { from, to } = arguments;
+    let failed = |error: &dyn std::fmt::Display| CommandError::Check(error.to_string());
+    let options = DatabaseOptions {
+        near_memory_bytes: Some(0),
+        scrub_bytes_per_s: Some(0),
+        ..DatabaseOptions::default()
+    };
+    let damaged = DatabaseOptions {
+        read_only: true,
+        degraded: true,
+        ..options.clone()
+    };
+    let damaged = Database::open(from, &damaged).map_err(|error| failed(&error))?;
+    let new = Database::create(to, &options).map_err(|error| failed(&error))?;
+    for (tier, why) in damaged.missing_tiers() {
+        eprintln!("warning: tier {tier} is missing: {why}");
+    }
+    let report = tierra_engine::salvage(&damaged, &new, print);
+    let report = report.map_err(|error| failed(&error))?;
+    match report.is_complete() {
+        true => Ok(()),
+        false => Err(CommandError::Check(format!(
+            "{}: what is listed as lost could not be copied; everything else is in {}",
+            from.display(),
+            to.display()
+        ))),
+    }
+}
+
+fn print(table: &SalvagedTable) {
+    let name = &table.table;
+    println!("{name}: {} rows copied", Count(table.rows));
+    for problem in &table.problems {
+        println!("lost: {name}: {problem}");
+    }
+}
