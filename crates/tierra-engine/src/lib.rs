@@ -93,6 +93,7 @@ mod storage;
 mod table;
 mod tail;
 mod tiers;
+mod verified;
 mod verify;
 mod version;
 mod writer;
