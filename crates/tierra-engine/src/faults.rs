@@ -14,6 +14,7 @@ use crate::manifest::ExtentId;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::table::Table;
 use crate::tiers::TierId;
+use crate::verified::DamageFound;
 
 /// Stands for the header of an extent, which is repaired with everything only.
 pub(crate) const HEADER: Range<usize> = usize::MAX..usize::MAX;
@@ -127,6 +128,8 @@ struct Entries {
 /// Of one database.
 #[derive(Debug, Default)]
 pub(crate) struct FaultLog {
+    /// How much was found, for those who verified something before.
+    pub(crate) damage: DamageFound,
     entries: Mutex<Entries>,
     /// To say whose rows an extent holds.
     catalog: OnceLock<Weak<Catalog>>,
@@ -218,6 +221,7 @@ impl FaultLog {
             kind = %kind,
             "damage was found"
         );
+        self.damage.note();
         entries.push(Entry {
             fault: Fault {
                 at: SystemTime::now(),
@@ -259,6 +263,7 @@ impl FaultLog {
     }
 
     fn of_tier(&self, tier: TierId, name: &str, kind: FaultKind, outcome: FaultOutcome) {
+        self.damage.note();
         let mut entries = self.lock();
         if let FaultOutcome::Repaired { .. } = outcome {
             entries.totals.repaired += 1;

@@ -98,6 +98,7 @@ mod tail;
 mod tiers;
 #[cfg(test)]
 mod unknown_tests;
+mod verified;
 mod verify;
 mod version;
 mod writer;

@@ -202,6 +202,8 @@ pub(crate) fn walk_extent(
         return;
     }
     report.damaged_copies += wrong.len() as u64;
+    // Also where nothing is repaired: readers look again.
+    extent.all_losses().log.damage.note();
     let right = right.first().map(|(copy, _)| (*copy).clone());
     let right = right.or_else(|| without_whole_copy(catalog, options, entry, extent, report));
     let Some(right) = right.filter(|_| !options.only_verify) else {

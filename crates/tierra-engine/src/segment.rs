@@ -5,7 +5,6 @@
 
 mod checks;
 mod stored;
-mod verified;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,7 +24,7 @@ use crate::mend;
 use crate::near::checked_copy;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
-use verified::VerifiedBlocks;
+use crate::verified::{DamageFound, VerifiedBits};
 
 /// Rows a segment has at most.
 pub const SEGMENT_ROWS: usize = 1 << 20;
@@ -80,7 +79,7 @@ pub struct Segment {
     speeds: Vec<Speed>,
     /// What was read of each column's chunk, wherever it lay.
     uses: Arc<[Uses]>,
-    verified: VerifiedBlocks,
+    verified: VerifiedBits,
     /// In the order of the entry; kept allocated even where all reads go to near copies. `None` where all copies lie in tiers
     /// that are missing.
     extents: Vec<Option<Arc<OwnedExtent>>>,
@@ -111,7 +110,7 @@ impl Segment {
         });
         let gone: Absent = gone.collect();
         let open = |absent: Absent| {
-            let verified = VerifiedBlocks::new(&entry, false);
+            let verified = verified_bits(&entry, extents.iter().flatten(), false);
             Self::with_verified(entry.clone(), extents.clone(), spec, verified, absent)
         };
         let error = match open(gone.clone()) {
@@ -203,7 +202,7 @@ impl Segment {
         extents: Vec<Arc<OwnedExtent>>,
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
-        let verified = VerifiedBlocks::new(&entry, true);
+        let verified = verified_bits(&entry, &extents, true);
         let extents = extents.into_iter().map(Some).collect();
         Self::with_verified(entry, extents, spec, verified, Absent::new())
     }
@@ -217,8 +216,9 @@ impl Segment {
         columns: &[usize],
     ) -> Result<Arc<Self>, DamageError> {
         let verified = self.verified.clone();
+        let began = verified.begin();
         for column in columns {
-            (0..self.blocks()).for_each(|block| verified.insert(block, *column));
+            (0..self.blocks()).for_each(|block| verified.insert(block, *column, began));
         }
         let bytes = self.bytes_in(&entry, &extents, columns);
         let heads = bytes.iter().enumerate();
@@ -271,7 +271,7 @@ impl Segment {
         parts: ChunkParts,
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
-        verified: VerifiedBlocks,
+        verified: VerifiedBits,
     ) -> Result<Arc<Self>, DamageError> {
         let (uses, absent) = (self.uses.clone(), self.absent.clone());
         Self::of_parts(entry, parts, extents, spec, uses, verified, absent)
@@ -282,7 +282,7 @@ impl Segment {
         entry: Arc<SegmentEntry>,
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
-        verified: VerifiedBlocks,
+        verified: VerifiedBits,
         absent: Absent,
     ) -> Result<Arc<Self>, DamageError> {
         let (columns, rows) = (0..entry.chunks.len(), entry.rows as usize);
@@ -306,7 +306,7 @@ impl Segment {
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         uses: Arc<[Uses]>,
-        verified: VerifiedBlocks,
+        verified: VerifiedBits,
         absent: Arc<Absent>,
     ) -> Result<Arc<Self>, DamageError> {
         let speeds = parts.bytes.iter().map(ChunkBytes::speed).collect();
@@ -534,4 +534,19 @@ fn open_as<'a>(
         }));
     }
     Ok(chunk)
+}
+
+/// A bit per column, those of one block side by side, so that reading one row of 1,000 columns looks at two lines of bits.
+fn verified_bits<'e>(
+    entry: &SegmentEntry,
+    extents: impl IntoIterator<Item = &'e Arc<OwnedExtent>>,
+    all: bool,
+) -> VerifiedBits {
+    let first = extents.into_iter().next();
+    // Where no extent is there, nothing is read of it either.
+    let damage = first.map_or_else(DamageFound::default, |extent| {
+        extent.all_losses().log.damage.clone()
+    });
+    let blocks = (entry.rows as usize).div_ceil(BLOCK_LEN);
+    VerifiedBits::new(&damage, blocks, entry.chunks.len(), all)
 }

@@ -1,15 +1,15 @@
 //! How often stored bytes are compared with their checksums by who reads them.
 //!
 //! ```text
-//! first   check once, then read and believe
-//! every   check, read, check again, and only then believe
+//! first   check before the first reading, and again once damage was found anywhere; then read and believe
+//! every   check before the first reading, and behind every reading before what was read is believed
 //! ```
 //! Memory reports what it cannot correct, as a lost page ([`crate::losses`]), so that bytes which were right once are believed by
-//! default. Where they may change without a report (memory without ECC, a file that others write to), every reading can be checked.
-//! The check before finds damage and has it put right. The one behind is there because bytes may change while they
-//! are read; it takes less, for they are in a cache by then.
+//! default, until a reader or a scrub pass finds damage ([`crate::verified`]). Where they may change without a report (memory without
+//! ECC, a file that others write to), every reading can be checked. That is done behind the reading: the bytes are in a cache by then, and
+//! bytes that changed while they were read are noticed, too.
 //!
-//! Near memory is not checked again: copies of chunks, heads, dictionaries, the tail.
+//! Near memory is not checked behind each reading: copies of chunks, chunk headers, dictionaries, the tail.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,10 +21,11 @@ use crate::space::Doubt;
 /// How often stored bytes are compared with their checksums when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VerifyReads {
-    /// Before a block is read first. What changes later without the memory saying so is found by a walk.
+    /// Before a block is read first, and again after damage was found anywhere in the database. What changes in between without
+    /// the memory saying so is found by a scrub pass.
     #[default]
     First,
-    /// Whenever a block is read, before and after. A lookup of one cell checks the block that holds it.
+    /// Behind each reading of a block. A lookup of one cell checks the block that holds it.
     Every,
 }
 

@@ -545,6 +545,47 @@ fn where_every_reading_is_checked_silent_damage_is_read_past() {
     assert!(database.faults().1.repaired > 0);
 }
 
+/// Blocks that were verified are believed until damage is found: by a scrub pass here, which changes nothing, and by a reader who
+/// meets another damaged block.
+#[test]
+fn what_was_verified_is_verified_again_once_damage_was_found() {
+    let place = Place::new();
+    let wrong = |database: &Database| all_rows(&database.table("t").unwrap()) != rows(0..ROWS);
+    let block = place.first_block("far", 4);
+    // A byte of the chunk's first block, and one of its last.
+    let bytes = [block..block + 1, block + 100_000..block + 100_001];
+    let found_by: [fn(&Database); 2] = [
+        |database| {
+            let only_look = ScrubOptions {
+                only_verify: true,
+                ..ScrubOptions::default()
+            };
+            let found = database.scrub(&only_look, |_| {}).unwrap();
+            assert!(found.damaged_copies > 0);
+        },
+        |database| {
+            database.read_checks().set(VerifyReads::Every);
+            let table = database.table("t").unwrap();
+            // One row of the first block; the last one is not met.
+            let mut lookups = Lookups::new(Scheduling::Auto);
+            let row = [RowId::from_number((1 << 20) + 1)];
+            let every = table.projection(&Vec::from_iter(0..10));
+            table.snapshot().gather(&row, &every, &mut lookups).unwrap();
+            database.read_checks().set(VerifyReads::First);
+        },
+    ];
+    for find in found_by {
+        let database = place.open(0);
+        assert!(!wrong(&database));
+        place.change("far", &bytes);
+        assert!(wrong(&database), "nobody has found it yet");
+        find(&database);
+        assert!(!wrong(&database));
+        check_rows(&database);
+        assert!(database.faults().1.repaired >= 1);
+    }
+}
+
 /// What is damaged in all copies is named, whether it was read before or not.
 #[test]
 fn where_every_reading_is_checked_what_no_copy_has_is_named() {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tierra_column::{Dictionary, FormatError, Listed, Position, Postings, PostingsLayout, Stretch};
 use tierra_interleave::{Cx, Lookups, for_each};
@@ -20,6 +20,7 @@ use crate::mend;
 use crate::near::checked_copy;
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
+use crate::verified::{DamageFound, VerifiedPages};
 use crate::verify::VerifyReads;
 
 /// A part as it was opened or written.
@@ -34,7 +35,7 @@ pub(crate) struct InvertedPart {
     uses: Arc<Uses>,
     layout: PostingsLayout,
     /// A bit per page whose checksum held; `None` once all did.
-    verified: Option<Box<[AtomicU64]>>,
+    verified: Option<VerifiedPages>,
     damaged: AtomicBool,
     gates: Arc<Gates>,
 }
@@ -91,7 +92,13 @@ impl InvertedPart {
         extent: Arc<OwnedExtent>,
         calibration: &Calibration,
     ) -> Result<Arc<Self>, FormatError> {
-        Self::checked(entry, extent, calibration).map(Arc::new)
+        let mut part = Self::checked(entry, extent, calibration)?;
+        part.verified = Some(VerifiedPages::new(
+            part.damage(),
+            part.postings().pages(),
+            true,
+        ));
+        Ok(Arc::new(part))
     }
 
     fn checked(
@@ -122,9 +129,12 @@ impl InvertedPart {
         })
     }
 
-    fn nothing_verified(&self) -> Box<[AtomicU64]> {
-        let words = self.postings().pages().div_ceil(64);
-        (0..words).map(|_| AtomicU64::new(0)).collect()
+    fn damage(&self) -> &DamageFound {
+        &self.extent.all_losses().log.damage
+    }
+
+    fn nothing_verified(&self) -> VerifiedPages {
+        VerifiedPages::new(self.damage(), self.postings().pages(), false)
     }
 
     /// Whether all its pages have their checksums.
@@ -225,8 +235,6 @@ impl InvertedPart {
 
     /// The same part read from other copies of its extent.
     pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Arc<Self> {
-        let word = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
-        let words = |words: &[AtomicU64]| words.iter().map(word).collect();
         Arc::new(Self {
             read: extent.first().clone(),
             extent,
@@ -234,7 +242,7 @@ impl InvertedPart {
             near: self.near.clone(),
             uses: self.uses.clone(),
             layout: self.layout,
-            verified: self.verified.as_deref().map(words),
+            verified: self.verified.as_ref().map(VerifiedPages::of_other_bytes),
             damaged: AtomicBool::new(self.is_given_up()),
             gates: self.gates.clone(),
         })
@@ -418,14 +426,16 @@ impl InvertedPart {
             return Ok(());
         }
         for page in pages {
-            let (at, bit) = (page / 64, 1 << (page % 64));
-            let verified = self.verified.as_ref().map(|words| &words[at]);
-            if every || verified.is_some_and(|word| word.load(Ordering::Relaxed) & bit == 0) {
+            let check = || {
                 let _reading = begin_read(postings.page(page));
-                self.verify_page(postings, page)?;
-                if let Some(word) = verified {
-                    word.fetch_or(bit, Ordering::Relaxed);
+                self.verify_page(postings, page)
+            };
+            match &self.verified {
+                Some(verified) if every || !verified.contains(page) => {
+                    verified.check(page, check)?;
                 }
+                None if every => check()?,
+                _ => {}
             }
         }
         Ok(())

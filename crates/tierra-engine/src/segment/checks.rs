@@ -1,7 +1,7 @@
 //! Whether what is read of a segment is to be believed.
 //!
-//! A block is compared with its checksum when it is read first, or at every reading ([`VerifyReads`]); what is damaged is put right from
-//! another copy, if there is one.
+//! A block is compared with its checksum before it is read first, again once damage was found anywhere ([`crate::verified`]), and behind
+//! every reading where that is asked for ([`VerifyReads`]); what is damaged is put right from another copy, if there is one.
 //!
 //! Invariant: a block is noted as verified only once it was, and no block of a chunk that is absent ever is.
 
@@ -16,7 +16,7 @@ use crate::spec::TableSpec;
 use crate::verify::VerifyReads;
 
 impl Segment {
-    /// Checks a block's checksum unless that was done before, and once is enough.
+    /// Before a block is read: checks it unless that was done before.
     #[inline]
     pub(crate) fn verify(
         &self,
@@ -49,11 +49,13 @@ impl Segment {
         if any_doubt() {
             self.restore_lost(spec, column, block)?;
         }
-        if self.verified.contains(block, column) && !self.checks_every(column) {
+        // Where every reading is checked that is done behind it, while the bytes are in a cache.
+        if self.verified.contains(block, column) {
             return Ok(());
         }
+        let began = self.verified.begin();
         self.verify_again(spec, column, block)?;
-        self.verified.insert(block, column);
+        self.verified.insert(block, column, began);
         Ok(())
     }
 
@@ -66,7 +68,7 @@ impl Segment {
                 .is_some_and(|(extent, ..)| extent.all_losses().checks.get() == VerifyReads::Every)
     }
 
-    /// After a block was read: whether that is to be believed. If not, the block is right now, to be read again.
+    /// After a block was read: whether that is to be believed, where every reading is checked. If not, the block is right now, to be read again.
     #[inline]
     pub(crate) fn is_right(
         &self,
@@ -140,8 +142,9 @@ impl Segment {
             if any_doubt() {
                 self.restore_lost(spec, column, block)?;
             }
+            let began = self.verified.begin();
             self.verify_again(spec, column, block)?;
-            self.verified.insert(block, column);
+            self.verified.insert(block, column, began);
         }
         Ok(())
     }
@@ -166,9 +169,10 @@ impl Segment {
         let chunk = Chunk::with_head(self.heads().of(column), copy, spec.columns[column].ty);
         let chunk = chunk.map_err(|source| damaged(0, source))?;
         for block in 0..self.blocks() {
+            let began = self.verified.begin();
             let checked = chunk.verify_block(block);
             checked.map_err(|source| damaged(block, source))?;
-            self.verified.insert(block, column);
+            self.verified.insert(block, column, began);
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ mod search;
 mod tests;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tierra_column::FormatError;
@@ -34,6 +34,7 @@ use crate::mend;
 use crate::near::checked_copy;
 use crate::segment::{SEGMENT_ROWS, Segment};
 use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
+use crate::verified::VerifiedPages;
 use crate::verify::VerifyReads;
 use crate::version::RowId;
 
@@ -60,7 +61,7 @@ pub(crate) struct KeyRun {
     near: Option<Arc<NearCopy>>,
     leaves: Arc<Leaves>,
     /// A bit per leaf whose checksum held.
-    verified: Arc<[AtomicU64]>,
+    verified: VerifiedPages,
     gate: Arc<MemoryGate>,
     state: Arc<State>,
 }
@@ -101,14 +102,9 @@ impl KeyRun {
                 directory.entries
             )));
         }
-        let verified = (0..directory.len().div_ceil(64)).map(|_| AtomicU64::new(0));
-        Ok(Self::new(
-            entry,
-            extent,
-            directory,
-            verified.collect(),
-            calibration,
-        ))
+        let damage = &extent.all_losses().log.damage;
+        let verified = VerifiedPages::new(damage, directory.len(), false);
+        Ok(Self::new(entry, extent, directory, verified, calibration))
     }
 
     /// A run written a moment ago, whose leaves need no check.
@@ -119,15 +115,16 @@ impl KeyRun {
         calibration: &Calibration,
     ) -> Arc<Self> {
         let directory = built.directory;
-        let verified = (0..directory.len().div_ceil(64)).map(|_| AtomicU64::new(!0));
-        Self::new(entry, extent, directory, verified.collect(), calibration)
+        let damage = &extent.all_losses().log.damage;
+        let verified = VerifiedPages::new(damage, directory.len(), true);
+        Self::new(entry, extent, directory, verified, calibration)
     }
 
     fn new(
         entry: Arc<RunEntry>,
         extent: Arc<OwnedExtent>,
         directory: Directory,
-        verified: Arc<[AtomicU64]>,
+        verified: VerifiedPages,
         calibration: &Calibration,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -144,14 +141,13 @@ impl KeyRun {
 
     /// The same run read from other copies of its extent; a near copy stays.
     pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Arc<Self> {
-        let word = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
         Arc::new(Self {
             read: extent.first().clone(),
             extent,
             entry: self.entry.clone(),
             near: self.near.clone(),
             leaves: self.leaves.clone(),
-            verified: self.verified.iter().map(word).collect(),
+            verified: self.verified.of_other_bytes(),
             gate: self.gate.clone(),
             state: self.state.clone(),
         })
@@ -449,17 +445,11 @@ impl KeyRun {
         })
     }
 
-    // Relaxed: a stale zero only verifies once more, and the bytes themselves never change.
     #[inline]
     fn verify_leaf(&self, leaf: usize) -> Result<(), FormatError> {
-        let (word, bit) = (&self.verified[leaf / 64], 1 << (leaf % 64));
-        match word.load(Ordering::Relaxed) & bit {
-            0 => {
-                self.verify_now(leaf)?;
-                word.fetch_or(bit, Ordering::Relaxed);
-                Ok(())
-            }
-            _ => Ok(()),
+        match self.verified.contains(leaf) {
+            true => Ok(()),
+            false => self.verified.check(leaf, || self.verify_now(leaf)),
         }
     }
 
