@@ -4,17 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tierra::{Database, Options, sql::THREADS_MOST};
-use tierra_engine::{Calibration, VerifyReads};
+use tierra_engine::VerifyReads;
 use tierra_memory::Size;
 
 use super::CommandError;
-
-/// Says why group sizes that were measured for a database are not used.
-fn warn_of_calibration(dir: &Path) {
-    if let Err(error) = Calibration::read(dir) {
-        eprintln!("warning: {error}");
-    }
-}
 
 /// A number of threads, as `SET tierra.threads` takes it.
 fn threads(text: &str) -> Result<usize, String> {
@@ -53,21 +46,12 @@ pub(crate) struct OpenOptions {
 impl OpenOptions {
     /// The database in `dir`, which is there.
     pub(crate) fn open(&self, dir: &Path) -> Result<Database, CommandError> {
-        let database = self.options().open(dir)?;
-        warn_of_calibration(dir);
-        Ok(database)
-    }
-
-    /// The database in `dir`, whose calibration is about to be replaced.
-    pub(crate) fn open_to_calibrate(&self, dir: &Path) -> Result<Database, CommandError> {
         Ok(self.options().open(dir)?)
     }
 
     /// The database in `dir`, created where there is none.
     pub(crate) fn open_or_create(&self, dir: &Path) -> Result<Database, CommandError> {
-        let database = self.options().open_or_create(dir)?;
-        warn_of_calibration(dir);
-        Ok(database)
+        Ok(self.options().open_or_create(dir)?)
     }
 
     /// The same, with a near-memory budget unless one was asked for.
