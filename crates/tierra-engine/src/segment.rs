@@ -124,7 +124,8 @@ impl Segment {
             if let Err(DamageError::Chunk { source, .. }) = opened
                 && !matches!(source, FormatError::Version { .. })
             {
-                tracing::error!(%error, "a chunk is lost: all else can be read");
+                let name = &spec.columns[column].name;
+                tracing::error!(table = spec.name, column = name, %error, "a chunk is lost: all else can be read");
                 absent.insert(column, Absence::Damaged(source));
             }
         }
