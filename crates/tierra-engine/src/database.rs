@@ -514,7 +514,9 @@ impl Database {
         if let Some(writer) = writer {
             self.storage.close();
             if writer.join().is_err() {
-                tracing::error!("the writer thread panicked");
+                tracing::error!(
+                    "the writer thread panicked: nothing is written any more until the database is opened again; please report it"
+                );
             }
         }
     }

@@ -97,7 +97,7 @@ impl Losses {
             let restored = tier.pool.restore_end();
             if let Err(error) = &restored {
                 let tier = &*tier.name;
-                tracing::error!(tier, %error, "a file that was cut short stays short");
+                tracing::error!(tier, %error, "the file of a tier was cut short, and stays so: the copies in its end are lost");
             }
             if tier.pool.take_cut() {
                 self.log.cut_short(tier.id, &tier.name, restored.is_ok());

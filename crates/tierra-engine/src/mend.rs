@@ -316,7 +316,12 @@ fn write(
             wrong.note_restored(&range);
             tell(extent, wrong, &range, from, range.len() as u64);
         }
-        Err(error) => tracing::error!(%error, "a damaged range could not be restored"),
+        Err(error) => tracing::error!(
+            tier = &**wrong.tier_name(),
+            extent = extent.id().0,
+            %error,
+            "a damaged range could not be restored"
+        ),
     }
     restored
 }

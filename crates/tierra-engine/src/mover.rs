@@ -81,7 +81,7 @@ impl Mover {
         let thread = std::thread::Builder::new().name("tierra-mover".to_owned());
         let thread = thread
             .spawn(move || rounds.run(&of_thread))
-            .inspect_err(|error| tracing::warn!(%error, "no thread for the mover"));
+            .inspect_err(|error| tracing::warn!(%error, "no thread could be started that moves copies: near memory keeps what it has"));
         Self {
             shared,
             thread: Mutex::new(thread.ok()),
@@ -100,7 +100,9 @@ impl Mover {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the mover panicked");
+            tracing::error!(
+                "the thread that moves copies panicked: near memory keeps what it has; please report it"
+            );
         }
     }
 }
@@ -295,7 +297,7 @@ impl Rounds {
             }
             Err(CopyError::Chunk(error)) => {
                 // The chunk was opened before; what can be read of it is.
-                tracing::warn!(table = %table.spec().name, %error, "no near copy was made");
+                tracing::warn!(table = %table.spec().name, %error, "a chunk is damaged: no near copy of it was made");
                 if let ObjectName::Chunk { place, .. } = name {
                     self.unreadable.insert(*place);
                 }

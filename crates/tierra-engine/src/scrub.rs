@@ -215,7 +215,12 @@ pub(crate) fn walk_extent(
         let was_wrong = wrong.iter().any(|(wrong, _)| Arc::ptr_eq(wrong, copy));
         match mend::copy(extent, copy, &right) {
             Ok(_) => report.repaired_copies += u64::from(was_wrong),
-            Err(error) => tracing::error!(%error, "a damaged copy could not be restored"),
+            Err(error) => tracing::error!(
+                tier = &**copy.tier_name(),
+                extent = extent.id().0,
+                %error,
+                "a damaged copy could not be restored"
+            ),
         }
     }
 }
@@ -298,7 +303,7 @@ fn put_together(
     }
     for padding in segment.padding(columns, extent) {
         if let Err(error) = mend::padding(extent, read, padding) {
-            tracing::error!(%error, "damaged padding could not be written anew");
+            tracing::error!(extent = extent.id().0, %error, "damaged padding could not be written anew");
         }
     }
     let is_whole = read.pool().verify_extent(read.extent()).is_ok();
@@ -314,7 +319,12 @@ fn restore_lost(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) {
     if copy.has_losses()
         && let Err(error) = mend::rewrite_lost(extent, copy)
     {
-        tracing::error!(%error, "a lost page could not be written anew");
+        tracing::error!(
+            tier = &**copy.tier_name(),
+            extent = extent.id().0,
+            %error,
+            "a lost page could not be written anew"
+        );
     }
 }
 

@@ -156,7 +156,7 @@ impl Scrubber {
         let thread = std::thread::Builder::new().name("tierra-scrubber".to_owned());
         let thread = thread
             .spawn(move || work.run())
-            .inspect_err(|error| tracing::warn!(%error, "no thread for the scrubber"));
+            .inspect_err(|error| tracing::warn!(%error, "no thread could be started for the scrubber: nothing is checked in the background"));
         Self {
             shared,
             pace,
@@ -182,7 +182,9 @@ impl Scrubber {
         self.shared.stop.stop();
         let thread = lock(&self.thread).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the scrubber panicked");
+            tracing::error!(
+                "the scrubber panicked: nothing is checked in the background any more; please report it"
+            );
         }
     }
 }
@@ -268,7 +270,7 @@ impl Work {
                 progress.repaired_copies += damaged;
             }
             Ok(Err(error)) => {
-                tracing::error!(%error, "manifests and logs could not be checked");
+                tracing::error!(%error, "the scrubber could not check manifests and logs");
             }
             Err(_) => return,
         }
@@ -394,7 +396,7 @@ fn write_state(path: &Path, state: &State) {
     let dir = path.parent().unwrap_or(path);
     let written = Directory::new(dir, None).replace(STATE_FILE, text.as_bytes());
     if let Err(error) = written {
-        tracing::warn!(path = %path.display(), %error, "where the scrubber is could not be written down");
+        tracing::warn!(path = %path.display(), %error, "how far the scrubber has come could not be written down: after the next start it begins anew");
     }
 }
 

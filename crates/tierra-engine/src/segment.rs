@@ -132,7 +132,8 @@ impl Segment {
                     FormatError::Version { .. } | FormatError::Unknown { .. }
                 )
             {
-                tracing::error!(%error, "a chunk is lost: all else can be read");
+                let name = &spec.columns[column].name;
+                tracing::error!(table = spec.name, column = name, %error, "a chunk is lost: all else can be read");
                 absent.insert(column, Absence::Damaged(source));
             }
         }

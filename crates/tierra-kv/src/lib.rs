@@ -31,5 +31,5 @@ mod random;
 mod server;
 mod size;
 
-pub use config::{Config, ConfigError, DebugCommand, OutputLimit, settings_help};
+pub use config::{Config, ConfigError, DebugCommand, OutputLimit, OutputLimits, settings_help};
 pub use server::{Handle, ServeError, Server};

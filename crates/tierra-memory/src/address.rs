@@ -287,12 +287,24 @@ pub(crate) unsafe fn map_fixed(
 
 /// Gives anonymous pages back to the system; they read as zeros from now on.
 ///
+/// # Errors
+/// Where they stay as they are: the process has locked its memory.
+///
 /// # Safety
 /// `[start, start + len_bytes)` must be anonymous memory, whole pages, owned by the caller, who needs nothing
 /// of what is there.
+pub(crate) unsafe fn try_empty(start: *mut u8, len_bytes: usize) -> io::Result<()> {
+    // SAFETY: as the caller promises.
+    Ok(unsafe { madvise(start.cast(), len_bytes, Advice::LinuxDontNeed) }?)
+}
+
+/// The same, of pages that may as well stay.
+///
+/// # Safety
+/// As of [`try_empty`].
 pub(crate) unsafe fn empty(start: *mut u8, len_bytes: usize) {
     // SAFETY: as the caller promises.
-    if let Err(error) = unsafe { madvise(start.cast(), len_bytes, Advice::LinuxDontNeed) } {
+    if let Err(error) = unsafe { try_empty(start, len_bytes) } {
         tracing::debug!(%error, "pages could not be given back");
     }
 }

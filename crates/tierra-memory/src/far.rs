@@ -145,6 +145,11 @@ impl FarPages {
         Ok(())
     }
 
+    /// Whether pages that are given back come as zeros again: those of a file do not.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.file.is_none()
+    }
+
     /// Gives pages that hold nothing back to the system. Those of a file stay: others could take the space, and a
     /// store to a page without space is a signal.
     ///

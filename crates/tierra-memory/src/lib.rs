@@ -69,6 +69,7 @@ mod size;
 pub mod slab;
 mod smaps;
 pub mod topology;
+mod unused;
 
 pub use far::FarSource;
 pub use gate::{GateStart, MemoryGate};
@@ -80,6 +81,7 @@ pub use pool::{
 pub use region::{Region, RegionError, collapse};
 pub use size::{Size, SizeError};
 pub use topology::{NodeId, SocketId, Speed, Topology, TopologyError};
+pub use unused::discard;
 
 // Lengths and offsets of mapped bytes are cast between u64 and usize all over this crate.
 const _: () = assert!(usize::BITS == 64, "Tierra needs a 64-bit machine");

@@ -70,3 +70,42 @@ fn help_lists_settings_and_defaults() {
         assert!(help.contains(line), "{line} is not in\n{help}");
     }
 }
+
+/// The words of a process are readable by every user: no password stays among them.
+#[test]
+fn the_password_is_not_among_the_words_of_the_process() {
+    let scratch = tempfile::tempdir().unwrap();
+    let socket = scratch.path().join("kv.sock");
+    for given in [&["--requirepass", "s3cr3t"][..], &["--requirepass=s3cr3t"]] {
+        let mut server = Command::new(env!("CARGO_BIN_EXE_tierra"))
+            .args(["kv", "--port", "0"])
+            .args(given)
+            .arg("--unixsocket")
+            .arg(&socket)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut client = loop {
+            match UnixStream::connect(&socket) {
+                Ok(client) => break client,
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        client
+            .write_all(b"PING\r\nAUTH s3cr3t\r\nPING\r\n")
+            .unwrap();
+        let expected = b"-NOAUTH Authentication required.\r\n+OK\r\n+PONG\r\n";
+        let mut replies = vec![0; expected.len()];
+        client.read_exact(&mut replies).unwrap();
+        assert_eq!(replies, expected);
+        let words = std::fs::read(format!("/proc/{}/cmdline", server.id())).unwrap();
+        let words = String::from_utf8_lossy(&words);
+        assert!(
+            words.contains("--requirepass") && words.contains("--unixsocket"),
+            "{words}"
+        );
+        assert!(!words.contains("s3cr3t"), "{words}");
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+}

@@ -1,5 +1,5 @@
 //! The promise of `tierra verify`, `scrub` and `repair`: damage is told, put right from another copy, and told as
-//! lost where there is none.
+//! lost where there is none; and the exit status says which of these it was.
 #![cfg(feature = "cli")]
 
 mod binary;
@@ -7,6 +7,11 @@ mod binary;
 use std::fs;
 
 use binary::tierra;
+
+const USAGE: i32 = 2;
+const REPAIRED: i32 = 3;
+const DEGRADED: i32 = 4;
+const LOST: i32 = 5;
 
 /// Flips a bit of the middle of the largest chunk in a pool.
 fn damage(pool: &str) {
@@ -49,13 +54,17 @@ fn damage_is_told_repaired_and_lost_only_without_a_copy() {
         "{said}"
     );
     damage(b);
-    run("verify").with_error(&["damaged, with others whole: 1 copy;", "tierra repair --db"]);
-    let said = run("repair").well().out;
+    let found = ["damaged, with others whole: 1 copy;", "tierra repair --db"];
+    run("verify").with_status(DEGRADED, &found);
+    let said = run("repair").with_status(REPAIRED, &[]).out;
     assert!(said.contains("1 copy damaged, 1 repaired"), "{said}");
     run("verify").well();
+    damage(b);
+    run("scrub").with_status(REPAIRED, &[]);
+    run("scrub").well();
     damage(far);
     damage(b);
-    let ended = run("scrub").with_error(&["no copy is left"]);
+    let ended = run("scrub").with_status(LOST, &["no copy is left"]);
     assert!(
         ended.out.contains("lost: table t, column id, segment "),
         "{}",
@@ -63,4 +72,30 @@ fn damage_is_told_repaired_and_lost_only_without_a_copy() {
     );
     assert!(ended.out.contains("rows 0 to 1023"), "{}", ended.out);
     tierra(["verify", "--db", b]).with_error(&[b]);
+}
+
+/// A tier that is missing is said loudly, whatever is done meanwhile, and the exit status of a check does not say that all is well.
+#[test]
+fn a_missing_tier_is_told_by_message_and_status() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (db, b) = (scratch.path().join("db"), scratch.path().join("b.pool"));
+    let (db, b) = (db.to_str().unwrap(), b.to_str().unwrap());
+    let sql = format!(
+        "CREATE TIER b AT '{b}';
+         CREATE TABLE t (id BIGINT) WITH ('replicas' = 'far, b');
+         INSERT INTO t SELECT value FROM generate_series(1, 70000) AS s(value)"
+    );
+    let made = tierra(["sql", "--create", "--db", db, "-c", &sql]).well();
+    assert_eq!(made.err, "", "what is whole is not spoken of");
+    fs::rename(b, format!("{b}.away")).unwrap();
+    for command in ["verify", "scrub", "repair"] {
+        tierra([command, "--db", db]).with_status(DEGRADED, &["tier b is missing", b, "error: "]);
+    }
+    let asked = tierra(["sql", "--db", db, "-c", "SELECT count(*) FROM t"]).well();
+    assert!(asked.out.contains("70000"), "{}", asked.out);
+    assert!(asked.err.starts_with("warning: "), "{}", asked.err);
+    assert!(asked.err.contains("tier=b"), "{}", asked.err);
+    assert!(asked.err.contains(b), "{}", asked.err);
+    tierra(["verify", "--db", db, "--nothing"]).with_status(USAGE, &["--nothing"]);
+    tierra(["verify", "--db", &format!("{db}-nowhere")]).with_error(&["-nowhere"]);
 }

@@ -67,14 +67,14 @@ impl Writer {
         // for the sake of something else there.
         for tier in &self.storage.tiers().open {
             if let Err(error) = tier.pool.check_superblock(true) {
-                tracing::error!(tier = %tier.name, %error, "its header could not be written anew");
+                tracing::error!(tier = %tier.name, %error, "the header of a tier could not be written anew");
             }
         }
         for table in self.catalog.tables() {
             let left = self.leave_lost_log(&table);
             if let Err(error) = left.and_then(|()| self.replace_lost_images(&table)) {
                 let table = &table.spec().name;
-                tracing::error!(table, %error, "what was lost of it could not be written anew");
+                tracing::error!(table, %error, "what was lost of a table could not be written anew");
             }
         }
         if self.published.manifest().version != before {

@@ -31,7 +31,7 @@ pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
         Ok(copied) => segments[at] = copied,
         Err(error) => {
             // The far chunks were opened before; reading them goes on.
-            tracing::warn!(table = %table.spec().name, segment, %error, "no near copy was made");
+            tracing::warn!(table = %table.spec().name, segment, %error, "a segment is damaged: no near copies of it were made");
             return;
         }
     }

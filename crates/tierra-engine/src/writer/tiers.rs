@@ -171,6 +171,7 @@ impl Writer {
             };
             tracing::error!(
                 tier = &*name,
+                path = %pool.path().display(),
                 "a tier failed: the database goes on without it"
             );
             next.losses.log.missing(id, &name);

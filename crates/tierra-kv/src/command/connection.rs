@@ -152,7 +152,9 @@ fn quit(call: &mut Call<'_>) -> Outcome {
 fn reset(call: &mut Call<'_>) -> Outcome {
     let client = &mut *call.client;
     call.shared.watches.forget(client.id, &mut client.watched);
-    client.queue = None;
+    if let Some(queue) = client.queue.take() {
+        call.shared.leave(queue);
+    }
     call.shared.forget_monitor(client);
     client.db = 0;
     client.name.clear();

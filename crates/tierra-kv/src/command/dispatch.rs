@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{
-    Ahead, Call, Command, DENYOOM, FAST, Failure, NO_AUTH, NO_MULTI, Outcome, READONLY, Resolved,
-    SKIP_SLOWLOG, UNQUEUED, UNTIMED, WRITE, admin, sorted,
+    Ahead, Call, Command, DENYOOM, Failure, NO_AUTH, NO_MULTI, Outcome, READONLY, Resolved,
+    SKIP_SLOWLOG, UNQUEUED, WRITE, admin, sorted,
 };
 use crate::keyspace::{Found, Keyspace, Room};
 use crate::protocol::{Args, Reply};
@@ -27,13 +27,14 @@ pub(crate) fn process(
     resolved: Resolved,
     found: &[Found],
 ) {
-    let before = reply.buffer.len();
+    let before = reply.len();
     match admit(keyspace, shared, client, args, resolved) {
         Ok((id, command)) => {
             client.last_command = Some(id);
             match &mut client.queue {
                 Some(queue) if command.flags & UNQUEUED == 0 => {
                     queue.add(id, command, args, found);
+                    reply.make_some_room();
                     reply.simple("QUEUED");
                 }
                 _ => {
@@ -61,7 +62,8 @@ pub(crate) fn process(
                 }
             }
             if let Some(queue) = &mut client.queue {
-                queue.abort();
+                let queued = queue.abort();
+                shared.leave(queued);
             }
             shared.stats.error(failure.text());
             reply.error(failure.text());
@@ -148,7 +150,9 @@ pub(crate) fn held(
 /// An EXEC that is refused ends its transaction.
 #[cold]
 fn give_up(shared: &mut Shared, client: &mut Client, why: &Failure) -> Failure {
-    client.queue = None;
+    if let Some(queue) = client.queue.take() {
+        shared.leave(queue);
+    }
     shared.watches.forget(client.id, &mut client.watched);
     let why = why.text();
     let why = why.strip_prefix(b"ERR ").unwrap_or(why);
@@ -196,13 +200,14 @@ fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
 /// Executes a command that has been admitted.
 #[inline]
 pub(super) fn run(mut call: Call<'_>, id: u16) {
-    let written = call.reply.buffer.len();
-    let outcome = if call.command.flags & (FAST | UNTIMED) == 0 || call.args.len() > MANY_ARGUMENTS
-    {
+    call.reply.make_some_room();
+    let written = call.reply.len();
+    let has_clock = call.command.flags & call.shared.untimed == 0;
+    let outcome = if has_clock || call.args.len() > MANY_ARGUMENTS {
         timed(&mut call, id)
     } else {
         let outcome = (call.command.run)(&mut call);
-        if call.reply.buffer.len() > written + LONG_REPLY_BYTES {
+        if call.reply.len() > written + LONG_REPLY_BYTES {
             // Few were executed since the clock was read.
             let (begun, timed_ns) = (call.shared.clock, call.shared.stats.timed_ns);
             note_time(&mut call, id, begun, timed_ns);
@@ -216,7 +221,7 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
         calls.failed += 1;
         call.shared.stats.error(failure.text());
         // A reply that is followed by an error would be two.
-        call.reply.buffer.truncate(written);
+        call.reply.cut(written);
         call.reply.error(failure.text());
     }
     if !call.shared.monitors.is_empty() {

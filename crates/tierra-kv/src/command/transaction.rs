@@ -37,18 +37,30 @@ pub(super) static COMMANDS: &[Command] = &[
         .about("2.2.0", "Watches no key any more"),
 ];
 
-/// The commands of a transaction, as they came.
+/// A piece takes no more commands once it has so many bytes, or so many commands.
+const PIECE_BYTES: usize = 256 * 1024;
+const PIECE_COMMANDS: usize = 4096;
+
+/// The commands of a transaction, as they came, in pieces: what is queued is not copied to make room for more, and is freed piece
+/// by piece.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
+    pieces: Vec<Piece>,
+    bytes: usize,
+    /// How many were queued, whether or not they are kept.
+    count: usize,
+    flags: u16,
+    aborted: bool,
+}
+
+/// Some of them.
+#[derive(Debug, Default)]
+struct Piece {
     bytes: Vec<u8>,
     args: Vec<Arg>,
     /// What batches have found of the keys of commands that came in one batch with MULTI.
     found: Vec<Found>,
     commands: Vec<Queued>,
-    /// How many were queued, whether or not they are kept.
-    count: usize,
-    flags: u16,
-    aborted: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +75,7 @@ struct Queued {
 impl Queue {
     /// How much memory it takes in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
-            + size_of_val(&self.args[..])
-            + size_of_val(&self.found[..])
-            + size_of_val(&self.commands[..])
+        self.bytes
     }
 
     /// Adds a command, with what was found of its keys if they have been looked up already; not where none will be
@@ -81,34 +90,53 @@ impl Queue {
         if self.aborted {
             return;
         }
+        let bytes = args.iter().map(<[u8]>::len).sum::<usize>();
+        if !(self.pieces.last()).is_some_and(|piece| piece.takes(bytes)) {
+            let mut piece = Piece::default();
+            // The first one is small in most transactions.
+            if bytes > PIECE_BYTES || !self.pieces.is_empty() {
+                piece.bytes.reserve_exact(bytes.max(PIECE_BYTES));
+            }
+            self.pieces.push(piece);
+        }
+        let piece = self.pieces.last_mut().expect("there is one now");
+        piece.args.reserve(args.len());
         for arg in args.iter() {
-            self.args.push(Arg {
-                start: self.bytes.len() as u32,
+            piece.args.push(Arg {
+                start: piece.bytes.len() as u32,
                 len: arg.len() as u32,
             });
-            self.bytes.extend_from_slice(arg);
+            piece.bytes.extend_from_slice(arg);
         }
-        // What a client has sent and what of it is queued are together within client-query-buffer-limit, which is less.
-        debug_assert!(u32::try_from(self.bytes.len()).is_ok());
-        self.flags |= command.flags;
-        self.found.extend_from_slice(found);
-        self.count += 1;
-        self.commands.push(Queued {
+        // What a client has sent is within client-query-buffer-limit, which is less.
+        debug_assert!(u32::try_from(piece.bytes.len()).is_ok());
+        piece.found.extend_from_slice(found);
+        piece.commands.push(Queued {
             id,
             command,
-            end: self.args.len(),
-            found_end: self.found.len(),
+            end: piece.args.len(),
+            found_end: piece.found.len(),
         });
+        self.bytes +=
+            bytes + args.len() * size_of::<Arg>() + size_of_val(found) + size_of::<Queued>();
+        self.flags |= command.flags;
+        self.count += 1;
     }
 
-    /// One of its commands was refused: none will be executed, or kept.
-    pub(crate) fn abort(&mut self) {
-        *self = Self {
+    /// One of its commands was refused: none will be executed, or kept. What was queued, for the caller to free.
+    pub(crate) fn abort(&mut self) -> Queue {
+        let aborted = Self {
             count: self.count,
             flags: self.flags,
             aborted: true,
             ..Self::default()
         };
+        std::mem::replace(self, aborted)
+    }
+
+    /// Frees a piece, but for its bytes, which are returned.
+    pub(crate) fn free_piece(&mut self) -> Option<Vec<u8>> {
+        self.pieces.pop().map(|piece| piece.bytes)
     }
 
     /// The flags of any of its commands.
@@ -118,6 +146,13 @@ impl Queue {
 
     pub(crate) fn len(&self) -> usize {
         self.count
+    }
+}
+
+impl Piece {
+    /// Whether a command with so many bytes of arguments goes into it.
+    fn takes(&self, bytes: usize) -> bool {
+        self.bytes.len() + bytes <= PIECE_BYTES && self.commands.len() < PIECE_COMMANDS
     }
 
     /// The arguments of a command, and what was found of its keys when it came.
@@ -151,7 +186,7 @@ impl Queue {
     ) -> usize {
         let mut group: [&[u8]; WINDOW_KEYS] = [&[]; WINDOW_KEYS];
         let (mut len, mut end) = (0, first);
-        while end < self.len() && len < WINDOW_KEYS {
+        while end < self.commands.len() && len < WINDOW_KEYS {
             len += fill(&mut group[len..], self.unknown_keys(end));
             end += 1;
         }
@@ -225,10 +260,8 @@ fn multi(call: &mut Call<'_>) -> Outcome {
 }
 
 fn discard(call: &mut Call<'_>) -> Outcome {
-    call.client
-        .queue
-        .take()
-        .ok_or("ERR DISCARD without MULTI")?;
+    let queue = (call.client.queue.take()).ok_or("ERR DISCARD without MULTI")?;
+    call.shared.leave(queue);
     call.shared
         .watches
         .forget(call.client.id, &mut call.client.watched);
@@ -254,20 +287,31 @@ fn exec(call: &mut Call<'_>) -> Outcome {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
     if changed {
+        call.shared.leave(queue);
         call.reply.null_array();
         return Ok(());
     }
     call.reply.array(queue.len());
     call.client.in_transaction = true;
+    for piece in &queue.pieces {
+        execute(call, piece);
+    }
+    call.client.in_transaction = false;
+    call.shared.leave(queue);
+    Ok(())
+}
+
+/// Executes the commands of a piece.
+fn execute(call: &mut Call<'_>, piece: &Piece) {
     let (mut found, mut ahead, mut end) = (Vec::new(), 0, 0);
-    for (at, &Queued { id, command, .. }) in queue.commands.iter().enumerate() {
+    for (at, &Queued { id, command, .. }) in piece.commands.iter().enumerate() {
         if at == end {
-            end = queue.look_up(at, call.keyspace, call.client.db, &mut found);
+            end = piece.look_up(at, call.keyspace, call.client.db, &mut found);
             ahead = 0;
         }
-        let (args, mut known) = queue.parts(at);
+        let (args, mut known) = piece.parts(at);
         if known.is_empty() {
-            let keys = queue.unknown_keys(at).count();
+            let keys = piece.unknown_keys(at).count();
             known = &found[ahead..(ahead + keys).min(found.len())];
             ahead += known.len();
         }
@@ -290,8 +334,6 @@ fn exec(call: &mut Call<'_>) -> Outcome {
             id,
         );
     }
-    call.client.in_transaction = false;
-    Ok(())
 }
 
 fn watch(call: &mut Call<'_>) -> Outcome {

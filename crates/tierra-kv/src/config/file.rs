@@ -207,7 +207,7 @@ mod tests {
             ("volatile-ttl", 10)
         );
         assert_eq!(
-            config.output_limit,
+            config.output_limits.normal,
             super::super::OutputLimit {
                 hard_bytes: 1 << 20,
                 soft_bytes: 1024,

@@ -25,7 +25,7 @@ pub(crate) use settings::{OLD_NAMES, modern_name, settings};
 pub use error::ConfigError;
 pub use help::settings_help;
 
-/// Limits of the replies that wait for a client (`client-output-buffer-limit normal`). 0 is no limit.
+/// A limit of the replies that wait for a client. 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
     /// More bytes than these end the connection at once.
@@ -36,14 +36,30 @@ pub struct OutputLimit {
     pub soft_s: u64,
 }
 
-impl OutputLimit {
-    /// Of clients that are told every command, where normal ones have no limit: what they do not read would fill
-    /// memory. Redis has the same for its replicas.
-    pub(crate) const MONITORS: OutputLimit = OutputLimit {
-        hard_bytes: 256 << 20,
-        soft_bytes: 64 << 20,
-        soft_s: 60,
-    };
+/// Such limits by class of client (`client-output-buffer-limit`), with Redis's defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// Of all clients.
+    pub normal: OutputLimit,
+    /// Of clients that are told every command (MONITOR), where `normal` has no limit. There are no replicas.
+    pub replica: OutputLimit,
+    /// Kept and shown: there is nothing to subscribe to.
+    pub pubsub: OutputLimit,
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        let limit = |hard_bytes, soft_bytes| OutputLimit {
+            hard_bytes,
+            soft_bytes,
+            soft_s: 60,
+        };
+        Self {
+            normal: OutputLimit::default(),
+            replica: limit(256 << 20, 64 << 20),
+            pubsub: limit(32 << 20, 8 << 20),
+        }
+    }
 }
 
 /// Who may use DEBUG.
@@ -91,7 +107,7 @@ pub struct Config {
     /// The most bytes of requests that may wait of one client.
     pub client_query_buffer_limit: usize,
     /// The most bytes of replies that may wait for one client.
-    pub output_limit: OutputLimit,
+    pub output_limits: OutputLimits,
     /// Microseconds from which on a command is noted as slow; negative for never.
     pub slowlog_log_slower_than: i64,
     /// How many of those are kept.
@@ -134,7 +150,7 @@ impl Default for Config {
             maxmemory_samples: 5,
             proto_max_bulk_len: 512 << 20,
             client_query_buffer_limit: 1 << 30,
-            output_limit: OutputLimit::default(),
+            output_limits: OutputLimits::default(),
             slowlog_log_slower_than: 10_000,
             slowlog_max_len: 128,
             hz: 10,

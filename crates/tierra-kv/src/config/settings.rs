@@ -4,7 +4,7 @@ use tierra_memory::FarSource;
 use tierra_memory::emulation;
 use tierra_memory::topology::NodeId;
 
-use super::{Config, DebugCommand, OutputLimit, limit};
+use super::{Config, DebugCommand, OutputLimit, OutputLimits, limit};
 use crate::keyspace::Eviction;
 use crate::size;
 
@@ -329,43 +329,51 @@ pub(super) static SETTINGS: &[Setting] = &[
     ),
 ];
 
-/// Only normal clients exist; the limits of the others are accepted, and shown as Redis's defaults.
 fn output_limits(config: &Config) -> String {
-    let OutputLimit {
-        hard_bytes,
-        soft_bytes,
-        soft_s,
-    } = config.output_limit;
-    let monitors = OutputLimit::MONITORS;
-    format!(
-        "normal {hard_bytes} {soft_bytes} {soft_s} slave {} {} {} pubsub 33554432 8388608 60",
-        monitors.hard_bytes, monitors.soft_bytes, monitors.soft_s,
-    )
+    let OutputLimits {
+        normal,
+        replica,
+        pubsub,
+    } = &config.output_limits;
+    let classes = [("normal", normal), ("slave", replica), ("pubsub", pubsub)];
+    let shown = classes.map(|(class, limit)| {
+        let OutputLimit {
+            hard_bytes,
+            soft_bytes,
+            soft_s,
+        } = limit;
+        format!("{class} {hard_bytes} {soft_bytes} {soft_s}")
+    });
+    shown.join(" ")
 }
 
+/// Classes that are not named keep their limits. Nothing changes where any is wrong.
 fn set_output_limits(config: &mut Config, text: &str) -> Result<(), String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    if words.is_empty() || !words.len().is_multiple_of(4) {
+    if !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".into());
     }
+    let mut limits = config.output_limits;
     for class in words.chunks(4) {
+        let changed = match class[0].to_ascii_lowercase().as_str() {
+            "normal" => &mut limits.normal,
+            "slave" | "replica" => &mut limits.replica,
+            "pubsub" => &mut limits.pubsub,
+            _ => {
+                return Err("Invalid client class specified in buffer limit configuration.".into());
+            }
+        };
         let limit = (|| {
             Some(OutputLimit {
                 hard_bytes: size::parse(class[1])?,
                 soft_bytes: size::parse(class[2])?,
-                soft_s: class[3].parse().ok()?,
+                soft_s: class[3].parse().ok().filter(|s| *s <= i64::MAX as u64)?,
             })
         })();
-        let limit = limit
+        *changed = limit
             .ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
-        match class[0].to_ascii_lowercase().as_str() {
-            "normal" => config.output_limit = limit,
-            "slave" | "replica" | "pubsub" => {}
-            _ => {
-                return Err("Invalid client class specified in buffer limit configuration.".into());
-            }
-        }
     }
+    config.output_limits = limits;
     Ok(())
 }
 

@@ -105,6 +105,8 @@ pub struct Db {
     /// Raised where everything that was found before is void.
     epoch: u32,
     pub(super) now_ms: u64,
+    /// Whether keys whose time has come stay until somebody may remove them: they are not found, and not removed.
+    keeps_expired: bool,
     pub(super) migration: Migration,
     pub(super) gate: MemoryGate,
     pub(super) windows: Windows,
@@ -131,6 +133,7 @@ impl Db {
             selected: 0,
             epoch: 0,
             now_ms: 0,
+            keeps_expired: false,
             migration: Migration::new(),
             gate: MemoryGate::default(),
             windows: Windows::default(),
@@ -256,8 +259,10 @@ impl Db {
         };
         let entry = Entry { carried, record };
         if self.heap.header(record).expires && self.is_due(record) {
-            self.unlink_entry(entry);
-            self.expired += 1;
+            if !self.keeps_expired {
+                self.unlink_entry(entry);
+                self.expired += 1;
+            }
             return None;
         }
         Some(entry)
@@ -456,16 +461,25 @@ impl Db {
 
     /// Some key, chosen by a random number.
     pub fn random(&mut self, random: u64) -> Option<Entry> {
+        /// Where keys that expired stay, all of those looked at may be such.
+        const LOOKS: usize = 100;
         let mut random = Random::seeded(random);
-        loop {
+        for look in 0.. {
             let table = &self.table().records;
             let record = table.some(|| random.next())?;
             let key = self.heap.key(record).to_vec();
             // An expired one is removed on the way.
-            if let Some(entry) = self.peek(&Key::new(&key)) {
-                return Some(entry);
+            let entry = self.peek(&Key::new(&key));
+            if entry.is_some() || (self.keeps_expired && look >= LOOKS) {
+                return entry;
             }
         }
+        None
+    }
+
+    /// Whether keys whose time has come stay from here on: they are not found, and not removed.
+    pub(super) fn keep_expired(&mut self, keeps: bool) {
+        self.keeps_expired = keeps;
     }
 
     /// Removes all keys.

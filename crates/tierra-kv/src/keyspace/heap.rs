@@ -88,6 +88,11 @@ impl Heap {
             .bytes_mut(Place::from_number(record), header.bytes())[header.value_at()..]
     }
 
+    /// Makes bytes of a record zero; say so with [`wrote`](Self::wrote).
+    pub(super) fn zero(&mut self, record: u64, range: std::ops::Range<usize>) {
+        self.memory.zero(Place::from_number(record), range);
+    }
+
     /// The number that a record of form [`Form::Large`] holds.
     pub(super) fn large_number(&self, record: u64) -> u32 {
         u32::from_le_bytes(self.value(record).try_into().expect("four bytes"))

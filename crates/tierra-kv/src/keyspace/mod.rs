@@ -221,6 +221,11 @@ impl Keyspace {
         self.db.now_ms = now_ms;
     }
 
+    /// Whether keys whose time has come stay until this is said otherwise. They are not found, and none may be written to meanwhile.
+    pub fn keep_expired(&mut self, keeps: bool) {
+        self.db.keep_expired(keeps);
+    }
+
     /// The time last told.
     pub fn now(&self) -> u64 {
         self.db.now_ms

@@ -85,9 +85,9 @@ impl Db {
                 (record, before.min(len))
             }
         };
-        self.heap.value_mut(record)[before..].fill(0);
         // What the caller changes is not known; what is new is.
         let value_at = self.heap.header(record).value_at();
+        self.heap.zero(record, value_at + before..value_at + len);
         self.heap.wrote(record, value_at + before, len - before);
         Ok(self.heap.value_mut(record))
     }

@@ -100,6 +100,9 @@ impl Server {
             if !connection.queued {
                 self.vacant.push(slot);
             }
+            if let Some(queue) = connection.discard(&mut self.buffers) {
+                self.shared.leave(queue);
+            }
         }
     }
 }

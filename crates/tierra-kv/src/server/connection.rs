@@ -1,39 +1,28 @@
 //! One connection: bytes in, requests found in them, replies out.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
+use std::time::{Duration, Instant};
 
+use super::buffers::{BUFFER_BYTES, Buffers};
 use super::client::Client;
 use super::stream::Stream;
-use crate::config::OutputLimit;
+use crate::command::Queue;
+use crate::config::{Config, OutputLimit};
 use crate::protocol::{Args, Limits, Parser, ProtocolError, Reply, Request};
 
 /// A read asks for at least so much.
 pub(super) const READ_BYTES: usize = 16 * 1024;
-/// Buffers of this size are used again by whoever needs one.
-pub(super) const BUFFER_BYTES: usize = 64 * 1024;
-/// So many buffers are kept for that.
-const KEPT_BUFFERS: usize = 256;
+/// From so many bytes of a request on room is made for all of what is awaited of it.
+const BELIEVED_BYTES: usize = 1024 * 1024;
+/// The same for a request of many arguments.
+const MANY_BYTES: usize = 16 * BELIEVED_BYTES;
+/// Pieces, and bytes, that are sent with one call.
+const PIECES: usize = 16;
+const CALL_BYTES: usize = 1024 * 1024;
+/// A client that takes replies as fast as they are sent is sent them for so long: then others are served.
+const SEND_SLICE: Duration = Duration::from_millis(2);
 /// Replies are sent before the batch ends where so much of them waits.
 const SEND_BYTES: usize = 256 * 1024;
-
-/// Buffers that nobody uses at the moment. The one used last, whose lines are in the cache, is used next.
-#[derive(Default)]
-pub(super) struct Buffers(Vec<Vec<u8>>);
-
-impl Buffers {
-    fn take(&mut self) -> Vec<u8> {
-        self.0
-            .pop()
-            .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
-    }
-
-    fn put(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() == BUFFER_BYTES && self.0.len() < KEPT_BUFFERS {
-            buffer.clear();
-            self.0.push(buffer);
-        }
-    }
-}
 
 /// A connection.
 pub(crate) struct Connection {
@@ -42,6 +31,7 @@ pub(crate) struct Connection {
     parser: Parser,
     pub(crate) client: Client,
     pub(super) reply: Reply,
+    /// Bytes of the first piece of the reply that have been sent.
     sent: usize,
     /// Whether there may be something to read.
     pub(super) readable: bool,
@@ -51,8 +41,12 @@ pub(crate) struct Connection {
     pub(super) more: bool,
     /// What was not the protocol, once the requests before it have been executed.
     pub(super) failed: Option<ProtocolError>,
-    /// Whether it waits in the queue of connections to be served.
+    /// Whether it waits in the queue of connections to be served, or in the batch that is late.
     pub(super) queued: bool,
+    /// Whether requests of it are in the batch that is late.
+    pub(super) is_late: bool,
+    /// Whether it waits to send more: the socket may take it.
+    pub(super) is_sending: bool,
     /// Since when more than the soft limit of replies waits, in milliseconds.
     over_soft_since_ms: Option<u64>,
 }
@@ -78,6 +72,8 @@ impl Connection {
             more: false,
             failed: None,
             queued: false,
+            is_late: false,
+            is_sending: false,
             over_soft_since_ms: None,
         }
     }
@@ -131,8 +127,8 @@ impl Connection {
     }
 
     /// Makes room for a read: enough for what is awaited, as far as the client is believed, and little more, or what follows
-    /// would be held against it.
-    fn make_room(&mut self, buffers: &mut Buffers) {
+    /// would be held against it. `limit` is the most that may wait of a client.
+    fn make_room(&mut self, buffers: &mut Buffers, limit: usize) {
         if self.input.capacity() == 0 {
             self.input = buffers.take();
         }
@@ -141,17 +137,42 @@ impl Connection {
         let spare = self.input.capacity() - len;
         let most = awaited.max(len / 8) + READ_BYTES;
         if spare < READ_BYTES {
-            // A length that a client announces is believed as its bytes arrive: twice what is there.
+            // A client that has sent so much is believed: room for the whole argument, or, where there are many, for as much as
+            // may come, is taken once, and is memory as it is written to. Growing step by step would copy what is there.
+            let wanted = match (awaited > READ_BYTES, len) {
+                (true, BELIEVED_BYTES..) => Some(awaited),
+                (false, MANY_BYTES..) => Some(limit.saturating_sub(len)),
+                _ => None,
+            };
+            if wanted.is_some_and(|bytes| self.replace(bytes, buffers)) {
+                return;
+            }
+            // Until then a length that a client announces is believed as its bytes arrive: twice what is there.
             let believed = most.min(len.max(2 * READ_BYTES));
             self.input.reserve_exact(believed);
-        } else if self.input.capacity() > BUFFER_BYTES && spare > most {
-            self.input.shrink_to(len + most);
+        } else if self.input.capacity() > BUFFER_BYTES
+            && spare > most + READ_BYTES
+            && len < BELIEVED_BYTES
+        {
+            self.replace(most, buffers);
         }
     }
 
+    /// Moves the input to a buffer that has room for so many bytes more. False where there is no such buffer.
+    fn replace(&mut self, bytes: usize, buffers: &mut Buffers) -> bool {
+        let mut other = Vec::new();
+        let capacity = (self.input.len() + READ_BYTES).saturating_add(bytes);
+        let is_there = other.try_reserve_exact(capacity).is_ok();
+        if is_there {
+            other.extend_from_slice(&self.input);
+            buffers.put(std::mem::replace(&mut self.input, other));
+        }
+        is_there
+    }
+
     /// Reads once. All requests found before have been executed.
-    pub(super) fn read(&mut self, buffers: &mut Buffers) -> io::Result<Arrived> {
-        self.make_room(buffers);
+    pub(super) fn read(&mut self, buffers: &mut Buffers, limit: usize) -> io::Result<Arrived> {
+        self.make_room(buffers, limit);
         let asked = self.input.capacity() - self.input.len();
         match self.stream.read(&mut self.input) {
             Ok(0) => Ok(Arrived::End),
@@ -178,11 +199,13 @@ impl Connection {
             self.give_back(buffers);
         }
         // A client that waits, or wants no replies, has none: it does not keep a buffer for them.
-        if self.reply.buffer.is_empty() {
-            buffers.put(std::mem::take(&mut self.reply.buffer));
+        if let Some(buffer) = self.reply.take_buffer() {
+            buffers.put(buffer);
         }
         self.client.input_bytes = self.input.len() - self.parser.found_bytes();
-        self.client.input_spare_bytes = self.input.capacity() - self.input.len();
+        // What nothing was written to is no memory.
+        let spare = self.input.capacity() - self.input.len();
+        self.client.input_spare_bytes = spare.min(self.input.len().max(BUFFER_BYTES));
     }
 
     /// Gives a buffer back that is empty, or larger than what it has and awaits needs.
@@ -195,23 +218,23 @@ impl Connection {
         {
             let mut rest = buffers.take();
             rest.extend_from_slice(&self.input);
-            self.input = rest;
+            buffers.put(std::mem::replace(&mut self.input, rest));
         }
     }
 
     /// How many bytes of replies wait.
     pub(super) fn waiting(&self) -> usize {
-        self.reply.buffer.len() - self.sent
+        self.reply.len() - self.sent
     }
 
     /// Adds what the client has not asked for, to be sent at the end of the turn.
     pub(crate) fn tell(&mut self, bytes: &[u8]) {
-        self.reply.buffer.extend_from_slice(bytes);
+        self.reply.raw(bytes);
     }
 
     /// The reply to a request that was executed in an earlier batch, to be sent at the end of the turn.
     pub(super) fn answer(&mut self, write: impl FnOnce(&mut Reply)) {
-        let before = self.reply.buffer.len();
+        let before = self.reply.len();
         write(&mut self.reply);
         self.client.conclude(&mut self.reply, before);
     }
@@ -222,37 +245,49 @@ impl Connection {
         self.more = !self.input.is_empty();
     }
 
-    /// The limit of its replies. `normal` is that of normal clients.
-    fn output_limit(&self, normal: OutputLimit) -> OutputLimit {
-        if self.client.is_monitor && normal.hard_bytes == 0 {
-            OutputLimit::MONITORS
+    /// The limit of its replies. Clients that are told every command have that of replicas where normal ones have none: what
+    /// they do not read would fill memory.
+    fn output_limit(&self, config: &Config) -> OutputLimit {
+        let limits = &config.output_limits;
+        if self.client.is_monitor && limits.normal.hard_bytes == 0 {
+            limits.replica
         } else {
-            normal
+            limits.normal
         }
     }
 
     /// From here on no more replies are written than may wait, until [`executed`](Self::executed).
     #[inline]
-    pub(super) fn bound_replies(&mut self, normal: OutputLimit) {
-        self.reply.limit_bytes = match self.output_limit(normal).hard_bytes {
+    pub(super) fn bound_replies(&mut self, config: &Config) {
+        self.reply.limit_bytes = match self.output_limit(config).hard_bytes {
             0 => usize::MAX,
             bytes => self.sent.saturating_add(bytes as usize),
         };
     }
 
-    /// Whether not more waits than may, or not for too long. `normal` is the limit of normal clients.
-    pub(super) fn is_within(&mut self, normal: OutputLimit, now_ms: u64) -> bool {
-        let limit = self.output_limit(normal);
-        let waiting = self.waiting() as u64;
-        if limit.hard_bytes > 0 && waiting > limit.hard_bytes {
+    /// Whether more than the limit waits.
+    pub(super) fn is_over_limit(&self, config: &Config) -> bool {
+        let hard_bytes = self.output_limit(config).hard_bytes;
+        hard_bytes > 0 && self.waiting() as u64 > hard_bytes
+    }
+
+    /// Whether not more waits than may, or not for too long.
+    pub(super) fn is_within(&mut self, config: &Config, now_ms: u64) -> bool {
+        if self.is_over_limit(config) {
             return false;
         }
+        let (limit, waiting) = (self.output_limit(config), self.waiting() as u64);
         if limit.soft_bytes == 0 || waiting <= limit.soft_bytes {
             self.over_soft_since_ms = None;
             return true;
         }
         let since_ms = *self.over_soft_since_ms.get_or_insert(now_ms);
         now_ms.saturating_sub(since_ms) <= limit.soft_s.saturating_mul(1000)
+    }
+
+    /// Whether requests of it are, or may be, so long that they are not short for that alone.
+    pub(super) fn has_long_input(&self) -> bool {
+        self.input.len() > BELIEVED_BYTES
     }
 
     /// Whether so much waits that it had better be sent now.
@@ -264,32 +299,69 @@ impl Connection {
     /// A buffer for replies, where there is none yet.
     #[inline]
     pub(super) fn prepare(&mut self, buffers: &mut Buffers) {
-        if self.reply.buffer.capacity() == 0 {
-            self.reply.buffer = buffers.take();
+        if !self.reply.has_buffer() {
+            self.reply.give(buffers.take());
         }
     }
 
-    /// Sends what the socket takes; how much that was.
+    /// Sends what the socket takes; how much that was. Where it takes it for too long the rest
+    /// [waits](Self::is_sending) for the next turn.
     pub(super) fn send(&mut self, buffers: &mut Buffers) -> io::Result<usize> {
-        let before = self.sent;
-        while self.sent < self.reply.buffer.len() {
-            match self.stream.write(&self.reply.buffer[self.sent..]) {
+        let (mut count, mut begun) = (0, None);
+        self.is_sending = false;
+        while self.waiting() > 0 {
+            let sent = match self.reply.only_piece() {
+                Some(piece) => {
+                    let end = piece.len().min(self.sent + CALL_BYTES);
+                    self.stream.write(&piece[self.sent..end])
+                }
+                None => {
+                    let mut slices = [IoSlice::new(&[]); PIECES];
+                    let pieces = self.reply.pieces(self.sent, CALL_BYTES, &mut slices);
+                    self.stream.write_pieces(&slices[..pieces])
+                }
+            };
+            match sent {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => self.sent += count,
+                Ok(sent) => {
+                    count += sent;
+                    self.sent += sent;
+                    while let Some(piece) = self.reply.take_sent(&mut self.sent) {
+                        buffers.put(piece);
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+            if self.waiting() > 0 && begun.get_or_insert_with(Instant::now).elapsed() > SEND_SLICE {
+                self.is_sending = true;
+                break;
+            }
         }
-        let count = self.sent - before;
-        if self.sent == self.reply.buffer.len() {
-            buffers.put(std::mem::take(&mut self.reply.buffer));
-            self.sent = 0;
-        } else if self.sent > SEND_BYTES && self.sent > self.reply.buffer.len() / 2 {
-            self.reply.buffer.drain(..self.sent);
-            self.sent = 0;
+        if let Some(buffer) = self.reply.take_buffer() {
+            buffers.put(buffer);
         }
         self.client.output_bytes = self.waiting();
         Ok(count)
+    }
+
+    /// Whether the socket may take more of what waits, and much does.
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_sending && self.is_swollen()
+    }
+
+    /// The connection has ended: what it holds is freed step by step, and the transaction that it has begun by the caller.
+    pub(super) fn discard(self, buffers: &mut Buffers) -> Option<Queue> {
+        buffers.put(self.input);
+        let is_one = self.reply.only_piece().is_some();
+        for piece in self.reply.into_pieces() {
+            if is_one {
+                buffers.put(piece);
+            } else {
+                buffers.leave(piece);
+            }
+        }
+        self.client.queue
     }
 }

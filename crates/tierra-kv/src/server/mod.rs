@@ -13,6 +13,7 @@ mod accept;
 mod announcement;
 mod arch;
 mod blocked;
+mod buffers;
 mod client;
 mod connection;
 mod files;
@@ -37,8 +38,8 @@ use mio::{Events, Poll, Token, Waker};
 use tierra_memory::emulation;
 
 pub(crate) use blocked::Pause;
+use buffers::Buffers;
 pub(crate) use client::{Client, Replies};
-use connection::Buffers;
 pub(crate) use files::connections_allowed;
 pub(crate) use shared::Shared;
 use stream::Listener;
@@ -120,6 +121,10 @@ pub struct Server {
     ready: VecDeque<usize>,
     vacant: Vec<usize>,
     batch: Batch,
+    /// Requests that a turn had no time for, and their connections.
+    late: Batch,
+    /// Slots of connections whose replies a turn had no time to send.
+    sending: Vec<usize>,
     buffers: Buffers,
     next_client: u64,
     now_ms: u64,
@@ -176,6 +181,8 @@ impl Server {
             ready: VecDeque::new(),
             vacant: Vec::new(),
             batch: Batch::default(),
+            late: Batch::default(),
+            sending: Vec::new(),
             buffers: Buffers::default(),
             next_client: 1,
             now_ms,
@@ -201,10 +208,10 @@ impl Server {
     pub fn run(&mut self) -> Result<(), ServeError> {
         let mut events = Events::with_capacity(EVENTS);
         while !self.shared.stopping && !self.handle.stopping.load(Ordering::Acquire) {
-            let timeout = if self.ready.is_empty() {
-                self.timers.until_next(self.shared.next_deadline())
-            } else {
+            let timeout = if self.has_work() {
                 Duration::ZERO
+            } else {
+                self.timers.until_next(self.shared.next_deadline())
             };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
@@ -219,6 +226,11 @@ impl Server {
             self.look_after();
         }
         Ok(())
+    }
+
+    /// Whether there is something to do, whatever happens.
+    fn has_work(&self) -> bool {
+        !self.ready.is_empty() || !self.late.requests.is_empty() || !self.sending.is_empty()
     }
 
     fn happened(&mut self, event: &Event) {

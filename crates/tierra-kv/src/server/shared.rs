@@ -1,17 +1,24 @@
 //! What all clients of a shard share beside the keys.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::blocked::{Blocked, Pause};
+use super::buffers::Buffers;
 use super::client::Client;
-use super::connection::{Buffers, Connection};
+use super::connection::Connection;
 use super::slowlog::Slowlog;
 use super::stats::Stats;
 use super::window::Pending;
-use crate::command::{Resolved, Table, Watches};
+use crate::command::{FAST, Queue, Resolved, Table, UNTIMED, Watches};
 use crate::config::Config;
 use crate::keyspace::{DbId, Key, Keyspace, Room};
 use crate::random::Random;
+
+/// A transaction that has taken more is not freed at once.
+const LARGE_QUEUE_BYTES: usize = 1 << 20;
+/// A slowlog that shows what takes so many microseconds shows commands that are too short for a clock of their own otherwise.
+const SHORT_US: Range<i64> = 0..1000;
 
 /// What commands see of the server.
 pub(crate) struct Shared {
@@ -33,6 +40,10 @@ pub(crate) struct Shared {
     pub(crate) run_id: String,
     /// The ports it listens on in truth.
     pub(crate) port: u16,
+    /// Flags of commands that have no clock of their own.
+    pub(crate) untimed: u16,
+    /// Transactions that have ended, to be freed step by step.
+    pub(super) leaving: Vec<Queue>,
     /// Slots of connections that CLIENT KILL has ended.
     pub(crate) killed: Vec<usize>,
     /// Slots of clients that are told every command.
@@ -64,6 +75,8 @@ impl Shared {
             clock: Instant::now(),
             run_id,
             port: 0,
+            untimed: 0,
+            leaving: Vec::new(),
             killed: Vec::new(),
             monitors: Vec::new(),
             stopping: false,
@@ -103,9 +116,8 @@ impl Shared {
             Ok(count) => self.stats.output_bytes += count as u64,
             Err(_) => connection.client.closing = true,
         }
-        let hard_bytes = self.config.output_limit.hard_bytes;
-        connection.client.closing |= hard_bytes > 0 && connection.waiting() as u64 > hard_bytes;
-        connection.bound_replies(self.config.output_limit);
+        connection.client.closing |= connection.is_over_limit(&self.config);
+        connection.bound_replies(&self.config);
         self.clock = Instant::now();
     }
 
@@ -130,6 +142,23 @@ impl Shared {
                 self.stats.calls[id as usize].spent_ns += share_ns;
             }
         }
+    }
+
+    /// A transaction has ended: one that is large is freed step by step.
+    pub(crate) fn leave(&mut self, queue: Queue) {
+        if queue.bytes() > LARGE_QUEUE_BYTES {
+            self.leaving.push(queue);
+        }
+    }
+
+    /// Chooses the commands that have no clock of their own: those that are short, unless the slowlog shows such as well, or the
+    /// requests are long.
+    pub(super) fn choose_untimed(&mut self, has_long_requests: bool) {
+        let shows_short = SHORT_US.contains(&self.config.slowlog_log_slower_than);
+        self.untimed = match shows_short || has_long_requests {
+            true => 0,
+            false => FAST | UNTIMED,
+        };
     }
 
     /// A client is told no commands any more.

@@ -1,7 +1,7 @@
 //! Connections and the sockets they come from: TCP or a socket in the file system.
 
 use std::fs::Permissions;
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -39,6 +39,14 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Writes several pieces with one call, as much of them as goes.
+    pub(super) fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write_vectored(pieces),
+            Self::Unix(stream) => stream.write_vectored(pieces),
         }
     }
 }

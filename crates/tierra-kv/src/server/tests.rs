@@ -35,7 +35,8 @@ impl Fixture {
     /// Waits for an event.
     fn poll(&mut self) {
         let mut events = Events::with_capacity(EVENTS);
-        self.server.poll.poll(&mut events, None).unwrap();
+        let timeout = self.server.has_work().then_some(Duration::ZERO);
+        self.server.poll.poll(&mut events, timeout).unwrap();
         events.iter().for_each(|event| self.server.happened(event));
     }
 

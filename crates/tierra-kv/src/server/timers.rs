@@ -84,14 +84,39 @@ impl Server {
         }
     }
 
-    /// Removes keys whose time has come, frees large values that are gone, and evicts what is too much, until a time.
+    /// Removes keys whose time has come, frees large values and buffers that are gone, and evicts what is too much, until a time.
     /// Whether there may be more.
     fn expire(&mut self, until: Instant) -> bool {
         self.shared.stats.expired += self.keyspace.take_expired();
-        // In a pause nothing changes, as in Redis.
-        if self.shared.pause.is_some() {
-            return false;
+        self.free_buffers();
+        // In a pause no key changes, as in Redis.
+        if self.shared.pause.is_none() && self.expire_keys(until) {
+            return true;
         }
+        while self.free_buffers() {
+            if Instant::now() >= until {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Frees some of what requests and replies took. Whether there is more.
+    fn free_buffers(&mut self) -> bool {
+        if self.buffers.free_some() {
+            return true;
+        }
+        let Some(queue) = self.shared.leaving.last_mut() else {
+            return false;
+        };
+        match queue.free_piece() {
+            Some(bytes) => self.buffers.leave(bytes),
+            None => _ = self.shared.leaving.pop(),
+        }
+        true
+    }
+
+    fn expire_keys(&mut self, until: Instant) -> bool {
         for _ in 0..DATABASES {
             let id = self.timers.expire_first;
             // Where time is up before this one is done, the others have theirs first.
@@ -125,7 +150,7 @@ impl Server {
 
     /// Ends connections that were silent, or whose replies were not taken, for too long.
     pub(super) fn end_overdue(&mut self) {
-        let (timeout_s, limit) = (self.shared.config.timeout, self.shared.config.output_limit);
+        let timeout_s = self.shared.config.timeout;
         for slot in 0..self.shared.connections.len() {
             let Some(connection) = &mut self.shared.connections[slot] else {
                 continue;
@@ -134,7 +159,7 @@ impl Server {
             let client = &connection.client;
             let may_be_silent = timeout_s == 0 || client.is_monitor || client.is_blocked();
             let is_silent = !may_be_silent && silent_ms > timeout_s.saturating_mul(1000);
-            let is_within = connection.is_within(limit, self.now_ms);
+            let is_within = connection.is_within(&self.shared.config, self.now_ms);
             self.shared.stats.output_buffer_limit_closed += u64::from(!is_within);
             if is_silent || !is_within {
                 self.close(slot);

@@ -1,11 +1,22 @@
 //! One turn of the event loop: what has arrived is read, looked up as one batch, executed and replied to.
+//!
+//! A batch whose requests take long ends early: what is left of it is *late*, and a part of it is executed at the end of each
+//! turn. So others wait for one request that takes long, and not for a hundred of them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::Server;
 use super::connection::Arrived;
-use crate::command::{PAUSING, held, process};
+use super::{Server, Shared};
+use crate::command::{PAUSING, Resolved, held, process};
 use crate::protocol::Limits;
+
+/// No request of a batch is begun after it has taken so long.
+const BATCH_SLICE: Duration = Duration::from_millis(5);
+
+/// Whether a request begins or ends a pause, if it is executed.
+fn is_pausing(shared: &Shared, resolved: Resolved) -> bool {
+    matches!(resolved, Resolved::Command(id) if shared.table.get(id).command.flags & PAUSING != 0)
+}
 
 impl Server {
     /// Serves every connection that is ready once.
@@ -20,20 +31,75 @@ impl Server {
                 }
             }
             self.batch.look_up(&self.shared, &mut self.keyspace);
-            self.execute();
-            for index in 0..self.batch.members.len() {
-                self.finish(self.batch.members[index]);
-            }
-            if !self.shared.monitors.is_empty() {
-                self.send_to_monitors();
-            }
-            if self.shared.blocked.has_released() {
-                self.resume();
-            }
-            while let Some(slot) = self.shared.killed.pop() {
-                self.close(slot);
+            self.run_batch();
+        }
+        if !self.late.requests.is_empty() {
+            self.go_on();
+        }
+        for slot in std::mem::take(&mut self.sending) {
+            let connection = self.shared.connections[slot].as_ref();
+            if connection.is_some_and(|connection| connection.is_sending) {
+                self.send(slot);
             }
         }
+    }
+
+    /// Executes the batch, and sends the replies.
+    fn run_batch(&mut self) {
+        self.execute();
+        for index in 0..self.batch.members.len() {
+            self.finish(self.batch.members[index]);
+        }
+        if !self.shared.monitors.is_empty() {
+            self.send_to_monitors();
+        }
+        if self.shared.blocked.has_released() {
+            self.resume();
+        }
+        while let Some(slot) = self.shared.killed.pop() {
+            self.close(slot);
+        }
+    }
+
+    /// Goes on with the batch that is late, unless its first client is about to take what has been replied to it.
+    #[cold]
+    fn go_on(&mut self) {
+        let connection = |slot: usize| self.shared.connections[slot].as_ref();
+        let first = connection(self.late.requests[0].slot);
+        if first.is_some_and(|connection| connection.is_behind()) {
+            return;
+        }
+        self.batch.clear();
+        std::mem::swap(&mut self.batch, &mut self.late);
+        for slot in std::mem::take(&mut self.batch.members) {
+            match &mut self.shared.connections[slot] {
+                Some(connection) => {
+                    connection.is_late = false;
+                    connection.queued = false;
+                    self.batch.members.push(slot);
+                }
+                None => {
+                    self.batch.requests.retain(|late| late.slot != slot);
+                    self.vacant.push(slot);
+                }
+            }
+        }
+        self.run_batch();
+    }
+
+    /// What is left of a batch from a request on is executed later.
+    #[cold]
+    fn postpone(&mut self, first: usize) {
+        for pending in &self.batch.requests[first..] {
+            if let Some(connection) = &mut self.shared.connections[pending.slot]
+                && !std::mem::replace(&mut connection.is_late, true)
+            {
+                // Nothing of it is read, and its slot is not used again, until then.
+                connection.queued = true;
+                self.late.members.push(pending.slot);
+            }
+        }
+        self.batch.postpone(first, &mut self.late);
     }
 
     /// Reads from a connection and adds the requests that are complete to the batch.
@@ -51,10 +117,11 @@ impl Server {
         if reads && connection.readable && !connection.client.closing {
             connection.client.used_ms = self.now_ms;
             shared.stats.reads += 1;
-            let ended = match connection.read(&mut self.buffers) {
+            let limit = shared.config.client_query_buffer_limit;
+            let ended = match connection.read(&mut self.buffers, limit) {
                 Ok(Arrived::Some(count)) => {
                     shared.stats.input_bytes += count as u64;
-                    let over = connection.input_bytes() > shared.config.client_query_buffer_limit;
+                    let over = connection.input_bytes() > limit;
                     shared.stats.query_buffer_limit_closed += u64::from(over);
                     over
                 }
@@ -91,6 +158,11 @@ impl Server {
                         shared.blocked.hold(&mut connection.client);
                         break;
                     }
+                    // What came before it from others is executed before a pause begins.
+                    if !self.late.requests.is_empty() && (pauses || is_pausing(shared, resolved)) {
+                        connection.put_back(request);
+                        break;
+                    }
                     let is_barrier = self.batch.add(
                         shared,
                         slot,
@@ -119,21 +191,27 @@ impl Server {
         if batch.requests.is_empty() {
             return;
         }
+        // In a pause nothing changes, as in Redis.
+        self.keyspace.keep_expired(shared.pause.is_some());
         let (begun, timed_before) = (Instant::now(), shared.timed_ns());
         shared.clock = begun;
-        let mut at = 0;
-        while let Some(first) = batch.requests.get(at) {
+        let (mut at, until) = (0, begun + BATCH_SLICE);
+        while let Some(first) = batch.requests.get(at)
+            && shared.clock < until
+        {
             let slot = first.slot;
             let Some(mut connection) = shared.connections[slot].take() else {
                 at += 1;
                 continue;
             };
             connection.prepare(&mut self.buffers);
-            connection.bound_replies(shared.config.output_limit);
+            connection.bound_replies(&shared.config);
+            shared.choose_untimed(connection.has_long_input());
+            // The clock is read where a request may take long.
             while let Some(pending) = batch
                 .requests
                 .get(at)
-                .filter(|pending| pending.slot == slot)
+                .filter(|pending| pending.slot == slot && shared.clock < until)
             {
                 if !connection.client.closing {
                     let (args, client, reply) = connection.split(pending.request);
@@ -157,7 +235,10 @@ impl Server {
             }
             shared.connections[slot] = Some(connection);
         }
-        shared.note_batch(&batch.requests, begun.elapsed(), timed_before);
+        shared.note_batch(&batch.requests[..at], begun.elapsed(), timed_before);
+        if at < batch.requests.len() {
+            self.postpone(at);
+        }
     }
 
     /// Ends a turn of a connection: what was executed is forgotten, what was replied is sent.
@@ -169,6 +250,12 @@ impl Server {
             // A part of a reply is none: it is not sent.
             self.shared.stats.output_buffer_limit_closed += 1;
             return self.close(slot);
+        }
+        if connection.is_late {
+            if connection.waiting() > 0 {
+                self.send(slot);
+            }
+            return;
         }
         // Who has said goodbye is not told what was wrong with what follows.
         if let Some(error) = connection.failed.take()
@@ -236,7 +323,10 @@ impl Server {
                 if count > 0 {
                     connection.client.used_ms = self.now_ms;
                 }
-                let within = connection.is_within(self.shared.config.output_limit, self.now_ms);
+                if connection.is_sending && !self.sending.contains(&slot) {
+                    self.sending.push(slot);
+                }
+                let within = connection.is_within(&self.shared.config, self.now_ms);
                 stats.output_buffer_limit_closed += u64::from(!within);
                 within && !(connection.client.closing && connection.waiting() == 0)
             }
@@ -259,7 +349,8 @@ mod tests {
     /// Turns once, as soon as there is a reason to.
     fn turn(server: &mut Server) {
         let mut events = mio::Events::with_capacity(16);
-        server.poll.poll(&mut events, None).unwrap();
+        let timeout = server.has_work().then_some(Duration::ZERO);
+        server.poll.poll(&mut events, timeout).unwrap();
         events.iter().for_each(|event| server.happened(event));
         server.serve();
     }

@@ -44,6 +44,17 @@ impl Batch {
         self.keys = 0;
     }
 
+    /// Moves the requests from one on, which there was no time for, to the end of another batch.
+    pub(super) fn postpone(&mut self, first: usize, late: &mut Batch) {
+        let found = late.found.len() as u32;
+        late.found.append(&mut self.found);
+        late.requests
+            .extend(self.requests.drain(first..).map(|pending| Pending {
+                found: (pending.found.0 + found, pending.found.1),
+                ..pending
+            }));
+    }
+
     /// Adds a request. `looked_up` is whether its keys are worth looking up: it will be executed. Whether it has to be
     /// executed before what follows it on its connection is parsed.
     #[inline]

@@ -523,3 +523,68 @@ fn who_waits_may_not_send_for_ever() {
     assert_eq!(client.ask("ZADD k 1 m"), Reply::Integer(1));
     assert_eq!(client.ask("ZCARD k"), Reply::Integer(1));
 }
+
+/// In a pause keys whose time has come are not found, and stay: nothing changes, as in Redis.
+#[test]
+fn no_key_expires_in_a_pause() {
+    let (server, redis) = (Tierra::start("--hz 100"), Redis::start());
+    let mut clients = vec![server.connect()];
+    clients.extend(redis.as_ref().map(Redis::connect));
+    let mut replies = vec![Vec::new(); clients.len()];
+    for (client, replies) in clients.iter_mut().zip(&mut replies) {
+        for pause in ["WRITE", "ALL"] {
+            for key in ["a", "b"] {
+                assert_eq!(client.ask(&format!("SET {key} v PX 40")), ok());
+            }
+            assert_eq!(client.ask("HSET h f v"), Reply::Integer(1));
+            let length = if pause == "ALL" { 300 } else { 1_000_000 };
+            assert_eq!(client.ask(&format!("CLIENT PAUSE {length} {pause}")), ok());
+            // The time of these keys comes while nothing may change.
+            std::thread::sleep(std::time::Duration::from_millis(120));
+            if pause == "WRITE" {
+                for request in [
+                    "GET a",
+                    "EXISTS a b h",
+                    "TTL a",
+                    "TYPE a",
+                    "DBSIZE",
+                    "HGETALL h",
+                ] {
+                    replies.push(client.ask(request));
+                }
+                replies.push(Reply::Integer(i64::from(
+                    text(client.ask("INFO stats")).contains("expired_keys:0\r"),
+                )));
+                assert_eq!(client.ask("CLIENT UNPAUSE"), ok());
+            }
+            for request in ["GET a", "EXISTS b", "SET b w", "DEL h a b", "DBSIZE"] {
+                replies.push(client.ask(request));
+            }
+        }
+    }
+    assert_eq!(replies[0][4], Reply::Integer(3), "{replies:?}");
+    assert_eq!(replies[0][6], Reply::Integer(1), "{replies:?}");
+    assert!(
+        replies.iter().all(|other| *other == replies[0]),
+        "{replies:#?}"
+    );
+}
+
+/// Some key is asked for while all that there are have expired and may not go.
+#[test]
+fn a_random_key_is_looked_for_in_vain_in_a_pause() {
+    let server = Tierra::start("");
+    let mut client = server.connect();
+    assert_eq!(client.ask("SET a v PX 1"), ok());
+    assert_eq!(client.ask("CLIENT PAUSE 1000000 WRITE"), ok());
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(client.ask("RANDOMKEY"), Reply::Null);
+    assert_eq!(
+        client.ask("SCAN 0"),
+        Reply::Array(vec![bulk("0"), Reply::Array(Vec::new())])
+    );
+    assert_eq!(client.ask("DBSIZE"), Reply::Integer(1));
+    assert_eq!(client.ask("CLIENT UNPAUSE"), ok());
+    assert_eq!(client.ask("GET a"), Reply::Null);
+    assert_eq!(client.ask("DBSIZE"), Reply::Integer(0));
+}

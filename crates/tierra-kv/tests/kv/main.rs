@@ -6,6 +6,7 @@ mod buffers;
 mod clients;
 mod compare;
 mod conversations;
+mod delays;
 mod differential;
 mod dump;
 mod eviction;
@@ -20,3 +21,7 @@ mod server;
 mod settings;
 mod strangers;
 mod support;
+
+/// That of the binary: what its buffers cost as they grow, and where they are freed, is what the tests measure.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,6 +1,6 @@
 //! What the server tells to those who operate it, and does when they say so.
 
-use crate::support::{Redis, Reply, Tierra, assert_alive, bulk, error, ok, text};
+use crate::support::{Client, Redis, Reply, Tierra, assert_alive, bulk, error, ok, text};
 
 #[test]
 fn clients_are_listed_named_and_killed() {
@@ -129,56 +129,174 @@ fn clients_are_listed_in_the_order_in_which_they_are_asked_for() {
     }
 }
 
-/// What takes long because of its arguments or its reply is noted, however fast the command is with few of them.
+/// The commands that the slowlog shows, from the oldest on, and how long each took.
+fn shown_as_slow(client: &mut Client) -> Vec<(Vec<String>, i64)> {
+    let Reply::Array(entries) = client.ask("SLOWLOG GET -1") else {
+        panic!("entries are an array")
+    };
+    let shown = entries.into_iter().rev().map(|entry| {
+        let Reply::Array(fields) = entry else {
+            panic!("an entry is an array, got {entry:?}")
+        };
+        let (Reply::Integer(spent_us), Reply::Array(args)) = (&fields[2], &fields[3]) else {
+            panic!("a time and arguments, got {fields:?}")
+        };
+        let args: Vec<String> = args.iter().cloned().map(text).collect();
+        (args, *spent_us)
+    });
+    shown.collect()
+}
+
+/// At a threshold of 0 every command is shown, however short, as by Redis; at a higher one those that take long, whatever makes
+/// them so.
 #[test]
-fn the_slowlog_shows_what_is_long() {
-    let server = Tierra::start("--slowlog-log-slower-than 0");
-    let mut client = server.connect();
+fn the_slowlog_shows_what_its_threshold_says() {
+    let server = Tierra::start("--slowlog-log-slower-than 0 --enable-debug-command yes");
+    let redis = Redis::start();
+    let mut clients = vec![server.connect()];
+    if let Some(redis) = &redis {
+        let mut client = redis.connect();
+        assert_eq!(client.ask("CONFIG SET slowlog-log-slower-than 0"), ok());
+        assert_eq!(client.ask("SLOWLOG RESET"), ok());
+        clients.push(client);
+    }
     let words = |command: &str, word: &str, count: usize| {
         let words: String = (0..count).map(|n| format!(" {n}{word}")).collect();
         format!("{command}{words}")
     };
-    for request in [
+    let requests = [
         "HSET h f v".to_owned(),
+        "SET k v".to_owned(),
+        "GET k".to_owned(),
         "GET k".to_owned(),
         words("HSET h", "value-of-forty-bytes-or-somewhat-longer", 4000),
         "HGETALL h".to_owned(),
         "HLEN h".to_owned(),
-        "HGETALL nothing".to_owned(),
+        "NOTHING".to_owned(),
+        "GET".to_owned(),
+        "LPUSH".to_owned(),
         words("ZADD z", "", 100),
         words("AUTH", "secret", 40),
         words("HELLO 2 AUTH default secret", "x", 40),
+        "CONFIG SET requirepass secret".to_owned(),
+        "CONFIG SET requirepass \"\"".replace('"', ""),
+        "PING".to_owned(),
         "MULTI".to_owned(),
-        "HGETALL h".to_owned(),
+        "INCR n".to_owned(),
         "HLEN h".to_owned(),
         "EXEC".to_owned(),
-    ] {
-        client.ask(&request);
+    ];
+    let mut shown = Vec::new();
+    for client in &mut clients {
+        for request in &requests {
+            client.ask(request);
+        }
+        let slow = shown_as_slow(client);
+        assert!(
+            slow.iter().all(|(_, us)| (0..60_000_000).contains(us)),
+            "{slow:?}"
+        );
+        shown.push(slow.into_iter().map(|slow| slow.0).collect::<Vec<_>>());
     }
-    let Reply::Array(entries) = client.ask("SLOWLOG GET -1") else {
-        panic!("entries are an array")
-    };
-    let noted: Vec<Vec<String>> = entries
+    // Redis shows what stands behind AUTH where it is too much.
+    let is_open = |arg: &String| arg.contains("secret") && !arg.contains("more arguments");
+    assert!(!shown[0].iter().flatten().any(is_open), "{shown:?}");
+    let name = |args: Vec<String>| args.into_iter().next().unwrap_or_default();
+    let shown: Vec<Vec<String>> = shown
         .into_iter()
-        .rev()
-        .map(|entry| match entry {
-            Reply::Array(fields) => match &fields[3] {
-                Reply::Array(args) => args.iter().cloned().map(text).collect(),
-                other => panic!("arguments are an array, got {other:?}"),
-            },
-            other => panic!("an entry is an array, got {other:?}"),
-        })
+        .map(|slow| slow.into_iter().map(name).collect())
         .collect();
-    let names: Vec<&str> = noted.iter().map(|args| &args[0][..]).collect();
-    let expected = ["HSET", "HGETALL", "ZADD", "AUTH", "HELLO", "HGETALL"];
-    assert_eq!(names, expected);
+    let expected =
+        "HSET SET GET GET HSET HGETALL HLEN ZADD AUTH HELLO CONFIG CONFIG PING MULTI INCR HLEN";
+    assert_eq!(shown[0].join(" "), expected);
+    assert!(shown.iter().all(|other| *other == shown[0]), "{shown:?}");
+
+    let client = &mut clients[0];
+    client.ask("CONFIG SET slowlog-log-slower-than 20000");
+    client.ask("SLOWLOG RESET");
+    for request in ["DEBUG SLEEP 0.03", "GET k", "HGETALL h", "PING"] {
+        client.ask(request);
+    }
+    let slow = shown_as_slow(client);
+    let [(args, spent_us)] = &slow[..] else {
+        panic!("one took long: {slow:?}")
+    };
     assert!(
-        noted
-            .iter()
-            .flatten()
-            .all(|arg| !arg.contains("secret") || arg.contains("more arguments")),
-        "{noted:?}"
+        args[0] == "DEBUG" && (30_000..30_000_000).contains(spent_us),
+        "{slow:?}"
     );
+    client.ask("CONFIG SET slowlog-log-slower-than -1");
+    client.ask("SLOWLOG RESET");
+    client.ask("DEBUG SLEEP 0.03");
+    assert_eq!(shown_as_slow(client), []);
+}
+
+/// Limits of classes change one by one or together, and are shown as Redis shows them; what is wrong changes nothing.
+#[test]
+fn limits_of_replies_are_set_by_class_as_by_redis() {
+    let (server, redis) = (Tierra::start(""), Redis::start());
+    let mut clients = vec![server.connect()];
+    clients.extend(redis.as_ref().map(Redis::connect));
+    let mut replies = vec![Vec::new(); clients.len()];
+    for limits in [
+        None,
+        Some("pubsub 64mb 16mb 90"),
+        Some("normal 1gb 0 0 replica 1 2 3"),
+        Some("slave 4kb 5 6"),
+        Some("PubSub 1 1 1 normal 1000000 1000001 9"),
+        Some("pubsub 1 2 3 pubsub 4 5 6"),
+        Some("pubsub 1 2"),
+        Some("master 1 2 3"),
+        Some("normal 9gb 9gb 9 nothing 1 2 3"),
+        Some("normal 9gb 9gb 9 replica x 2 3"),
+        Some("normal 9gb 9gb 9 replica 1 2 -3"),
+        Some("normal 9gb 9gb 9 replica 1 2 3x"),
+        Some("normal 0 0 0"),
+    ] {
+        for (client, replies) in clients.iter_mut().zip(&mut replies) {
+            if let Some(limits) = limits {
+                let words = ["CONFIG", "SET", "client-output-buffer-limit", limits];
+                client.send(&[words.map(|word| word.as_bytes().to_vec()).to_vec()]);
+                replies.push(client.receive());
+            }
+            replies.push(client.ask("CONFIG GET client-output-buffer-limit"));
+        }
+    }
+    let last = Reply::Array(vec![
+        bulk("client-output-buffer-limit"),
+        bulk("normal 0 0 0 slave 4096 5 6 pubsub 4 5 6"),
+    ]);
+    assert_eq!(replies[0].last(), Some(&last));
+    assert!(
+        replies.iter().all(|other| *other == replies[0]),
+        "{replies:#?}"
+    );
+}
+
+/// A client that is told every command has the limit of replicas where normal ones have none.
+#[test]
+fn a_monitor_that_does_not_read_is_disconnected() {
+    let server = Tierra::start("");
+    let (mut monitor, mut client) = (server.connect(), server.connect());
+    let words = [
+        "CONFIG",
+        "SET",
+        "client-output-buffer-limit",
+        "replica 2mb 0 0",
+    ];
+    client.send(&[words.map(|word| word.as_bytes().to_vec()).to_vec()]);
+    assert_eq!(client.receive(), ok());
+    assert_eq!(monitor.ask("MONITOR"), ok());
+    let echo = format!("ECHO {}", "x".repeat(100_000));
+    for _ in 0..60 {
+        client.ask(&echo);
+    }
+    let stats = text(client.ask("INFO stats"));
+    assert!(
+        stats.contains("client_output_buffer_limit_disconnections:1\r"),
+        "{stats}"
+    );
+    assert!(text(client.ask("CLIENT LIST")).lines().count() == 1);
 }
 
 #[test]

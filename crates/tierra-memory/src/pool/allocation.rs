@@ -270,7 +270,7 @@ impl Pool {
         let start = extent.offset.saturating_sub(EXTENT_HEADER_BYTES);
         let mut space = lock(&self.space);
         let Some(span) = space.live.remove(&start) else {
-            tracing::error!(pool = %self.path.display(), ?extent, "freed what is not live");
+            tracing::error!(pool = %self.path.display(), ?extent, "space was freed that is not in use; this is a bug in Tierra, please report it");
             debug_assert!(false, "freed what is not live: {extent:?}");
             return;
         };

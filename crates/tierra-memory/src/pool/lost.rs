@@ -287,7 +287,10 @@ impl Pool {
             self.has_lost.store(true, Ordering::SeqCst);
             self.take_news(&mut lost);
             if let Err(error) = self.find_cut(&mut lost) {
-                tracing::error!(%error, "the length of a pool with lost pages is unknown");
+                tracing::error!(
+                    pool = %self.path.display(), %error,
+                    "pages of a pool were lost, and whether its file was cut short is unknown"
+                );
             }
             self.has_lost
                 .store(!lost.pages.is_empty(), Ordering::Release);
@@ -306,7 +309,7 @@ impl Pool {
                 Err(error) => {
                     tracing::error!(
                         pool = %self.path.display(), %error,
-                        "pages were lost, unknown which; the pool publishes no more"
+                        "pages of a pool were lost, it is unknown which: it publishes no more until it is opened again"
                     );
                     lost.untold.push(0..self.len_bytes());
                     self.write_no_more();
@@ -315,7 +318,7 @@ impl Pool {
         }
         if let Some(first) = pages.iter().min() {
             let (pool, pages) = (self.path.display(), pages.len());
-            tracing::error!(%pool, pages, first, "pages were lost");
+            tracing::error!(%pool, pages, first, "pages of a pool were lost: other copies stand in for them, where there are any");
         }
         for page in pages {
             self.counts.lost(lost.pages.insert(page).into());
@@ -333,7 +336,7 @@ impl Pool {
         if let Some(at) = cut_at
             && lost.cut_at.is_none_or(|known| at < known)
         {
-            tracing::error!(pool = %self.path.display(), len_bytes = at, "the file was cut short");
+            tracing::error!(pool = %self.path.display(), len_bytes = at, "the file of a pool was cut short: other copies stand in for its end, where there are any");
             let from = at - at % self.unit_bytes();
             lost.untold.push(from..mapped_bytes);
             lost.has_untold_cut = true;

@@ -486,7 +486,7 @@ impl Drop for Pool {
     /// the descriptor until it runs its own program, and with it the lock.
     fn drop(&mut self) {
         if let Err(error) = flock(&self.file, FlockOperation::Unlock) {
-            tracing::warn!(pool = %self.path.display(), %error, "stays locked until the process ends");
+            tracing::warn!(pool = %self.path.display(), %error, "a pool stays locked until the process ends");
         }
     }
 }

@@ -120,7 +120,7 @@ impl Workers {
                     thread: Some(thread),
                 }),
                 Err(error) => {
-                    tracing::warn!(%error, "replicas are written without a thread of their own");
+                    tracing::warn!(%error, "no thread could be started: replicas are written one after the other");
                     self.refused = true;
                 }
             }

@@ -204,7 +204,7 @@ impl RecordMemory {
             };
             if let Err(error) = opened {
                 (*refusals_left, *refused_bytes) = (REFUSALS, to - from);
-                tracing::warn!(%error, ?speed, "no more memory for records");
+                tracing::warn!(%error, ?speed, "a tier has no more memory for records: they go to the other one");
                 return false;
             }
             *mapped_bytes = to;
@@ -354,6 +354,30 @@ impl RecordMemory {
         let at = self.checked(place, len);
         // SAFETY: as in `bytes`, mapped writable, and borrowed uniquely.
         unsafe { std::slice::from_raw_parts_mut(self.range.start().as_ptr().add(at), len) }
+    }
+
+    /// Makes bytes of an object zero, `range` of those that it takes. Large pages that are anonymous are not written for that: they
+    /// come as zeros when they are read or written next.
+    ///
+    /// # Panics
+    /// As [`bytes`](Self::bytes).
+    pub fn zero(&mut self, place: Place, range: std::ops::Range<usize>) {
+        let at = self.checked(place, range.end);
+        let is_anonymous = self.speed(place) == Speed::Near || self.far.is_anonymous();
+        let first = (at + range.start).next_multiple_of(LARGE_PAGE_BYTES);
+        let end = (at + range.end) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
+        let start = self.range.start().as_ptr();
+        // SAFETY: whole pages of the range, mapped, as checked, within an object that is borrowed uniquely, and anonymous.
+        let is_zero = first < end
+            && is_anonymous
+            && unsafe { address::try_empty(start.add(first), end - first) }.is_ok();
+        let bytes = self.bytes_mut(place, range.end);
+        if is_zero {
+            bytes[range.start..first - at].fill(0);
+            bytes[end - at..].fill(0);
+        } else {
+            bytes[range].fill(0);
+        }
     }
 
     /// Copies `len` bytes of one object to another, each from a place within it on.

@@ -490,3 +490,38 @@ fn pages_given_to_longer_spans_do_not_add_to_what_is_held() {
         memory.used(Speed::Near)
     );
 }
+
+/// Whatever was there before, wherever it begins and ends, and what is around it stays.
+#[test]
+fn bytes_of_an_object_become_zero() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = 5 * LARGE_PAGE_BYTES + 12_345;
+    for far in [
+        FarSource::Near,
+        FarSource::Directory(directory.path().into()),
+    ] {
+        let mut memory = RecordMemory::new(&RecordMemoryOptions {
+            far,
+            ..RecordMemoryOptions::default()
+        })
+        .unwrap();
+        for speed in [Speed::Near, Speed::Far] {
+            let place = memory.allocate(speed, bytes).unwrap();
+            for range in [
+                0..bytes,
+                17..bytes - 100,
+                LARGE_PAGE_BYTES - 1..2 * LARGE_PAGE_BYTES + 1,
+                100..5000,
+                7..7,
+            ] {
+                memory.bytes_mut(place, bytes).fill(0xEE);
+                memory.zero(place, range.clone());
+                let found = memory.bytes(place, bytes);
+                let is_right =
+                    |(at, byte): (usize, &u8)| *byte == if range.contains(&at) { 0 } else { 0xEE };
+                assert!(found.iter().enumerate().all(is_right), "{range:?}");
+            }
+            memory.free(place);
+        }
+    }
+}

@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
         open,
     } = arguments;
     let effort = if *quick { Effort::QUICK } else { Effort::FULL };
-    let database = open.open_to_calibrate(db)?;
+    let database = open.open(db)?;
     let mut fars = vec![None];
     fars.extend(emulate.or(emulation::current()).map(Some));
     let bar = progress::steps_bar("calibrating", effort.steps(fars.len()));

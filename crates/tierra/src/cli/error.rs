@@ -1,8 +1,10 @@
 //! Why a command failed, said in one line, and the exit status that goes with it.
 
-use std::{fmt, io, path::PathBuf, process::ExitCode};
+use std::{fmt, io, path::PathBuf};
 
 use arrow::error::ArrowError;
+
+use super::status::Status;
 
 /// Where in a script something went wrong.
 #[derive(Clone, Debug)]
@@ -66,9 +68,15 @@ pub(crate) enum CommandError {
     /// The machine's memory could not be explored or measured.
     #[error("{0}")]
     Tiers(String),
-    /// A database could not be checked, or is not whole.
+    /// A database could not be checked.
     #[error("{0}")]
     Check(String),
+    /// All data of a database can be read, but not all copies.
+    #[error("{0}")]
+    Degraded(String),
+    /// Of some data no copy is left.
+    #[error("{0}")]
+    Lost(String),
     /// Group sizes could not be measured.
     #[error(transparent)]
     Calibrate(#[from] Box<tierra_engine::CalibrateError>),
@@ -113,12 +121,14 @@ impl CommandError {
         }
     }
 
-    /// The exit status: 130 after Ctrl-C as shells have it, 1 otherwise.
-    pub(crate) fn exit_code(&self) -> ExitCode {
+    /// The exit status: 130 after Ctrl-C as shells have it, 1 where no other says more.
+    pub(crate) fn status(&self) -> Status {
         match self {
-            Self::InScript { source, .. } => source.exit_code(),
-            Self::Interrupted => ExitCode::from(130),
-            _ => ExitCode::FAILURE,
+            Self::InScript { source, .. } => source.status(),
+            Self::Interrupted => Status::Interrupted,
+            Self::Degraded(_) => Status::Degraded,
+            Self::Lost(_) => Status::Lost,
+            _ => Status::Failed,
         }
     }
 

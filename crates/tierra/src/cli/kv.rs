@@ -4,7 +4,7 @@ use clap::Args;
 use tierra_kv::{Config, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::CommandError;
+use super::{CommandError, password};
 
 /// What `tierra kv` takes.
 #[derive(Args)]
@@ -21,6 +21,9 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
+    if let Err(error) = password::hide() {
+        tracing::warn!(%error, "the password can be seen among processes: give it in a file, with --config");
+    }
     let mut server = Server::bind(Config::from_arguments(arguments.settings)?)?;
     let handle = server.handle();
     let mut interrupted = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;

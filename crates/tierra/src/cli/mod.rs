@@ -1,7 +1,7 @@
 //! The command line: what each command takes, and how it ends.
 //!
-//! Results go to standard output, everything about them (progress, errors) to standard error.
-//! Exit status: 0 if all went well, 1 on an error, 2 on a wrong command line, 130 after Ctrl-C.
+//! Results go to standard output, everything about them (progress, warnings, errors) to standard error. What the exit status
+//! says is written in [`status`].
 
 mod adopt;
 mod calibrate;
@@ -13,13 +13,16 @@ mod interrupt;
 mod json;
 mod kv;
 mod load;
+mod log;
 mod open;
+mod password;
 mod produce;
 mod progress;
 mod salvage;
 mod script;
 mod scrub;
 mod shell;
+mod status;
 mod text_table;
 mod tiers;
 mod units;
@@ -29,13 +32,16 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use error::{CommandError, Place};
+use status::Status;
 
 /// A database for machines with near and far memory.
 #[derive(Parser)]
-#[command(name = "tierra", version, max_term_width = 100)]
+#[command(name = "tierra", version, max_term_width = 100, after_help = status::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    log: log::Arguments,
 }
 
 #[derive(Subcommand)]
@@ -68,7 +74,11 @@ enum Command {
 
 /// Runs the command that the process was started with.
 pub(crate) fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let Cli { command, log } = Cli::parse();
+    if let Err(why) = log::listen(log) {
+        eprintln!("error: {why}");
+        return Status::Usage.into();
+    }
     // One thread more than cores: a query that was interrupted in the middle of a batch keeps its
     // thread for a while, and what comes next needs one.
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1);
@@ -80,18 +90,22 @@ pub(crate) fn main() -> ExitCode {
         .and_then(|runtime| {
             let result = runtime.block_on(async {
                 match command {
-                    Command::Demo(arguments) => demo::run(&arguments).await,
-                    Command::Sql(arguments) => shell::run(&arguments).await,
-                    Command::Generate(arguments) => generate::run(&arguments).await,
-                    Command::Load(arguments) => load::run(&arguments).await,
-                    Command::Tiers(arguments) => tiers::run(&arguments),
+                    Command::Demo(arguments) => demo::run(&arguments).await.map(|()| Status::Clean),
+                    Command::Sql(arguments) => shell::run(&arguments).await.map(|()| Status::Clean),
+                    Command::Generate(arguments) => {
+                        generate::run(&arguments).await.map(|()| Status::Clean)
+                    }
+                    Command::Load(arguments) => load::run(&arguments).await.map(|()| Status::Clean),
+                    Command::Tiers(arguments) => tiers::run(&arguments).map(|()| Status::Clean),
                     Command::Verify(arguments) => scrub::run(&arguments, scrub::Task::Verify),
                     Command::Scrub(arguments) => scrub::run(&arguments, scrub::Task::Scrub),
                     Command::Repair(arguments) => scrub::run(&arguments, scrub::Task::Repair),
-                    Command::Salvage(arguments) => salvage::run(&arguments),
-                    Command::Adopt(arguments) => adopt::run(&arguments),
-                    Command::Calibrate(arguments) => calibrate::run(&arguments),
-                    Command::Kv(arguments) => kv::run(arguments).await,
+                    Command::Salvage(arguments) => salvage::run(&arguments).map(|()| Status::Clean),
+                    Command::Adopt(arguments) => adopt::run(&arguments).map(|()| Status::Clean),
+                    Command::Calibrate(arguments) => {
+                        calibrate::run(&arguments).map(|()| Status::Clean)
+                    }
+                    Command::Kv(arguments) => kv::run(arguments).await.map(|()| Status::Clean),
                 }
             });
             // A query that was stopped may still be in the middle of a batch: no reason to wait.
@@ -99,11 +113,11 @@ pub(crate) fn main() -> ExitCode {
             result
         });
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is_closed_output() => ExitCode::SUCCESS,
+        Ok(status) => status.into(),
+        Err(error) if error.is_closed_output() => Status::Clean.into(),
         Err(error) => {
             eprintln!("error: {error}");
-            error.exit_code()
+            error.status().into()
         }
     }
 }

@@ -4,17 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tierra::{Database, Options, sql::THREADS_MOST};
-use tierra_engine::{Calibration, VerifyReads};
+use tierra_engine::VerifyReads;
 use tierra_memory::Size;
 
 use super::CommandError;
-
-/// Says why group sizes that were measured for a database are not used.
-fn warn_of_calibration(dir: &Path) {
-    if let Err(error) = Calibration::read(dir) {
-        eprintln!("warning: {error}");
-    }
-}
 
 /// A number of threads, as `SET tierra.threads` takes it.
 fn threads(text: &str) -> Result<usize, String> {
@@ -56,13 +49,9 @@ pub(crate) struct OpenOptions {
     read_only: bool,
 }
 
-/// Says what everybody should know who goes on.
-fn warn_of_what_lacks(database: &Database) {
-    let engine = database.engine();
-    for (tier, why) in engine.missing_tiers() {
-        eprintln!("warning: tier {tier} is missing, the database goes on without it: {why}");
-    }
-    if let Some(why) = engine.read_only() {
+/// Missing tiers are told where they are found.
+fn warn_of_read_only(database: &Database) {
+    if let Some(why) = database.engine().read_only() {
         eprintln!("warning: the database is open for reading only: {why}");
     }
 }
@@ -71,23 +60,14 @@ impl OpenOptions {
     /// The database in `dir`, which is there.
     pub(crate) fn open(&self, dir: &Path) -> Result<Database, CommandError> {
         let database = self.options().open(dir)?;
-        warn_of_what_lacks(&database);
-        warn_of_calibration(dir);
-        Ok(database)
-    }
-
-    /// The database in `dir`, whose calibration is about to be replaced.
-    pub(crate) fn open_to_calibrate(&self, dir: &Path) -> Result<Database, CommandError> {
-        let database = self.options().open(dir)?;
-        warn_of_what_lacks(&database);
+        warn_of_read_only(&database);
         Ok(database)
     }
 
     /// The database in `dir`, created where there is none.
     pub(crate) fn open_or_create(&self, dir: &Path) -> Result<Database, CommandError> {
         let database = self.options().open_or_create(dir)?;
-        warn_of_what_lacks(&database);
-        warn_of_calibration(dir);
+        warn_of_read_only(&database);
         Ok(database)
     }
 

@@ -1,6 +1,16 @@
 //! Progress bars on standard error: shown on a terminal, silent elsewhere.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use std::sync::LazyLock;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// All bars that are shown.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
+/// Does what writes to standard error, with no bar in its way.
+pub(crate) fn between_bars(write: impl FnOnce()) {
+    BARS.suspend(write);
+}
 
 const ROWS: &str = "{prefix:12} [{bar:32}] {human_pos}/{human_len} rows  {per_sec}  {eta} left";
 const STEPS: &str = "{prefix:12} [{bar:32}] {pos}/{len}  {eta} left";
@@ -25,7 +35,7 @@ fn bar(prefix: &str, len: u64, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template)
         .expect("the templates above name only keys that exist")
         .progress_chars("=> ");
-    ProgressBar::new(len)
+    BARS.add(ProgressBar::new(len))
         .with_style(style)
         .with_prefix(prefix.to_owned())
 }

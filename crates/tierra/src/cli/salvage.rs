@@ -35,14 +35,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
     };
     let damaged = Database::open(from, &damaged).map_err(|error| failed(&error))?;
     let new = Database::create(to, &options).map_err(|error| failed(&error))?;
-    for (tier, why) in damaged.missing_tiers() {
-        eprintln!("warning: tier {tier} is missing: {why}");
-    }
     let report = tierra_engine::salvage(&damaged, &new, print);
     let report = report.map_err(|error| failed(&error))?;
     match report.is_complete() {
         true => Ok(()),
-        false => Err(CommandError::Check(format!(
+        false => Err(CommandError::Lost(format!(
             "{}: what is listed as lost could not be copied; everything else is in {}",
             from.display(),
             to.display()

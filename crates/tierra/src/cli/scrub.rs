@@ -7,6 +7,7 @@ use tierra_engine::{Lost, ScrubOptions, ScrubReport};
 use tierra_memory::Size;
 
 use super::open::OpenOptions;
+use super::status::Status;
 use super::units::{Bytes, Count};
 use super::{CommandError, progress};
 
@@ -35,7 +36,7 @@ pub(crate) enum Task {
 }
 
 /// Runs one of the commands.
-pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<(), CommandError> {
+pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<Status, CommandError> {
     // What is checked is checked by the command, and changed only if it is to change something.
     let open = arguments.open.clone().without_scrubber();
     let database = open.open(&arguments.db)?;
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<(), CommandError>
         Count(report.repaired_copies),
     );
     joined(&report.lost).iter().for_each(print_lost);
-    verdict(&report, task, arguments)
+    verdict(&report, &engine.missing_tiers(), task, arguments)
 }
 
 /// A number of things, called so where it is one, and otherwise where it is not.
@@ -106,25 +107,45 @@ fn print_lost(lost: &Lost) {
     }
 }
 
-fn verdict(report: &ScrubReport, task: Task, arguments: &Arguments) -> Result<(), CommandError> {
+fn verdict(
+    report: &ScrubReport,
+    missing: &[(String, String)],
+    task: Task,
+    arguments: &Arguments,
+) -> Result<Status, CommandError> {
     let db = arguments.db.display();
     if !report.lost.is_empty() {
-        return Err(CommandError::Check(format!(
+        return Err(CommandError::Lost(format!(
             "{db}: no copy is left of what is listed as lost; everything else can be read"
         )));
     }
-    let left = report.damaged_copies - report.repaired_copies;
-    match (left, task) {
-        (0, _) => Ok(()),
-        (left, Task::Verify) => Err(CommandError::Check(format!(
-            "{db}: damaged, with others whole: {}; run `tierra repair --db {db}`",
+    let mut found = Vec::new();
+    match (report.damaged_copies - report.repaired_copies, task) {
+        (0, _) => {}
+        (left, Task::Verify) => found.push(format!(
+            "damaged, with others whole: {}; run `tierra repair --db {db}`",
             counted(left, "copy", "copies")
-        ))),
-        (left, _) => Err(CommandError::Check(format!(
-            "{db}: not to be repaired where they are: {}; give the table other tiers",
+        )),
+        (left, _) => found.push(format!(
+            "not to be repaired where they are: {}; give the table other tiers",
             counted(left, "copy", "copies")
-        ))),
+        )),
     }
+    found.extend(missing.iter().map(|(tier, why)| {
+        format!(
+            "tier {tier} is missing, and the copies in it are: {why}; bring it back, or drop it"
+        )
+    }));
+    if !found.is_empty() {
+        return Err(CommandError::Degraded(format!(
+            "{db}: {}",
+            found.join("; ")
+        )));
+    }
+    Ok(match report.repaired_copies {
+        0 => Status::Clean,
+        _ => Status::Repaired,
+    })
 }
 
 #[cfg(test)]

@@ -29,7 +29,13 @@ impl Ended {
     /// The same, if the status was 1 and standard error names all of `parts`.
     #[track_caller]
     pub(crate) fn with_error(self, parts: &[&str]) -> Self {
-        assert_eq!(self.status, 1, "out: {}\nerr: {}", self.out, self.err);
+        self.with_status(1, parts)
+    }
+
+    /// The same, if it ended with this status.
+    #[track_caller]
+    pub(crate) fn with_status(self, status: i32, parts: &[&str]) -> Self {
+        assert_eq!(self.status, status, "out: {}\nerr: {}", self.out, self.err);
         for part in parts {
             assert!(self.err.contains(part), "no {part:?} in: {}", self.err);
         }

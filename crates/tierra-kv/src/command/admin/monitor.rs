@@ -66,7 +66,7 @@ pub(in crate::command) fn tell(call: &mut Call<'_>) {
         // Who executes it is not among the connections.
         match &mut shared.connections[slot] {
             Some(connection) => connection.tell(line.as_bytes()),
-            None => call.reply.buffer.extend_from_slice(line.as_bytes()),
+            None => call.reply.raw(line.as_bytes()),
         }
     }
 }

@@ -4,13 +4,16 @@ use std::{
     env,
     io::{BufWriter, Write, stdout},
     path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use rustyline::{CompletionType, Config, Editor, error::ReadlineError, history::DefaultHistory};
+use rustyline::{
+    CompletionType, Config, Editor, ExternalPrinter, error::ReadlineError, history::DefaultHistory,
+};
 
 use super::{Next, Shell, complete::Names};
 use crate::cli::{
-    CommandError,
+    CommandError, log,
     script::{Kind, pieces},
 };
 
@@ -26,6 +29,8 @@ pub(super) async fn run(shell: &mut Shell, temporary: bool) -> Result<(), Comman
         .build();
     let mut editor: Editor<Names, DefaultHistory> = Editor::with_config(config)?;
     editor.set_helper(Some(Names::default()));
+    // A warning that comes while a line is typed goes above it.
+    let printer = Arc::new(Mutex::new(editor.create_external_printer()?));
     let history = history_file();
     if let Some(file) = &history {
         // The first time there is none.
@@ -43,7 +48,15 @@ pub(super) async fn run(shell: &mut Shell, temporary: bool) -> Result<(), Comman
             names.tables = shell.session.tables_and_columns();
         }
         // Blocks this thread; queries have ended by now, so nothing waits for it.
-        let input = match editor.readline("tierra> ") {
+        let typing = printer.clone();
+        log::print_with(Some(Box::new(move |line| {
+            let mut printer = typing.lock().unwrap_or_else(PoisonError::into_inner);
+            // Where the terminal has gone the shell ends soon.
+            let _ = printer.print(line);
+        })));
+        let typed = editor.readline("tierra> ");
+        log::print_with(None);
+        let input = match typed {
             Ok(input) => input,
             // Ctrl-C drops what was typed, Ctrl-D leaves.
             Err(ReadlineError::Interrupted) => continue,

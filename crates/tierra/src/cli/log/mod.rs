@@ -1,0 +1,138 @@
+//! What the layers below have to say while a command runs: warnings and errors on standard error, a line each.
+//!
+//! ```text
+//! warning: a copy is damaged; tier=far error="checksum of extent 7 is wrong"
+//! {"unix_ms":1700000000000,"level":"warn","target":"tierra_engine::open","message":"a copy is damaged","tier":"far",..}
+//! ```
+//!
+//! The library installs nothing of this: what embeds it listens as it likes. Control characters are escaped, since names and
+//! bytes of a database reach the terminal this way. A line does not tear a progress bar, nor what is being typed in the shell.
+
+mod filter;
+mod line;
+
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::progress;
+pub(crate) use filter::Filter;
+use line::Line;
+
+/// The environment variable that stands for `--log` where that is not given.
+const VARIABLE: &str = "TIERRA_LOG";
+
+/// What is told, and how.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// What to log: off, error, warn, info, debug or trace; or parts with a level of their own, such as
+    /// `warn,tierra_engine=debug` [default: $TIERRA_LOG, else warn]
+    #[arg(long, value_name = "LEVEL|FILTER", global = true, help_heading = "Log")]
+    log: Option<Filter>,
+    /// How lines of the log are written to standard error
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        global = true,
+        value_enum,
+        default_value_t,
+        help_heading = "Log"
+    )]
+    log_format: Format,
+}
+
+/// How a line is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// Listens from here on.
+///
+/// # Errors
+/// What is wrong with the environment's filter.
+pub(crate) fn listen(arguments: Arguments) -> Result<(), String> {
+    let filter = match (arguments.log, std::env::var(VARIABLE)) {
+        (Some(filter), _) => filter,
+        (None, Ok(text)) if !text.is_empty() => {
+            text.parse().map_err(|why| format!("{VARIABLE}: {why}"))?
+        }
+        (None, _) => Filter::default(),
+    };
+    let log = Log {
+        filter,
+        format: arguments.log_format,
+    };
+    // Nothing else of this process listens.
+    let _ = tracing::subscriber::set_global_default(log);
+    Ok(())
+}
+
+/// Where lines go while something else has the terminal.
+type Printer = Box<dyn FnMut(String) + Send>;
+
+static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
+
+/// Lines go to `printer` from here on; to standard error again where there is none.
+pub(crate) fn print_with(printer: Option<Printer>) {
+    *PRINTER.lock().unwrap_or_else(PoisonError::into_inner) = printer;
+}
+
+fn print(line: String) {
+    let mut printer = PRINTER.lock().unwrap_or_else(PoisonError::into_inner);
+    match &mut *printer {
+        Some(print) => print(line),
+        // A standard error that is closed is not worth an error.
+        None => progress::between_bars(|| _ = std::io::stderr().write_all(line.as_bytes())),
+    }
+}
+
+struct Log {
+    filter: Filter,
+    format: Format,
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && self.filter.takes(metadata.target(), metadata.level())
+    }
+
+    fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
+        Some(self.filter.most())
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        let metadata = event.metadata();
+        print(match self.format {
+            Format::Text => line.text(*metadata.level()),
+            Format::Json => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH);
+                let unix_ms = since.map_or(0, |since| since.as_millis());
+                line.json(*metadata.level(), metadata.target(), unix_ms)
+            }
+        });
+    }
+
+    // Nothing of Tierra opens a span.
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}

@@ -1,0 +1,36 @@
+//! How a command ends, as the exit status tells it.
+//!
+//! | status | |
+//! |---|---|
+//! | 0 | all went well; what was checked is whole, in as many copies as it should have |
+//! | 1 | it could not be done: the message says why |
+//! | 2 | the command line is wrong |
+//! | 3 | damage was found, and put right: now all is whole |
+//! | 4 | all data can be read, and a tier is missing or a copy is damaged |
+//! | 5 | data are lost: no copy of them is left |
+//! | 130 | Ctrl-C |
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Clean = 0,
+    Failed = 1,
+    Usage = 2,
+    Repaired = 3,
+    Degraded = 4,
+    Lost = 5,
+    Interrupted = 130,
+}
+
+/// The same for `--help`.
+pub(crate) const HELP: &str = "\
+Exit status: 0 all is well, 1 an error, 2 a wrong command line, 3 damage was repaired,\n\
+4 all data can be read but a tier is missing or a copy is damaged, 5 data are lost, 130 Ctrl-C";
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status as u8)
+    }
+}
