@@ -49,7 +49,7 @@ pub struct Rows {
     schema: SchemaRef,
     source: Source,
     plan: Option<Arc<dyn ExecutionPlan>>,
-    /// Those that were collected; nobody else knows how long they are kept.
+    /// The account of those that were collected.
     collected: Option<Collected>,
     /// Behind the others: what it holds is dropped last.
     _deep: Option<DeepPlan>,

@@ -1,4 +1,4 @@
-//! The promise about `query_memory`: whatever a query asks for, it is answered or refused, and the process
+//! The promise about `query_memory`: every query is answered or refused, and the process
 //! stays within the limit and a margin.
 #![cfg(feature = "cli")]
 

@@ -5,10 +5,10 @@
 //!   |        balance.rs: long chains of AND and OR become shallow trees
 //!   |        references.rs: how often its common table expressions are planned
 //!   v
-//! plan   --> thread.rs: on threads with a large stack, apart from whoever waits
+//! plan   --> thread.rs: on threads with a large stack, apart from the runtime
 //!            deep.rs: execution of what nests, on such threads as well
 //! ```
-//! The invariant: whatever is recursive over a statement, from the parser to the last drop of its plan,
+//! The invariant: all that is recursive over a statement, from the parser to the last drop of its plan,
 //! runs where its stack is known to suffice.
 
 mod balance;

@@ -1,4 +1,4 @@
-//! Threads that plan: with a stack for what nests, and apart from whoever waits for the statement.
+//! Threads that plan: with a stack for what nests, and apart from the runtime's threads.
 //!
 //! Planning does not yield, and may take seconds. On a thread of its own it keeps no worker of the runtime,
 //! so that Ctrl-C is heard. Where the statement is given up, the thread finishes what it is at, whose
@@ -40,7 +40,7 @@ pub(crate) async fn apart<T: Send + 'static>(
     let (send, receive) = oneshot::channel();
     run(Box::new(move || {
         let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));
-        // Whoever no longer waits does not take it; it is dropped here, where there is room.
+        // If the statement was given up, the result is dropped here, where there is room.
         let _ = send.send(done);
     }))?;
     let done: Result<std::result::Result<T, Box<dyn Any + Send>>, _> = receive.await;

@@ -1,4 +1,4 @@
-//! Rows of an answer that are collected before anybody looks at them.
+//! Rows of an answer that are collected before they are used.
 
 use std::collections::HashSet;
 use std::sync::Arc;

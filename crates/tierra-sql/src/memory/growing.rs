@@ -23,7 +23,7 @@ use crate::settings;
 
 /// What one call may make is one part in this many of what queries may fill.
 const PART: u64 = 4;
-/// Results up to this size are nobody's concern.
+/// Results up to this size are not looked at further.
 const SMALL_BYTES: u64 = 16 << 20;
 /// Bytes that the results of a batch should have.
 const BATCH_BYTES: u64 = 4 << 20;

@@ -1,7 +1,7 @@
 //! What the process really takes, while queries run.
 //!
 //! Operators account for what they gather as far as they know it. Some do not: windows keep whole
-//! partitions, expressions make what nobody foresaw. So a thread looks every few milliseconds how far
+//! partitions, and results of expressions have no account. So a thread looks every few milliseconds how far
 //! the process's own memory has grown since no query ran. Beyond what the sessions that run queries may
 //! fill, and [`MARGIN_BYTES`], the query that began last ends with an error. Near copies do not count, nor
 //! does anything while a statement writes: rows being inserted are no part of the limit.

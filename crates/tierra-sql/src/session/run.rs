@@ -354,7 +354,7 @@ pub(super) async fn physical(
 
 impl Physical {
     /// The rows of the plan, computed by a task of their own: an operator may keep its thread for longer
-    /// than whoever waits for the rows wants to wait, for Ctrl-C for instance.
+    /// than the reader of the rows wants to wait, for Ctrl-C for instance.
     pub(super) fn spawned(&self) -> Result<SendableRecordBatchStream, SqlError> {
         let plan = Arc::clone(&self.plan);
         let start = || {

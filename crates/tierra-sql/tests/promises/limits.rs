@@ -410,7 +410,6 @@ async fn long_lists_and_many_rows_are_no_depth() {
     );
 }
 
-/// Twice the terms may take four times as long and a little: what was repaired took eight times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_deep_stays_prepared_and_explained() {
     let twins = session().await;

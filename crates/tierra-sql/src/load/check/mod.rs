@@ -1,4 +1,4 @@
-//! Files of others are checked before a library reads them: whatever a file says of its own lengths is
+//! Files of others are checked before a library reads them: what a file says of its own lengths is
 //! compared with the length that it has, so that nothing is allocated by a number that is not true.
 //!
 //! ```text
