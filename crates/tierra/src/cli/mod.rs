@@ -30,6 +30,7 @@ mod units;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tierra::printable_lines;
 
 use error::{CommandError, Place};
 use status::Status;
@@ -116,7 +117,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(status) => status.into(),
         Err(error) if error.is_closed_output() => Status::Clean.into(),
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", printable_lines(&error.to_string()));
             error.status().into()
         }
     }
