@@ -122,18 +122,15 @@ pub enum UnavailableError {
     },
     /// What it consists of is damaged in all copies.
     #[error(
-        "table {table:?} has rows{} that cannot be read: {what}; `tierra salvage {} OUT` copies what can be read into a new \
-         database; restore this one from a backup, or drop the table",
-        of_column(column.as_deref()), dir.display()
+        "table {table:?} has rows{} that cannot be read: {what}; restore the database from a backup, or drop the table",
+        of_column(column.as_deref())
     )]
     Damaged {
-        /// The database.
-        dir: PathBuf,
         /// The table.
         table: String,
         /// The column, where the others can be read.
         column: Option<String>,
-        /// What is wrong, and where.
+        /// What is wrong, where, and how to get out what can be read.
         what: String,
     },
 }

@@ -98,10 +98,12 @@ pub(super) fn damaged(
     what: &dyn std::fmt::Display,
 ) -> UnavailableError {
     UnavailableError::Damaged {
-        dir: dir.to_owned(),
         table: spec.name.clone(),
         column: None,
-        what: what.to_string(),
+        what: format!(
+            "{what}; `tierra salvage {} OUT` copies what can be read into a new database",
+            dir.display()
+        ),
     }
 }
 

@@ -306,6 +306,9 @@ fn places(extent: &OwnedExtent, at: u64) -> String {
     places.collect::<Vec<_>>().join(", ")
 }
 
+/// Dictionaries by column, and the columns that have one which cannot be read.
+type ReadDictionaries = (Vec<Option<Arc<Dictionary>>>, Withheld);
+
 impl Reading<'_> {
     /// The dictionaries, each from the first copies that are right; others are put right from them. And the columns whose
     /// dictionaries cannot be read.
@@ -313,7 +316,7 @@ impl Reading<'_> {
         &self,
         entry: &TableEntry,
         missing: Option<&Missing>,
-    ) -> Result<(Vec<Option<Arc<Dictionary>>>, Withheld), DamageError> {
+    ) -> Result<ReadDictionaries, DamageError> {
         let (mut dictionaries, mut withheld) = (Vec::new(), Withheld::new());
         for (column, dictionary) in entry.dictionaries.iter().enumerate() {
             let Some(dictionary) = dictionary else {

@@ -259,7 +259,7 @@ fn records_of_another_epoch_or_in_another_place_do_not_count() {
     let older = |bytes: &[u8]| {
         replay(
             named(&tail),
-            |_| vec![&bytes[..]],
+            |_| vec![bytes],
             |_, _, _| panic!("no record is of this epoch"),
         )
     };
