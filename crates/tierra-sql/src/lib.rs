@@ -29,6 +29,7 @@ mod information_schema;
 mod join;
 mod keys;
 mod late;
+mod limits;
 mod list;
 pub mod load;
 mod memory;
@@ -50,6 +51,7 @@ mod types;
 mod values;
 
 pub use error::{CopyError, DefinitionError, InsertError, PreparedError, SqlError};
+pub use limits::LimitError;
 pub use outcome::{Done, Outcome, Rows, Work};
 pub use session::{Session, SessionOptions};
 pub use settings::THREADS_MOST;

@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 
 use crate::error::SqlError;
+use crate::limits::DeepPlan;
 
 /// What one statement did.
 pub enum Outcome {
@@ -46,6 +47,8 @@ pub struct Rows {
     schema: SchemaRef,
     source: Source,
     plan: Option<Arc<dyn ExecutionPlan>>,
+    /// Behind the others: what it holds is dropped last.
+    _deep: Option<DeepPlan>,
 }
 
 enum Source {
@@ -74,11 +77,13 @@ impl Rows {
     pub(crate) fn of_query(
         plan: Arc<dyn ExecutionPlan>,
         stream: SendableRecordBatchStream,
+        deep: Option<DeepPlan>,
     ) -> Self {
         Self {
             schema: stream.schema(),
             source: Source::Query(stream),
             plan: Some(plan),
+            _deep: deep,
         }
     }
 
@@ -87,6 +92,7 @@ impl Rows {
             schema: batch.schema(),
             source: Source::Ready(Some(batch)),
             plan: None,
+            _deep: None,
         }
     }
 

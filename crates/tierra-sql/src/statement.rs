@@ -17,14 +17,15 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::SqlError;
+use crate::limits::{Depth, LimitError, balance, check_references};
 use crate::list::{
     InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
 };
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
 
-/// How deeply expressions may nest.
-const RECURSION_LIMIT: usize = 128;
+/// How deeply the parser recurses: more than [`Depth`] lets nest, which errors say better.
+const RECURSION_LIMIT: usize = 10_000;
 /// Characters of a statement that an error quotes.
 const QUOTED: usize = 60;
 
@@ -81,6 +82,14 @@ impl Parsed {
             }
         }
         text.trim_end().to_string()
+    }
+
+    /// How deeply the statement nests.
+    ///
+    /// # Errors
+    /// If no parser or planner is to see it.
+    pub(crate) fn depth(&self) -> Result<Depth, LimitError> {
+        Depth::of(&self.tokens)
     }
 
     /// The statement, if it is about a tier.
@@ -197,7 +206,7 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
         .with_dialect(&GenericDialect {})
         .with_recursion_limit(RECURSION_LIMIT)
         .build()?;
-    let statement = parser.parse_statement()?;
+    let mut statement = parser.parse_statement()?;
     let rest = parser.parser.peek_token();
     if rest.token != Token::EOF {
         let error = format!(
@@ -208,7 +217,27 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
             ParserError::ParserError(error).to_string(),
         ));
     }
+    flatten(&mut statement)?;
     Ok(statement)
+}
+
+/// Makes long chains of conditions shallow, and refuses what would be planned over and over.
+fn flatten(statement: &mut Statement) -> Result<(), LimitError> {
+    match statement {
+        Statement::Statement(inner) => {
+            balance(inner.as_mut());
+            check_references(inner.as_ref())
+        }
+        Statement::Explain(explain) => flatten(&mut explain.statement),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => {
+                balance(query.as_mut());
+                check_references(query.as_ref())
+            }
+            CopyToSource::Relation(_) => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// What a PREPARE prepares; any other statement itself.

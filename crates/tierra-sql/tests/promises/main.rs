@@ -9,6 +9,7 @@ mod join_lists;
 mod joins;
 mod keys;
 mod late;
+mod limits;
 mod load;
 mod lookup_join;
 mod point;
