@@ -14,6 +14,7 @@ use super::Session;
 use super::run::{done, physical, planned};
 use crate::ddl;
 use crate::error::{DefinitionError, SqlError};
+use crate::memory::Writing;
 use crate::outcome::{Done, Outcome};
 use crate::sink::{TableSink, blocking};
 use crate::tier_statement::TierStatement;
@@ -56,6 +57,7 @@ impl Session {
         let (spec, replicas) = ddl::table_spec_of_query(create, &physical.plan.schema())?;
         let database = Arc::clone(&self.database);
         let table = blocking(move || database.begin_table_in(spec, replicas)).await?;
+        let _writing = Writing::begin();
         let input = physical.spawned()?;
         let sink = TableSink::new(Arc::clone(&table));
         let rows = sink.write_converted(input).await?;

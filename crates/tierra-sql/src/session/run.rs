@@ -7,6 +7,7 @@ use arrow::datatypes::UInt64Type;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::logical_plan::{Deallocate, Execute};
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF, Statement as LogicalStatement};
@@ -22,6 +23,7 @@ use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::information_schema::describe;
 use crate::limits::{DeepPlan, Roomy, apart, execute_deep, is_deep};
 use crate::list::List;
+use crate::memory::{self, Watched, Writing};
 use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
@@ -276,10 +278,13 @@ impl Session {
     async fn start(&self, state: SessionState, plan: LogicalPlan) -> Result<Outcome, SqlError> {
         let physical = physical(state, plan).await?;
         let stream = physical.spawned()?;
+        let stream = Watched::new(stream, &self.memory, &self.database);
+        let pool: Arc<dyn MemoryPool> = Arc::clone(&self.memory) as _;
         Ok(Outcome::Rows(Rows::of_query(
             physical.plan,
-            stream,
+            Box::pin(stream),
             physical.deep,
+            &pool,
         )))
     }
 
@@ -291,6 +296,7 @@ impl Session {
         command: &'static str,
     ) -> Result<Outcome, SqlError> {
         let physical = physical(state, plan).await?;
+        let _writing = Writing::begin();
         let rows = written(&physical).await?;
         Ok(Outcome::Done(Done {
             command,
@@ -331,10 +337,14 @@ pub(super) struct Physical {
 
 /// Optimises a plan.
 pub(super) async fn physical(
-    state: SessionState,
+    mut state: SessionState,
     plan: LogicalPlan,
 ) -> Result<Physical, DataFusionError> {
     apart(async move {
+        if let Some(rows) = memory::batch_rows(&plan, state.config().batch_size())? {
+            let options = state.config_mut().options_mut();
+            options.set("datafusion.execution.batch_size", &rows.to_string())?;
+        }
         let plan = state.create_physical_plan(&plan).await?;
         let deep = is_deep(&plan)?.then(|| DeepPlan::new(Arc::clone(&plan)));
         Ok(Physical { plan, state, deep })

@@ -5,6 +5,7 @@ mod benchmarks;
 mod differential;
 mod executor;
 mod files;
+mod forged;
 mod join_lists;
 mod joins;
 mod keys;
