@@ -12,9 +12,11 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use super::LimitError;
 
 /// Levels of operators and brackets together.
-const LEVELS_MOST: usize = 2_000;
+const LEVELS_MOST: usize = 1_200;
 /// Brackets, CASEs and subqueries within each other.
 const BRACKETS_MOST: usize = 1_000;
+/// Calls of functions within each other: the planner names each, with all that is in it, at every level.
+const CALLS_MOST: usize = 250;
 /// Conditions that AND and OR join in one statement.
 const CONDITIONS_MOST: usize = 20_000;
 /// Queries that UNION, EXCEPT and INTERSECT join in one statement.
@@ -36,6 +38,8 @@ const SHALLOW: usize = 100;
 #[derive(Default)]
 struct Frame {
     closing: Option<Token>,
+    /// Whether it is that of a call.
+    is_call: bool,
     /// Operators since the last comma or clause.
     operators: usize,
     /// Those that take all that follows as an operand.
@@ -75,6 +79,8 @@ struct Counter {
     /// Levels of the frames in `outer`.
     outer_levels: usize,
     deepest: usize,
+    /// Calls among the open brackets.
+    calls: usize,
     conditions: usize,
     sets: usize,
     joins: usize,
@@ -91,6 +97,8 @@ enum Before {
     Period,
     /// `<` that follows begins a type within a type.
     TypeName,
+    /// A bracket that follows holds arguments.
+    Function,
 }
 
 impl Counter {
@@ -105,7 +113,18 @@ impl Counter {
                 self.before = Before::Period;
                 self.operator()
             }
-            Token::LParen => self.open(Some(Token::RParen)),
+            Token::LParen => {
+                self.calls += usize::from(before == Before::Function);
+                if self.calls > CALLS_MOST {
+                    return Err(LimitError::TooDeep {
+                        what: "calls",
+                        most: CALLS_MOST,
+                    });
+                }
+                self.open(Some(Token::RParen))?;
+                self.inner.is_call = before == Before::Function;
+                Ok(())
+            }
             Token::LBracket => self.open(Some(Token::RBracket)),
             Token::LBrace => self.open(Some(Token::RBrace)),
             Token::RParen | Token::RBracket | Token::RBrace => {
@@ -116,8 +135,16 @@ impl Counter {
                 self.inner.operators = 0;
                 Ok(())
             }
-            Token::Word(word) if word.quote_style.is_some() || before == Before::Period => Ok(()),
-            Token::Word(word) => self.see_word(word),
+            Token::Word(word) if word.quote_style.is_some() || before == Before::Period => {
+                self.before = Before::Function;
+                Ok(())
+            }
+            Token::Word(word) => {
+                if !precedes_brackets(word.keyword) {
+                    self.before = Before::Function;
+                }
+                self.see_word(word)
+            }
             // All that they precede is theirs, conditions included.
             Token::Arrow | Token::Assignment | Token::RArrow | Token::Colon => {
                 self.inner.open_ended += 1;
@@ -261,6 +288,7 @@ impl Counter {
 
     fn pop(&mut self) {
         if let Some(outside) = self.outer.pop() {
+            self.calls -= usize::from(self.inner.is_call);
             self.outer_levels -= outside.levels();
             self.inner = outside;
         }
@@ -290,6 +318,45 @@ fn at_most(count: usize, most: usize, what: &'static str) -> Result<(), LimitErr
         true => Err(LimitError::TooMany { what, most }),
         false => Ok(()),
     }
+}
+
+/// Whether a bracket behind the word is one of its own, not of a call.
+fn precedes_brackets(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::SELECT
+            | Keyword::DISTINCT
+            | Keyword::ALL
+            | Keyword::ANY
+            | Keyword::SOME
+            | Keyword::FROM
+            | Keyword::JOIN
+            | Keyword::WHERE
+            | Keyword::BY
+            | Keyword::HAVING
+            | Keyword::ON
+            | Keyword::USING
+            | Keyword::WHEN
+            | Keyword::THEN
+            | Keyword::ELSE
+            | Keyword::CASE
+            | Keyword::AND
+            | Keyword::OR
+            | Keyword::NOT
+            | Keyword::IN
+            | Keyword::IS
+            | Keyword::LIKE
+            | Keyword::BETWEEN
+            | Keyword::EXISTS
+            | Keyword::AS
+            | Keyword::UNION
+            | Keyword::EXCEPT
+            | Keyword::INTERSECT
+            | Keyword::VALUES
+            | Keyword::OVER
+            | Keyword::FILTER
+            | Keyword::LATERAL
+    )
 }
 
 /// Whether a token stands for a value, or is no part of an expression.
@@ -339,11 +406,17 @@ mod tests {
             assert!(depth(&flat).unwrap() <= one + 60, "{}", &flat[..40]);
         }
         assert_eq!(depth(&format!("SELECT {}", sums(" + "))).ok(), None);
+        // Calls beside each other, and brackets that are none.
+        assert!(depth(&format!("SELECT {}", vec!["f(a)"; 5_000].join(", "))).is_ok());
+        let conditions = format!("{}a{}", "a IN (".repeat(900), ")".repeat(900));
+        assert!(depth(&format!("SELECT {conditions}")).is_ok());
+        let calls = |n: usize| depth(&format!("SELECT {}a{}", "f(".repeat(n), ")".repeat(n)));
+        assert!(calls(CALLS_MOST).is_ok() && calls(CALLS_MOST + 1).is_err());
     }
 
     #[test]
     fn whatever_may_nest_counts() {
-        let n = 1_500;
+        let n = 1_000;
         let nested = |open: &str, inner: &str, close: &str| {
             let sql = format!("SELECT {}{inner}{}", open.repeat(n), close.repeat(n));
             let found = depth(&sql);

@@ -29,6 +29,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
+use super::number::is_number;
 use crate::types;
 
 /// The rule.
@@ -119,8 +120,8 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
 /// Operations of a chain up to which it stays a tree of them.
 const SHORT_CHAIN: usize = 32;
 
-/// `left op right` as one more operation of the call that a long chain is; `None` if `left` is none, or is
-/// not of integers of one type.
+/// `left op right` as one more operation of the call that a long chain is; `None` if `left` is none, or not
+/// all is of one type, of integers or DOUBLE.
 pub(super) fn lengthened(
     left: &mut Expr,
     op: Operator,
@@ -136,8 +137,10 @@ pub(super) fn lengthened(
     if !is_chain {
         return None;
     }
-    let ty = type_of(left, schema).filter(DataType::is_integer)?;
-    if type_of(right, schema)? != ty {
+    let is_calculated = |ty: &DataType| ty.is_integer() || *ty == DataType::Float64;
+    let ty = type_of(left, schema).filter(is_calculated)?;
+    // Numbers that are written count digit by digit where something asks for that.
+    if type_of(right, schema)? != ty || is_number(left) {
         return None;
     }
     let left = std::mem::take(left);
@@ -194,7 +197,8 @@ impl Operation {
     }
 }
 
-/// `a + b`, `a - b` or `a * b` of two integers of one type, or a chain of such operations from the left.
+/// `a + b`, `a - b` or `a * b` of two integers of one type, or a chain of such operations from the left. A
+/// chain may be of doubles, which do not overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     /// One fewer than operands.
@@ -505,7 +509,7 @@ mod tests {
         let a = Int32Array::new(vec![i32::MAX, 1].into(), nulls);
         let a = ColumnarValue::Array(Arc::new(a));
         let b = array::<Int32Type>(vec![Some(1), Some(1)]);
-        let sum = Checked::new(Operation::Add).evaluate(&a, &b);
+        let sum = evaluate(Operation::Add, &a, &b);
         assert_eq!(values(sum), Some(vec![None, Some(2)]));
     }
 
@@ -513,9 +517,7 @@ mod tests {
     fn the_error_names_operation_and_remedy() {
         let a = ColumnarValue::Array(Arc::new(Int64Array::from(vec![i64::MAX])));
         let b = ColumnarValue::Scalar(ScalarValue::Int64(Some(2)));
-        let error = Checked::new(Operation::Multiply)
-            .evaluate(&a, &b)
-            .unwrap_err();
+        let error = evaluate(Operation::Multiply, &a, &b).unwrap_err();
         assert_eq!(
             error.strip_backtrace(),
             "Execution error: BIGINT overflow in 9223372036854775807 * 2: cast an operand to DECIMAL(38, 0)"

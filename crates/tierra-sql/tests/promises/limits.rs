@@ -11,7 +11,7 @@ use tierra_sql::{Session, SqlError};
 use crate::twins::Twins;
 
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A way to make statements deeper or longer, and what they answer.
 struct Production {
@@ -353,7 +353,8 @@ async fn run(
 ) -> Result<Vec<RecordBatch>, SqlError> {
     let start = Instant::now();
     let ended = tokio::time::timeout(PATIENCE, session.query(sql)).await;
-    let ended = ended.unwrap_or_else(|_| panic!("{name}, {n}: no end after {PATIENCE:?}"));
+    let ended =
+        ended.unwrap_or_else(|_| Err(SqlError::Syntax(format!("no end after {PATIENCE:?}"))));
     let what = match &ended {
         Ok(_) => "answer".to_string(),
         Err(error) => error.to_string().chars().take(100).collect(),
@@ -365,23 +366,31 @@ async fn run(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deep_statements_are_answered_up_to_the_limits_and_refused_beyond() {
     let twins = session().await;
+    let mut faults = Vec::new();
     for production in PRODUCTIONS {
         let name = production.name;
         for n in [30, 100, 200, 500, 1_000, 10_000, 100_000] {
             let sql = (production.statement)(n);
             match run(&twins.tierra, name, n, &sql).await {
                 Ok(batches) if production.answered > 0 => {
-                    assert_eq!(value(&batches), (production.answer)(n), "{name}, {n}");
+                    let (found, expected) = (value(&batches), (production.answer)(n));
+                    if found != expected {
+                        faults.push(format!("{name}, {n}: {found}, not {expected}"));
+                    }
                 }
                 Ok(_) => {}
                 Err(error) => {
                     let error = error.to_string();
-                    assert!(n > production.answered, "{name}, {n}: {error}");
-                    assert!(error.len() < 10_000, "{name}, {n}: {} bytes", error.len());
+                    let is_late = error.contains("no end after");
+                    if n <= production.answered || is_late || error.len() > 10_000 {
+                        let begin: String = error.chars().take(300).collect();
+                        faults.push(format!("{name}, {n}: {begin}"));
+                    }
                 }
             }
         }
     }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
