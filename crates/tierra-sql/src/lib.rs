@@ -23,6 +23,7 @@
 mod catalog;
 pub mod csv;
 mod ddl;
+mod dialect;
 mod error;
 mod filter;
 mod information_schema;
@@ -48,6 +49,7 @@ mod table;
 mod tier_statement;
 mod types;
 mod values;
+mod windows;
 
 pub use error::{CopyError, DefinitionError, InsertError, PreparedError, SqlError};
 pub use outcome::{Done, Outcome, Rows, Work};

@@ -16,12 +16,14 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use crate::dialect::TierraDialect;
 use crate::error::SqlError;
 use crate::list::{
     InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
 };
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
+use crate::windows;
 
 /// How deeply expressions may nest.
 const RECURSION_LIMIT: usize = 128;
@@ -193,11 +195,13 @@ impl Parsed {
 }
 
 fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
+    let is_over = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::OVER);
+    let has_windows = tokens.iter().any(is_over);
     let mut parser = DFParserBuilder::new(tokens)
-        .with_dialect(&GenericDialect {})
+        .with_dialect(&TierraDialect)
         .with_recursion_limit(RECURSION_LIMIT)
         .build()?;
-    let statement = parser.parse_statement()?;
+    let mut statement = parser.parse_statement()?;
     let rest = parser.parser.peek_token();
     if rest.token != Token::EOF {
         let error = format!(
@@ -208,7 +212,22 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
             ParserError::ParserError(error).to_string(),
         ));
     }
+    if has_windows {
+        write_windows(&mut statement)?;
+    }
     Ok(statement)
+}
+
+fn write_windows(statement: &mut Statement) -> Result<(), SqlError> {
+    match statement {
+        Statement::Explain(explain) => write_windows(&mut explain.statement),
+        Statement::Statement(inner) => windows::write_out(inner.as_mut()),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => windows::write_out(query.as_mut()),
+            CopyToSource::Relation(_) => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// What a PREPARE prepares; any other statement itself.
