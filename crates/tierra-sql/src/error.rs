@@ -370,6 +370,11 @@ fn message_of(error: &DataFusionError) -> String {
     if let Some(key) = text.strip_prefix("could not find config namespace for key ") {
         return format!("there is no setting {key}; SHOW ALL lists them");
     }
+    if text.starts_with("Physical plan does not support logical expression") {
+        return "a subquery refers to the row outside in a way that is not supported: compare columns with = in its \
+                WHERE, or write a join"
+            .to_string();
+    }
     // Of some functions that are given other types the planner says first that this were a bug to report.
     let fault = text.starts_with("Internal error: Function");
     let signature = fault.then(|| text.find("No function matches the given name"));

@@ -285,6 +285,8 @@ pub(crate) fn initial(settings: TierraSettings) -> Result<ConfigOptions> {
     // The catalog has its own, which knows SQL's types.
     options.catalog.information_schema = false;
     options.execution.collect_statistics = true;
+    // Of `(x > 3) IS TRUE` the logical plan knows that it is never NULL, the physical one does not.
+    options.execution.skip_physical_aggregate_schema_check = true;
     options.execution.parquet.pushdown_filters = true;
     options.sql_parser.map_string_types_to_utf8view = true;
     options.optimizer.hash_join_inlist_pushdown_max_size = JOIN_LIST_BYTES;
