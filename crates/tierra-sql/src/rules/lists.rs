@@ -7,6 +7,9 @@
 //! literals comparisons one by one. What is merged rightly is left: IN with IN by OR, NOT IN with NOT IN
 //! by AND, and lists of values that are never NULL.
 
+// Expressions are keys here. What functions in them cache takes no part in their hash.
+#![allow(clippy::mutable_key_type)]
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +19,12 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::{conjunction, disjunction, merge_schema};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, not,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, Volatility, not,
 };
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::list::{InSet, List};
@@ -43,7 +48,7 @@ impl OptimizerRule for ListsApart {
     fn rewrite(
         &self,
         plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
+        config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let mut has_lists = false;
         plan.apply_expressions(|expr| {
@@ -59,7 +64,11 @@ impl OptimizerRule for ListsApart {
             }
             plan => merge_schema(&plan.inputs()),
         };
-        let sets = Sets { schema: &schema };
+        let context = SimplifyContext::builder().with_config_options(config.options());
+        let sets = Sets {
+            schema: &schema,
+            simplifier: ExprSimplifier::new(context.build()),
+        };
         let names = NamePreserver::new(&plan);
         plan.map_expressions(|expr| {
             let apart = Apart::of(&expr, &schema);
@@ -88,10 +97,12 @@ fn has_lists_to_merge(expr: &Expr) -> Result<bool> {
 /// What a condition has of lists about one value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found {
-    /// `x = literal`, two of which become a list beside an OR.
+    /// `x = constant`, two of which become a list beside an OR.
     equality: bool,
     in_list: bool,
     not_in_list: bool,
+    /// Whether one of them can be NULL, or has an item that is no literal.
+    may_be_unknown: bool,
 }
 
 /// The values whose lists are kept apart.
@@ -109,12 +120,10 @@ impl Apart {
 
     /// What `expr` has, after those of its parts that meet are noted.
     fn look<'a>(&mut self, expr: &'a Expr, schema: &DFSchema) -> HashMap<&'a Expr, Found> {
-        if let Some((value, literal)) = equality(expr) {
-            if !literal.is_null() && !value.nullable(schema).unwrap_or(true) {
-                return HashMap::new();
-            }
+        if let Some((value, constant)) = equality(expr) {
             let found = Found {
                 equality: true,
+                may_be_unknown: !is_known(constant) || value.nullable(schema).unwrap_or(true),
                 ..Found::default()
             };
             return HashMap::from([(bare(value), found)]);
@@ -124,12 +133,10 @@ impl Apart {
                 let found = Found {
                     in_list: !list.negated,
                     not_in_list: list.negated,
+                    may_be_unknown: may_be_unknown(list, schema),
                     ..Found::default()
                 };
-                match may_be_unknown(list, schema) {
-                    true => HashMap::from([(bare(&list.expr), found)]),
-                    false => HashMap::new(),
-                }
+                HashMap::from([(bare(&list.expr), found)])
             }
             Expr::Not(inner) => {
                 let mut found = self.look(inner, schema);
@@ -138,6 +145,7 @@ impl Apart {
                         equality: false,
                         in_list: found.not_in_list,
                         not_in_list: found.in_list,
+                        ..*found
                     };
                 }
                 found
@@ -176,7 +184,8 @@ impl Apart {
             let both_in = !known.not_in_list && !found.not_in_list;
             let both_not_in = !known.in_list && !found.in_list;
             let is_right = if by_and { both_not_in } else { both_in };
-            if lists(*known) && lists(found) && !is_right {
+            let may_be_unknown = known.may_be_unknown || found.may_be_unknown;
+            if lists(*known) && lists(found) && !is_right && may_be_unknown {
                 self.values.insert(value.clone());
             }
             let becomes_list = !by_and && known.equality && found.equality;
@@ -184,6 +193,7 @@ impl Apart {
                 equality: known.equality || found.equality,
                 in_list: known.in_list || found.in_list || becomes_list,
                 not_in_list: known.not_in_list || found.not_in_list,
+                may_be_unknown,
             };
         }
         if by_and {
@@ -227,9 +237,7 @@ impl Apart {
 
     fn without_equality(&self, expr: Expr, sets: &Sets<'_>) -> Transformed<Expr> {
         let set = match equality(&expr) {
-            Some((value, literal)) if self.is_apart(value) => {
-                sets.set(value, vec![literal.clone()])
-            }
+            Some((value, constant)) if self.is_apart(value) => sets.set(value, &[constant]),
             _ => None,
         };
         match set {
@@ -239,8 +247,8 @@ impl Apart {
     }
 }
 
-/// The value and the literal of `x = literal`.
-fn equality(expr: &Expr) -> Option<(&Expr, &ScalarValue)> {
+/// The value and the constant of `x = constant`.
+fn equality(expr: &Expr) -> Option<(&Expr, &Expr)> {
     let Expr::BinaryExpr(BinaryExpr {
         left,
         op: Operator::Eq,
@@ -249,13 +257,27 @@ fn equality(expr: &Expr) -> Option<(&Expr, &ScalarValue)> {
     else {
         return None;
     };
-    match (left.as_ref(), right.as_ref()) {
-        (Expr::Literal(_, _), Expr::Literal(_, _)) => None,
-        (value, Expr::Literal(literal, _)) | (Expr::Literal(literal, _), value) => {
-            Some((value, literal))
-        }
+    let (left, right) = (left.as_ref(), right.as_ref());
+    match (is_constant(left), is_constant(right)) {
+        (false, true) => Some((left, right)),
+        (true, false) => Some((right, left)),
         _ => None,
     }
+}
+
+/// Whether the simplifier makes a literal of `expr`, if it is none: of `DATE '2000-01-01'`, which is a cast.
+fn is_constant(expr: &Expr) -> bool {
+    let varies = expr.exists(|part| {
+        Ok(match part {
+            Expr::Literal(_, _) | Expr::Cast(_) | Expr::TryCast(_) | Expr::Negative(_) => false,
+            Expr::BinaryExpr(_) => false,
+            Expr::ScalarFunction(function) => {
+                function.func.signature().volatility != Volatility::Immutable
+            }
+            _ => true,
+        })
+    });
+    !varies.unwrap_or(true)
 }
 
 /// A value without casts, which the simplifier may take away.
@@ -269,38 +291,55 @@ fn bare(value: &Expr) -> &Expr {
 
 /// Whether a list can be NULL, or has items that are not known.
 fn may_be_unknown(list: &InList, schema: &DFSchema) -> bool {
-    let is_known = |item: &Expr| matches!(item, Expr::Literal(item, _) if !item.is_null());
     list.expr.nullable(schema).unwrap_or(true) || !list.list.iter().all(is_known)
+}
+
+fn is_known(item: &Expr) -> bool {
+    matches!(item, Expr::Literal(item, _) if !item.is_null())
 }
 
 /// Makes sets of lists.
 struct Sets<'a> {
     schema: &'a DFSchema,
+    simplifier: ExprSimplifier,
 }
 
 impl Sets<'_> {
     /// A list as something that is merged with no other; `None` where types are not settled yet.
     fn apart(&self, list: &InList) -> Option<Expr> {
-        let mut literals = Vec::new();
-        let mut equal = Vec::new();
-        for item in &list.list {
-            match item {
-                Expr::Literal(literal, _) => literals.push(literal.clone()),
-                other => equal.push(list.expr.as_ref().clone().eq(other.clone())),
-            }
+        let (constants, others): (Vec<_>, Vec<_>) =
+            list.list.iter().partition(|item| is_constant(item));
+        let mut equal = Vec::with_capacity(others.len() + 1);
+        if !constants.is_empty() {
+            equal.push(self.set(&list.expr, &constants)?);
         }
-        if !literals.is_empty() {
-            equal.insert(0, self.set(&list.expr, literals)?);
-        }
+        let value = list.expr.as_ref();
+        equal.extend(
+            others
+                .into_iter()
+                .map(|item| value.clone().eq(item.clone())),
+        );
         match list.negated {
             true => conjunction(equal.into_iter().map(not)),
             false => disjunction(equal),
         }
     }
 
-    /// `value IN (literals)`. Functions are told apart by their names, also by a statement that was prepared
+    fn literal(&self, constant: &Expr) -> Option<ScalarValue> {
+        if let Expr::Literal(literal, _) = constant {
+            return Some(literal.clone());
+        }
+        match self.simplifier.simplify(constant.clone()) {
+            Ok(Expr::Literal(literal, _)) => Some(literal),
+            _ => None,
+        }
+    }
+
+    /// `value IN (constants)`. Functions are told apart by their names, also by a statement that was prepared
     /// before: no two sets of a process are called the same.
-    fn set(&self, value: &Expr, literals: Vec<ScalarValue>) -> Option<Expr> {
+    fn set(&self, value: &Expr, constants: &[&Expr]) -> Option<Expr> {
+        let literals = constants.iter().map(|constant| self.literal(constant));
+        let literals = literals.collect::<Option<Vec<_>>>()?;
         let items = List::typed(ScalarValue::iter_to_array(literals).ok()?);
         if !items.is_comparable(&value.get_type(self.schema).ok()?) {
             return None;
