@@ -11,6 +11,7 @@ use arrow::datatypes::Field;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
 
+use crate::limits::LimitError;
 use crate::load::LoadError;
 use crate::rules;
 
@@ -36,6 +37,9 @@ pub enum SqlError {
     /// A file could not be written.
     #[error(transparent)]
     Copy(#[from] CopyError),
+    /// A statement beyond what is planned.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// A query names a table that is not there.
     #[error("table '{table}' not found{hint}")]
     NoTable {

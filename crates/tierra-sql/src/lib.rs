@@ -30,6 +30,7 @@ mod information_schema;
 mod join;
 mod keys;
 mod late;
+mod limits;
 mod list;
 pub mod load;
 mod memory;
@@ -52,6 +53,7 @@ mod values;
 mod windows;
 
 pub use error::{CopyError, DefinitionError, InsertError, PreparedError, SqlError};
+pub use limits::LimitError;
 pub use outcome::{Done, Outcome, Rows, Work};
 pub use session::{Session, SessionOptions};
 pub use settings::THREADS_MOST;

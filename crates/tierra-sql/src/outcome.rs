@@ -8,11 +8,14 @@ use std::task::{Context, Poll};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 
 use crate::error::SqlError;
+use crate::limits::DeepPlan;
+use crate::memory::Collected;
 
 /// What one statement did.
 pub enum Outcome {
@@ -46,6 +49,10 @@ pub struct Rows {
     schema: SchemaRef,
     source: Source,
     plan: Option<Arc<dyn ExecutionPlan>>,
+    /// Those that were collected; nobody else knows how long they are kept.
+    collected: Option<Collected>,
+    /// Behind the others: what it holds is dropped last.
+    _deep: Option<DeepPlan>,
 }
 
 enum Source {
@@ -74,11 +81,15 @@ impl Rows {
     pub(crate) fn of_query(
         plan: Arc<dyn ExecutionPlan>,
         stream: SendableRecordBatchStream,
+        deep: Option<DeepPlan>,
+        pool: &Arc<dyn MemoryPool>,
     ) -> Self {
         Self {
             schema: stream.schema(),
             source: Source::Query(stream),
             plan: Some(plan),
+            collected: Some(Collected::new(pool)),
+            _deep: deep,
         }
     }
 
@@ -87,6 +98,8 @@ impl Rows {
             schema: batch.schema(),
             source: Source::Ready(Some(batch)),
             plan: None,
+            collected: None,
+            _deep: None,
         }
     }
 
@@ -98,12 +111,16 @@ impl Rows {
     /// All rows that are left.
     ///
     /// # Errors
-    /// The first error of the query; rows before it are lost.
+    /// The first error of the query, or that the rows are more than queries may fill; rows before it are lost.
     pub fn collect(&mut self) -> BoxFuture<'_, Result<Vec<RecordBatch>, SqlError>> {
         Box::pin(async move {
             let mut batches = Vec::new();
             while let Some(batch) = self.next().await {
-                batches.push(batch?);
+                let batch = batch?;
+                if let Some(collected) = &mut self.collected {
+                    collected.add(&batch)?;
+                }
+                batches.push(batch);
             }
             Ok(batches)
         })

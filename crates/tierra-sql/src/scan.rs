@@ -321,9 +321,13 @@ impl ExecutionPlan for TierraScanExec {
     fn execute(
         &self,
         partition: usize,
-        _context: Arc<TaskContext>,
+        context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let wanted = context.session_config().batch_size();
         let stream = ScanStream {
+            // Where rows become wide, fewer than the session's are asked for; else as many as blocks have.
+            cut_rows: (wanted < self.plan.batch_rows).then_some(wanted),
+            rest: None,
             schema: self.schema(),
             cursor: self.shared_scan(partition).cursor(),
             snapshot: self.plan.snapshot.clone(),
@@ -486,11 +490,32 @@ struct ScanStream {
     table_schema: SchemaRef,
     dynamic: Arc<DynamicFilters>,
     remaining: usize,
+    /// Rows of a batch, at most.
+    cut_rows: Option<usize>,
+    /// What is left of a batch that was cut.
+    rest: Option<RecordBatch>,
     baseline: BaselineMetrics,
     counts: Counts,
 }
 
 impl ScanStream {
+    fn next_cut(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(most) = self.cut_rows else {
+            return self.next_batch();
+        };
+        let batch = match self.rest.take() {
+            Some(rest) => Some(rest),
+            None => self.next_batch()?,
+        };
+        Ok(batch.map(|batch| match batch.num_rows() > most {
+            true => {
+                self.rest = Some(batch.slice(most, batch.num_rows() - most));
+                batch.slice(0, most)
+            }
+            false => batch,
+        }))
+    }
+
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         if self.remaining == 0 {
             return Ok(None);
@@ -517,7 +542,7 @@ impl Stream for ScanStream {
     fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let elapsed = self.baseline.elapsed_compute().clone();
         let timer = elapsed.timer();
-        let next = self.next_batch().transpose();
+        let next = self.next_cut().transpose();
         timer.done();
         self.baseline.record_poll(Poll::Ready(next))
     }

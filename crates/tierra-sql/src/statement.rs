@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::dialect::TierraDialect;
 use crate::error::SqlError;
+use crate::limits::{Depth, LimitError, balance, check_references};
 use crate::list::{
     InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
 };
@@ -25,8 +26,8 @@ use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
 use crate::windows;
 
-/// How deeply expressions may nest.
-const RECURSION_LIMIT: usize = 128;
+/// How deeply the parser recurses: more than [`Depth`] lets nest, which errors say better.
+const RECURSION_LIMIT: usize = 10_000;
 /// Characters of a statement that an error quotes.
 const QUOTED: usize = 60;
 
@@ -83,6 +84,14 @@ impl Parsed {
             }
         }
         text.trim_end().to_string()
+    }
+
+    /// How deeply the statement nests.
+    ///
+    /// # Errors
+    /// If no parser or planner is to see it.
+    pub(crate) fn depth(&self) -> Result<Depth, LimitError> {
+        Depth::of(&self.tokens)
     }
 
     /// The statement, if it is about a tier.
@@ -215,6 +224,7 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
     if has_windows {
         write_windows(&mut statement)?;
     }
+    flatten(&mut statement)?;
     Ok(statement)
 }
 
@@ -224,6 +234,25 @@ fn write_windows(statement: &mut Statement) -> Result<(), SqlError> {
         Statement::Statement(inner) => windows::write_out(inner.as_mut()),
         Statement::CopyTo(copy) => match &mut copy.source {
             CopyToSource::Query(query) => windows::write_out(query.as_mut()),
+            CopyToSource::Relation(_) => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Makes long chains of conditions shallow, and refuses what would be planned over and over.
+fn flatten(statement: &mut Statement) -> Result<(), LimitError> {
+    match statement {
+        Statement::Statement(inner) => {
+            balance(inner.as_mut());
+            check_references(inner.as_ref())
+        }
+        Statement::Explain(explain) => flatten(&mut explain.statement),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => {
+                balance(query.as_mut());
+                check_references(query.as_ref())
+            }
             CopyToSource::Relation(_) => Ok(()),
         },
         _ => Ok(()),

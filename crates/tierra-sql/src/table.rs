@@ -21,7 +21,7 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use tierra_column::{LogicalType, Value};
+use tierra_column::{Encoding, LogicalType, Value};
 use tierra_engine::{Snapshot, Table};
 
 use crate::filter::{
@@ -195,6 +195,7 @@ impl TableProvider for TierraTable {
 
         let read = with_columns_of(&projection, &predicates.residual);
         let plan = ScanPlan {
+            batch_rows: rows_of_batch(&snapshot, &read, settings.batch_rows),
             table: self.table.spec().name.clone(),
             snapshot,
             schema: Arc::clone(&self.schema),
@@ -202,7 +203,6 @@ impl TableProvider for TierraTable {
             filters: predicates.filters,
             shown: predicates.shown,
             threads: settings.threads,
-            batch_rows: settings.batch_rows,
             execution: settings.execution,
             row_ids: false,
             fetch: limit.filter(|_| predicates.residual.is_empty()),
@@ -239,6 +239,27 @@ impl TableProvider for TierraTable {
         _filters: Vec<Expr>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         not_impl_err!("UPDATE is not supported yet; create a table of the changed rows")
+    }
+}
+
+/// Bytes of texts that a batch should have at most.
+const BATCH_BYTES: u64 = 16 << 20;
+
+/// Rows of a batch of some columns: fewer than `most` where their texts are long.
+fn rows_of_batch(snapshot: &Snapshot, columns: &[usize], most: usize) -> usize {
+    let spec = snapshot.table().spec();
+    let is_text = |column: &&usize| spec.columns[**column].ty == LogicalType::Varchar;
+    let mut row_bytes = 0;
+    for column in columns.iter().filter(is_text) {
+        let segments = snapshot.segments().iter();
+        // Values of a dictionary are not copied.
+        let plain = segments.filter(|part| part.encoding(*column) != Some(Encoding::Dictionary));
+        let widths = plain.map(|part| part.stored_bytes(*column) / (part.rows() as u64).max(1));
+        row_bytes += widths.max().unwrap_or(0);
+    }
+    match usize::try_from(BATCH_BYTES / row_bytes.max(1)) {
+        Ok(rows) => most.min(rows.max(1)),
+        Err(_) => most,
     }
 }
 

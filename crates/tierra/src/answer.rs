@@ -5,12 +5,13 @@ use std::fmt;
 use arrow::{
     array::RecordBatch,
     datatypes::{Schema, SchemaRef},
-    util::{display::FormatOptions, pretty::pretty_format_batches_with_options},
 };
 
+use crate::TextRows;
 use crate::sql::{Done, Outcome, SqlError, Work};
 
-/// What a statement answered: rows, or that it is done. Displays as a table, NULLs as `NULL`.
+/// What a statement answered: rows, or that it is done. Displays as a table, NULLs as `NULL`, control
+/// characters as `\n` and the like.
 #[derive(Clone, Debug)]
 pub struct Answer {
     schema: SchemaRef,
@@ -70,10 +71,7 @@ impl fmt::Display for Answer {
         if let Some(done) = &self.done {
             return done.fmt(f);
         }
-        let mut batches = vec![RecordBatch::new_empty(self.schema.clone())];
-        batches.extend_from_slice(&self.batches);
-        let options = FormatOptions::new().with_null("NULL");
-        match pretty_format_batches_with_options(&batches, &options) {
+        match TextRows::new(&self.schema, &self.batches) {
             Ok(table) => table.fmt(f),
             Err(error) => write!(f, "a result that cannot be shown: {error}"),
         }

@@ -63,11 +63,13 @@ mod answer;
 mod config;
 mod database;
 mod error;
+mod text;
 
 pub use answer::Answer;
 pub use config::ConfigError;
 pub use database::{Database, Options};
 pub use error::Error;
+pub use text::{TextRows, printable, printable_lines};
 
 /// Arrow, in the version whose batches go in and come out.
 pub use arrow;

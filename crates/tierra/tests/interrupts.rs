@@ -79,6 +79,23 @@ fn a_query_and_an_insert_stop_and_leave_nothing() {
     }
 }
 
+/// Planning does not yield, and this takes the planner seconds.
+#[test]
+fn a_statement_that_is_being_planned_stops() {
+    let minus = "- ".repeat(1_100);
+    let sql = format!("SELECT abs({minus} value) FROM generate_series(1, 2)");
+    let child = start(&["sql", "-c", &sql]);
+    thread::sleep(Duration::from_millis(700));
+    let sent = Instant::now();
+    let (status, said) = interrupt(child);
+    assert_eq!(status, Some(130), "{said}");
+    assert!(
+        sent.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        sent.elapsed()
+    );
+}
+
 #[test]
 fn a_load_stops_and_leaves_nothing() {
     let scratch = tempfile::tempdir().unwrap();

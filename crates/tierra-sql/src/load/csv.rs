@@ -35,10 +35,10 @@ type Message = Result<(RecordBatch, u64), LoadError>;
 
 pub(super) fn load(
     source: &Source<'_>,
+    file: SharedFile,
     target: &mut Target<'_>,
     delimiter: u8,
 ) -> Result<(), LoadError> {
-    let file = source.file()?;
     let names = header(source, &file, delimiter)?;
     let name = target.name;
     let schema = target.begin(source, || inferred(source, &file, delimiter, name, &names))?;

@@ -8,8 +8,11 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 
 use super::{LoadError, SharedFile, Source, Target, columns, spec_of_file};
 
-pub(super) fn load(source: &Source<'_>, target: &mut Target<'_>) -> Result<(), LoadError> {
-    let file = source.file()?;
+pub(super) fn load(
+    source: &Source<'_>,
+    file: SharedFile,
+    target: &mut Target<'_>,
+) -> Result<(), LoadError> {
     match FileReader::try_new_buffered(file.clone(), None) {
         Ok(reader) => read(source, target, reader),
         Err(not_a_file) => match StreamReader::try_new(BufReader::new(file), None) {

@@ -5,6 +5,7 @@
 //! Table and rows become visible when the last row of the last file is in. Any error, and
 //! cancelling, undoes the whole load; nothing else changes.
 
+mod check;
 mod columns;
 mod csv;
 mod csv_field;
@@ -25,6 +26,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use tierra_column::Encoding;
 use tierra_engine::{ColumnSource, ColumnsError, Database, Loader, TableSpec};
 
+pub(crate) use self::check::unreadable;
 pub(crate) use self::csv_table::CsvTable;
 use self::shared_file::SharedFile;
 use crate::ddl::{refuse_reserved, spec_of_schema};
@@ -227,11 +229,16 @@ pub fn load_files(
     };
     for source in &mut sources {
         source.before = target.done;
-        match source.format()? {
-            Format::Parquet => parquet::load(source, &mut target)?,
-            Format::ArrowIpc => ipc::load(source, &mut target)?,
-            Format::Csv { delimiter } => csv::load(source, &mut target, delimiter)?,
-        }
+        let format = source.format()?;
+        check::guarded(source, || {
+            let file = source.file()?;
+            check::check(source, format, &file)?;
+            match format {
+                Format::Parquet => parquet::load(source, file, &mut target),
+                Format::ArrowIpc => ipc::load(source, file, &mut target),
+                Format::Csv { delimiter } => csv::load(source, file, &mut target, delimiter),
+            }
+        })?;
         target.done.bytes += source.len_bytes;
     }
     target.finish(&sources)
@@ -246,9 +253,14 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Of the file at `path`; an error where it is none that can be loaded.
+    /// Of the file at `path`; an error where it is none that can be loaded, or tells lengths that it does not have.
     pub(crate) fn of(path: &Path) -> Result<Self, LoadError> {
-        Source::open(path, &UNWATCHED)?.format()
+        let source = Source::open(path, &UNWATCHED)?;
+        let format = source.format()?;
+        if !matches!(format, Format::Csv { .. }) {
+            check::guarded(&source, || check::check(&source, format, &source.file()?))?;
+        }
+        Ok(format)
     }
 }
 

@@ -16,13 +16,16 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tierra_engine::ColumnSource;
 
-use super::{LoadError, SharedFile, Source, Target, columns, spec_of_file};
+use super::{LoadError, SharedFile, Source, Target, check, columns, spec_of_file};
 
 /// Rows decoded at a time: few enough that the allocator hands the same pages out again.
 const BATCH_ROWS: usize = 1 << 14;
 
-pub(super) fn load(source: &Source<'_>, target: &mut Target<'_>) -> Result<(), LoadError> {
-    let shared = source.file()?;
+pub(super) fn load(
+    source: &Source<'_>,
+    shared: SharedFile,
+    target: &mut Target<'_>,
+) -> Result<(), LoadError> {
     let metadata = ArrowReaderMetadata::load(&shared, ArrowReaderOptions::new())
         .map_err(|error| source.damaged(error))?;
     let metadata = with_string_views(source, metadata)?;
@@ -196,6 +199,12 @@ impl ColumnSource for Columns<'_> {
     }
 
     fn read(&self, column: usize, rows: Range<u64>) -> Result<Vec<ArrayRef>, LoadError> {
+        check::guarded(self.source, || self.read_arrays(column, rows))
+    }
+}
+
+impl Columns<'_> {
+    fn read_arrays(&self, column: usize, rows: Range<u64>) -> Result<Vec<ArrayRef>, LoadError> {
         self.source.check_cancelled()?;
         let groups = self.overlapping(&rows);
         let first_row = self

@@ -29,7 +29,7 @@ impl SharedFile {
     }
 
     /// The same file, read from `at` on.
-    fn from(&self, at: u64) -> Self {
+    pub(super) fn from(&self, at: u64) -> Self {
         Self { at, ..self.clone() }
     }
 }

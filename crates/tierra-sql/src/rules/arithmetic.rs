@@ -4,6 +4,9 @@
 //! becomes a call of [`Checked`], before the optimiser evaluates those of constants. It computes a
 //! batch without a branch and remembers whether any value may have overflowed; only then arrow's
 //! checked kernel goes over it again, value by value, and says which.
+//!
+//! A long chain of such operations becomes one call while it is planned ([`lengthened`]): the planner asks
+//! an expression for its type and its name at every level, and both take as long as the expression is.
 
 use std::sync::Arc;
 
@@ -26,6 +29,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
+use super::number::is_number;
 use crate::types;
 
 /// The rule.
@@ -77,28 +81,94 @@ fn is_arithmetic(expr: &Expr) -> bool {
 }
 
 fn check(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let (operation, left, right) = match &expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match Operation::of(*op) {
-            Some(operation) => (operation, left.as_ref().clone(), right),
-            None => return Transformed::no(expr),
-        },
-        Expr::Negative(inner) => {
-            let zero = inner.get_type(schema).ok();
-            match zero.and_then(|ty| ScalarValue::new_zero(&ty).ok()) {
-                Some(zero) => (Operation::Subtract, Expr::Literal(zero, None), inner),
-                None => return Transformed::no(expr),
+    let integer = |expr: &Expr| type_of(expr, schema).filter(DataType::is_integer);
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let ty = Operation::of(op).zip(integer(&left));
+            match ty.filter(|(_, ty)| integer(&right).as_ref() == Some(ty)) {
+                Some((operation, ty)) => {
+                    Transformed::yes(Checked::call(vec![operation], ty, vec![*left, *right]))
+                }
+                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
             }
         }
-        _ => return Transformed::no(expr),
-    };
-    match (left.get_type(schema), right.get_type(schema)) {
-        (Ok(left_type), Ok(right_type)) if left_type.is_integer() && left_type == right_type => {
-            let func = Arc::new(ScalarUDF::from(Checked::new(operation)));
-            let args = vec![left, right.as_ref().clone()];
-            Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(func, args)))
+        Expr::Negative(inner) => {
+            let ty = integer(&inner);
+            match ty.and_then(|ty| Some((ScalarValue::new_zero(&ty).ok()?, ty))) {
+                Some((zero, ty)) => {
+                    let operands = vec![Expr::Literal(zero, None), *inner];
+                    Transformed::yes(Checked::call(vec![Operation::Subtract], ty, operands))
+                }
+                None => Transformed::no(Expr::Negative(inner)),
+            }
         }
-        _ => Transformed::no(expr),
+        expr => Transformed::no(expr),
     }
+}
+
+/// The type of `expr`, at once where that is a call of [`Checked`].
+fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    match expr {
+        Expr::ScalarFunction(call) => match call.func.inner().downcast_ref::<Checked>() {
+            Some(checked) => Some(checked.ty.clone()),
+            None => expr.get_type(schema).ok(),
+        },
+        _ => expr.get_type(schema).ok(),
+    }
+}
+
+/// Operations of a chain up to which it stays a tree of them.
+const SHORT_CHAIN: usize = 32;
+
+/// `left op right` as one more operation of the call that a long chain is; `None` if `left` is none, or not
+/// all is of one type, of integers or DOUBLE.
+pub(super) fn lengthened(
+    left: &mut Expr,
+    op: Operator,
+    right: &Expr,
+    schema: &DFSchema,
+) -> Option<Expr> {
+    let operation = Operation::of(op)?;
+    let is_chain = match left {
+        Expr::ScalarFunction(call) => call.func.inner().downcast_ref::<Checked>().is_some(),
+        Expr::BinaryExpr(_) => is_long(left),
+        _ => false,
+    };
+    if !is_chain {
+        return None;
+    }
+    let is_calculated = |ty: &DataType| ty.is_integer() || *ty == DataType::Float64;
+    let ty = type_of(left, schema).filter(is_calculated)?;
+    // Numbers that are written count digit by digit where something asks for that.
+    if type_of(right, schema)? != ty || is_number(left) {
+        return None;
+    }
+    let left = std::mem::take(left);
+    let (mut operations, mut operands) = match left {
+        Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            match func.inner().downcast_ref::<Checked>() {
+                Some(checked) => (checked.operations.clone(), args),
+                None => (
+                    Vec::new(),
+                    vec![Expr::ScalarFunction(ScalarFunction { func, args })],
+                ),
+            }
+        }
+        left => (Vec::new(), vec![left]),
+    };
+    operations.push(operation);
+    operands.push(right.clone());
+    Some(Checked::call(operations, ty, operands))
+}
+
+fn is_long(mut chain: &Expr) -> bool {
+    for _ in 0..SHORT_CHAIN {
+        chain = match chain {
+            Expr::BinaryExpr(BinaryExpr { left, op, .. }) if Operation::of(*op).is_some() => left,
+            _ => return false,
+        };
+    }
+    true
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,80 +197,97 @@ impl Operation {
     }
 }
 
-/// `a + b`, `a - b` or `a * b` of two integers of one type.
+/// `a + b`, `a - b` or `a * b` of two integers of one type, or a chain of such operations from the left. A
+/// chain may be of doubles, which do not overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
-    operation: Operation,
+    /// One fewer than operands.
+    operations: Vec<Operation>,
+    /// Of the operands and the result.
+    ty: DataType,
     signature: Signature,
 }
 
 impl Checked {
-    fn new(operation: Operation) -> Self {
-        Self {
-            operation,
-            signature: Signature::any(2, Volatility::Immutable),
-        }
+    fn call(operations: Vec<Operation>, ty: DataType, operands: Vec<Expr>) -> Expr {
+        let func = Arc::new(ScalarUDF::from(Self::new(operations, ty)));
+        Expr::ScalarFunction(ScalarFunction::new_udf(func, operands))
     }
 
-    fn evaluate(&self, left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
-        let whole = match left.data_type() {
-            DataType::Int32 => whole_batch::<Int32Type>(self.operation, left, right),
-            DataType::Int64 => whole_batch::<Int64Type>(self.operation, left, right),
-            _ => None,
-        };
-        if let Some(values) = whole {
-            return Ok(ColumnarValue::Array(values));
+    fn new(operations: Vec<Operation>, ty: DataType) -> Self {
+        Self {
+            signature: Signature::any(operations.len() + 1, Volatility::Immutable),
+            operations,
+            ty,
         }
-        match self.operation {
-            Operation::Add => apply(left, right, add),
-            Operation::Subtract => apply(left, right, sub),
-            Operation::Multiply => apply(left, right, mul),
-        }
-        .map_err(|error| overflow(error, &left.data_type()))
     }
+}
+
+fn evaluate(
+    operation: Operation,
+    left: &ColumnarValue,
+    right: &ColumnarValue,
+) -> Result<ColumnarValue> {
+    let whole = match left.data_type() {
+        DataType::Int32 => whole_batch::<Int32Type>(operation, left, right),
+        DataType::Int64 => whole_batch::<Int64Type>(operation, left, right),
+        _ => None,
+    };
+    if let Some(values) = whole {
+        return Ok(ColumnarValue::Array(values));
+    }
+    match operation {
+        Operation::Add => apply(left, right, add),
+        Operation::Subtract => apply(left, right, sub),
+        Operation::Multiply => apply(left, right, mul),
+    }
+    .map_err(|error| overflow(error, &left.data_type()))
 }
 
 impl ScalarUDFImpl for Checked {
     fn name(&self) -> &str {
-        match self.operation {
-            Operation::Add => "add",
-            Operation::Subtract => "subtract",
-            Operation::Multiply => "multiply",
+        match self.operations.as_slice() {
+            [Operation::Add] => "add",
+            [Operation::Subtract] => "subtract",
+            [Operation::Multiply] => "multiply",
+            _ => "calculate",
         }
     }
 
-    /// The name that the operation itself would give a column.
+    /// The name that the operations themselves would give a column.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [left, right] => Ok(format!(
-                "{} {} {}",
-                left.schema_name(),
-                self.operation.sign(),
-                right.schema_name()
-            )),
-            _ => internal_err!("{} takes two operands", self.name()),
+        let Some((first, others)) = args.split_first() else {
+            return internal_err!("{} takes operands", self.name());
+        };
+        let mut name = first.schema_name().to_string();
+        for (operation, operand) in self.operations.iter().zip(others) {
+            name += &format!(" {} {}", operation.sign(), operand.schema_name());
         }
+        Ok(name)
     }
 
     fn signature(&self) -> &Signature {
         &self.signature
     }
 
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        Ok(types[0].clone())
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.ty.clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        let ty = args.arg_fields[0].data_type().clone();
-        Ok(Arc::new(Field::new(self.name(), ty, nullable)))
+        Ok(Arc::new(Field::new(self.name(), self.ty.clone(), nullable)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match args.args.as_slice() {
-            [left, right] => self.evaluate(left, right),
-            _ => internal_err!("{} takes two operands", self.name()),
+        let mut operands = args.args.into_iter();
+        let Some(mut value) = operands.next() else {
+            return internal_err!("{} takes operands", self.name());
+        };
+        for (operation, operand) in self.operations.iter().zip(operands) {
+            value = evaluate(*operation, &value, &operand)?;
         }
+        Ok(value)
     }
 }
 
@@ -390,19 +477,19 @@ mod tests {
             pick in 0..3_usize,
         ) {
             let operation = [Operation::Add, Operation::Subtract, Operation::Multiply][pick];
-            let checked = Checked::new(operation);
+            let evaluate = |left: &ColumnarValue, right: &ColumnarValue| evaluate(operation, left, right);
             let (a, b): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
-            let wide = checked.evaluate(&array::<Int64Type>(a.clone()), &array::<Int64Type>(b.clone()));
+            let wide = evaluate(&array::<Int64Type>(a.clone()), &array::<Int64Type>(b.clone()));
             let range = i128::from(i64::MIN)..=i128::from(i64::MAX);
             prop_assert_eq!(values(wide), exactly(operation, &pairs, range.clone()));
 
             // A constant on either side.
             let constant = ColumnarValue::Scalar(ScalarValue::Int64(a[0]));
             let beside: Vec<_> = b.iter().map(|b| (a[0], *b)).collect();
-            let right = checked.evaluate(&constant, &array::<Int64Type>(b.clone()));
+            let right = evaluate(&constant, &array::<Int64Type>(b.clone()));
             prop_assert_eq!(values(right), exactly(operation, &beside, range.clone()));
             let beside: Vec<_> = b.iter().map(|b| (*b, a[0])).collect();
-            let left = checked.evaluate(&array::<Int64Type>(b.clone()), &constant);
+            let left = evaluate(&array::<Int64Type>(b.clone()), &constant);
             prop_assert_eq!(values(left), exactly(operation, &beside, range));
 
             let narrow = |values: &[Option<i64>]| -> Vec<Option<i32>> {
@@ -410,7 +497,7 @@ mod tests {
             };
             let (a, b) = (narrow(&a), narrow(&b));
             let pairs: Vec<_> = a.iter().zip(&b).map(|(a, b)| (a.map(i64::from), b.map(i64::from))).collect();
-            let result = checked.evaluate(&array::<Int32Type>(a), &array::<Int32Type>(b));
+            let result = evaluate(&array::<Int32Type>(a), &array::<Int32Type>(b));
             let range = i128::from(i32::MIN)..=i128::from(i32::MAX);
             prop_assert_eq!(values(result), exactly(operation, &pairs, range));
         }
@@ -422,7 +509,7 @@ mod tests {
         let a = Int32Array::new(vec![i32::MAX, 1].into(), nulls);
         let a = ColumnarValue::Array(Arc::new(a));
         let b = array::<Int32Type>(vec![Some(1), Some(1)]);
-        let sum = Checked::new(Operation::Add).evaluate(&a, &b);
+        let sum = evaluate(Operation::Add, &a, &b);
         assert_eq!(values(sum), Some(vec![None, Some(2)]));
     }
 
@@ -430,9 +517,7 @@ mod tests {
     fn the_error_names_operation_and_remedy() {
         let a = ColumnarValue::Array(Arc::new(Int64Array::from(vec![i64::MAX])));
         let b = ColumnarValue::Scalar(ScalarValue::Int64(Some(2)));
-        let error = Checked::new(Operation::Multiply)
-            .evaluate(&a, &b)
-            .unwrap_err();
+        let error = evaluate(Operation::Multiply, &a, &b).unwrap_err();
         assert_eq!(
             error.strip_backtrace(),
             "Execution error: BIGINT overflow in 9223372036854775807 * 2: cast an operand to DECIMAL(38, 0)"

@@ -16,11 +16,12 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, TryCast,
+    Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use super::arithmetic::lengthened;
 use super::number::{Exact, as_double, is_number};
 
 /// The rule.
@@ -57,6 +58,17 @@ impl ExprPlanner for ExactNumbers {
             } else if let Some(exact) = addend(&expr.right, &expr.left) {
                 expr.right = exact;
             }
+        }
+        let operator = match expr.op {
+            BinaryOperator::Plus => Some(Operator::Plus),
+            BinaryOperator::Minus => Some(Operator::Minus),
+            BinaryOperator::Multiply => Some(Operator::Multiply),
+            _ => None,
+        };
+        if let Some(operator) = operator
+            && let Some(chain) = lengthened(&mut expr.left, operator, &expr.right, schema)
+        {
+            return Ok(PlannerResult::Planned(chain));
         }
         Ok(PlannerResult::Original(expr))
     }
@@ -156,6 +168,10 @@ fn compared<const N: usize>(operands: [Expr; N], schema: &DFSchema) -> [Expr; N]
 
 /// Operands that are compared with each other, as many as went in.
 fn compared_all(operands: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    // Most have none; types take time.
+    if !operands.iter().any(is_number) {
+        return operands;
+    }
     let Some(ty) = exact_type(&operands, schema) else {
         return operands;
     };

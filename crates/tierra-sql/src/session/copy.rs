@@ -18,7 +18,7 @@ use futures::StreamExt;
 
 use super::Session;
 use super::files::has_ending;
-use super::run::spawned;
+use super::run::{physical, planned};
 use crate::csv;
 use crate::error::{CopyError, DefinitionError, SqlError};
 use crate::outcome::{Done, Outcome};
@@ -71,11 +71,10 @@ impl Session {
         };
         let query = Statement::Statement(Box::new(query));
         self.count_planning();
-        let state = self.context.state();
-        let plan = state.statement_to_plan(query).await?;
-        let physical = state.create_physical_plan(&plan).await?;
-        let schema = physical.schema();
-        let mut rows = spawned(physical, &state)?;
+        let (state, plan) = planned(self.context.state(), query).await?;
+        let physical = physical(state, plan).await?;
+        let schema = physical.plan.schema();
+        let mut rows = physical.spawned()?;
         let (path, separator) = (path.to_path_buf(), if is_tsv { '\t' } else { ',' });
         let mut file = blocking(move || CsvFile::create(path, separator, &schema)).await?;
         let mut count = 0;

@@ -5,17 +5,16 @@
 
 use std::sync::Arc;
 
-use datafusion::execution::TaskContext;
 use datafusion::logical_expr::ScalarUDF;
-use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 use tierra_engine::TierError;
 
 use super::Session;
-use super::run::done;
+use super::run::{done, physical, planned};
 use crate::ddl;
 use crate::error::{DefinitionError, SqlError};
+use crate::memory::Writing;
 use crate::outcome::{Done, Outcome};
 use crate::sink::{TableSink, blocking};
 use crate::tier_statement::TierStatement;
@@ -53,12 +52,13 @@ impl Session {
         let state = self.state_with(sets)?;
         self.count_planning();
         let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
-        let plan = state.statement_to_plan(query).await?;
-        let physical = state.create_physical_plan(&plan).await?;
-        let (spec, replicas) = ddl::table_spec_of_query(create, &physical.schema())?;
+        let (state, plan) = planned(state, query).await?;
+        let physical = physical(state, plan).await?;
+        let (spec, replicas) = ddl::table_spec_of_query(create, &physical.plan.schema())?;
         let database = Arc::clone(&self.database);
         let table = blocking(move || database.begin_table_in(spec, replicas)).await?;
-        let input = execute_stream(physical, Arc::new(TaskContext::from(&state)))?;
+        let _writing = Writing::begin();
+        let input = physical.spawned()?;
         let sink = TableSink::new(Arc::clone(&table));
         let rows = sink.write_converted(input).await?;
         if rows == 0 {

@@ -5,6 +5,7 @@
 //! but of no known kind is no table; what to say of it is `missing`'s.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,9 +19,10 @@ use datafusion::datasource::listing::{
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::{SessionContext, SessionState};
+use futures::FutureExt;
 
 use crate::error::SqlError;
-use crate::load::{CsvTable, Format, LoadError};
+use crate::load::{CsvTable, Format, LoadError, unreadable};
 use crate::sink::blocking;
 
 /// What a file of JSON, one object a line, is called.
@@ -59,7 +61,11 @@ impl UrlTableFactory for Files {
         if !path.is_file() {
             return self.listing(name).await;
         }
-        let format = match Format::of(path) {
+        let found = {
+            let path = path.to_path_buf();
+            blocking(move || Ok::<_, LoadError>(Format::of(&path))).await?
+        };
+        let format = match found {
             Ok(Format::Csv { delimiter }) => {
                 let path = path.to_path_buf();
                 let open = move || CsvTable::open(&path, delimiter).map_err(SqlError::from);
@@ -71,12 +77,19 @@ impl UrlTableFactory for Files {
             Err(LoadError::UnknownFormat { .. }) => return Ok(None),
             Err(error) => return Err(external(error)),
         };
-        let table = self.file(name, format).await.map_err(|error| {
+        let damaged = |message| {
             external(LoadError::Damaged {
                 file: path.to_path_buf(),
-                message: SqlError::from(error).to_string(),
+                message,
             })
-        })?;
+        };
+        // Nothing is kept that a panic could leave half done.
+        let table = AssertUnwindSafe(self.file(name, format))
+            .catch_unwind()
+            .await;
+        let table = table
+            .map_err(|panic| damaged(unreadable(panic.as_ref())))?
+            .map_err(|error| damaged(SqlError::from(error).to_string()))?;
         Ok(Some(table))
     }
 }

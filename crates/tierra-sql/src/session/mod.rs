@@ -90,6 +90,7 @@ impl Session {
         let builder = late::add_to(join::add_to(list::add_to(rules::add_to(builder))));
         let context = SessionContext::new_with_state(builder.build());
         context.register_udaf(CheckedSum::default().into());
+        memory::add_to(&context);
         context.register_catalog(CATALOG, Arc::new(TierraCatalog::new(Arc::clone(&database))));
         Ok(Self {
             database,

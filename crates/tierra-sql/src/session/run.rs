@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
+use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::logical_plan::{Deallocate, Execute};
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF, Statement as LogicalStatement};
@@ -19,7 +21,9 @@ use super::prepare::PreparedParameters;
 use super::{Session, missing, unsupported};
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::information_schema::describe;
+use crate::limits::{DeepPlan, Roomy, apart, execute_deep, is_deep};
 use crate::list::List;
+use crate::memory::{self, Watched, Writing};
 use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
@@ -30,9 +34,12 @@ use crate::{rules, settings};
 impl Session {
     /// Run one statement.
     pub(super) async fn run(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
-        self.run_any(parsed)
-            .await
-            .map_err(|error| missing::explain(error, &self.database.tables()))
+        let run = Box::pin(self.run_any(parsed));
+        let result = match parsed.depth()?.is_shallow() {
+            true => run.await,
+            false => Roomy(run).await,
+        };
+        result.map_err(|error| missing::explain(error, &self.database.tables()))
     }
 
     async fn run_any(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
@@ -133,8 +140,7 @@ impl Session {
         lists: &[Arc<List>],
     ) -> Result<Outcome, SqlError> {
         self.count_planning();
-        let state = self.context.state();
-        let plan = state.statement_to_plan(statement).await?;
+        let (state, plan) = planned(self.context.state(), statement).await?;
         self.run_plan(state, plan, lists).await
     }
 
@@ -144,8 +150,7 @@ impl Session {
     ) -> Result<(SessionState, LogicalPlan), SqlError> {
         self.count_planning();
         let state = self.state_with(&compact.sets)?;
-        let plan = state.statement_to_plan(compact.statement).await?;
-        Ok((state, plan))
+        Ok(planned(state, compact.statement).await?)
     }
 
     /// The session's state, knowing functions of one statement besides.
@@ -169,9 +174,9 @@ impl Session {
             }
             LogicalPlan::Statement(statement) => self.run_setting(statement).await,
             LogicalPlan::Ddl(ddl) => Err(unsupported::definition(&ddl).into()),
-            LogicalPlan::Dml(_) => self.finish(&state, &plan, "INSERT").await,
-            LogicalPlan::Copy(_) => self.finish(&state, &plan, "COPY").await,
-            _ => self.start(&state, &plan).await,
+            LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
+            LogicalPlan::Copy(_) => self.finish(state, plan, "COPY").await,
+            _ => self.start(state, plan).await,
         }
     }
 
@@ -184,11 +189,12 @@ impl Session {
         let config = Arc::clone(self.context.state_ref().read().config_options());
         self.parameters.assign(&mut execute, lists, config)?;
         let plan = LogicalPlan::Statement(LogicalStatement::Execute(execute));
-        let query = self.context.execute_logical_plan(plan).await?;
+        let context = self.context.clone();
+        let query = apart(async move { context.execute_logical_plan(plan).await }).await??;
         let (state, plan) = query.into_parts();
         match plan {
-            LogicalPlan::Dml(_) => self.finish(&state, &plan, "INSERT").await,
-            _ => self.start(&state, &plan).await,
+            LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
+            _ => self.start(state, plan).await,
         }
     }
 
@@ -207,11 +213,13 @@ impl Session {
             LogicalStatement::Prepare(prepare) => {
                 let config = Arc::clone(self.context.state_ref().read().config_options());
                 let plan = Arc::unwrap_or_clone(Arc::clone(&prepare.input));
-                prepare.input = Arc::new(rules::settle(plan, &config)?);
+                let settled = apart(async move { rules::settle(plan, &config) });
+                prepare.input = Arc::new(settled.await??);
                 let parameters = PreparedParameters::of(prepare)?;
                 let name = prepare.name.clone();
                 let plan = LogicalPlan::Statement(statement);
-                self.context.execute_logical_plan(plan).await?;
+                let context = self.context.clone();
+                apart(async move { context.execute_logical_plan(plan).await.map(drop) }).await??;
                 self.parameters.insert(name, parameters);
                 return Ok(done("PREPARE"));
             }
@@ -267,21 +275,29 @@ impl Session {
     }
 
     /// Start a query.
-    async fn start(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Outcome, SqlError> {
-        let physical = state.create_physical_plan(plan).await?;
-        let stream = spawned(Arc::clone(&physical), state)?;
-        Ok(Outcome::Rows(Rows::of_query(physical, stream)))
+    async fn start(&self, state: SessionState, plan: LogicalPlan) -> Result<Outcome, SqlError> {
+        let physical = physical(state, plan).await?;
+        let stream = physical.spawned()?;
+        let stream = Watched::new(stream, &self.memory, &self.database);
+        let pool: Arc<dyn MemoryPool> = Arc::clone(&self.memory) as _;
+        Ok(Outcome::Rows(Rows::of_query(
+            physical.plan,
+            Box::pin(stream),
+            physical.deep,
+            &pool,
+        )))
     }
 
     /// Run a statement that writes, to its end.
     async fn finish(
         &self,
-        state: &SessionState,
-        plan: &LogicalPlan,
+        state: SessionState,
+        plan: LogicalPlan,
         command: &'static str,
     ) -> Result<Outcome, SqlError> {
-        let physical = state.create_physical_plan(plan).await?;
-        let rows = written(physical, state).await?;
+        let physical = physical(state, plan).await?;
+        let _writing = Writing::begin();
+        let rows = written(&physical).await?;
         Ok(Outcome::Done(Done {
             command,
             rows: Some(rows),
@@ -299,19 +315,62 @@ pub(super) fn done(command: &'static str) -> Outcome {
 /// Batches that a query computes ahead of whoever reads them.
 const BATCHES_AHEAD: usize = 2;
 
-/// The rows of a plan, computed by a task of their own: an operator may keep its thread for longer
-/// than whoever waits for the rows wants to wait, for Ctrl-C for instance.
-pub(super) fn spawned(
-    plan: Arc<dyn ExecutionPlan>,
-    state: &SessionState,
-) -> Result<SendableRecordBatchStream, SqlError> {
-    let stream = execute_stream(plan, Arc::new(TaskContext::from(state)))?;
-    Ok(spawn_buffered(stream, BATCHES_AHEAD))
+/// The logical plan of a statement.
+pub(super) async fn planned(
+    state: SessionState,
+    statement: Statement,
+) -> Result<(SessionState, LogicalPlan), DataFusionError> {
+    apart(async move {
+        let plan = state.statement_to_plan(statement).await?;
+        Ok((state, plan))
+    })
+    .await?
+}
+
+/// A plan to execute.
+pub(super) struct Physical {
+    pub(super) plan: Arc<dyn ExecutionPlan>,
+    state: SessionState,
+    /// Set if no thread of the runtime has the stack for it.
+    deep: Option<DeepPlan>,
+}
+
+/// Optimises a plan.
+pub(super) async fn physical(
+    mut state: SessionState,
+    plan: LogicalPlan,
+) -> Result<Physical, DataFusionError> {
+    apart(async move {
+        if let Some(rows) = memory::batch_rows(&plan, state.config().batch_size())? {
+            let options = state.config_mut().options_mut();
+            options.set("datafusion.execution.batch_size", &rows.to_string())?;
+        }
+        let plan = state.create_physical_plan(&plan).await?;
+        let deep = is_deep(&plan)?.then(|| DeepPlan::new(Arc::clone(&plan)));
+        Ok(Physical { plan, state, deep })
+    })
+    .await?
+}
+
+impl Physical {
+    /// The rows of the plan, computed by a task of their own: an operator may keep its thread for longer
+    /// than whoever waits for the rows wants to wait, for Ctrl-C for instance.
+    pub(super) fn spawned(&self) -> Result<SendableRecordBatchStream, SqlError> {
+        let plan = Arc::clone(&self.plan);
+        let start = || {
+            let stream = execute_stream(plan, Arc::new(TaskContext::from(&self.state)))?;
+            Ok(spawn_buffered(stream, BATCHES_AHEAD))
+        };
+        Ok(match self.deep {
+            None => start(),
+            Some(_) => execute_deep(start),
+        }?)
+    }
 }
 
 /// Run a plan that writes; the number of rows it says it wrote.
-async fn written(plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<u64, SqlError> {
-    let mut counts = spawned(plan, state)?;
+async fn written(plan: &Physical) -> Result<u64, SqlError> {
+    let mut counts = plan.spawned()?;
     let mut rows = 0;
     while let Some(batch) = counts.next().await {
         let batch = batch?;

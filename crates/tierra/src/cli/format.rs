@@ -5,14 +5,13 @@
 
 use std::io::Write;
 
-use arrow::{
-    array::RecordBatch,
-    error::ArrowError,
-    util::{display::FormatOptions, pretty::pretty_format_batches_with_options},
-};
+use arrow::error::ArrowError;
 use clap::ValueEnum;
 use futures::TryStreamExt;
-use tierra::sql::{Rows, csv};
+use tierra::{
+    TextRows,
+    sql::{Rows, csv},
+};
 
 use super::{CommandError, json};
 
@@ -38,14 +37,10 @@ pub(crate) async fn write_rows(
     let mut count = 0;
     match format {
         Format::Table => {
-            let mut batches = vec![RecordBatch::new_empty(schema)];
-            while let Some(batch) = rows.try_next().await.map_err(tierra::Error::from)? {
-                count += batch.num_rows() as u64;
-                batches.push(batch);
-            }
-            let options = FormatOptions::new().with_null("NULL");
-            let table = pretty_format_batches_with_options(&batches, &options);
-            writeln!(out, "{}", table.map_err(unwritable)?).map_err(CommandError::Output)?;
+            let batches = rows.collect().await.map_err(tierra::Error::from)?;
+            count = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+            let table = TextRows::new(&schema, &batches).map_err(unwritable)?;
+            writeln!(out, "{table}").map_err(CommandError::Output)?;
         }
         Format::Csv => {
             csv::write_header(&schema, ',', out).map_err(CommandError::Output)?;

@@ -6,6 +6,7 @@ use clap::Args;
 use tierra::{
     Database,
     engine::LoadReport,
+    printable,
     sql::load::{LoadError, LoadOptions, Progress, load_files},
 };
 use tierra_column::Encoding;
@@ -70,7 +71,7 @@ fn load(
     bar.finish_and_clear();
     let time = start.elapsed();
     let what = match files {
-        [file] => file.display().to_string(),
+        [file] => printable(&file.display().to_string()).into_owned(),
         _ => format!("{} files", files.len()),
     };
     if report.rows == 0 {
@@ -131,6 +132,6 @@ fn print_encoded_columns(encodings: &[(String, Encoding)]) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        eprintln!("  {encoding:<10} {}{more}", names.join(", "));
+        eprintln!("  {encoding:<10} {}{more}", printable(&names.join(", ")));
     }
 }

@@ -25,6 +25,7 @@ mod units;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tierra::printable_lines;
 
 use error::{CommandError, Place};
 
@@ -94,7 +95,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_closed_output() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", printable_lines(&error.to_string()));
             error.exit_code()
         }
     }

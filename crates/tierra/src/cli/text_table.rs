@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tierra::printable;
+
 /// Which side of its column a field sticks to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -31,7 +33,8 @@ impl TextTable {
     /// Adds a row.
     pub(crate) fn push(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.sides.len(), "one field for each head");
-        self.rows.push(row);
+        let fields = row.iter().map(|field| printable(field).into_owned());
+        self.rows.push(fields.collect());
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use rustyline::{CompletionType, Config, Editor, error::ReadlineError, history::DefaultHistory};
+use tierra::printable_lines;
 
 use super::{Next, Shell, complete::Names};
 use crate::cli::{
@@ -83,7 +84,7 @@ async fn run_input(shell: &mut Shell, input: &str) -> Result<Next, CommandError>
             // With the terminal gone there is nobody to go on for.
             Err(CommandError::Output(error)) => return Err(CommandError::Output(error)),
             Err(error) => {
-                eprintln!("error: {error}");
+                eprintln!("error: {}", printable_lines(&error.to_string()));
                 break;
             }
         }

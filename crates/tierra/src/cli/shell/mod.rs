@@ -15,7 +15,7 @@ use std::{
 
 use clap::Args;
 use tierra::{
-    Database,
+    Database, printable_lines,
     sql::{Outcome, Session, Work},
 };
 
@@ -182,7 +182,7 @@ impl Shell {
                 return Ok(Next::Continue);
             }
         };
-        writeln!(out, "{}", text.trim_end()).map_err(CommandError::Output)?;
+        writeln!(out, "{}", printable_lines(text.trim_end())).map_err(CommandError::Output)?;
         Ok(Next::Continue)
     }
 

@@ -3,6 +3,17 @@
 //! Operators ask before they grow. What sorts, groups or joins beyond the limit and can spill does so
 //! to files; whatever cannot fails with a sentence that says what to do. The limit may change while
 //! queries run: it is looked at whenever one of them asks for more.
+//!
+//! ```text
+//! operators that gather rows -- ask --> this pool
+//! functions that make much of little -> growing.rs: the size of the result first, smaller batches
+//! rows of an answer that is collected -> answer.rs: accounted for like an operator's
+//! all that none of them knows of ----> watch.rs: what the process has really grown by
+//! ```
+
+mod answer;
+mod growing;
+mod watch;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +22,10 @@ use datafusion::common::resources_datafusion_err;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 use tierra_memory::{Size, Topology};
+
+pub(crate) use answer::Collected;
+pub(crate) use growing::{add_to, batch_rows};
+pub(crate) use watch::{Watched, Writing};
 
 /// Without a setting, queries may fill one part in this many of the machine's memory.
 const DEFAULT_PART: u64 = 2;
@@ -35,6 +50,10 @@ impl QueryMemory {
             limit: AtomicUsize::new(limit),
             used: AtomicUsize::new(0),
         }
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_limit(&self, bytes: usize) {

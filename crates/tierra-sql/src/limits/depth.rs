@@ -1,0 +1,456 @@
+//! How deeply a statement nests, from its tokens alone.
+//!
+//! The parser follows brackets by recursion and makes a chain of operators a tree as deep as the chain is
+//! long, which everything behind it walks, clones and drops by recursion. So the depth is bounded before
+//! there is a tree: each open bracket, and each operator before the innermost open one that is not done,
+//! may be a level. Commas and the keywords between clauses end a chain; AND and OR do too, for their own
+//! chains are balanced ([`super::balance`]). What is counted is never less than the depth of the tree.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+use super::LimitError;
+
+/// Levels of operators and brackets together.
+const LEVELS_MOST: usize = 1_200;
+/// Brackets, CASEs and subqueries within each other.
+const BRACKETS_MOST: usize = 1_000;
+/// Calls of functions within each other: the planner names each, with all that is in it, at every level.
+const CALLS_MOST: usize = 250;
+/// Conditions that AND and OR join in one statement.
+const CONDITIONS_MOST: usize = 20_000;
+/// Queries that UNION, EXCEPT and INTERSECT join in one statement.
+const SETS_MOST: usize = 1_000;
+/// Words that begin a statement within a statement.
+const PREFIXES_MOST: usize = 100;
+
+/// How deeply a statement may nest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Depth(usize);
+
+/// Conditions that count as a level: the optimizer makes a chain of them again.
+const CONDITIONS_A_LEVEL: usize = 10;
+
+/// Up to here everything recursive fits the stack of any thread.
+const SHALLOW: usize = 100;
+
+/// An open bracket and what stands in it so far.
+#[derive(Default)]
+struct Frame {
+    closing: Option<Token>,
+    /// Whether it is that of a call.
+    is_call: bool,
+    /// Operators since the last comma or clause.
+    operators: usize,
+    /// Those that take all that follows as an operand.
+    open_ended: usize,
+    /// BETWEENs whose AND is to come.
+    betweens: usize,
+}
+
+impl Depth {
+    /// Of the statement that `tokens` are.
+    ///
+    /// # Errors
+    /// If it goes beyond what is planned.
+    pub(crate) fn of(tokens: &[TokenWithSpan]) -> Result<Self, LimitError> {
+        let mut counter = Counter::default();
+        for TokenWithSpan { token, .. } in tokens {
+            if !matches!(token, Token::Whitespace(_)) {
+                counter.see(token)?;
+            }
+        }
+        // A plan nests as deeply as queries and tables are many; conditions are a balanced tree for long.
+        let plan = counter.sets + counter.joins + counter.conditions / CONDITIONS_A_LEVEL;
+        Ok(Self(counter.deepest.max(plan)))
+    }
+
+    /// Whether any thread's stack suffices for what is recursive over the statement.
+    pub(crate) fn is_shallow(self) -> bool {
+        self.0 <= SHALLOW
+    }
+}
+
+#[derive(Default)]
+struct Counter {
+    /// Around the innermost one.
+    outer: Vec<Frame>,
+    inner: Frame,
+    /// Levels of the frames in `outer`.
+    outer_levels: usize,
+    deepest: usize,
+    /// Calls among the open brackets.
+    calls: usize,
+    conditions: usize,
+    sets: usize,
+    joins: usize,
+    prefixes: usize,
+    before: Before,
+}
+
+/// What the token before says of the next.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Before {
+    #[default]
+    Nothing,
+    /// A word that follows is a name.
+    Period,
+    /// `<` that follows begins a type within a type.
+    TypeName,
+    /// A bracket that follows holds arguments.
+    Function,
+}
+
+impl Counter {
+    fn see(&mut self, token: &Token) -> Result<(), LimitError> {
+        let before = std::mem::take(&mut self.before);
+        match token {
+            Token::Lt if before == Before::TypeName => {
+                self.inner.open_ended += 1;
+                self.check()
+            }
+            Token::Period => {
+                self.before = Before::Period;
+                self.operator()
+            }
+            Token::LParen => {
+                self.calls += usize::from(before == Before::Function);
+                if self.calls > CALLS_MOST {
+                    return Err(LimitError::TooDeep {
+                        what: "calls",
+                        most: CALLS_MOST,
+                    });
+                }
+                self.open(Some(Token::RParen))?;
+                self.inner.is_call = before == Before::Function;
+                Ok(())
+            }
+            Token::LBracket => self.open(Some(Token::RBracket)),
+            Token::LBrace => self.open(Some(Token::RBrace)),
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                self.close(token);
+                Ok(())
+            }
+            Token::Comma => {
+                self.inner.operators = 0;
+                Ok(())
+            }
+            Token::Word(word) if word.quote_style.is_some() || before == Before::Period => {
+                self.before = Before::Function;
+                Ok(())
+            }
+            Token::Word(word) => {
+                if !precedes_brackets(word.keyword) {
+                    self.before = Before::Function;
+                }
+                self.see_word(word)
+            }
+            // All that they precede is theirs, conditions included.
+            Token::Arrow | Token::Assignment | Token::RArrow | Token::Colon => {
+                self.inner.open_ended += 1;
+                self.check()
+            }
+            token if is_operand(token) => Ok(()),
+            _ => self.operator(),
+        }
+    }
+
+    fn see_word(&mut self, word: &Word) -> Result<(), LimitError> {
+        match word.keyword {
+            Keyword::CASE => self.open(None),
+            Keyword::END => {
+                if !self.outer.is_empty() && self.inner.closing.is_none() {
+                    self.pop();
+                }
+                Ok(())
+            }
+            Keyword::AND if self.inner.betweens > 0 => {
+                self.inner.betweens -= 1;
+                Ok(())
+            }
+            Keyword::AND | Keyword::OR => {
+                self.inner.operators = 0;
+                self.conditions += 1;
+                at_most(
+                    self.conditions,
+                    CONDITIONS_MOST,
+                    "conditions joined by AND and OR",
+                )
+            }
+            Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT | Keyword::MINUS => {
+                self.inner.operators = 0;
+                self.sets += 1;
+                at_most(
+                    self.sets,
+                    SETS_MOST,
+                    "queries joined by UNION, EXCEPT and INTERSECT",
+                )
+            }
+            Keyword::JOIN => {
+                self.inner.operators = 0;
+                self.joins += 1;
+                Ok(())
+            }
+            Keyword::EXPLAIN | Keyword::DESCRIBE | Keyword::PREPARE => {
+                self.prefixes += 1;
+                match self.prefixes > PREFIXES_MOST {
+                    true => Err(LimitError::TooDeep {
+                        what: "statements",
+                        most: PREFIXES_MOST,
+                    }),
+                    false => Ok(()),
+                }
+            }
+            Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP => {
+                self.before = Before::TypeName;
+                Ok(())
+            }
+            Keyword::BETWEEN => {
+                self.inner.betweens += 1;
+                self.operator()
+            }
+            Keyword::SELECT
+            | Keyword::FROM
+            | Keyword::WHERE
+            | Keyword::GROUP
+            | Keyword::HAVING
+            | Keyword::ORDER
+            | Keyword::LIMIT
+            | Keyword::ON
+            | Keyword::WHEN
+            | Keyword::THEN
+            | Keyword::ELSE
+            | Keyword::VALUES => {
+                self.inner.operators = 0;
+                Ok(())
+            }
+            Keyword::NOT
+            | Keyword::IS
+            | Keyword::IN
+            | Keyword::LIKE
+            | Keyword::ILIKE
+            | Keyword::SIMILAR
+            | Keyword::REGEXP
+            | Keyword::RLIKE
+            | Keyword::COLLATE
+            | Keyword::AT
+            | Keyword::NOTNULL
+            | Keyword::XOR
+            | Keyword::DIV
+            | Keyword::MOD
+            | Keyword::OPERATOR
+            | Keyword::OVERLAPS
+            | Keyword::MEMBER
+            | Keyword::PRIOR
+            | Keyword::INTERVAL
+            | Keyword::EXISTS
+            | Keyword::INSERT
+            | Keyword::WITH => self.operator(),
+            _ => Ok(()),
+        }
+    }
+
+    fn operator(&mut self) -> Result<(), LimitError> {
+        self.inner.operators += 1;
+        self.check()
+    }
+
+    /// A bracket that opens is a level inside, and an access or a call outside.
+    fn open(&mut self, closing: Option<Token>) -> Result<(), LimitError> {
+        self.inner.operators += 1;
+        let frame = Frame {
+            closing,
+            ..Frame::default()
+        };
+        let outside = std::mem::replace(&mut self.inner, frame);
+        self.outer_levels += outside.levels();
+        self.outer.push(outside);
+        if self.outer.len() > BRACKETS_MOST {
+            return Err(LimitError::TooDeep {
+                what: "brackets",
+                most: BRACKETS_MOST,
+            });
+        }
+        self.check()
+    }
+
+    /// Closes the bracket that `closing` closes, and any CASE in it that did not end.
+    fn close(&mut self, closing: &Token) {
+        let is_open = |frame: &Frame| frame.closing.as_ref() == Some(closing);
+        if !is_open(&self.inner) && !self.outer.iter().any(is_open) {
+            return;
+        }
+        while !is_open(&self.inner) {
+            self.pop();
+        }
+        self.pop();
+    }
+
+    fn pop(&mut self) {
+        if let Some(outside) = self.outer.pop() {
+            self.calls -= usize::from(self.inner.is_call);
+            self.outer_levels -= outside.levels();
+            self.inner = outside;
+        }
+    }
+
+    fn check(&mut self) -> Result<(), LimitError> {
+        let levels = self.outer_levels + self.inner.levels();
+        self.deepest = self.deepest.max(levels);
+        match levels > LEVELS_MOST {
+            true => Err(LimitError::TooDeep {
+                what: "operators",
+                most: LEVELS_MOST,
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Frame {
+    fn levels(&self) -> usize {
+        self.operators + self.open_ended
+    }
+}
+
+fn at_most(count: usize, most: usize, what: &'static str) -> Result<(), LimitError> {
+    match count >= most {
+        true => Err(LimitError::TooMany { what, most }),
+        false => Ok(()),
+    }
+}
+
+/// Whether a bracket behind the word is one of its own, not of a call.
+fn precedes_brackets(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::SELECT
+            | Keyword::DISTINCT
+            | Keyword::ALL
+            | Keyword::ANY
+            | Keyword::SOME
+            | Keyword::FROM
+            | Keyword::JOIN
+            | Keyword::WHERE
+            | Keyword::BY
+            | Keyword::HAVING
+            | Keyword::ON
+            | Keyword::USING
+            | Keyword::WHEN
+            | Keyword::THEN
+            | Keyword::ELSE
+            | Keyword::CASE
+            | Keyword::AND
+            | Keyword::OR
+            | Keyword::NOT
+            | Keyword::IN
+            | Keyword::IS
+            | Keyword::LIKE
+            | Keyword::BETWEEN
+            | Keyword::EXISTS
+            | Keyword::AS
+            | Keyword::UNION
+            | Keyword::EXCEPT
+            | Keyword::INTERSECT
+            | Keyword::VALUES
+            | Keyword::OVER
+            | Keyword::FILTER
+            | Keyword::LATERAL
+    )
+}
+
+/// Whether a token stands for a value, or is no part of an expression.
+fn is_operand(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::Number(_, _)
+            | Token::Char(_)
+            | Token::SingleQuotedString(_)
+            | Token::DoubleQuotedString(_)
+            | Token::DollarQuotedString(_)
+            | Token::NationalStringLiteral(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::UnicodeStringLiteral(_)
+            | Token::HexStringLiteral(_)
+            | Token::Placeholder(_)
+            | Token::EOF
+            | Token::SemiColon
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+    fn depth(sql: &str) -> Result<usize, String> {
+        let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
+        let depth = Depth::of(&tokens.unwrap());
+        depth
+            .map(|depth| depth.0)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn chains_end_at_commas_clauses_and_conditions() {
+        let one = depth("SELECT a + b").unwrap();
+        let sums = |separator: &str| vec!["a + b"; 5_000].join(separator);
+        for flat in [
+            format!("SELECT {}", sums(", ")),
+            format!("SELECT {}", sums(" AND ")),
+            format!("SELECT CASE {} END", "WHEN a + b THEN c + d ".repeat(5_000)),
+            format!("SELECT {}", vec!["a BETWEEN b AND c"; 5_000].join(" OR ")),
+            format!("INSERT INTO t VALUES {}", vec!["(1, -2)"; 5_000].join(", ")),
+        ] {
+            assert!(depth(&flat).unwrap() <= one + 60, "{}", &flat[..40]);
+        }
+        assert_eq!(depth(&format!("SELECT {}", sums(" + "))).ok(), None);
+        // Calls beside each other, and brackets that are none.
+        assert!(depth(&format!("SELECT {}", vec!["f(a)"; 5_000].join(", "))).is_ok());
+        let conditions = format!("{}a{}", "a IN (".repeat(900), ")".repeat(900));
+        assert!(depth(&format!("SELECT {conditions}")).is_ok());
+        let calls = |n: usize| depth(&format!("SELECT {}a{}", "f(".repeat(n), ")".repeat(n)));
+        assert!(calls(CALLS_MOST).is_ok() && calls(CALLS_MOST + 1).is_err());
+    }
+
+    #[test]
+    fn whatever_may_nest_counts() {
+        let n = 1_000;
+        let nested = |open: &str, inner: &str, close: &str| {
+            let sql = format!("SELECT {}{inner}{}", open.repeat(n), close.repeat(n));
+            let found = depth(&sql);
+            assert!(
+                found.as_ref().map_or(true, |depth| *depth >= n),
+                "{open}: {found:?}"
+            );
+        };
+        nested("(", "1", ")");
+        nested("NOT ", "1", "");
+        nested("- ", "1", "");
+        nested("CASE WHEN a THEN ", "1", " END");
+        nested("f(1, ", "1", ")");
+        nested("a = 1 AND (", "1", ")");
+        nested("", "1", "::INT");
+        nested("", "a", "[1]");
+        nested("", "a", " IS NULL");
+        nested("", "a", " BETWEEN 1 AND 2");
+        nested("x -> a AND ", "1", "");
+        nested("ARRAY<", "INT", ">");
+        nested("INTERVAL ", "'1'", "");
+        nested("EXPLAIN ", "1", "");
+    }
+
+    #[test]
+    fn brackets_that_do_not_match_are_no_harm() {
+        for sql in [
+            "SELECT )))",
+            "SELECT (]",
+            "SELECT END END",
+            "SELECT (CASE )",
+            "SELECT a.case",
+        ] {
+            assert!(depth(sql).unwrap() < 5, "{sql}");
+        }
+    }
+}

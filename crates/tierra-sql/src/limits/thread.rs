@@ -1,0 +1,109 @@
+//! Threads that plan: with a stack for what nests, and apart from whoever waits for the statement.
+//!
+//! Planning does not yield, and may take seconds. On a thread of its own it keeps no worker of the runtime,
+//! so that Ctrl-C is heard. Where the statement is given up, the thread finishes what it is at, whose
+//! length [`super::Depth`] bounds, and waits for another one.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use datafusion::common::exec_datafusion_err;
+use datafusion::error::{DataFusionError, Result};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// Bytes of a planning thread's stack: what [`super::Depth`] lets pass, with room to spare. Pages that are
+/// not touched are not there.
+pub(super) const STACK_BYTES: usize = 512 << 20;
+/// For so long a thread waits for its next statement.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads that wait for work.
+static IDLE: Mutex<Vec<(ThreadId, Sender<Work>)>> = Mutex::new(Vec::new());
+
+/// What `work` yields, computed on a thread with a large stack. It panics where `work` does.
+///
+/// # Errors
+/// If there is no thread to be had.
+pub(crate) async fn apart<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T> {
+    let Ok(runtime) = Handle::try_current() else {
+        return Ok(work.await);
+    };
+    let (send, receive) = oneshot::channel();
+    run(Box::new(move || {
+        let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));
+        // Whoever no longer waits does not take it; it is dropped here, where there is room.
+        let _ = send.send(done);
+    }))?;
+    let done: Result<std::result::Result<T, Box<dyn Any + Send>>, _> = receive.await;
+    match done {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => Err(exec_datafusion_err!(
+            "the thread that planned the statement has ended"
+        )),
+    }
+}
+
+/// Drops `what` on a thread with a large stack.
+pub(super) fn drop_apart(what: impl Send + 'static) {
+    // Without a thread it is dropped here.
+    let _ = run(Box::new(move || drop(what)));
+}
+
+/// Runs `work` on a thread that waits for some, or on a new one.
+fn run(work: Work) -> Result<()> {
+    let idle = lock_idle().pop();
+    if let Some((_, idle)) = idle {
+        // It is no longer in the list, so it waits until this comes.
+        return idle
+            .send(work)
+            .map_err(|_| exec_datafusion_err!("a planning thread has ended"));
+    }
+    std::thread::Builder::new()
+        .name("tierra-plan".to_string())
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            work();
+            while let Some(next) = wait_for_more() {
+                next();
+            }
+        })
+        .map(drop)
+        .map_err(DataFusionError::IoError)
+}
+
+/// The next statement's work, if it comes in time.
+fn wait_for_more() -> Option<Work> {
+    let (send, receive) = channel();
+    let me = std::thread::current().id();
+    lock_idle().push((me, send));
+    if let Ok(work) = receive.recv_timeout(PATIENCE) {
+        return Some(work);
+    }
+    let mut idle = lock_idle();
+    let place = idle.iter().position(|(thread, _)| *thread == me);
+    match place {
+        Some(place) => {
+            idle.swap_remove(place);
+            None
+        }
+        // Somebody has just taken it out, to send something.
+        None => {
+            drop(idle);
+            receive.recv().ok()
+        }
+    }
+}
+
+fn lock_idle() -> MutexGuard<'static, Vec<(ThreadId, Sender<Work>)>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,262 @@
+//! What the process really takes, while queries run.
+//!
+//! Operators account for what they gather as far as they know it. Some do not: windows keep whole
+//! partitions, expressions make what nobody foresaw. So a thread looks every few milliseconds how far
+//! the process's own memory has grown since no query ran. Beyond what the sessions that run queries may
+//! fill, and [`MARGIN_BYTES`], the query that began last ends with an error. Near copies do not count, nor
+//! does anything while a statement writes: rows being inserted are no part of the limit.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::resources_datafusion_err;
+use datafusion::error::Result;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
+use futures::Stream;
+use futures::task::AtomicWaker;
+use tierra_engine::Database;
+use tierra_memory::{Size, Speed};
+
+use super::QueryMemory;
+
+/// What the process may grow by beyond the limit: batches on their way between operators, and what the
+/// allocator keeps.
+const MARGIN_BYTES: u64 = 128 << 20;
+/// Time between two looks.
+const PACE: Duration = Duration::from_millis(5);
+/// Looks between the end of one query and that of another, for memory to come back.
+const GRACE: u32 = 20;
+/// Bytes of a page, as the kernel counts.
+const STATM_PAGE_BYTES: u64 = 4096;
+
+/// A query that is looked after.
+struct Watch {
+    memory: Arc<QueryMemory>,
+    database: Arc<Database>,
+    /// By how much the process had grown when the query was ended.
+    grown_bytes: AtomicU64,
+    waker: AtomicWaker,
+}
+
+/// What the process took when no query ran.
+#[derive(Default)]
+struct Base {
+    own_bytes: u64,
+    /// From the first look on.
+    near_bytes: Option<u64>,
+}
+
+#[derive(Default)]
+struct Queries {
+    running: Vec<Arc<Watch>>,
+    writing: usize,
+    base: Base,
+    has_thread: bool,
+}
+
+static QUERIES: Mutex<Queries> = Mutex::new(Queries {
+    running: Vec::new(),
+    writing: 0,
+    base: Base {
+        own_bytes: 0,
+        near_bytes: None,
+    },
+    has_thread: false,
+});
+static BEGUN: Condvar = Condvar::new();
+
+fn lock() -> MutexGuard<'static, Queries> {
+    QUERIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The process's own bytes in memory: not those of files and pools that it maps.
+fn own_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = text.split(' ').skip(1).map(|pages| pages.parse::<u64>());
+    let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    Some(resident.saturating_sub(shared) * STATM_PAGE_BYTES)
+}
+
+/// What the database itself keeps near.
+fn near_bytes(database: &Database) -> u64 {
+    let tiers = database.tiers().into_iter();
+    let near = tiers.filter(|tier| tier.speed == Speed::Near);
+    near.map(|tier| tier.used_bytes + tier.always_near_bytes.unwrap_or(0))
+        .sum()
+}
+
+/// The rows of a query that is ended where it makes the process too large.
+pub(crate) struct Watched {
+    schema: SchemaRef,
+    rows: Option<SendableRecordBatchStream>,
+    watch: Arc<Watch>,
+}
+
+impl Watched {
+    pub(crate) fn new(
+        rows: SendableRecordBatchStream,
+        memory: &Arc<QueryMemory>,
+        database: &Arc<Database>,
+    ) -> Self {
+        let watch = Arc::new(Watch {
+            memory: Arc::clone(memory),
+            database: Arc::clone(database),
+            grown_bytes: AtomicU64::new(0),
+            waker: AtomicWaker::new(),
+        });
+        begin(&watch);
+        Self {
+            schema: rows.schema(),
+            rows: Some(rows),
+            watch,
+        }
+    }
+}
+
+fn begin(watch: &Arc<Watch>) {
+    let mut queries = lock();
+    if queries.running.is_empty() {
+        queries.base = Base {
+            own_bytes: own_bytes().unwrap_or(u64::MAX),
+            near_bytes: None,
+        };
+    }
+    queries.running.push(Arc::clone(watch));
+    if queries.has_thread {
+        BEGUN.notify_one();
+    } else {
+        let thread = std::thread::Builder::new().name("tierra-memory".to_string());
+        queries.has_thread = thread.spawn(look).is_ok();
+    }
+}
+
+impl Watched {
+    fn end(&mut self) {
+        self.rows = None;
+        lock()
+            .running
+            .retain(|other| !Arc::ptr_eq(other, &self.watch));
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Stream for Watched {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.watch.waker.register(context.waker());
+        let grown = self.watch.grown_bytes.load(Ordering::Relaxed);
+        if grown > 0 {
+            // Stops the query, which gives its memory back.
+            return Poll::Ready(self.rows.take().map(|_| {
+                Err(resources_datafusion_err!(
+                    "the query made the process grow by {}, of tierra.query_memory = {}: \
+                     SET tierra.query_memory to more, or ask for less at a time",
+                    Size(grown),
+                    Size(self.watch.memory.limit() as u64)
+                ))
+            }));
+        }
+        let next = match &mut self.rows {
+            Some(rows) => rows.as_mut().poll_next(context),
+            None => Poll::Ready(None),
+        };
+        if matches!(next, Poll::Ready(None)) {
+            self.end();
+        }
+        next
+    }
+}
+
+impl RecordBatchStream for Watched {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// A statement that writes: what it holds is no part of any limit.
+pub(crate) struct Writing;
+
+impl Writing {
+    pub(crate) fn begin() -> Self {
+        lock().writing += 1;
+        Self
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let mut queries = lock();
+        queries.writing -= 1;
+        // What it has left, tails and dictionaries, stays.
+        let now = own_bytes().unwrap_or(u64::MAX);
+        queries.base.own_bytes = queries.base.own_bytes.max(now);
+    }
+}
+
+/// Looks for as long as the process lives, and sleeps while no query runs.
+fn look() {
+    let mut grace = 0_u32;
+    loop {
+        let mut queries = lock();
+        while queries.running.is_empty() {
+            queries = BEGUN.wait(queries).unwrap_or_else(PoisonError::into_inner);
+        }
+        if queries.base.near_bytes.is_none() {
+            queries.base.near_bytes = Some(queries.near_bytes());
+        }
+        if grace == 0 && queries.writing == 0 {
+            if let Some(grown) = queries.beyond()
+                && let Some(last) = queries.running.pop()
+            {
+                last.grown_bytes.store(grown, Ordering::Relaxed);
+                last.waker.wake();
+                grace = GRACE;
+            }
+        } else {
+            grace = grace.saturating_sub(1);
+        }
+        drop(queries);
+        std::thread::sleep(PACE);
+    }
+}
+
+impl Queries {
+    /// What the databases keep near that are queried.
+    fn near_bytes(&self) -> u64 {
+        let near = self.running.iter().map(|watch| near_bytes(&watch.database));
+        near.max().unwrap_or(0)
+    }
+
+    /// By how much the process has grown, if that is too much.
+    fn beyond(&self) -> Option<u64> {
+        let grown = own_bytes()?.checked_sub(self.base.own_bytes)?;
+        let mut seen: Vec<*const QueryMemory> = Vec::new();
+        let mut most = MARGIN_BYTES;
+        for watch in &self.running {
+            let memory = Arc::as_ptr(&watch.memory);
+            if !seen.contains(&memory) {
+                seen.push(memory);
+                most = most.saturating_add(watch.memory.limit() as u64);
+            }
+        }
+        // The database is asked only where it matters.
+        if grown <= most {
+            return None;
+        }
+        let near = self
+            .near_bytes()
+            .saturating_sub(self.base.near_bytes.unwrap_or(0));
+        Some(grown - near.min(grown)).filter(|grown| *grown > most)
+    }
+}

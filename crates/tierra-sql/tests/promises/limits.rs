@@ -1,0 +1,445 @@
+//! However a statement is written, it ends in an answer or in an error, and soon; up to the limits of
+//! docs/sql.md in an answer.
+
+use std::time::{Duration, Instant};
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use tierra_sql::{Session, SqlError};
+
+use crate::twins::Twins;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A way to make statements deeper or longer, and what they answer.
+struct Production {
+    name: &'static str,
+    /// Sizes up to this one must be answered.
+    answered: usize,
+    statement: fn(usize) -> String,
+    answer: fn(usize) -> i64,
+}
+
+fn repeated(part: &str, separator: &str, n: usize) -> String {
+    vec![part; n].join(separator)
+}
+
+fn nested(open: &str, inner: &str, close: &str, n: usize) -> String {
+    format!("{}{inner}{}", open.repeat(n), close.repeat(n))
+}
+
+fn one(_: usize) -> i64 {
+    1
+}
+
+fn count(n: usize) -> i64 {
+    n as i64
+}
+
+const PRODUCTIONS: &[Production] = &[
+    Production {
+        name: "sum of integers",
+        answered: 1_000,
+        statement: |n| format!("SELECT {} FROM t", repeated("a", " + ", n)),
+        answer: count,
+    },
+    Production {
+        name: "sum of doubles",
+        answered: 1_000,
+        statement: |n| format!("SELECT {} FROM t", repeated("d", " + ", n)),
+        answer: count,
+    },
+    Production {
+        name: "sum of decimals",
+        answered: 1_000,
+        statement: |n| format!("SELECT {} FROM t", repeated("m", " + ", n)),
+        answer: count,
+    },
+    Production {
+        name: "sum in a condition",
+        answered: 1_000,
+        statement: |n| format!("SELECT a FROM t WHERE {} = {n}", repeated("a", " + ", n)),
+        answer: one,
+    },
+    Production {
+        name: "strings",
+        answered: 1_000,
+        statement: |n| format!("SELECT length({}) FROM t", repeated("s", " || ", n)),
+        answer: count,
+    },
+    Production {
+        name: "AND",
+        answered: 10_000,
+        statement: |n| {
+            let terms: Vec<String> = (0..n).map(|term| format!("a <> -{term} - 1")).collect();
+            format!("SELECT a FROM t WHERE {}", terms.join(" AND "))
+        },
+        answer: one,
+    },
+    Production {
+        name: "OR",
+        answered: 10_000,
+        statement: |n| {
+            let terms: Vec<String> = (0..n)
+                .map(|term| format!("a * 2 = {}", n + 1 - term))
+                .collect();
+            format!("SELECT a FROM t WHERE {}", terms.join(" OR "))
+        },
+        answer: one,
+    },
+    Production {
+        name: "parentheses",
+        answered: 500,
+        statement: |n| format!("SELECT {} FROM t", nested("(", "a", ")", n)),
+        answer: one,
+    },
+    Production {
+        name: "NOT",
+        answered: 1_000,
+        statement: |n| {
+            format!(
+                "SELECT a FROM t WHERE {} b OR a = 1",
+                repeated("NOT", " ", n)
+            )
+        },
+        answer: one,
+    },
+    Production {
+        name: "minus",
+        answered: 500,
+        statement: |n| format!("SELECT abs({} a) FROM t", repeated("-", " ", n)),
+        answer: one,
+    },
+    Production {
+        name: "CASE in CASE",
+        answered: 200,
+        statement: |n| {
+            let sql = nested("CASE WHEN b THEN ", "a", " ELSE 2 END", n);
+            format!("SELECT {sql} FROM t")
+        },
+        answer: one,
+    },
+    Production {
+        name: "branches of CASE",
+        answered: 1_000,
+        statement: |n| {
+            let branches: Vec<String> = (0..n)
+                .map(|branch| format!("WHEN a = {} THEN {branch} + 1", n - branch))
+                .collect();
+            format!("SELECT CASE {} END FROM t", branches.join(" "))
+        },
+        answer: count,
+    },
+    Production {
+        name: "calls",
+        answered: 200,
+        statement: |n| format!("SELECT {} FROM t", nested("abs(", "a", ")", n)),
+        answer: one,
+    },
+    Production {
+        name: "arguments",
+        answered: 1_000,
+        statement: |n| format!("SELECT length(concat({})) FROM t", repeated("s", ", ", n)),
+        answer: count,
+    },
+    Production {
+        name: "casts behind",
+        answered: 500,
+        statement: |n| format!("SELECT a{} FROM t", "::INT::BIGINT".repeat(n / 2)),
+        answer: one,
+    },
+    Production {
+        name: "casts around",
+        answered: 200,
+        statement: |n| format!("SELECT {} FROM t", nested("CAST(", "a", " AS BIGINT)", n)),
+        answer: one,
+    },
+    Production {
+        name: "IS NULL",
+        answered: 500,
+        statement: |n| {
+            format!(
+                "SELECT a FROM t WHERE a{} IS NOT NULL",
+                " IS NULL".repeat(n)
+            )
+        },
+        answer: one,
+    },
+    Production {
+        name: "subqueries in FROM",
+        answered: 100,
+        statement: |n| format!("SELECT a FROM {}", nested("(SELECT a FROM ", "t", ") x", n)),
+        answer: one,
+    },
+    Production {
+        name: "subqueries in WHERE",
+        answered: 30,
+        statement: |n| {
+            let sql = nested("(SELECT a FROM t WHERE a IN ", "(1)", ")", n);
+            format!("SELECT a FROM t WHERE a IN {sql}")
+        },
+        answer: one,
+    },
+    Production {
+        name: "subqueries in SELECT",
+        answered: 30,
+        statement: |n| {
+            format!(
+                "SELECT {}",
+                nested("(SELECT ", "(SELECT max(a) FROM t)", ")", n)
+            )
+        },
+        answer: one,
+    },
+    Production {
+        name: "joins",
+        answered: 30,
+        statement: |n| {
+            let joins: Vec<String> = (1..n)
+                .map(|join| format!(" JOIN t t{join} ON t{join}.a = t{}.a", join - 1))
+                .collect();
+            format!("SELECT t0.a FROM t t0{}", joins.concat())
+        },
+        answer: one,
+    },
+    Production {
+        name: "tables beside each other",
+        answered: 30,
+        statement: |n| {
+            let tables: Vec<String> = (0..n).map(|table| format!("t t{table}")).collect();
+            format!("SELECT t0.a FROM {}", tables.join(", "))
+        },
+        answer: one,
+    },
+    Production {
+        name: "joins within joins",
+        answered: 30,
+        statement: |n| {
+            format!(
+                "SELECT count(*) FROM {}t{}",
+                "(t JOIN ".repeat(n),
+                " ON true)".repeat(n)
+            )
+        },
+        answer: one,
+    },
+    Production {
+        name: "UNION ALL",
+        answered: 500,
+        statement: |n| {
+            let queries = repeated("SELECT a FROM t", " UNION ALL ", n);
+            format!("SELECT count(*) FROM ({queries})")
+        },
+        answer: count,
+    },
+    Production {
+        name: "INTERSECT",
+        answered: 30,
+        statement: |n| repeated("SELECT a FROM t", " INTERSECT ", n),
+        answer: one,
+    },
+    Production {
+        name: "common table expressions",
+        answered: 100,
+        statement: |n| {
+            let tables: Vec<String> = (1..=n)
+                .map(|table| format!("c{table} AS (SELECT a FROM c{})", table - 1))
+                .collect();
+            format!(
+                "WITH c0 AS (SELECT a FROM t), {} SELECT a FROM c{n}",
+                tables.join(", ")
+            )
+        },
+        answer: one,
+    },
+    Production {
+        name: "common table expressions that double",
+        answered: 0,
+        statement: |n| {
+            let tables: Vec<String> = (1..=n)
+                .map(|table| format!("c{table} AS (SELECT x.a FROM c{0} x, c{0} y)", table - 1))
+                .collect();
+            format!(
+                "WITH c0 AS (SELECT a FROM t), {} SELECT a FROM c{n}",
+                tables.join(", ")
+            )
+        },
+        answer: one,
+    },
+    Production {
+        name: "arrays",
+        answered: 50,
+        statement: |n| format!("SELECT cardinality({}) FROM t", nested("[", "a", "]", n)),
+        answer: one,
+    },
+    Production {
+        name: "places of arrays",
+        answered: 0,
+        statement: |n| format!("SELECT [1]{}", "[1]".repeat(n)),
+        answer: one,
+    },
+    Production {
+        name: "intervals",
+        answered: 0,
+        statement: |n| format!("SELECT {} '1' DAY", repeated("INTERVAL", " ", n)),
+        answer: one,
+    },
+    Production {
+        name: "types",
+        answered: 0,
+        statement: |n| format!("SELECT NULL::{}", nested("ARRAY<", "INT", ">", n)),
+        answer: one,
+    },
+    Production {
+        name: "types with fields",
+        answered: 0,
+        statement: |n| format!("SELECT NULL::{}", nested("STRUCT<a INT, b ", "INT", ">", n)),
+        answer: one,
+    },
+    Production {
+        name: "EXPLAIN",
+        answered: 0,
+        statement: |n| format!("{} SELECT 1", repeated("EXPLAIN", " ", n)),
+        answer: one,
+    },
+    Production {
+        name: "PREPARE",
+        answered: 0,
+        statement: |n| format!("{} SELECT 1", repeated("PREPARE p AS", " ", n)),
+        answer: one,
+    },
+    Production {
+        name: "INSERT",
+        answered: 0,
+        statement: |n| format!("{} SELECT 1", repeated("INSERT INTO t", " ", n)),
+        answer: one,
+    },
+    Production {
+        name: "BETWEEN",
+        answered: 0,
+        statement: |n| format!("SELECT a{} FROM t", " BETWEEN 0 AND 1".repeat(n)),
+        answer: one,
+    },
+    Production {
+        name: "lambdas",
+        answered: 0,
+        statement: |n| format!("SELECT f({}1)", "x -> x AND ".repeat(n)),
+        answer: one,
+    },
+];
+
+async fn session() -> Twins {
+    let twins = Twins::new();
+    let create = "CREATE TABLE t (a BIGINT, d DOUBLE, m DECIMAL(9, 0), s VARCHAR, b BOOLEAN);
+         INSERT INTO t VALUES (1, 1, 1, 'x', true)";
+    twins.tierra.execute(create).await.unwrap();
+    twins
+}
+
+/// The one value of the answer.
+fn value(batches: &[RecordBatch]) -> i64 {
+    let batch = batches.iter().find(|batch| batch.num_rows() > 0).unwrap();
+    let column = cast(batch.column(0), &DataType::Int64).unwrap();
+    column.as_primitive::<Int64Type>().value(0)
+}
+
+async fn run(
+    session: &Session,
+    name: &str,
+    n: usize,
+    sql: &str,
+) -> Result<Vec<RecordBatch>, SqlError> {
+    let start = Instant::now();
+    let ended = tokio::time::timeout(PATIENCE, session.query(sql)).await;
+    let ended =
+        ended.unwrap_or_else(|_| Err(SqlError::Syntax(format!("no end after {PATIENCE:?}"))));
+    let what = match &ended {
+        Ok(_) => "answer".to_string(),
+        Err(error) => error.to_string().chars().take(100).collect(),
+    };
+    eprintln!("{name}, {n}: {:?}: {what}", start.elapsed());
+    ended
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deep_statements_are_answered_up_to_the_limits_and_refused_beyond() {
+    let twins = session().await;
+    let mut faults = Vec::new();
+    for production in PRODUCTIONS {
+        let name = production.name;
+        for n in [30, 100, 200, 500, 1_000, 10_000, 100_000] {
+            let sql = (production.statement)(n);
+            match run(&twins.tierra, name, n, &sql).await {
+                Ok(batches) if production.answered > 0 => {
+                    let (found, expected) = (value(&batches), (production.answer)(n));
+                    if found != expected {
+                        faults.push(format!("{name}, {n}: {found}, not {expected}"));
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let error = error.to_string();
+                    let is_late = error.contains("no end after");
+                    if n <= production.answered || is_late || error.len() > 10_000 {
+                        let begin: String = error.chars().take(300).collect();
+                        faults.push(format!("{name}, {n}: {begin}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_lists_and_many_rows_are_no_depth() {
+    let twins = session().await;
+    let numbers: Vec<String> = (0..1_000_000).map(|n| n.to_string()).collect();
+    let list = format!("SELECT a FROM t WHERE a IN ({})", numbers.join(", "));
+    assert_eq!(
+        value(&run(&twins.tierra, "list", 1_000_000, &list).await.unwrap()),
+        1
+    );
+    let rows: Vec<String> = (0..20_000).map(|n| format!("(-{n} - 1, 'x')")).collect();
+    let rows = format!("SELECT count(*) FROM (VALUES {})", rows.join(", "));
+    assert_eq!(
+        value(&run(&twins.tierra, "rows", 20_000, &rows).await.unwrap()),
+        20_000
+    );
+}
+
+/// Twice the terms may take four times as long and a little: what was repaired took eight times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_deep_stays_prepared_and_explained() {
+    let twins = session().await;
+    let sum = repeated("a", " + ", 900);
+    let session = &twins.tierra;
+    session
+        .sql(&format!("PREPARE p AS SELECT {sum} + $1 FROM t"))
+        .await
+        .unwrap();
+    assert_eq!(
+        value(&session.query("EXECUTE p(100)").await.unwrap()),
+        1_000
+    );
+    session
+        .query(&format!("EXPLAIN SELECT {sum} FROM t"))
+        .await
+        .unwrap();
+    let create =
+        format!("CREATE TABLE u AS SELECT {sum} AS n FROM t; INSERT INTO u SELECT {sum} FROM t");
+    session.execute(&create).await.unwrap();
+    assert_eq!(
+        value(&session.query("SELECT sum(n) FROM u").await.unwrap()),
+        1_800
+    );
+    // The name of a column is what is written.
+    let named = session
+        .query(&format!("SELECT {sum} FROM t"))
+        .await
+        .unwrap();
+    let name = named[0].schema().field(0).name().replace("t.", "");
+    assert_eq!(name, sum);
+}
