@@ -7,7 +7,9 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use tierra_lab::dataset::TableFile;
 use tierra_lab::error::{Context, LabError};
-use tierra_lab::fuzz::{Answer, Cell, Dialect, Difference, Fuzzer, Peer, Table, Tally, case_number};
+use tierra_lab::fuzz::{
+    Answer, Cell, Dialect, Difference, Fuzzer, Peer, Table, Tally, case_number,
+};
 use tokio::runtime::Runtime;
 
 /// Queries in all, and over one set of tables.
@@ -25,13 +27,21 @@ struct Sqlite {
 impl Sqlite {
     fn new(reading: fn(&str) -> String) -> Sqlite {
         let connection = Connection::open_in_memory().unwrap();
-        Sqlite { connection, reading, answers: Vec::new() }
+        Sqlite {
+            connection,
+            reading,
+            answers: Vec::new(),
+        }
     }
 
     fn answer(&self, query: &str) -> rusqlite::Result<Vec<Vec<Cell>>> {
         let mut statement = self.connection.prepare(query)?;
         let columns = statement.column_count();
-        let rows = statement.query_map([], |row| (0..columns).map(|column| Ok(cell(row.get(column)?))).collect())?;
+        let rows = statement.query_map([], |row| {
+            (0..columns)
+                .map(|column| Ok(cell(row.get(column)?)))
+                .collect()
+        })?;
         rows.collect()
     }
 }
@@ -65,7 +75,10 @@ impl Peer for Sqlite {
     }
 
     fn ask(&mut self, queries: &[&str]) -> Result<(), LabError> {
-        let answers = queries.iter().map(|query| self.answer(&(self.reading)(query)).map_err(|error| error.to_string()));
+        let answers = queries.iter().map(|query| {
+            self.answer(&(self.reading)(query))
+                .map_err(|error| error.to_string())
+        });
         self.answers = answers.collect();
         Ok(())
     }
@@ -84,7 +97,9 @@ fn run(reading: fn(&str) -> String, first_set: u64, queries: u64) -> (Tally, Vec
     for set in 0..queries.div_ceil(OF_A_SET) {
         let first = case_number(first_set + set, false, 0);
         let mut report = |difference: &Difference| found.push(difference.clone());
-        fuzzer.run(first, OF_A_SET.min(queries), &mut tally, &mut report).unwrap();
+        fuzzer
+            .run(first, OF_A_SET.min(queries), &mut tally, &mut report)
+            .unwrap();
         if !found.is_empty() {
             break;
         }
@@ -93,7 +108,11 @@ fn run(reading: fn(&str) -> String, first_set: u64, queries: u64) -> (Tally, Vec
 }
 
 fn scripts(found: &[Difference]) -> String {
-    found.iter().map(|difference| difference.script.as_str()).collect::<Vec<_>>().join("\n\n")
+    found
+        .iter()
+        .map(|difference| difference.script.as_str())
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }
 
 #[test]
@@ -103,13 +122,23 @@ fn random_queries_are_answered_as_sqlite_answers_them_and_alike_in_other_words()
         let folder = tempfile::tempdir().unwrap();
         let mut fuzzer = Fuzzer::new(&runtime, Sqlite::new(str::to_owned), folder.path());
         let (mut tally, mut found) = (Tally::default(), Vec::new());
-        fuzzer.run(case.parse().unwrap(), 1, &mut tally, &mut |difference: &Difference| found.push(difference.clone())).unwrap();
+        fuzzer
+            .run(
+                case.parse().unwrap(),
+                1,
+                &mut tally,
+                &mut |difference: &Difference| found.push(difference.clone()),
+            )
+            .unwrap();
         assert!(found.is_empty(), "{}", scripts(&found));
         return;
     }
     let seed = match std::env::var("TIERRA_SEED") {
         Ok(seed) => seed.parse().unwrap(),
-        Err(_) => std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs(),
+        Err(_) => std::time::SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap()
+            .as_secs(),
     };
     println!("TIERRA_SEED={seed}");
     let (tally, found) = run(str::to_owned, seed * 1_000, QUERIES);
@@ -117,12 +146,21 @@ fn random_queries_are_answered_as_sqlite_answers_them_and_alike_in_other_words()
     assert_eq!(tally.total(), QUERIES);
     // A comparison that does not take place finds nothing.
     let missing = tally.total_refused() + tally.total_peer_refused();
-    assert!(missing * 50 <= QUERIES, "{:#?} {:#?}", tally.refused, tally.peer_refused);
+    assert!(
+        missing * 50 <= QUERIES,
+        "{:#?} {:#?}",
+        tally.refused,
+        tally.peer_refused
+    );
 }
 
 #[test]
 fn a_peer_that_takes_outer_joins_for_inner_ones_is_found_out() {
-    let (_, found) = run(|query| query.replace(" LEFT JOIN ", " JOIN "), 77_000, QUERIES);
+    let (_, found) = run(
+        |query| query.replace(" LEFT JOIN ", " JOIN "),
+        77_000,
+        QUERIES,
+    );
     let first = found.first().expect("a difference");
     assert!(first.statement.contains(" LEFT JOIN "), "{}", first.script);
     // It is made small enough to be read.

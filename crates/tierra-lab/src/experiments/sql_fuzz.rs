@@ -216,7 +216,7 @@ fn rows_of(size: &str, tally: &Tally) -> Vec<Row> {
     let reasons = tally
         .refused
         .iter()
-        .map(|(reason, found)| ("Tierra", reason.to_string(), found));
+        .map(|(reason, found)| ("Tierra", reason.clone(), found));
     let reasons = reasons.chain(
         tally
             .peer_refused

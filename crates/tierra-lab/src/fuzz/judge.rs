@@ -10,15 +10,13 @@ use super::table::Table;
 use super::value::{Type, decimal};
 
 /// What Tierra says it does not do, or not within its numbers: no difference, but counted.
-const REFUSALS: [(&str, &str); 5] = [
-    ("not implemented", "not implemented"),
-    ("not supported", "not supported"),
-    ("Unsupported", "not supported"),
-    (
-        "Physical plan does not support logical expression",
-        "correlated in a way that is not planned",
-    ),
-    ("Not enough memory", "memory"),
+const REFUSALS: [&str; 6] = [
+    "not implemented",
+    "not supported",
+    "Physical plan does not support logical expression",
+    "null_aware anti join only supports single column join key",
+    "Correlated scalar subquery in the GROUP BY clause",
+    "Not enough memory",
 ];
 
 /// What came of a case.
@@ -27,7 +25,7 @@ pub(crate) enum Verdict {
     /// The answers agree.
     Agrees,
     /// Tierra says that it does not do this.
-    Refused(&'static str),
+    Refused(What),
     /// The peer does not answer: nothing was compared.
     PeerRefused(String),
     /// They do not.
@@ -75,13 +73,11 @@ pub struct Tally {
     /// How many, by what they were compared with.
     counts: BTreeMap<Kind, Counts>,
     /// Queries that Tierra says it does not do, by its reason, with an example.
-    pub refused: BTreeMap<&'static str, (u64, String)>,
+    pub refused: BTreeMap<String, (u64, String)>,
     /// Queries that the peer does not answer, by its message, with an example.
     pub peer_refused: BTreeMap<String, (u64, String)>,
     /// What differs.
     pub differences: Vec<Difference>,
-    /// How often each sort of difference was met.
-    sorts: BTreeMap<String, u64>,
 }
 
 impl Tally {
@@ -122,26 +118,18 @@ impl Tally {
             self.peer_refused.entry(reason).or_insert((0, example)).0 += count;
         }
         self.differences.extend(other.differences);
-        for (sort, count) in other.sorts {
-            *self.sorts.entry(sort).or_default() += count;
-        }
     }
 
-    /// Whether a difference of that sort is worth being made smaller: a few of each are.
-    pub(crate) fn wants_more(&self, what: &What) -> bool {
-        self.sorts.get(&what.sort).is_none_or(|met| *met < 5) && self.differences.len() < 100
-    }
-
-    pub(crate) fn count(&mut self, kind: Kind, verdict: &Verdict, case: &Case) {
-        let counts = self.counts.entry(kind).or_default();
+    pub(crate) fn count(&mut self, verdict: &Verdict, case: &Case) {
+        let counts = self.counts.entry(case.kind).or_default();
         counts.queries += 1;
         let example = || case.left.join("; ");
         match verdict {
             Verdict::Agrees => {}
-            Verdict::Refused(reason) => {
+            Verdict::Refused(what) => {
                 counts.refused += 1;
                 self.refused
-                    .entry(reason)
+                    .entry(what.sort.clone())
                     .or_insert_with(|| (0, example()))
                     .0 += 1;
             }
@@ -153,10 +141,7 @@ impl Tally {
                     .or_insert_with(|| (0, example()))
                     .0 += 1;
             }
-            Verdict::Differs(what) => {
-                counts.differences += 1;
-                *self.sorts.entry(what.sort.clone()).or_default() += 1;
-            }
+            Verdict::Differs(_) => counts.differences += 1,
         }
     }
 }
@@ -198,9 +183,12 @@ pub(crate) fn judge(
             if let Some(Err(theirs)) = theirs {
                 return Verdict::PeerRefused(theirs);
             }
-            let refused = REFUSALS.iter().find(|(words, _)| error.contains(words));
+            let refused = REFUSALS.iter().find(|words| error.contains(**words));
             return match refused {
-                Some((_, reason)) => Verdict::Refused(reason),
+                Some(words) => Verdict::Refused(What {
+                    sort: (*words).to_owned(),
+                    detail: error,
+                }),
                 None => Verdict::Differs(What {
                     sort: sort_of(&error),
                     detail: format!("error: {error}"),

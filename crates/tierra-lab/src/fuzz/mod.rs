@@ -25,6 +25,7 @@ pub use judge::{Counts, Difference, Tally};
 pub use sql::Dialect;
 pub use table::Table;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tokio::runtime::Runtime;
@@ -43,12 +44,20 @@ const BATCH: usize = 64;
 /// Sets of tables after which a database is made anew.
 const SETS_OF_A_DATABASE: u64 = 25;
 
+/// Differences of one sort that are made smaller, and queries refused for one reason.
+const MADE_SMALLER: u64 = 5;
+const EXAMPLES: u64 = 1;
+/// Differences over one set of tables that are told in full.
+const MOST_REPORTED: usize = 20;
+
 /// Tierra and a peer, and where their files lie.
 pub struct Fuzzer<'r, P> {
     tierra: Tierra<'r>,
     peer: P,
     folder: &'r Path,
     sets: u64,
+    /// How often each sort of difference or refusal was met.
+    sorts: BTreeMap<String, u64>,
 }
 
 /// The number of a case: of so many-eth set of small or large tables, so many-eth query.
@@ -64,6 +73,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
             peer,
             folder,
             sets: 0,
+            sorts: BTreeMap::new(),
         }
     }
 
@@ -106,26 +116,31 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
                     Right::Parts(..) => None,
                 };
                 let verdict = judge(case, ours, theirs, sqlite);
-                if let Verdict::Differs(what) = &verdict {
-                    let smaller = match tally.wants_more(what) {
-                        true => self.smaller(*number, &tables, what)?,
-                        false => (case.clone(), tables.clone(), what.clone()),
-                    };
-                    if tally.wants_more(what) {
-                        // Tables may have lost rows on the way.
-                        self.load(&tables, set)?;
+                let what = match &verdict {
+                    Verdict::Differs(what) | Verdict::Refused(what) => what,
+                    Verdict::Agrees | Verdict::PeerRefused(_) => {
+                        tally.count(&verdict, case);
+                        continue;
                     }
-                    let difference = Difference::new(
-                        *number,
-                        &smaller.0,
-                        &smaller.1,
-                        &settings(set),
-                        &smaller.2,
-                    );
+                };
+                let met = self.sorts.entry(what.sort.clone()).or_default();
+                *met += 1;
+                let differs = matches!(verdict, Verdict::Differs(_));
+                let worth = if differs { MADE_SMALLER } else { EXAMPLES };
+                let (case, fewer, what) = match *met <= worth {
+                    true => self.smaller(*number, &tables, what)?,
+                    false => (case.clone(), tables.clone(), what.clone()),
+                };
+                if self.sorts[&what.sort] <= worth {
+                    // Tables may have lost rows on the way.
+                    self.load(&tables, set)?;
+                }
+                tally.count(&verdict, &case);
+                if differs && tally.differences.len() < MOST_REPORTED {
+                    let difference = Difference::new(*number, &case, &fewer, &settings(set), &what);
                     report(&difference);
                     tally.differences.push(difference);
                 }
-                tally.count(case.kind, &verdict, case);
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::case::Case;
 use super::choices::Choices;
 use super::engine::Peer;
 use super::judge::{Verdict, What};
-use super::table::Table;
+use super::table::{Column, Table};
 use super::{CASES_OF_A_SET, Dialect, Fuzzer, mixed};
 use crate::error::LabError;
 
@@ -74,12 +74,17 @@ impl<P: Peer> Fuzzer<'_, P> {
     /// The difference of a case, if it is of this sort.
     fn still(&mut self, case: &Case, what: &What) -> Result<Option<What>, LabError> {
         Ok(match self.verdict(case)? {
-            Verdict::Differs(found) if found.sort == what.sort => Some(found),
+            Verdict::Differs(found) | Verdict::Refused(found) if found.sort == what.sort => {
+                Some(found)
+            }
             _ => None,
         })
     }
 
-    fn fewer_rows(&mut self, set: u64, case: &Case,
+    fn fewer_rows(
+        &mut self,
+        set: u64,
+        case: &Case,
         tables: &[Table],
         what: What,
     ) -> Result<(Vec<Table>, What), LabError> {
@@ -96,6 +101,20 @@ impl<P: Peer> Fuzzer<'_, P> {
             .collect();
         let mut what = what;
         let mut loads = 0;
+        let text = case.statements().join(" ");
+        for index in 0..tables.len() {
+            let mut fewer = tables.clone();
+            let table = &mut fewer[index];
+            let columns = std::mem::take(&mut table.columns).into_iter();
+            let named = |column: &Column| {
+                column.name == "id" || text.contains(&format!(".{}", column.name))
+            };
+            table.columns = columns.filter(named).collect();
+            self.load(&fewer, set)?;
+            if let Some(found) = self.still(case, &what)? {
+                (tables, what) = (fewer, found);
+            }
+        }
         for index in 0..tables.len() {
             let mut size = tables[index].rows();
             while size > 0 && loads < MOST_LOADS {

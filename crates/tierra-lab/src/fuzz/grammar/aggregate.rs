@@ -1,6 +1,6 @@
 //! GROUP BY, HAVING, aggregates.
 
-use super::super::sql::{Sql, sql};
+use super::super::sql::{Dialect, Sql, sql};
 use super::super::value::Type;
 use super::select::Query;
 use super::{Expr, Field, Grammar, Scope};
@@ -15,6 +15,7 @@ impl Grammar<'_> {
         let keys: Vec<Expr> = (0..count)
             .filter_map(|_| self.group_key(&scope, sets))
             .collect();
+        let keys = if sets { each_once(keys) } else { keys };
         let aggregates: Vec<Expr> = (0..1 + self.choices.index(3))
             .map(|_| self.aggregate(&scope))
             .collect();
@@ -26,8 +27,8 @@ impl Grammar<'_> {
             });
             let groups = Scope {
                 fields: fields.collect(),
-                key: Vec::new(),
                 rows: scope.rows,
+                ..Scope::default()
             };
             // No subquery in HAVING: what it names there is not what it is.
             self.predicate(&groups, 0)
@@ -165,4 +166,16 @@ impl Grammar<'_> {
         let sql = sql![before, distinct, &value.sql, ")", behind, after];
         Some(Expr::new(sql, ty).within(most).summable(most < ty.most()))
     }
+}
+
+/// Without the expressions that an earlier one is.
+fn each_once(keys: Vec<Expr>) -> Vec<Expr> {
+    let mut texts = Vec::new();
+    let mut is_new = |key: &Expr| {
+        let text = key.sql.text(Dialect::Tierra);
+        let new = !texts.contains(&text);
+        texts.push(text);
+        new
+    };
+    keys.into_iter().filter(|key| is_new(key)).collect()
 }

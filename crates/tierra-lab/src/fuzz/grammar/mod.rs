@@ -31,7 +31,7 @@ use super::value::{Type, Value};
 pub(crate) struct Limits {
     /// Only what SQLite has as well.
     pub(crate) sqlite: bool,
-    /// Literals become parameters: equal ones are not known to be equal.
+    /// Literals become parameters, which must not stand where the planner looks for none: in what a query does not use.
     pub(crate) prepared: bool,
     /// Most rows that two sides of a join may be multiplied to.
     pub(crate) rows: u128,
@@ -82,6 +82,8 @@ pub(crate) struct Scope {
     key: Vec<Sql>,
     /// Most rows there can be.
     rows: u128,
+    /// Whether it is a join, which stands in parentheses on the right of another.
+    joined: bool,
 }
 
 impl Expr {

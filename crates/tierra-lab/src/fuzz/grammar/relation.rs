@@ -22,6 +22,7 @@ impl Grammar<'_> {
                 fields: fields.collect(),
                 key: vec![format!("{alias}.id").into()],
                 rows: table.rows() as u128,
+                joined: false,
             };
             return (format!("{} AS {alias}", table.name).into(), scope);
         }
@@ -29,8 +30,8 @@ impl Grammar<'_> {
         let from = format!("{} AS {alias}", common.name).into();
         let scope = Scope {
             fields: in_alias(&common.columns, &alias),
-            key: Vec::new(),
             rows: common.rows,
+            ..Scope::default()
         };
         (from, scope)
     }
@@ -49,8 +50,8 @@ impl Grammar<'_> {
                 let alias = self.name("d");
                 let scope = Scope {
                     fields: in_alias(&query.columns, &alias),
-                    key: Vec::new(),
                     rows: query.rows,
+                    ..Scope::default()
                 };
                 (sql!["(", query.sql, format!(") AS {alias}")], scope)
             }
@@ -73,6 +74,11 @@ impl Grammar<'_> {
     fn join(&mut self, depth: u32) -> (Sql, Scope) {
         let (left_sql, left) = self.relation(depth);
         let (right_sql, right) = self.relation(depth.min(1));
+        // Not every parser reads a join on the right without parentheses.
+        let right_sql = match right.joined {
+            true => sql!["(", right_sql, ")"],
+            false => right_sql,
+        };
         let both = Scope {
             fields: left.fields.iter().chain(&right.fields).cloned().collect(),
             key: match left.key.is_empty() || right.key.is_empty() {
@@ -80,6 +86,7 @@ impl Grammar<'_> {
                 false => left.key.iter().chain(&right.key).cloned().collect(),
             },
             rows: left.rows * right.rows,
+            joined: true,
         };
         let wide = both.rows > self.limits.rows;
         let kind = self.choices.weighted(&[6, 4, 2, 3, 2, 2, 1]);
@@ -105,7 +112,13 @@ impl Grammar<'_> {
                     4 => Sql::each(" LEFT SEMI JOIN ", " SEMI JOIN ", ""),
                     _ => Sql::each(" LEFT ANTI JOIN ", " ANTI JOIN ", ""),
                 };
-                (sql![left_sql, word, right_sql, " ON ", on], left)
+                (
+                    sql![left_sql, word, right_sql, " ON ", on],
+                    Scope {
+                        joined: true,
+                        ..left
+                    },
+                )
             }
             _ => (
                 sql![left_sql, " JOIN ", right_sql, " ON ", on],

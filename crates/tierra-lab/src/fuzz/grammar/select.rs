@@ -33,7 +33,7 @@ impl Grammar<'_> {
     /// A whole query, of few rows.
     pub(crate) fn query(&mut self) -> Query {
         let mut with = Sql::default();
-        if self.choices.once_in(8) {
+        if !self.limits.prepared && self.choices.once_in(8) {
             let count = 1 + self.choices.index(2);
             let common: Vec<Sql> = (0..count).map(|_| self.common()).collect();
             with = sql!["WITH ", Sql::joined(common, ", "), " "];
@@ -236,8 +236,8 @@ impl Grammar<'_> {
         let mut exprs = vec![Expr::new("count(*)".into(), Type::Big).within(query.rows)];
         let scope = Scope {
             fields: query.columns.clone(),
-            key: Vec::new(),
             rows: query.rows,
+            ..Scope::default()
         };
         for field in &query.columns {
             let column = &field.expr;
