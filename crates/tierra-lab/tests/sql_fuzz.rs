@@ -12,6 +12,8 @@ use tierra_lab::fuzz::{
 };
 use tokio::runtime::Runtime;
 
+/// Where cases begin; `TIERRA_SEED=n` begins elsewhere. The lab's `sql-fuzz` looks for new ones.
+const SEED: u64 = 1;
 /// Queries in all, and over one set of tables.
 const QUERIES: u64 = 2_000;
 const OF_A_SET: u64 = 100;
@@ -135,10 +137,7 @@ fn random_queries_are_answered_as_sqlite_answers_them_and_alike_in_other_words()
     }
     let seed = match std::env::var("TIERRA_SEED") {
         Ok(seed) => seed.parse().unwrap(),
-        Err(_) => std::time::SystemTime::UNIX_EPOCH
-            .elapsed()
-            .unwrap()
-            .as_secs(),
+        Err(_) => SEED,
     };
     println!("TIERRA_SEED={seed}");
     let (tally, found) = run(str::to_owned, seed * 1_000, QUERIES);

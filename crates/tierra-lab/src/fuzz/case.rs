@@ -196,3 +196,22 @@ fn filter(choices: &mut Choices, tables: &[Table], limits: Limits) -> Case {
         ordered: false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_follows_from_its_choices_and_the_plainest_is_a_query() {
+        let tables = Table::set(&mut Choices::seeded(5), false, false);
+        for seed in 0..300 {
+            let mut drawn = Choices::seeded(seed);
+            let first = Case::new(&mut drawn, &tables, false);
+            let again = Case::new(&mut Choices::repeated(drawn.made()), &tables, false);
+            assert_eq!(first.statements(), again.statements());
+        }
+        let plainest = Case::new(&mut Choices::repeated(Vec::new()), &tables, false);
+        assert_eq!(plainest.kind, Kind::Peer);
+        assert_eq!(plainest.left, ["SELECT a1.id AS x2 FROM t0 AS a1"]);
+    }
+}

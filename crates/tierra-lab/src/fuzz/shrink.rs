@@ -9,9 +9,9 @@ use super::{CASES_OF_A_SET, Dialect, Fuzzer, mixed};
 use crate::error::LabError;
 
 /// Queries that are tried on the way.
-const MOST_TRIALS: usize = 1_500;
+const MOST_TRIALS: usize = 500;
 /// Sets of rows that are tried.
-const MOST_LOADS: usize = 120;
+const MOST_LOADS: usize = 60;
 
 impl<P: Peer> Fuzzer<'_, P> {
     /// The smallest case found that differs in the same way; the tables loaded may be others afterwards.

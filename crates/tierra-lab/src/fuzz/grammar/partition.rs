@@ -2,7 +2,7 @@
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
-use super::{Expr, Grammar};
+use super::{Expr, Grammar, Subqueries};
 
 /// A query and how it falls into parts.
 pub(crate) struct Partitioned {
@@ -33,7 +33,8 @@ impl Grammar<'_> {
     /// A query that a condition divides.
     pub(crate) fn partitioned(&mut self) -> Partitioned {
         let (from, scope) = self.relation(2);
-        let condition = self.predicate(&scope, 2);
+        let all = |grammar: &mut Self| grammar.predicate(&scope, 2);
+        let condition = self.allowing(Subqueries::All, all);
         let (outer, inner) = match self.choices.below(3) {
             0 => {
                 let filter = sql!["(", self.predicate(&scope, 1), ")"];

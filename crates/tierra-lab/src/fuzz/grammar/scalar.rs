@@ -2,7 +2,7 @@
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
-use super::{Expr, Grammar, Scope};
+use super::{Expr, Grammar, Scope, Subqueries};
 
 impl Grammar<'_> {
     /// An expression of that type, no deeper than so many levels.
@@ -24,6 +24,7 @@ impl Grammar<'_> {
                 let sql = sql!["nullif(", &value.sql, ", ", &other.sql, ")"];
                 Expr::of(sql, &[&value]).same(value.same && other.same)
             }
+            _ if self.subqueries == Subqueries::None => self.leaf(scope, ty),
             _ => match self.scalar_subquery(scope, ty) {
                 Some(found) => found,
                 None => self.leaf(scope, ty),

@@ -2,7 +2,7 @@
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
-use super::{Expr, Field, Grammar, Scope};
+use super::{Expr, Field, Grammar, Scope, Subqueries};
 
 /// Rows that an answer may have; of more a digest is asked for, or the first few.
 const MOST_ROWS: u128 = 2_000;
@@ -65,9 +65,17 @@ impl Grammar<'_> {
 
     /// WHERE, or nothing.
     pub(super) fn filter(&mut self, scope: &Scope) -> Sql {
-        match self.choices.below(3) {
-            0 => Sql::default(),
-            _ => sql![" WHERE ", self.predicate(scope, 2)],
+        let mut parts = Vec::new();
+        if self.choices.below(3) > 0 {
+            let all = |grammar: &mut Self| grammar.predicate(scope, 2);
+            parts.push(sql!["(", self.allowing(Subqueries::All, all), ")"]);
+        }
+        if self.choices.once_in(8) {
+            parts.extend(self.membership(scope));
+        }
+        match parts.is_empty() {
+            true => Sql::default(),
+            false => sql![" WHERE ", Sql::joined(parts, " AND ")],
         }
     }
 
@@ -79,7 +87,12 @@ impl Grammar<'_> {
                 .map(|_| self.some_type(&scope))
                 .collect(),
         };
-        let exprs: Vec<Expr> = types.iter().map(|ty| self.expr(&scope, *ty, 2)).collect();
+        let exprs: Vec<Expr> = self.allowing(Subqueries::Scalar, |grammar| {
+            types
+                .iter()
+                .map(|ty| grammar.expr(&scope, *ty, 2))
+                .collect()
+        });
         let filter = self.filter(&scope);
         let distinct = self.choices.once_in(6) && exprs.iter().all(|expr| expr.same);
         let (list, columns) = self.list(&exprs);

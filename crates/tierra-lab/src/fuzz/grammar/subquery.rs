@@ -2,24 +2,28 @@
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
-use super::{Expr, Grammar, Scope};
+use super::{Expr, Grammar, Scope, Subqueries, UNDER_REPAIR};
 
 /// The work of a correlated subquery is the product of both sides, in engines that do not join.
 const MOST_PRODUCT: u128 = 4_000_000;
 
 impl Grammar<'_> {
-    /// A table with a condition of its own, and perhaps one that names the outer row.
-    fn inner(&mut self, outer: &Scope) -> Option<(Scope, Sql)> {
+    /// A table with a condition of its own, and perhaps one that names the outer row, that columns are equal if that is asked for.
+    fn inner(&mut self, outer: &Scope, equal: bool) -> Option<(Scope, Sql)> {
         let (from, scope) = self.base();
         if scope.rows * outer.rows > MOST_PRODUCT {
             return None;
         }
         let mut conditions = Vec::new();
         if self.choices.below(2) == 1 {
-            conditions.push(sql!["(", self.predicate(&scope, 1), ")"]);
+            let plain = |grammar: &mut Self| grammar.predicate(&scope, 1);
+            conditions.push(sql!["(", self.allowing(Subqueries::None, plain), ")"]);
         }
         if self.choices.below(2) == 1 {
-            let sign = [" = ", " < ", " <> ", " >= "][self.choices.weighted(&[7, 1, 1, 1])];
+            let sign = match equal {
+                true => " = ",
+                false => [" = ", " < ", " <> ", " >= "][self.choices.weighted(&[7, 1, 1, 1])],
+            };
             conditions.extend(self.correlation(&scope, outer, sign));
         }
         let from = match conditions.is_empty() {
@@ -37,7 +41,7 @@ impl Grammar<'_> {
 
     /// EXISTS, IN, ANY or ALL.
     pub(super) fn membership(&mut self, outer: &Scope) -> Option<Sql> {
-        let (scope, from) = self.inner(outer)?;
+        let (scope, from) = self.inner(outer, false)?;
         let not = self.choices.one_of(&["", "NOT "]);
         if self.choices.below(3) == 0 {
             return Some(sql![not, "EXISTS (SELECT 1", from, ")"]);
@@ -45,6 +49,9 @@ impl Grammar<'_> {
         let mine = self.field(outer, |expr| expr.same)?;
         let theirs = self.field(&scope, |expr| expr.ty == mine.expr.ty && expr.same)?;
         let theirs = sql!["(SELECT ", &theirs.expr.sql, from, ")"];
+        if UNDER_REPAIR {
+            return Some(sql![&mine.expr.sql, " IN ", theirs]);
+        }
         if self.limits.sqlite || self.choices.below(3) < 2 {
             return Some(sql![&mine.expr.sql, " ", not, "IN ", theirs]);
         }
@@ -57,7 +64,8 @@ impl Grammar<'_> {
 
     /// A subquery that yields one value: an aggregate of all rows.
     pub(super) fn scalar_subquery(&mut self, outer: &Scope, ty: Type) -> Option<Expr> {
-        let (scope, from) = self.inner(outer)?;
+        // An aggregate of the rows that relate to the outer one in another way is not planned.
+        let (scope, from) = self.inner(outer, true)?;
         if ty == Type::Big && self.choices.below(2) == 1 {
             return Some(
                 Expr::new(sql!["(SELECT count(*)", from, ")"], Type::Big).within(scope.rows),

@@ -3,7 +3,7 @@
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
 use super::select::Query;
-use super::{Expr, Grammar, Scope};
+use super::{Expr, Grammar, Scope, UNDER_REPAIR};
 
 const FRAMES: [&str; 6] = [
     "",
@@ -33,7 +33,8 @@ impl Grammar<'_> {
             None => Sql::default(),
         };
         // A window of the query's, which functions add their order to.
-        let named = (!self.limits.sqlite && self.choices.once_in(6)).then(|| self.name("w"));
+        let named = (!UNDER_REPAIR && !self.limits.sqlite && self.choices.once_in(6))
+            .then(|| self.name("w"));
         for _ in 0..1 + self.choices.below(2) {
             let window = match &named {
                 Some(name) => format!("{name} ").into(),
