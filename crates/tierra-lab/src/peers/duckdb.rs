@@ -13,6 +13,9 @@ use crate::lab::THREADS;
 
 const PROGRAM: &str = include_str!("duckdb.py");
 
+/// Rows of values, each with a letter of its kind before it (`duckdb.py`); none is NULL.
+pub type LetteredRows = Vec<Vec<Option<String>>>;
+
 /// A running DuckDB.
 #[derive(Debug)]
 pub struct DuckDb {
@@ -118,8 +121,8 @@ impl DuckDb {
         self.send(&json!({"queries": queries}))
     }
 
-    /// The answers to the queries begun: rows of values, each with its kind's letter before it, or an error.
-    pub fn finish(&mut self) -> Result<Vec<Result<Vec<Vec<Option<String>>>, String>>, DuckDbError> {
+    /// The answers to the queries begun: rows, or DuckDB's message.
+    pub fn finish(&mut self) -> Result<Vec<Result<LetteredRows, String>>, DuckDbError> {
         let mut reply = self.reply()?;
         let answers: Vec<Value> = serde_json::from_value(reply["answers"].take())?;
         let answers = answers
