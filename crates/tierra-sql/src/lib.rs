@@ -23,7 +23,9 @@
 mod catalog;
 pub mod csv;
 mod ddl;
+mod defect;
 mod error;
+mod extreme;
 mod filter;
 mod information_schema;
 mod join;
@@ -46,7 +48,10 @@ mod sum;
 mod system_table;
 mod table;
 mod tier_statement;
+mod time;
+mod twins;
 mod types;
+mod unheeded;
 mod values;
 
 pub use error::{CopyError, DefinitionError, InsertError, PreparedError, SqlError};

@@ -2,15 +2,17 @@
 //! and does not convert, and an integer that overflows is an error.
 //!
 //! ```text
-//! assignment, numbers --> DataFusion's type coercion --> arithmetic --> optimiser
+//! assignment, numbers, seconds --> DataFusion's type coercion --> microseconds, arithmetic, doubles --> optimiser
 //! ```
-//! The first two read a plan as it was written, before casts are added; the last needs its types
+//! The first three read a plan as it was written, before casts are added; the last three need its types
 //! settled, and must see sums of constants before the optimiser folds them.
 
 mod arithmetic;
 mod assigned;
 mod assignment;
 mod csv_source;
+mod doubles;
+mod foreign;
 mod number;
 mod numbers;
 
@@ -22,14 +24,20 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
+use crate::time::{Microseconds, Seconds};
+
 pub(crate) use assignment::{argument, name_of, shown};
+pub(crate) use doubles::CANONICAL;
+pub(crate) use foreign::is_foreign;
 pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};
 
 /// A session whose statements mean what this module says.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(Microseconds));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
+    rules.push(Arc::new(doubles::OneZero));
     *builder.analyzer() = Some(Analyzer::with_rules(rules));
     builder
         .expr_planners()
@@ -46,6 +54,7 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
         Arc::new(assignment::Assignment),
         Arc::new(numbers::ExactNumbers),
+        Arc::new(Seconds),
     ]
 }
 

@@ -18,12 +18,12 @@ use futures::StreamExt;
 
 use super::Session;
 use super::files::has_ending;
-use super::run::spawned;
-use crate::csv;
+use super::run::{planned, spawned};
 use crate::error::{CopyError, DefinitionError, SqlError};
 use crate::outcome::{Done, Outcome};
 use crate::sink::blocking;
 use crate::statement::Parsed;
+use crate::{csv, twins};
 
 /// Links that a name may lead along; the system follows no more.
 const LINKS_MOST: usize = 40;
@@ -72,9 +72,10 @@ impl Session {
         let query = Statement::Statement(Box::new(query));
         self.count_planning();
         let state = self.context.state();
-        let plan = state.statement_to_plan(query).await?;
+        let plan = planned(&state, query).await?;
         let physical = state.create_physical_plan(&plan).await?;
         let schema = physical.schema();
+        let schema = twins::restored(&schema).unwrap_or(schema);
         let mut rows = spawned(physical, &state)?;
         let (path, separator) = (path.to_path_buf(), if is_tsv { '\t' } else { ',' });
         let mut file = blocking(move || CsvFile::create(path, separator, &schema)).await?;

@@ -13,12 +13,12 @@ use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 use tierra_engine::TierError;
 
 use super::Session;
-use super::run::done;
-use crate::ddl;
+use super::run::{done, planned};
 use crate::error::{DefinitionError, SqlError};
 use crate::outcome::{Done, Outcome};
 use crate::sink::{TableSink, blocking};
 use crate::tier_statement::TierStatement;
+use crate::{ddl, twins};
 
 impl Session {
     pub(super) async fn create_table(
@@ -53,9 +53,11 @@ impl Session {
         let state = self.state_with(sets)?;
         self.count_planning();
         let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
-        let plan = state.statement_to_plan(query).await?;
+        let plan = planned(&state, query).await?;
         let physical = state.create_physical_plan(&plan).await?;
-        let (spec, replicas) = ddl::table_spec_of_query(create, &physical.schema())?;
+        let schema = physical.schema();
+        let schema = twins::restored(&schema).unwrap_or(schema);
+        let (spec, replicas) = ddl::table_spec_of_query(create, &schema)?;
         let database = Arc::clone(&self.database);
         let table = blocking(move || database.begin_table_in(spec, replicas)).await?;
         let input = execute_stream(physical, Arc::new(TaskContext::from(&state)))?;

@@ -21,7 +21,7 @@ use crate::error::{PreparedError, SqlError};
 use crate::list::{List, ListParameter, unfolded};
 use crate::outcome::{Outcome, Rows};
 use crate::prepared::{Argument, PointPlan};
-use crate::rules;
+use crate::{defect, rules};
 
 /// The point queries prepared in a session, by name.
 #[derive(Default)]
@@ -199,7 +199,7 @@ impl Session {
                 (array.slice(0, array.len()), is_value)
             })
             .collect();
-        Box::pin(async move {
+        Box::pin(defect::caught(async move {
             if let Some(plan) = self.point_plans.get(name) {
                 let arguments = arguments.into_iter();
                 let arguments = arguments.map(|(array, is_value)| Argument::bound(array, is_value));
@@ -219,6 +219,6 @@ impl Session {
                 parameters: parameters.collect::<Result<_, SqlError>>()?,
             };
             self.run_bound(execute, &[]).await
-        })
+        }))
     }
 }

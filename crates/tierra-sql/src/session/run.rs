@@ -1,5 +1,6 @@
 //! One statement, from its text to its outcome: who runs it, and in which state.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::AsArray;
@@ -16,7 +17,7 @@ use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 
 use super::prepare::PreparedParameters;
-use super::{Session, missing, unsupported};
+use super::{Session, fixed, missing, unsupported};
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::information_schema::describe;
 use crate::list::List;
@@ -25,12 +26,14 @@ use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
 use crate::settings::TierraSettings;
 use crate::statement::{Compact, Parsed};
-use crate::{rules, settings};
+use crate::twins::{self, Apart};
+use crate::unheeded::{self, FunctionKind};
+use crate::{defect, rules, settings};
 
 impl Session {
     /// Run one statement.
     pub(super) async fn run(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
-        self.run_any(parsed)
+        defect::caught(self.run_any(parsed))
             .await
             .map_err(|error| missing::explain(error, &self.database.tables()))
     }
@@ -45,6 +48,7 @@ impl Session {
                 true => unsupported::COPY_FROM.into(),
                 false => error,
             })?;
+        unheeded::refuse(&compact.statement, |name| self.function_kind(name))?;
         if let Some(outcome) = self.run_own(&compact).await? {
             return Ok(outcome);
         }
@@ -58,6 +62,21 @@ impl Session {
         match self.plan_compact(compact).await {
             Ok((state, plan)) => self.run_plan(state, plan, &[]).await,
             Err(_) => self.run_planned(parsed.parse()?, &[]).await,
+        }
+    }
+
+    fn function_kind(&self, name: &str) -> FunctionKind {
+        let state = self.context.state_ref();
+        let state = state.read();
+        // As the planner looks a name up.
+        if state.scalar_functions().contains_key(name) {
+            FunctionKind::Scalar
+        } else if state.aggregate_functions().contains_key(name) {
+            FunctionKind::Aggregate
+        } else if state.window_functions().contains_key(name) {
+            FunctionKind::Window
+        } else {
+            FunctionKind::Unknown
         }
     }
 
@@ -134,7 +153,7 @@ impl Session {
     ) -> Result<Outcome, SqlError> {
         self.count_planning();
         let state = self.context.state();
-        let plan = state.statement_to_plan(statement).await?;
+        let plan = planned(&state, statement).await?;
         self.run_plan(state, plan, lists).await
     }
 
@@ -144,7 +163,7 @@ impl Session {
     ) -> Result<(SessionState, LogicalPlan), SqlError> {
         self.count_planning();
         let state = self.state_with(&compact.sets)?;
-        let plan = state.statement_to_plan(compact.statement).await?;
+        let plan = planned(&state, compact.statement).await?;
         Ok((state, plan))
     }
 
@@ -195,8 +214,12 @@ impl Session {
     /// Run what changes the session only.
     async fn run_setting(&self, mut statement: LogicalStatement) -> Result<Outcome, SqlError> {
         let command = match &mut statement {
-            LogicalStatement::SetVariable(_) => "SET",
+            LogicalStatement::SetVariable(set) => {
+                fixed::refuse(&set.variable)?;
+                "SET"
+            }
             LogicalStatement::ResetVariable(reset) => {
+                fixed::refuse(&reset.variable)?;
                 // DataFusion resets its own, to what it begins with itself.
                 if let Some(key) = reset.variable.strip_prefix("tierra.") {
                     self.reset_setting(key)?;
@@ -287,6 +310,34 @@ impl Session {
             rows: Some(rows),
         }))
     }
+}
+
+/// The plan of a statement, which may give two columns one name.
+pub(super) async fn planned(
+    state: &SessionState,
+    statement: Statement,
+) -> Result<LogicalPlan, SqlError> {
+    if twins::has_none(&statement) {
+        return Ok(state.statement_to_plan(statement).await?);
+    }
+    let refused = match state.statement_to_plan(statement.clone()).await {
+        Err(error) if twins::are_cause(&error) => error,
+        planned => return Ok(planned?),
+    };
+    let mut apart = statement.clone();
+    match twins::tell_apart(&mut apart, &HashMap::new()) {
+        Apart::Nothing => return Err(refused.into()),
+        Apart::Ambiguous(name) => return Err(SqlError::Ambiguous(name)),
+        Apart::Names => {}
+    }
+    let plan = state.statement_to_plan(apart).await?;
+    let known = twins::planned_names(&plan);
+    if known.is_empty() {
+        return Ok(plan);
+    }
+    let mut apart = statement;
+    twins::tell_apart(&mut apart, &known);
+    Ok(state.statement_to_plan(apart).await?)
 }
 
 pub(super) fn done(command: &'static str) -> Outcome {
