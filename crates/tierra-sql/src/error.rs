@@ -194,7 +194,9 @@ pub enum DefinitionError {
     #[error("table '{0}' has more than one PRIMARY KEY")]
     TwoKeys(String),
     /// CREATE TABLE AS of instants, whose zone no column keeps.
-    #[error("column '{0}': TIMESTAMP WITH TIME ZONE has no column; CAST(.. AS TIMESTAMP) keeps it in UTC")]
+    #[error(
+        "column '{0}': TIMESTAMP WITH TIME ZONE has no column; CAST(.. AS TIMESTAMP) keeps it in UTC"
+    )]
     Zone(String),
     /// CREATE TABLE without columns.
     #[error("table '{0}' needs at least one column")]

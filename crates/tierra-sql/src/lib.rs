@@ -27,6 +27,7 @@ mod defect;
 mod error;
 mod extreme;
 mod filter;
+mod foreign;
 mod information_schema;
 mod join;
 mod keys;

@@ -127,7 +127,7 @@ impl Rows {
 }
 
 /// `batch` with the names of `schema`.
-pub(crate) fn under(schema: &SchemaRef, batch: &RecordBatch) -> RecordBatch {
+fn under(schema: &SchemaRef, batch: &RecordBatch) -> RecordBatch {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)
         .expect("the schema differs in names alone")

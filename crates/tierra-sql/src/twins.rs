@@ -14,7 +14,7 @@ use datafusion::common::SchemaError;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan};
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
 };
@@ -95,10 +95,7 @@ pub(crate) fn tell_apart(statement: &mut Statement, known: &HashMap<usize, Strin
     let _ = match statement {
         Statement::Statement(inner) => inner.visit(&mut twins),
         Statement::Explain(explain) => return tell_apart(&mut explain.statement, known),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(&mut twins),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
+        // A file of columns, other than CSV, has no place for twins.
         _ => ControlFlow::Continue(()),
     };
     match twins {
@@ -268,7 +265,7 @@ fn names_different(select: &Select, name: &str) -> bool {
 /// Whether planning `statement` again costs more than it may be worth: rows that are written out have no names.
 pub(crate) fn has_none(statement: &Statement) -> bool {
     let Statement::Statement(statement) = statement else {
-        return false;
+        return matches!(statement, Statement::CopyTo(_));
     };
     match statement.as_ref() {
         ast::Statement::Insert(insert) => insert

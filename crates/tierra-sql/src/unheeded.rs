@@ -8,9 +8,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    self, Cte, Expr, Function, FunctionArg, FunctionArguments, GroupByExpr, Join, OrderByKind,
-    Query, Select, SetExpr, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Visit,
-    Visitor,
+    self, Cte, Expr, Function, FunctionArg, FunctionArguments, GroupByExpr, Join, Query, Select,
+    SelectFlavor, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Visit, Visitor,
 };
 
 use crate::error::DefinitionError;
@@ -87,16 +86,6 @@ impl<K: Fn(&str) -> FunctionKind> Visitor for Unheeded<K> {
                 refuse_if(!using.is_empty(), "EXECUTE .. USING")?;
                 refuse_if(*output || *default, "OUTPUT or DEFAULT in EXECUTE")
             }
-            ast::Statement::Explain {
-                query_plan,
-                estimate,
-                options,
-                ..
-            } => {
-                refuse_if(*query_plan, "EXPLAIN QUERY PLAN")?;
-                refuse_if(*estimate, "EXPLAIN ESTIMATE")?;
-                refuse_if(options.is_some(), "EXPLAIN with options in parentheses")
-            }
             _ => ControlFlow::Continue(()),
         }
     }
@@ -104,8 +93,8 @@ impl<K: Fn(&str) -> FunctionKind> Visitor for Unheeded<K> {
     fn pre_visit_query(&mut self, query: &Query) -> Found {
         let Query {
             with,
-            body,
-            order_by,
+            body: _,
+            order_by: _,
             limit_clause: _,
             fetch: _,
             locks,
@@ -122,14 +111,6 @@ impl<K: Fn(&str) -> FunctionKind> Visitor for Unheeded<K> {
         }
         refuse_if(settings.is_some(), "SETTINGS of a query")?;
         refuse_if(format_clause.is_some(), "FORMAT of a query")?;
-        let orders_all = order_by
-            .as_ref()
-            .is_some_and(|order| matches!(order.kind, OrderByKind::All(_)));
-        let is_select = matches!(body.as_ref(), SetExpr::Select(_));
-        refuse_if(
-            orders_all && !is_select,
-            "ORDER BY ALL of anything but SELECT",
-        )?;
         for cte in with.iter().flat_map(|with| &with.cte_tables) {
             let Cte {
                 alias,
@@ -169,8 +150,14 @@ impl<K: Fn(&str) -> FunctionKind> Visitor for Unheeded<K> {
             qualify: _,
             window_before_qualify: _,
             value_table_mode,
-            flavor: _,
+            flavor,
         } = select;
+        if *flavor == SelectFlavor::FromFirstNoSelect {
+            return ControlFlow::Break(DefinitionError::UnsupportedFor {
+                what: "FROM without SELECT",
+                instead: "write SELECT * FROM ..",
+            });
+        }
         refuse_if(!optimizer_hints.is_empty(), "a hint /*+ .. */")?;
         if let Some(modifiers) = select_modifiers
             && modifiers.is_any_set()

@@ -2,27 +2,28 @@
 //!
 //! Arrow compares doubles bit by bit: -0.0 is less than 0.0, and a NaN with its sign set, as processors make them, is less
 //! than all numbers. Tables store neither. Here whatever may yield one passes through [`Canonical`]: arithmetic, functions,
-//! casts, aggregates and the columns of files. Joins, lists, groups, orders and windows then see equal doubles as equal.
+//! casts and aggregates, as does what [files](crate::foreign) hold. Joins, lists, groups, orders and windows then see equal doubles as equal.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, Projection,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use tierra_engine::canonical_double;
 
-use super::foreign::is_foreign;
+use super::uses;
 
 /// The function that the rule adds.
 pub(crate) const CANONICAL: &str = "one_zero";
@@ -61,24 +62,19 @@ impl AnalyzerRule for OneZero {
 }
 
 fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if let LogicalPlan::TableScan(scan) = &plan {
-        return match is_foreign(scan) {
-            true => settle_output(plan, |_| true),
-            false => Ok(Transformed::no(plan)),
-        };
+    if !uses(&plan, may_compute)? {
+        return Ok(Transformed::no(plan));
     }
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::Join(join) = &plan {
         schema.merge(&join.schema);
     }
     let names = NamePreserver::new(&plan);
-    let settled = plan
-        .map_expressions(|expr| {
-            let name = names.save(&expr);
-            expr.transform_up(|expr| Ok(settle(expr, &schema)))
-                .map(|settled| settled.update_data(|expr| name.restore(expr)))
-        })?
-        .map_data(LogicalPlan::recompute_schema)?;
+    let settled = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        expr.transform_up(|expr| Ok(settle(expr, &schema)))
+            .map(|settled| settled.update_data(|expr| name.restore(expr)))
+    })?;
     let computes = match &settled.data {
         LogicalPlan::Aggregate(aggregate) => &aggregate.aggr_expr,
         LogicalPlan::Window(window) => &window.window_expr,
@@ -132,15 +128,27 @@ fn computes_anew(expr: &Expr) -> bool {
     }
 }
 
+/// Whether `expr`, if it is a double, may be of another form than its parts.
+fn may_compute(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(ScalarValue::Float32(_) | ScalarValue::Float64(_), _) => true,
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_arithmetic(*op),
+        Expr::ScalarFunction(call) => call.name() != CANONICAL && !HAND_ON.contains(&call.name()),
+        Expr::Negative(_)
+        | Expr::Cast(_)
+        | Expr::TryCast(_)
+        | Expr::AggregateFunction(_)
+        | Expr::WindowFunction(_) => true,
+        _ => false,
+    }
+}
+
 fn settle(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let is_computed = match &expr {
         Expr::Literal(value, _) => return settle_literal(expr.clone(), value),
-        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_arithmetic(*op),
-        Expr::Negative(_) => true,
-        Expr::ScalarFunction(call) => call.name() != CANONICAL && !HAND_ON.contains(&call.name()),
+        Expr::AggregateFunction(_) | Expr::WindowFunction(_) => false,
         Expr::Cast(_) | Expr::TryCast(_) => !casts_whole(&expr, schema),
-        Expr::ScalarSubquery(_) => false,
-        _ => false,
+        other => may_compute(other),
     };
     if !is_computed || !expr.get_type(schema).is_ok_and(|ty| is_double(&ty)) {
         return Transformed::no(expr);
@@ -188,13 +196,17 @@ fn casts_whole(expr: &Expr, schema: &DFSchema) -> bool {
         .is_ok_and(|ty| ty.is_integer() || ty.is_decimal() || ty.is_null())
 }
 
-fn is_double(ty: &DataType) -> bool {
+/// The function [`Canonical`].
+pub(crate) fn one_zero() -> ScalarUDF {
+    ScalarUDF::from(Canonical::new())
+}
+
+pub(crate) fn is_double(ty: &DataType) -> bool {
     matches!(ty, DataType::Float32 | DataType::Float64)
 }
 
 fn canonical(expr: Expr) -> Expr {
-    let func = Arc::new(ScalarUDF::from(Canonical::new()));
-    Expr::ScalarFunction(ScalarFunction::new_udf(func, vec![expr]))
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(one_zero()), vec![expr]))
 }
 
 /// `expr` as it was before the rule came to it.
@@ -266,6 +278,17 @@ impl ScalarUDFImpl for Canonical {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         Ok(types[0].clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let value = &args.arg_fields[0];
+        let field = Field::new(self.name(), value.data_type().clone(), value.is_nullable());
+        Ok(Arc::new(field))
+    }
+
+    /// Of its type: of an interval of none, functions around this one could not tell how their results are ordered.
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        Interval::make_unbounded(&inputs[0].data_type())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -12,23 +12,22 @@ mod assigned;
 mod assignment;
 mod csv_source;
 mod doubles;
-mod foreign;
 mod number;
 mod numbers;
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
 use crate::time::{Microseconds, Seconds};
 
 pub(crate) use assignment::{argument, name_of, shown};
-pub(crate) use doubles::CANONICAL;
-pub(crate) use foreign::is_foreign;
+pub(crate) use doubles::{CANONICAL, is_double, one_zero};
 pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};
 
 /// A session whose statements mean what this module says.
@@ -56,6 +55,21 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),
     ]
+}
+
+/// Whether an expression of the node `plan` has a part that `is` so.
+pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            found |= is(expr);
+            Ok(match found {
+                true => TreeNodeRecursion::Stop,
+                false => TreeNodeRecursion::Continue,
+            })
+        })
+    })?;
+    Ok(found)
 }
 
 /// The plan of a statement to prepare: DataFusion optimises it before it is analysed, and would fold

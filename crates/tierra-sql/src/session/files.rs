@@ -20,6 +20,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::{SessionContext, SessionState};
 
 use crate::error::SqlError;
+use crate::foreign;
 use crate::load::{CsvTable, Format, LoadError};
 use crate::sink::blocking;
 
@@ -57,7 +58,8 @@ impl UrlTableFactory for Files {
     async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let path = Path::new(name);
         if !path.is_file() {
-            return self.listing(name).await;
+            let listing = self.listing(name).await?;
+            return Ok(listing.map(foreign::settled));
         }
         let format = match Format::of(path) {
             Ok(Format::Csv { delimiter }) => {
@@ -77,7 +79,7 @@ impl UrlTableFactory for Files {
                 message: SqlError::from(error).to_string(),
             })
         })?;
-        Ok(Some(table))
+        Ok(Some(foreign::settled(table)))
     }
 }
 

@@ -14,6 +14,8 @@ mod define;
 mod files;
 mod fixed;
 mod missing;
+#[cfg(test)]
+mod panics;
 mod prepare;
 mod run;
 mod unsupported;

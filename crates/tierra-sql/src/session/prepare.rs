@@ -7,11 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::{ArrayRef, Datum, RecordBatch};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::Expr;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::logical_plan::{Execute, Prepare};
 use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
+use datafusion::optimizer::Optimizer;
+use datafusion::optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
@@ -68,6 +72,20 @@ impl PreparedParameters {
         }
         Ok(Self(fields))
     }
+}
+
+/// `plan` without DISTINCT ON: what DataFusion optimises to prepare it finds no functions to replace that by.
+pub(super) fn first_of_each(
+    plan: LogicalPlan,
+    state: &SessionState,
+) -> Result<LogicalPlan, SqlError> {
+    let is_distinct_on =
+        |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Distinct(Distinct::On(_))));
+    if !plan.exists(is_distinct_on)? {
+        return Ok(plan);
+    }
+    let replace = Optimizer::with_rules(vec![Arc::new(ReplaceDistinctWithAggregate::new())]);
+    Ok(replace.optimize(plan, state, |_, _| {})?)
 }
 
 /// The parameters of the statements that DataFusion has prepared in a session, by name.

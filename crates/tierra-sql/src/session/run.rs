@@ -16,7 +16,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 
-use super::prepare::PreparedParameters;
+use super::prepare::{PreparedParameters, first_of_each};
 use super::{Session, fixed, missing, unsupported};
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::information_schema::describe;
@@ -230,7 +230,8 @@ impl Session {
             LogicalStatement::Prepare(prepare) => {
                 let config = Arc::clone(self.context.state_ref().read().config_options());
                 let plan = Arc::unwrap_or_clone(Arc::clone(&prepare.input));
-                prepare.input = Arc::new(rules::settle(plan, &config)?);
+                let plan = rules::settle(plan, &config)?;
+                prepare.input = Arc::new(first_of_each(plan, &self.context.state())?);
                 let parameters = PreparedParameters::of(prepare)?;
                 let name = prepare.name.clone();
                 let plan = LogicalPlan::Statement(statement);

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! types.rs   TIMESTAMP in a statement is one of microseconds
-//! rule.rs    what is left of nanoseconds behind type coercion (dates beside timestamps, now(), files) becomes one
+//! rule.rs    what is left of nanoseconds behind type coercion (dates beside timestamps, now()) becomes one
 //! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
 //! series.rs  generate_series and range in FROM take them
 //! ```
@@ -22,7 +22,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::ScalarUDF;
 
-pub(crate) use rule::{Microseconds, Seconds};
+pub(crate) use rule::{Microseconds, Seconds, microseconds, settled};
 
 /// A session whose timestamps are of microseconds, but for [rules](crate::rules) and table functions.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {

@@ -7,22 +7,27 @@ use arrow::datatypes::{
     DataType, Field, FieldRef, Fields, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue, internal_err};
+use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue, internal_err, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::interval_arithmetic::Interval;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Projection, ScalarFunctionArgs,
+    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, TryCast, Union, Values, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::rules::is_foreign;
+use crate::rules::uses;
 
 /// The function that the rule adds.
 const MICROSECONDS: &str = "microseconds";
+
+/// The functions that make arrays of timestamps.
+const SERIES: &[&str] = &["generate_series", "range"];
 
 /// An integer that is cast to a TIMESTAMP counts seconds.
 #[derive(Debug)]
@@ -34,7 +39,11 @@ impl AnalyzerRule for Seconds {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| map_expressions(plan, as_seconds))
+        let as_seconds = |plan: LogicalPlan| match uses(&plan, is_cast)? {
+            true => map_expressions(plan, as_seconds),
+            false => Ok(Transformed::no(plan)),
+        };
+        plan.transform_up_with_subqueries(as_seconds)
             .map(|settled| settled.data)
     }
 }
@@ -71,6 +80,13 @@ fn map_expressions(
     })
 }
 
+fn is_cast(expr: &Expr) -> bool {
+    let (Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. })) = expr else {
+        return false;
+    };
+    matches!(field.data_type(), DataType::Timestamp(_, _))
+}
+
 fn as_seconds(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (argument, to) = match &expr {
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
@@ -81,8 +97,12 @@ fn as_seconds(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let DataType::Timestamp(unit, zone) = to else {
         return Ok(Transformed::no(expr));
     };
-    if *unit == TimeUnit::Second || !argument.get_type(schema).is_ok_and(|ty| ty.is_integer()) {
-        return Ok(Transformed::no(expr));
+    match argument.get_type(schema) {
+        Ok(ty) if ty.is_integer() && *unit != TimeUnit::Second => {}
+        Ok(ty) if ty.is_floating() || ty.is_decimal() => {
+            return plan_err!("a number is no TIMESTAMP: use to_timestamp, of seconds since 1970");
+        }
+        _ => return Ok(Transformed::no(expr)),
     }
     let seconds = DataType::Timestamp(TimeUnit::Second, zone.clone());
     Ok(Transformed::yes(match expr {
@@ -105,13 +125,15 @@ fn as_seconds(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if let LogicalPlan::TableScan(scan) = &plan {
-        return match is_foreign(scan) {
-            true => settle_columns(plan),
-            false => Ok(Transformed::no(plan)),
-        };
+    // The names of columns alone need no look, nor does a schema that knows no nanoseconds.
+    let settled = match uses(&plan, may_yield)? {
+        true => map_expressions(plan, settle)?,
+        false => Transformed::no(plan),
+    };
+    let is_stale = |field: &FieldRef| self::settled(field.data_type()).is_some();
+    if !settled.transformed && !settled.data.schema().fields().iter().any(is_stale) {
+        return Ok(settled);
     }
-    let settled = map_expressions(plan, settle)?;
     settled.map_data(|plan| match plan {
         // These keep the schema that they were made with.
         LogicalPlan::Values(Values { schema, values }) => Ok(LogicalPlan::Values(Values {
@@ -124,6 +146,17 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         })),
         plan => plan.recompute_schema(),
     })
+}
+
+/// Whether `expr` may be of nanoseconds where its parts are not.
+fn may_yield(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(ScalarValue::TimestampNanosecond(_, _), _) | Expr::ScalarFunction(_) => true,
+        Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => {
+            settled(field.data_type()).is_some()
+        }
+        _ => false,
+    }
 }
 
 fn settle_schema(schema: DFSchemaRef) -> Result<DFSchemaRef> {
@@ -142,28 +175,6 @@ fn settle_schema(schema: DFSchemaRef) -> Result<DFSchemaRef> {
     let settled = DFSchema::new_with_metadata(fields, schema.metadata().clone())?;
     let settled = settled.with_functional_dependencies(schema.functional_dependencies().clone())?;
     Ok(Arc::new(settled))
-}
-
-/// `plan`, with its columns of nanoseconds cut to microseconds.
-fn settle_columns(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let schema = Arc::clone(plan.schema());
-    let mut found = false;
-    let exprs = schema.iter().map(|(qualifier, field)| {
-        let column = Expr::Column(Column::from((qualifier, field)));
-        match settled(field.data_type()) {
-            Some(ty) => {
-                found = true;
-                cut(column, field.data_type(), ty).alias_qualified(qualifier.cloned(), field.name())
-            }
-            None => column,
-        }
-    });
-    let exprs = exprs.collect();
-    if !found {
-        return Ok(Transformed::no(plan));
-    }
-    let projection = Projection::try_new(exprs, Arc::new(plan))?;
-    Ok(Transformed::yes(LogicalPlan::Projection(projection)))
 }
 
 fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -191,6 +202,14 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::ScalarFunction(call) if call.name() == MICROSECONDS => {
             Transformed::no(Expr::ScalarFunction(call))
         }
+        // These count nanoseconds, and take what no nanoseconds reach for NULL.
+        Expr::ScalarFunction(call) if SERIES.contains(&call.name()) => {
+            let (series, ty) = series(call, schema)?;
+            match settled(&ty) {
+                Some(to) => Transformed::yes(cut(series, &ty, to)),
+                None => Transformed::no(series),
+            }
+        }
         Expr::ScalarFunction(_) => {
             let ty = expr.get_type(schema)?;
             match settled(&ty) {
@@ -202,19 +221,32 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
+/// A call of [`SERIES`] whose timestamps are cast, or fail to be, to nanoseconds; and its type.
+fn series(mut call: ScalarFunction, schema: &DFSchema) -> Result<(Expr, DataType)> {
+    for arg in &mut call.args {
+        if let DataType::Timestamp(TimeUnit::Microsecond, zone) = arg.get_type(schema)? {
+            let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, zone);
+            *arg = Expr::Cast(Cast::new(Box::new(arg.clone()), nanoseconds));
+        }
+    }
+    let call = Expr::ScalarFunction(call);
+    let ty = call.get_type(schema)?;
+    Ok((call, ty))
+}
+
 /// `expr` of a type with nanoseconds as one of type `to`.
 fn cut(expr: Expr, from: &DataType, to: DataType) -> Expr {
     match from {
-        DataType::Timestamp(_, _) => {
-            let func = Arc::new(ScalarUDF::from(Floor::new()));
-            Expr::ScalarFunction(ScalarFunction::new_udf(func, vec![expr]))
-        }
+        DataType::Timestamp(_, _) => Expr::ScalarFunction(ScalarFunction::new_udf(
+            Arc::new(microseconds()),
+            vec![expr],
+        )),
         _ => Expr::Cast(Cast::new(Box::new(expr), to)),
     }
 }
 
 /// The type of microseconds instead of one of nanoseconds, also within arrays.
-fn settled(ty: &DataType) -> Option<DataType> {
+pub(crate) fn settled(ty: &DataType) -> Option<DataType> {
     Some(match ty {
         DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
             DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
@@ -246,6 +278,11 @@ fn settle_field(field: &FieldRef) -> Option<FieldRef> {
 /// The microsecond that a nanosecond lies in, also before 1970.
 fn floor(nanoseconds: i64) -> i64 {
     nanoseconds.div_euclid(1_000)
+}
+
+/// The function [`Floor`].
+pub(crate) fn microseconds() -> ScalarUDF {
+    ScalarUDF::from(Floor::new())
 }
 
 /// A timestamp of nanoseconds cut to microseconds.
@@ -281,6 +318,21 @@ impl ScalarUDFImpl for Floor {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         Ok(settled(&types[0]).unwrap_or_else(|| types[0].clone()))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let value = &args.arg_fields[0];
+        let ty = self.return_type(&[value.data_type().clone()])?;
+        Ok(Arc::new(Field::new(self.name(), ty, value.is_nullable())))
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        let ty = inputs[0].data_type();
+        Interval::make_unbounded(&settled(&ty).unwrap_or(ty))
+    }
+
+    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(input[0].sort_properties)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

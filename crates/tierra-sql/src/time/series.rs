@@ -7,6 +7,8 @@ use datafusion::common::{ScalarValue, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 
+use crate::foreign;
+
 /// One of the two functions.
 #[derive(Debug)]
 pub(super) struct Series {
@@ -39,7 +41,8 @@ impl TableFunctionImpl for Series {
             other => Ok(other.clone()),
         });
         let exprs = exprs.collect::<Result<Vec<_>>>()?;
-        self.of_nanoseconds
-            .create_table_provider_with_args(TableFunctionArgs::new(&exprs, args.session()))
+        let args = TableFunctionArgs::new(&exprs, args.session());
+        let series = self.of_nanoseconds.create_table_provider_with_args(args)?;
+        Ok(foreign::settled(series))
     }
 }
