@@ -268,6 +268,9 @@ pub(crate) fn apply(options: &mut ConfigOptions) -> Result<()> {
     let settings = of(options);
     options.execution.target_partitions = settings.threads;
     options.execution.planning_concurrency = settings.threads;
+    // It leaves rows out: of several aggregates it knows the bounds of those on columns alone, and it looks at one only
+    // when that has a value. SET of the setting above it turns it on again.
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     options.set(
         "datafusion.execution.batch_size",
         &settings.batch_rows.to_string(),

@@ -3,10 +3,10 @@
 //! ALL counts.
 //!
 //! ```text
-//! set operations, assignment, numbers --> DataFusion's type coercion --> arithmetic
+//! set operations, assignment, numbers, seconds --> DataFusion's type coercion --> microseconds, arithmetic, doubles
 //!                         --> subqueries --> lists --> DataFusion's optimiser --> casts
 //! ```
-//! The first three read a plan as it was written, before casts are added; arithmetic needs its types
+//! The first four read a plan as it was written, before casts are added; the next three need its types
 //! settled, and must see sums of constants before the optimiser folds them. Subqueries and lists need
 //! types as well, and must see conditions before the optimiser takes NULL for false. Casts are hidden
 //! from estimates when nothing else looks at them.
@@ -16,6 +16,7 @@ mod assigned;
 mod assignment;
 mod casts;
 mod csv_source;
+mod doubles;
 mod lists;
 mod number;
 mod numbers;
@@ -24,13 +25,17 @@ mod subquery;
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 
+use crate::time::{Microseconds, Seconds};
+
 pub(crate) use assignment::{argument, name_of, shown};
+pub(crate) use doubles::{CANONICAL, is_double, one_zero};
 pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};
 
 /// DataFusion's rule for comparisons with ANY and ALL, in whose place ours is.
@@ -42,7 +47,9 @@ const SIMPLIFIED: &str = "simplify_expressions";
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(Microseconds));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
+    rules.push(Arc::new(doubles::OneZero));
     *builder.analyzer() = Some(Analyzer::with_rules(rules));
     let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
     rules.retain(|rule| rule.name() != SET_COMPARISONS);
@@ -66,7 +73,23 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(set_operations::CountedCopies),
         Arc::new(assignment::Assignment),
         Arc::new(numbers::ExactNumbers),
+        Arc::new(Seconds),
     ]
+}
+
+/// Whether an expression of the node `plan` has a part that `is` so.
+pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            found |= is(expr);
+            Ok(match found {
+                true => TreeNodeRecursion::Stop,
+                false => TreeNodeRecursion::Continue,
+            })
+        })
+    })?;
+    Ok(found)
 }
 
 /// The plan of a statement to prepare: DataFusion optimises it before it is analysed, and would fold
