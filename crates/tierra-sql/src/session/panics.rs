@@ -85,6 +85,10 @@ async fn a_panic_fails_its_statement_alone() {
             "{sql}"
         );
     }
+    // An error or an answer, whatever a later planner makes of it.
+    let _ = session
+        .execute("PREPARE v AS SELECT DISTINCT ON ($1) id FROM t")
+        .await;
     session.execute("INSERT INTO t VALUES (3)").await.unwrap();
     assert!(session.query("SELECT * FROM u").await.is_err());
 }
