@@ -24,13 +24,17 @@ pub struct Scale {
     /// kv-shift, ycsb-dynamic, ycsb-ratio, ycsb-served and ycsb-threshold.
     #[arg(long, value_name = "N", value_parser = at_least::<1000>)]
     pub records: Option<u64>,
-    /// Requests of a run; the placement study has 1000000. For ycsb-dynamic, ycsb-ratio, ycsb-served and ycsb-threshold.
+    /// Requests or queries of a run; the placement study has 1000000. For sql-fuzz, ycsb-dynamic, ycsb-ratio, ycsb-served and
+    /// ycsb-threshold.
     #[arg(long, value_name = "N", value_parser = at_least::<1000>)]
     pub operations: Option<u64>,
     /// Runs of each point, beside the one that warms up; the placement study has 4. For ycsb-dynamic, ycsb-ratio,
     /// ycsb-served and ycsb-threshold.
     #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub runs: Option<u64>,
+    /// This one query again, by the number that it was reported under. For sql-fuzz.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
 }
 
 /// One of the options of [`Scale`].
@@ -42,11 +46,21 @@ pub enum ScaleOption {
     Operations,
     /// `--runs`.
     Runs,
+    /// `--seed`.
+    Seed,
 }
 
 impl ScaleOption {
     /// All of them.
-    pub const ALL: [ScaleOption; 3] = [
+    pub const ALL: [ScaleOption; 4] = [
+        ScaleOption::Records,
+        ScaleOption::Operations,
+        ScaleOption::Runs,
+        ScaleOption::Seed,
+    ];
+
+    /// Those of a store of records.
+    pub const OF_A_STORE: [ScaleOption; 3] = [
         ScaleOption::Records,
         ScaleOption::Operations,
         ScaleOption::Runs,
@@ -58,6 +72,7 @@ impl ScaleOption {
             ScaleOption::Records => "records",
             ScaleOption::Operations => "operations",
             ScaleOption::Runs => "runs",
+            ScaleOption::Seed => "seed",
         }
     }
 }
@@ -65,7 +80,7 @@ impl ScaleOption {
 impl Scale {
     /// The options that were given.
     pub fn given(&self) -> impl Iterator<Item = ScaleOption> {
-        let values = [self.records, self.operations, self.runs];
+        let values = [self.records, self.operations, self.runs, self.seed];
         let options = ScaleOption::ALL.into_iter().zip(values);
         options.filter_map(|(option, value)| value.map(|_| option))
     }
@@ -132,6 +147,11 @@ impl Lab {
     pub fn runs(&self, quick: usize, full: usize) -> usize {
         let asked = self.scale.runs.map(|runs| runs as usize);
         asked.unwrap_or(self.size(quick, full))
+    }
+
+    /// The one case that was asked for.
+    pub fn seed(&self) -> Option<u64> {
+        self.scale.seed
     }
 
     /// Whether to run small: seconds instead of minutes, every step still taken.

@@ -41,6 +41,8 @@ pub mod distributions;
 pub mod error;
 pub mod experiments;
 pub mod figure;
+#[cfg(feature = "sql")]
+pub mod fuzz;
 pub mod histogram;
 mod json;
 pub mod lab;

@@ -6,9 +6,11 @@
 //!   WITH ('name.encoding' = 'dictionary', 'amount.tier' = 'far', 'replicas' = 'far, b');
 //! ```
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
+use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    self, ColumnOption, CreateTable, CreateTableOptions, Expr, SqlOption, TableConstraint,
+    self, ColumnOption, CreateTable, CreateTableOptions, Expr, HiveFormat, IndexColumn,
+    OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
 };
 use tierra_engine::{ColumnSpec, Replicas, TableSpec};
 
@@ -45,7 +47,10 @@ pub(crate) fn table_spec(create: &CreateTable) -> Result<(TableSpec, Replicas), 
             match &option.option {
                 ColumnOption::Null => {}
                 ColumnOption::NotNull => spec.nullable = false,
-                ColumnOption::PrimaryKey(_) => declare_key(vec![column_name.clone()])?,
+                ColumnOption::PrimaryKey(key) => {
+                    refuse_key_options(key)?;
+                    declare_key(vec![column_name.clone()])?;
+                }
                 other => {
                     return Err(DefinitionError::Unsupported(format!(
                         "column '{column_name}': {other}"
@@ -58,10 +63,11 @@ pub(crate) fn table_spec(create: &CreateTable) -> Result<(TableSpec, Replicas), 
     for constraint in &create.constraints {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
+                refuse_key_options(key)?;
                 let parts = key.columns.iter().map(|column| match &column.column.expr {
-                    Expr::Identifier(ident) => Ok(identifier(ident)),
-                    other => Err(DefinitionError::Unsupported(format!(
-                        "PRIMARY KEY on {other}"
+                    Expr::Identifier(ident) if is_plain(column) => Ok(identifier(ident)),
+                    _ => Err(DefinitionError::Unsupported(format!(
+                        "PRIMARY KEY on {column}"
                     ))),
                 });
                 declare_key(parts.collect::<Result<_, _>>()?)?;
@@ -91,6 +97,11 @@ pub(crate) fn table_spec_of_query(
         return Err(DefinitionError::Unsupported(
             "CREATE TABLE with columns AND a query".to_string(),
         ));
+    }
+    for field in schema.fields() {
+        if let DataType::Timestamp(_, Some(_)) = field.data_type() {
+            return Err(DefinitionError::Zone(field.name().clone()));
+        }
     }
     let spec = spec_of_schema(name, schema)?;
     with_key_and_options(spec, None, create)
@@ -154,11 +165,62 @@ fn refuse_unknown_clauses(create: &CreateTable) -> Result<(), DefinitionError> {
         return refuse("PARTITION BY, ORDER BY or CLUSTER BY in CREATE TABLE");
     }
     match &create.table_options {
-        CreateTableOptions::None | CreateTableOptions::With(_) => Ok(()),
-        other => refuse(&format!(
-            "'{other}' in CREATE TABLE; use WITH ('COLUMN.encoding' = ..)"
-        )),
+        CreateTableOptions::None | CreateTableOptions::With(_) => {}
+        other => {
+            return refuse(&format!(
+                "'{other}' in CREATE TABLE; use WITH ('COLUMN.encoding' = ..)"
+            ));
+        }
     }
+    // The parser has dozens of clauses more: what is left without those that are read must be nothing.
+    let mut rest = create.clone();
+    rest.columns.clear();
+    rest.constraints.clear();
+    rest.query = None;
+    rest.table_options = CreateTableOptions::None;
+    rest.if_not_exists = false;
+    rest.hive_formats = rest
+        .hive_formats
+        .filter(|formats| *formats != HiveFormat::default());
+    match rest == CreateTableBuilder::new(create.name.clone()).build() {
+        true => Ok(()),
+        false => refuse(&format!("a clause of '{rest}'")),
+    }
+}
+
+/// A key is ascending, checked at once and without options.
+fn refuse_key_options(key: &PrimaryKeyConstraint) -> Result<(), DefinitionError> {
+    let PrimaryKeyConstraint {
+        name: _,
+        index_name,
+        index_type,
+        columns: _,
+        index_options,
+        characteristics,
+    } = key;
+    match index_name.is_some()
+        || index_type.is_some()
+        || !index_options.is_empty()
+        || characteristics.is_some()
+    {
+        true => Err(DefinitionError::Unsupported(format!(
+            "an option of '{key}'"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Whether a part of a key is a column and nothing else is said of it.
+fn is_plain(column: &IndexColumn) -> bool {
+    let OrderByExpr {
+        expr: _,
+        options: OrderByOptions { asc, nulls_first },
+        with_fill,
+    } = &column.column;
+    column.operator_class.is_none()
+        && *asc != Some(false)
+        && nulls_first.is_none()
+        && with_fill.is_none()
 }
 
 fn with_key_and_options(

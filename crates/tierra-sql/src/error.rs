@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use arrow::datatypes::Field;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
+use tokio::task::JoinError;
 
 use crate::limits::LimitError;
 use crate::load::LoadError;
-use crate::rules;
+use crate::{defect, rules, twins};
 
 /// Why a statement failed. Whatever the variant, the tables are as they were before the statement.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +49,9 @@ pub enum SqlError {
         /// What may have been meant, or nothing.
         hint: String,
     },
+    /// A reference that names several columns.
+    #[error("column '{0}' is ambiguous: there are several")]
+    Ambiguous(String),
     /// A query that cannot be planned or that failed while it ran.
     #[error("{message}")]
     Query {
@@ -57,6 +61,11 @@ pub enum SqlError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+    /// A panic: a fault of Tierra's or of a library's, which ended this statement alone.
+    #[error(
+        "a defect of Tierra or of a library of its ended this statement: {0}. Please report it; the session goes on"
+    )]
+    Defect(String),
     /// The table's storage refused: duplicate key, full memory, damaged data.
     #[error(transparent)]
     Engine(Box<dyn Error + Send + Sync>),
@@ -177,9 +186,22 @@ pub enum DefinitionError {
         /// What to write instead.
         instead: &'static str,
     },
+    /// A setting of DataFusion's that Tierra decides.
+    #[error("setting {setting} cannot be changed: {instead}")]
+    FixedSetting {
+        /// The setting.
+        setting: String,
+        /// Why, or what to set instead.
+        instead: &'static str,
+    },
     /// More than one PRIMARY KEY.
     #[error("table '{0}' has more than one PRIMARY KEY")]
     TwoKeys(String),
+    /// CREATE TABLE AS of instants, whose zone no column keeps.
+    #[error(
+        "column '{0}': TIMESTAMP WITH TIME ZONE has no column; CAST(.. AS TIMESTAMP) keeps it in UTC"
+    )]
+    Zone(String),
     /// CREATE TABLE without columns.
     #[error("table '{0}' needs at least one column")]
     NoColumns(String),
@@ -310,8 +332,9 @@ impl From<DataFusionError> for SqlError {
         match unwrap(error) {
             DataFusionError::External(source) => match source.downcast::<SqlError>() {
                 Ok(own) => *own,
-                Err(source) => SqlError::Engine(source),
+                Err(source) => of_task(source),
             },
+            DataFusionError::ExecutionJoin(source) => of_task(source),
             DataFusionError::SQL(error, _) => SqlError::Syntax(parser_message(&error.to_string())),
             error => {
                 let message = message_of(&error);
@@ -321,6 +344,18 @@ impl From<DataFusionError> for SqlError {
                 }
             }
         }
+    }
+}
+
+/// The panic of a task, or another error of the engine's.
+fn of_task(source: Box<dyn Error + Send + Sync>) -> SqlError {
+    match source
+        .downcast::<JoinError>()
+        .map(|join| join.try_into_panic())
+    {
+        Ok(Ok(panic)) => defect::of_panic(panic.as_ref()),
+        Ok(Err(join)) => SqlError::Engine(Box::new(join)),
+        Err(source) => SqlError::Engine(source),
     }
 }
 
@@ -357,7 +392,10 @@ fn message_of(error: &DataFusionError) -> String {
         | DataFusionError::NotImplemented(text)
         | DataFusionError::Configuration(text) => text.clone(),
         DataFusionError::ResourcesExhausted(text) => format!("out of memory: {text}"),
-        DataFusionError::SchemaError(error, _) => error.to_string(),
+        DataFusionError::SchemaError(error, _) => match twins::of_reference(error) {
+            Some(name) => SqlError::Ambiguous(name.to_string()).to_string(),
+            None => error.to_string(),
+        },
         DataFusionError::ArrowError(error, _) => match error.as_ref() {
             arrow::error::ArrowError::CastError(text)
             | arrow::error::ArrowError::ParseError(text)
@@ -373,6 +411,11 @@ fn message_of(error: &DataFusionError) -> String {
         .map_or(&*text, |(head, _)| head);
     if let Some(key) = text.strip_prefix("could not find config namespace for key ") {
         return format!("there is no setting {key}; SHOW ALL lists them");
+    }
+    if text.starts_with("Physical plan does not support logical expression") {
+        return "a subquery refers to the row outside in a way that is not supported: compare columns with = in its \
+                WHERE, or write a join"
+            .to_string();
     }
     // Of some functions that are given other types the planner says first that this were a bug to report.
     let fault = text.starts_with("Internal error: Function");

@@ -23,8 +23,12 @@
 mod catalog;
 pub mod csv;
 mod ddl;
+mod defect;
+mod dialect;
 mod error;
+mod extreme;
 mod filter;
+mod foreign;
 mod information_schema;
 mod join;
 mod keys;
@@ -47,8 +51,12 @@ mod sum;
 mod system_table;
 mod table;
 mod tier_statement;
+mod time;
+mod twins;
 mod types;
+mod unheeded;
 mod values;
+mod windows;
 
 pub use error::{CopyError, DefinitionError, InsertError, PreparedError, SqlError};
 pub use limits::LimitError;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
@@ -16,6 +16,7 @@ use futures::{Stream, StreamExt};
 use crate::error::SqlError;
 use crate::limits::DeepPlan;
 use crate::memory::Collected;
+use crate::{defect, twins};
 
 /// What one statement did.
 pub enum Outcome {
@@ -47,6 +48,8 @@ impl fmt::Display for Done {
 /// query: at the end of the batch that it is working on.
 pub struct Rows {
     schema: SchemaRef,
+    /// The same, where the plan's names are others.
+    restored: Option<SchemaRef>,
     source: Source,
     plan: Option<Arc<dyn ExecutionPlan>>,
     /// The account of those that were collected.
@@ -84,8 +87,11 @@ impl Rows {
         deep: Option<DeepPlan>,
         pool: &Arc<dyn MemoryPool>,
     ) -> Self {
+        let planned = stream.schema();
+        let restored = twins::restored(&planned);
         Self {
-            schema: stream.schema(),
+            schema: restored.clone().unwrap_or(planned),
+            restored,
             source: Source::Query(stream),
             plan: Some(plan),
             collected: Some(Collected::new(pool)),
@@ -96,6 +102,7 @@ impl Rows {
     pub(crate) fn of_batch(batch: RecordBatch) -> Self {
         Self {
             schema: batch.schema(),
+            restored: None,
             source: Source::Ready(Some(batch)),
             plan: None,
             collected: None,
@@ -136,6 +143,13 @@ impl Rows {
     }
 }
 
+/// `batch` with the names of `schema`.
+fn under(schema: &SchemaRef, batch: &RecordBatch) -> RecordBatch {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)
+        .expect("the schema differs in names alone")
+}
+
 fn add_work(plan: &Arc<dyn ExecutionPlan>, work: &mut Work) {
     if let Some(metrics) = plan.metrics() {
         let sum = |name: &str| {
@@ -160,9 +174,20 @@ impl Stream for Rows {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match &mut self.source {
-            Source::Query(stream) => stream
-                .poll_next_unpin(context)
-                .map(|next| next.map(|batch| batch.map_err(SqlError::from))),
+            Source::Query(stream) => {
+                let next = defect::caught_in_poll(|| stream.poll_next_unpin(context));
+                let next = match next {
+                    Ok(next) => next.map(|next| next.map(|batch| batch.map_err(SqlError::from))),
+                    Err(defect) => {
+                        self.source = Source::Ready(None);
+                        Poll::Ready(Some(Err(defect)))
+                    }
+                };
+                let Some(schema) = &self.restored else {
+                    return next;
+                };
+                next.map_ok(|batch| under(schema, &batch))
+            }
             Source::Ready(batch) => Poll::Ready(batch.take().map(Ok)),
         }
     }

@@ -268,6 +268,9 @@ pub(crate) fn apply(options: &mut ConfigOptions) -> Result<()> {
     let settings = of(options);
     options.execution.target_partitions = settings.threads;
     options.execution.planning_concurrency = settings.threads;
+    // It leaves rows out: of several aggregates it knows the bounds of those on columns alone, and it looks at one only
+    // when that has a value. SET of the setting above it turns it on again.
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     options.set(
         "datafusion.execution.batch_size",
         &settings.batch_rows.to_string(),
@@ -285,6 +288,8 @@ pub(crate) fn initial(settings: TierraSettings) -> Result<ConfigOptions> {
     // The catalog has its own, which knows SQL's types.
     options.catalog.information_schema = false;
     options.execution.collect_statistics = true;
+    // Of `(x > 3) IS TRUE` the logical plan knows that it is never NULL, the physical one does not.
+    options.execution.skip_physical_aggregate_schema_check = true;
     options.execution.parquet.pushdown_filters = true;
     options.sql_parser.map_string_types_to_utf8view = true;
     options.optimizer.hash_join_inlist_pushdown_max_size = JOIN_LIST_BYTES;

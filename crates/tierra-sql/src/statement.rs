@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use crate::dialect::TierraDialect;
 use crate::error::SqlError;
 use crate::limits::{Depth, LimitError, balance, check_references};
 use crate::list::{
@@ -23,6 +24,7 @@ use crate::list::{
 };
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
+use crate::windows;
 
 /// How deeply the parser recurses: more than [`Depth`] lets nest, which errors say better.
 const RECURSION_LIMIT: usize = 10_000;
@@ -202,8 +204,10 @@ impl Parsed {
 }
 
 fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
+    let is_over = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::OVER);
+    let has_windows = tokens.iter().any(is_over);
     let mut parser = DFParserBuilder::new(tokens)
-        .with_dialect(&GenericDialect {})
+        .with_dialect(&TierraDialect)
         .with_recursion_limit(RECURSION_LIMIT)
         .build()?;
     let mut statement = parser.parse_statement()?;
@@ -217,8 +221,23 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
             ParserError::ParserError(error).to_string(),
         ));
     }
+    if has_windows {
+        write_windows(&mut statement)?;
+    }
     flatten(&mut statement)?;
     Ok(statement)
+}
+
+fn write_windows(statement: &mut Statement) -> Result<(), SqlError> {
+    match statement {
+        Statement::Explain(explain) => write_windows(&mut explain.statement),
+        Statement::Statement(inner) => windows::write_out(inner.as_mut()),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => windows::write_out(query.as_mut()),
+            CopyToSource::Relation(_) => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// Makes long chains of conditions shallow, and refuses what would be planned over and over.

@@ -40,6 +40,8 @@ mod residency;
 #[cfg(feature = "sql")]
 mod scan;
 #[cfg(feature = "sql")]
+mod sql_fuzz;
+#[cfg(feature = "sql")]
 mod ssb;
 #[cfg(feature = "sql")]
 mod tpch;
@@ -113,6 +115,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &scan::Scan,
         #[cfg(feature = "sql")]
         &point::Point,
+        #[cfg(feature = "sql")]
+        &sql_fuzz::SqlFuzz,
         &floor::Floor,
         &memory::Memory,
         &emulation::Emulation,

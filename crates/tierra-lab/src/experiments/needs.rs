@@ -20,12 +20,13 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 32] = [
+const NEEDS: [(&str, Needs); 33] = [
     ("ssb", needs(2, 4, 2)),
     ("tpch", needs(2, 4, 2)),
     ("load", needs(2, 4, 2)),
     ("scan", needs(2, 1, 0)),
     ("point", needs(5, 4, 2)),
+    ("sql-fuzz", needs(120, 4, 0)),
     ("floor", needs(2, 2, 1)),
     ("memory", needs(5, 6, 1)),
     ("emulation", needs(20, 1, 0)),

@@ -1,8 +1,12 @@
 """DuckDB in memory, driven line by line: one JSON request in, one JSON reply out.
 
-{"load": TABLE, "path": FILE} reads a Parquet file into a table, {"query": SQL} runs a query and
-replies with the time until all rows had arrived here and with the rows as texts.
+{"load": TABLE, "path": FILE} reads a Parquet file, or a list of them, into a table, {"drop": TABLE} drops it, {"query": SQL} runs
+a query and replies with the time until all rows had arrived here and with the rows as texts, {"queries": [SQL, ..]} runs
+several and replies with the rows or the error of each, every value with a letter before it: n a number with all its digits,
+f a floating-point number, t any other.
 """
+import datetime
+import decimal
 import json
 import sys
 import time
@@ -16,6 +20,27 @@ def text(value):
     return value if isinstance(value, str) else str(value)
 
 
+def cell(value):
+    if value is None:
+        return None
+    if isinstance(value, float):
+        return f"f{value!r}"
+    if isinstance(value, decimal.Decimal):
+        return f"n{value:f}"
+    if isinstance(value, int):
+        return f"n{int(value)}"
+    if isinstance(value, datetime.datetime):
+        return "t" + value.isoformat(" ", "microseconds")
+    return f"t{value}"
+
+
+def answer(query):
+    try:
+        return {"rows": [[cell(value) for value in row] for row in connection.execute(query).fetchall()]}
+    except Exception as error:
+        return {"error": str(error)}
+
+
 connection = duckdb.connect(":memory:")
 connection.execute(f"SET threads = {int(sys.argv[1])}")
 print(json.dumps({"version": duckdb.__version__}), flush=True)
@@ -23,9 +48,15 @@ for line in sys.stdin:
     request = json.loads(line)
     try:
         if "load" in request:
-            path = request["path"].replace("'", "''")
-            connection.execute(f"CREATE TABLE \"{request['load']}\" AS FROM read_parquet('{path}')")
+            paths = request["path"] if isinstance(request["path"], list) else [request["path"]]
+            paths = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+            connection.execute(f"CREATE TABLE \"{request['load']}\" AS FROM read_parquet([{paths}])")
             reply = {}
+        elif "drop" in request:
+            connection.execute(f"DROP TABLE \"{request['drop']}\"")
+            reply = {}
+        elif "queries" in request:
+            reply = {"answers": [answer(query) for query in request["queries"]]}
         else:
             start = time.perf_counter_ns()
             rows = connection.execute(request["query"]).fetchall()

@@ -13,6 +13,9 @@ use crate::lab::THREADS;
 
 const PROGRAM: &str = include_str!("duckdb.py");
 
+/// Rows of values, each with a letter of its kind before it (`duckdb.py`); none is NULL.
+pub type LetteredRows = Vec<Vec<Option<String>>>;
+
 /// A running DuckDB.
 #[derive(Debug)]
 pub struct DuckDb {
@@ -52,9 +55,14 @@ impl DuckDb {
     /// Starts DuckDB; `None` where there is no Python or it has no module `duckdb`. The environment
     /// variable `TIERRA_LAB_PYTHON` names another interpreter than `python3`.
     pub fn start() -> Option<DuckDb> {
+        DuckDb::with_threads(THREADS)
+    }
+
+    /// Likewise, with that many threads.
+    pub fn with_threads(threads: usize) -> Option<DuckDb> {
         let python = std::env::var_os("TIERRA_LAB_PYTHON").unwrap_or_else(|| "python3".into());
         let mut child = Command::new(python)
-            .args(["-c", PROGRAM, &THREADS.to_string()])
+            .args(["-c", PROGRAM, &threads.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -94,9 +102,45 @@ impl DuckDb {
         Ok((time_ns, serde_json::from_value(reply["rows"].take())?))
     }
 
-    fn ask(&mut self, request: &Value) -> Result<Value, DuckDbError> {
+    /// Reads files of parts into a table of that name.
+    pub fn load_parts(&mut self, table: &str, files: &[TableFile]) -> Result<(), DuckDbError> {
+        let paths: Vec<_> = files
+            .iter()
+            .map(|file| file.path.to_string_lossy())
+            .collect();
+        self.ask(&json!({"load": table, "path": paths})).map(drop)
+    }
+
+    /// Drops a table.
+    pub fn drop_table(&mut self, table: &str) -> Result<(), DuckDbError> {
+        self.ask(&json!({"drop": table})).map(drop)
+    }
+
+    /// Begins to answer queries.
+    pub fn begin(&mut self, queries: &[&str]) -> Result<(), DuckDbError> {
+        self.send(&json!({"queries": queries}))
+    }
+
+    /// The answers to the queries begun: rows, or DuckDB's message.
+    pub fn finish(&mut self) -> Result<Vec<Result<LetteredRows, String>>, DuckDbError> {
+        let mut reply = self.reply()?;
+        let answers: Vec<Value> = serde_json::from_value(reply["answers"].take())?;
+        let answers = answers
+            .into_iter()
+            .map(|mut answer| match answer["error"].as_str() {
+                Some(error) => Ok(Err(error.to_owned())),
+                None => Ok(Ok(serde_json::from_value(answer["rows"].take())?)),
+            });
+        answers.collect()
+    }
+
+    fn send(&mut self, request: &Value) -> Result<(), DuckDbError> {
         writeln!(self.requests, "{request}")?;
-        self.requests.flush()?;
+        Ok(self.requests.flush()?)
+    }
+
+    fn ask(&mut self, request: &Value) -> Result<Value, DuckDbError> {
+        self.send(request)?;
         let reply = self.reply()?;
         match reply["error"].as_str() {
             Some(error) => Err(DuckDbError::Refused(error.to_owned())),

@@ -11,6 +11,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, Operator};
 
 use crate::list::InSet;
+use crate::rules::CANONICAL;
 
 /// Deterministic functions that are defined for every argument.
 const TOTAL_FUNCTIONS: &[&str] = &[
@@ -103,6 +104,7 @@ fn is_total_operator(op: Operator) -> bool {
 
 fn is_total_function(call: &ScalarFunction) -> bool {
     call.func.inner().downcast_ref::<InSet>().is_some()
+        || call.func.name() == CANONICAL
         || TOTAL_FUNCTIONS.contains(&call.func.name())
 }
 

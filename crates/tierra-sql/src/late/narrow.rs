@@ -123,6 +123,14 @@ pub(super) fn narrow(
         same_columns(plan, child, order)
     } else if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
         let child = narrow(merge.input(), &with_ordering(wanted, merge.expr()), agrees)?;
+        // Its input may be sorted by what a filter below makes the same; not every rewritten plan knows so.
+        let is_sorted = |order: LexOrdering| {
+            let known = child.plan.properties().equivalence_properties();
+            known.ordering_satisfy(order)
+        };
+        if !is_sorted(ordering(&child, merge.expr())?)? {
+            return Ok(Narrowed::unchanged(plan));
+        }
         let order = |child: &Narrowed| {
             let order = ordering(child, merge.expr())?;
             let merged = SortPreservingMergeExec::new(order, Arc::clone(&child.plan));
@@ -284,8 +292,11 @@ fn narrow_filter(
         yielded.push(child.columns[*column], 0, 0);
     }
     yielded.push_sources(&child.sources, 0);
+    // A projection would forget which expressions the filter makes the same.
+    let is_all = yielded.projection.iter().copied().eq(0..width(&child.plan));
+    let projection = (!is_all).then_some(yielded.projection);
     let narrowed = FilterExecBuilder::new(child.rewrite(filter.predicate())?, child.plan)
-        .apply_projection(Some(yielded.projection))?
+        .apply_projection(projection)?
         .with_default_selectivity(filter.default_selectivity())
         .with_batch_size(filter.batch_size())
         .with_fetch(filter.fetch())

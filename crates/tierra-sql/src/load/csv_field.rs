@@ -12,6 +12,7 @@ use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use arrow::datatypes::Date32Type;
 use chrono::Utc;
 use tierra_column::LogicalType;
+use tierra_engine::canonical_double;
 
 use super::csv_records::Field;
 
@@ -162,7 +163,7 @@ fn timestamp(text: &str) -> Option<i64> {
 /// A number rounded to the nearest double, as every decimal has to be; one that is too large for
 /// that is refused, and infinity only what is called so.
 fn double(text: &str) -> Option<f64> {
-    let value: f64 = text.parse().ok()?;
+    let value: f64 = canonical_double(text.parse().ok()?);
     let named = !text.bytes().any(|byte| byte.is_ascii_digit());
     (value.is_finite() || named).then_some(value)
 }

@@ -15,12 +15,13 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::kernels::numeric::{add, mul, sub};
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
 use arrow::error::ArrowError;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, exec_datafusion_err, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
@@ -30,6 +31,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
 use super::number::is_number;
+use super::uses;
 use crate::types;
 
 /// The rule.
@@ -48,18 +50,7 @@ impl AnalyzerRule for CheckArithmetic {
 }
 
 fn check_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let mut found = false;
-    plan.apply_expressions(|expr| {
-        expr.apply(|expr| {
-            found |= is_arithmetic(expr);
-            Ok(if found {
-                TreeNodeRecursion::Stop
-            } else {
-                TreeNodeRecursion::Continue
-            })
-        })
-    })?;
-    if !found {
+    if !uses(&plan, is_arithmetic)? {
         return Ok(Transformed::no(plan));
     }
     let schema = merge_schema(&plan.inputs());
@@ -277,6 +268,11 @@ impl ScalarUDFImpl for Checked {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
         Ok(Arc::new(Field::new(self.name(), self.ty.clone(), nullable)))
+    }
+
+    /// Of its type: of an interval of none, functions around this one could not tell how their results are ordered.
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        Interval::make_unbounded(&inputs[0].data_type())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -1,36 +1,62 @@
 //! What SQL means that DataFusion's own rules do not say: numbers keep their digits, INSERT assigns
-//! and does not convert, and an integer that overflows is an error.
+//! and does not convert, an integer that overflows is an error, conditions have three values, and EXCEPT
+//! ALL counts.
 //!
 //! ```text
-//! assignment, numbers --> DataFusion's type coercion --> arithmetic --> optimiser
+//! set operations, assignment, numbers, seconds --> DataFusion's type coercion --> microseconds, arithmetic, doubles
+//!                         --> subqueries --> lists --> DataFusion's optimiser --> casts
 //! ```
-//! The first two read a plan as it was written, before casts are added; the last needs its types
-//! settled, and must see sums of constants before the optimiser folds them.
+//! The first four read a plan as it was written, before casts are added; the next three need its types
+//! settled, and must see sums of constants before the optimiser folds them. Subqueries and lists need
+//! types as well, and must see conditions before the optimiser takes NULL for false. Casts are hidden
+//! from estimates when nothing else looks at them.
 
 mod arithmetic;
 mod assigned;
 mod assignment;
+mod casts;
 mod csv_source;
+mod doubles;
+mod lists;
 mod number;
 mod numbers;
+mod set_operations;
+mod subquery;
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
+
+use crate::time::{Microseconds, Seconds};
 
 pub(crate) use assignment::{argument, name_of, shown};
+pub(crate) use doubles::{CANONICAL, is_double, one_zero};
 pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};
+
+/// DataFusion's rule for comparisons with ANY and ALL, in whose place ours is.
+const SET_COMPARISONS: &str = "rewrite_set_comparison";
+/// DataFusion's rule that merges lists.
+const SIMPLIFIED: &str = "simplify_expressions";
 
 /// A session whose statements mean what this module says.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(Microseconds));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
+    rules.push(Arc::new(doubles::OneZero));
     *builder.analyzer() = Some(Analyzer::with_rules(rules));
+    let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
+    rules.retain(|rule| rule.name() != SET_COMPARISONS);
+    rules.insert(0, Arc::new(subquery::SubqueryPredicates));
+    let simplified = rules.iter().position(|rule| rule.name() == SIMPLIFIED);
+    rules.insert(simplified.unwrap_or(1), Arc::new(lists::ListsApart));
+    rules.push(Arc::new(casts::LossyCasts));
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)
@@ -44,9 +70,26 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        Arc::new(set_operations::CountedCopies),
         Arc::new(assignment::Assignment),
         Arc::new(numbers::ExactNumbers),
+        Arc::new(Seconds),
     ]
+}
+
+/// Whether an expression of the node `plan` has a part that `is` so.
+pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            found |= is(expr);
+            Ok(match found {
+                true => TreeNodeRecursion::Stop,
+                false => TreeNodeRecursion::Continue,
+            })
+        })
+    })?;
+    Ok(found)
 }
 
 /// The plan of a statement to prepare: DataFusion optimises it before it is analysed, and would fold

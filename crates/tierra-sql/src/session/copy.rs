@@ -19,11 +19,11 @@ use futures::StreamExt;
 use super::Session;
 use super::files::has_ending;
 use super::run::{physical, planned};
-use crate::csv;
 use crate::error::{CopyError, DefinitionError, SqlError};
 use crate::outcome::{Done, Outcome};
 use crate::sink::blocking;
 use crate::statement::Parsed;
+use crate::{csv, twins};
 
 /// Links that a name may lead along; the system follows no more.
 const LINKS_MOST: usize = 40;
@@ -74,6 +74,7 @@ impl Session {
         let (state, plan) = planned(self.context.state(), query).await?;
         let physical = physical(state, plan).await?;
         let schema = physical.plan.schema();
+        let schema = twins::restored(&schema).unwrap_or(schema);
         let mut rows = physical.spawned()?;
         let (path, separator) = (path.to_path_buf(), if is_tsv { '\t' } else { ',' });
         let mut file = blocking(move || CsvFile::create(path, separator, &schema)).await?;

@@ -12,12 +12,12 @@ use tierra_engine::TierError;
 
 use super::Session;
 use super::run::{done, physical, planned};
-use crate::ddl;
 use crate::error::{DefinitionError, SqlError};
 use crate::memory::Writing;
 use crate::outcome::{Done, Outcome};
 use crate::sink::{TableSink, blocking};
 use crate::tier_statement::TierStatement;
+use crate::{ddl, twins};
 
 impl Session {
     pub(super) async fn create_table(
@@ -54,7 +54,9 @@ impl Session {
         let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
         let (state, plan) = planned(state, query).await?;
         let physical = physical(state, plan).await?;
-        let (spec, replicas) = ddl::table_spec_of_query(create, &physical.plan.schema())?;
+        let schema = physical.plan.schema();
+        let schema = twins::restored(&schema).unwrap_or(schema);
+        let (spec, replicas) = ddl::table_spec_of_query(create, &schema)?;
         let database = Arc::clone(&self.database);
         let table = blocking(move || database.begin_table_in(spec, replicas)).await?;
         let _writing = Writing::begin();

@@ -22,6 +22,7 @@ use datafusion::execution::context::{SessionContext, SessionState};
 use futures::FutureExt;
 
 use crate::error::SqlError;
+use crate::foreign;
 use crate::load::{CsvTable, Format, LoadError, unreadable};
 use crate::sink::blocking;
 
@@ -59,7 +60,8 @@ impl UrlTableFactory for Files {
     async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let path = Path::new(name);
         if !path.is_file() {
-            return self.listing(name).await;
+            let listing = self.listing(name).await?;
+            return Ok(listing.map(foreign::settled));
         }
         let found = {
             let path = path.to_path_buf();
@@ -90,7 +92,7 @@ impl UrlTableFactory for Files {
         let table = table
             .map_err(|panic| damaged(unreadable(panic.as_ref())))?
             .map_err(|error| damaged(SqlError::from(error).to_string()))?;
-        Ok(Some(table))
+        Ok(Some(foreign::settled(table)))
     }
 }
 

@@ -12,7 +12,10 @@
 mod copy;
 mod define;
 mod files;
+mod fixed;
 mod missing;
+#[cfg(test)]
+mod panics;
 mod prepare;
 mod run;
 mod unsupported;
@@ -36,7 +39,7 @@ use crate::memory::{self, QueryMemory};
 use crate::outcome::{Outcome, Rows};
 use crate::settings::{self, Beginning, TierraSettings};
 use crate::sum::CheckedSum;
-use crate::{join, late, list, rules, statement};
+use crate::{extreme, join, late, list, rules, statement, time};
 
 /// How a session begins; SET changes it later.
 #[derive(Debug, Clone, Default)]
@@ -87,10 +90,16 @@ impl Session {
             .with_runtime_env(runtime)
             .with_default_features();
         // What is added last sees a join first: looking rows up by their key spares the table.
-        let builder = late::add_to(join::add_to(list::add_to(rules::add_to(builder))));
+        let builder = late::add_to(join::add_to(list::add_to(rules::add_to(time::add_to(
+            builder,
+        )))));
         let context = SessionContext::new_with_state(builder.build());
         context.register_udaf(CheckedSum::default().into());
         memory::add_to(&context);
+        for function in extreme::functions() {
+            context.register_udaf(function);
+        }
+        time::add_series(&context);
         context.register_catalog(CATALOG, Arc::new(TierraCatalog::new(Arc::clone(&database))));
         Ok(Self {
             database,

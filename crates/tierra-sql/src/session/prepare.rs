@@ -7,11 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::{ArrayRef, Datum, RecordBatch};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::Expr;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::logical_plan::{Execute, Prepare};
 use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
+use datafusion::optimizer::Optimizer;
+use datafusion::optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
@@ -21,7 +25,7 @@ use crate::error::{PreparedError, SqlError};
 use crate::list::{List, ListParameter, unfolded};
 use crate::outcome::{Outcome, Rows};
 use crate::prepared::{Argument, PointPlan};
-use crate::rules;
+use crate::{defect, rules};
 
 /// The point queries prepared in a session, by name.
 #[derive(Default)]
@@ -68,6 +72,20 @@ impl PreparedParameters {
         }
         Ok(Self(fields))
     }
+}
+
+/// `plan` without DISTINCT ON: what DataFusion optimises to prepare it finds no functions to replace that by.
+pub(super) fn first_of_each(
+    plan: LogicalPlan,
+    state: &SessionState,
+) -> Result<LogicalPlan, SqlError> {
+    let is_distinct_on =
+        |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Distinct(Distinct::On(_))));
+    if !plan.exists(is_distinct_on)? {
+        return Ok(plan);
+    }
+    let replace = Optimizer::with_rules(vec![Arc::new(ReplaceDistinctWithAggregate::new())]);
+    Ok(replace.optimize(plan, state, |_, _| {})?)
 }
 
 /// The parameters of the statements that DataFusion has prepared in a session, by name.
@@ -199,7 +217,7 @@ impl Session {
                 (array.slice(0, array.len()), is_value)
             })
             .collect();
-        Box::pin(async move {
+        Box::pin(defect::caught(async move {
             if let Some(plan) = self.point_plans.get(name) {
                 let arguments = arguments.into_iter();
                 let arguments = arguments.map(|(array, is_value)| Argument::bound(array, is_value));
@@ -219,6 +237,6 @@ impl Session {
                 parameters: parameters.collect::<Result<_, SqlError>>()?,
             };
             self.run_bound(execute, &[]).await
-        })
+        }))
     }
 }

@@ -1,5 +1,6 @@
 //! One statement, from its text to its outcome: who runs it, and in which state.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::AsArray;
@@ -17,8 +18,8 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 
-use super::prepare::PreparedParameters;
-use super::{Session, missing, unsupported};
+use super::prepare::{PreparedParameters, first_of_each};
+use super::{Session, fixed, missing, unsupported};
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::information_schema::describe;
 use crate::limits::{DeepPlan, Roomy, apart, execute_deep, is_deep};
@@ -29,12 +30,14 @@ use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
 use crate::settings::TierraSettings;
 use crate::statement::{Compact, Parsed};
-use crate::{rules, settings};
+use crate::twins::{self, Apart};
+use crate::unheeded::{self, FunctionKind};
+use crate::{defect, rules, settings};
 
 impl Session {
     /// Run one statement.
     pub(super) async fn run(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
-        let run = Box::pin(self.run_any(parsed));
+        let run = Box::pin(defect::caught(self.run_any(parsed)));
         let result = match parsed.depth()?.is_shallow() {
             true => run.await,
             false => Roomy(run).await,
@@ -52,6 +55,7 @@ impl Session {
                 true => unsupported::COPY_FROM.into(),
                 false => error,
             })?;
+        unheeded::refuse(&compact.statement, |name| self.function_kind(name))?;
         if let Some(outcome) = self.run_own(&compact).await? {
             return Ok(outcome);
         }
@@ -65,6 +69,21 @@ impl Session {
         match self.plan_compact(compact).await {
             Ok((state, plan)) => self.run_plan(state, plan, &[]).await,
             Err(_) => self.run_planned(parsed.parse()?, &[]).await,
+        }
+    }
+
+    fn function_kind(&self, name: &str) -> FunctionKind {
+        let state = self.context.state_ref();
+        let state = state.read();
+        // As the planner looks a name up.
+        if state.scalar_functions().contains_key(name) {
+            FunctionKind::Scalar
+        } else if state.aggregate_functions().contains_key(name) {
+            FunctionKind::Aggregate
+        } else if state.window_functions().contains_key(name) {
+            FunctionKind::Window
+        } else {
+            FunctionKind::Unknown
         }
     }
 
@@ -150,7 +169,7 @@ impl Session {
     ) -> Result<(SessionState, LogicalPlan), SqlError> {
         self.count_planning();
         let state = self.state_with(&compact.sets)?;
-        Ok(planned(state, compact.statement).await?)
+        planned(state, compact.statement).await
     }
 
     /// The session's state, knowing functions of one statement besides.
@@ -201,8 +220,12 @@ impl Session {
     /// Run what changes the session only.
     async fn run_setting(&self, mut statement: LogicalStatement) -> Result<Outcome, SqlError> {
         let command = match &mut statement {
-            LogicalStatement::SetVariable(_) => "SET",
+            LogicalStatement::SetVariable(set) => {
+                fixed::refuse(&set.variable)?;
+                "SET"
+            }
             LogicalStatement::ResetVariable(reset) => {
+                fixed::refuse(&reset.variable)?;
                 // DataFusion resets its own, to what it begins with itself.
                 if let Some(key) = reset.variable.strip_prefix("tierra.") {
                     self.reset_setting(key)?;
@@ -213,7 +236,9 @@ impl Session {
             LogicalStatement::Prepare(prepare) => {
                 let config = Arc::clone(self.context.state_ref().read().config_options());
                 let plan = Arc::unwrap_or_clone(Arc::clone(&prepare.input));
-                let settled = apart(async move { rules::settle(plan, &config) });
+                let state = self.context.state();
+                let settled =
+                    apart(async move { first_of_each(rules::settle(plan, &config)?, &state) });
                 prepare.input = Arc::new(settled.await??);
                 let parameters = PreparedParameters::of(prepare)?;
                 let name = prepare.name.clone();
@@ -305,6 +330,34 @@ impl Session {
     }
 }
 
+/// The plan of a statement, which may give two columns one name.
+async fn planned_with_twins(
+    state: &SessionState,
+    statement: Statement,
+) -> Result<LogicalPlan, SqlError> {
+    if twins::has_none(&statement) {
+        return Ok(state.statement_to_plan(statement).await?);
+    }
+    let refused = match state.statement_to_plan(statement.clone()).await {
+        Err(error) if twins::are_cause(&error) => error,
+        planned => return Ok(planned?),
+    };
+    let mut apart = statement.clone();
+    match twins::tell_apart(&mut apart, &HashMap::new()) {
+        Apart::Nothing => return Err(refused.into()),
+        Apart::Ambiguous(name) => return Err(SqlError::Ambiguous(name)),
+        Apart::Names => {}
+    }
+    let plan = state.statement_to_plan(apart).await?;
+    let known = twins::planned_names(&plan);
+    if known.is_empty() {
+        return Ok(plan);
+    }
+    let mut apart = statement;
+    twins::tell_apart(&mut apart, &known);
+    Ok(state.statement_to_plan(apart).await?)
+}
+
 pub(super) fn done(command: &'static str) -> Outcome {
     Outcome::Done(Done {
         command,
@@ -319,9 +372,9 @@ const BATCHES_AHEAD: usize = 2;
 pub(super) async fn planned(
     state: SessionState,
     statement: Statement,
-) -> Result<(SessionState, LogicalPlan), DataFusionError> {
+) -> Result<(SessionState, LogicalPlan), SqlError> {
     apart(async move {
-        let plan = state.statement_to_plan(statement).await?;
+        let plan = planned_with_twins(&state, statement).await?;
         Ok((state, plan))
     })
     .await?

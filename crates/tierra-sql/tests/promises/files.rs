@@ -5,9 +5,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::AsArray;
+use arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray};
 use arrow::ipc::writer::StreamWriter;
 use futures::StreamExt;
 use tierra_sql::Outcome;
@@ -39,6 +40,52 @@ async fn what_is_copied_is_read_back() {
         let again = format!("COPY (SELECT note FROM '{path}' WHERE id < 3) TO '{path}'");
         tierra.sql(&again).await.unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "note\n\"\"\n\n");
+    }
+}
+
+/// Another program has written a file with both zeros, a NaN with its sign set, and nanoseconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_of_files_are_as_stored_ones() {
+    let twins = Twins::new();
+    let doubles = Float64Array::from(vec![-0.0, 0.0, -f64::NAN, f64::NAN]);
+    let instants = TimestampNanosecondArray::from(vec![-1, 0, 1_999, 1]);
+    let columns = [
+        ("f", Arc::new(doubles) as _),
+        ("n", Arc::new(instants) as _),
+        ("id", Arc::new(Int64Array::from_iter_values(0..4)) as _),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let path = twins.dir.path().join("other.arrow").display().to_string();
+    write(Path::new(&path), &batch.schema(), &[batch]);
+    let ask = async |sql: String| rows(&twins.tierra.query(&sql).await.unwrap());
+    for (sql, expected) in [
+        (
+            format!("SELECT f, count(*) FROM '{path}' GROUP BY f ORDER BY f"),
+            "0.000000000000e0|2, NaN|2",
+        ),
+        (
+            format!("SELECT count(*) FROM '{path}' WHERE f = 0 OR f > 1e300"),
+            "4",
+        ),
+        (
+            format!("SELECT max(f), min(n) FROM '{path}'"),
+            "NaN|1969-12-31T23:59:59.999999",
+        ),
+        (
+            format!(
+                "SELECT id FROM '{path}' WHERE n < TIMESTAMP '1500-01-01' OR n = TIMESTAMP '1970-01-01 00:00:00.000001'"
+            ),
+            "2",
+        ),
+        (
+            format!(
+                "SELECT (SELECT count(*) FROM '{path}' p WHERE p.f = x.f) FROM '{path}' x WHERE id = 0"
+            ),
+            "2",
+        ),
+    ] {
+        let found = ask(sql.clone()).await;
+        assert_eq!(found.join(", "), expected, "{sql}");
     }
 }
 

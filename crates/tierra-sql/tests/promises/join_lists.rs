@@ -86,8 +86,9 @@ fn random_join(random: &mut Random) -> String {
             0 => "IS NOT DISTINCT FROM",
             _ => "=",
         };
+        // DataFusion's parser would take what follows IS NOT DISTINCT FROM into it.
         conditions.push(format!(
-            "x.{} {equal} y.{}",
+            "(x.{} {equal} y.{})",
             COLUMNS[column], COLUMNS[other]
         ));
     }

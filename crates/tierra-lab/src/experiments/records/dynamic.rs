@@ -67,7 +67,7 @@ impl Experiment for YcsbDynamic {
     }
 
     fn heeds(&self) -> &'static [ScaleOption] {
-        &ScaleOption::ALL
+        &ScaleOption::OF_A_STORE
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -49,7 +49,7 @@ impl Experiment for YcsbRatio {
     }
 
     fn heeds(&self) -> &'static [ScaleOption] {
-        &ScaleOption::ALL
+        &ScaleOption::OF_A_STORE
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

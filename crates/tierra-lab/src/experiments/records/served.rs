@@ -63,7 +63,7 @@ impl Experiment for YcsbServed {
     }
 
     fn heeds(&self) -> &'static [ScaleOption] {
-        &ScaleOption::ALL
+        &ScaleOption::OF_A_STORE
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -42,7 +42,7 @@ impl Experiment for YcsbThreshold {
     }
 
     fn heeds(&self) -> &'static [ScaleOption] {
-        &ScaleOption::ALL
+        &ScaleOption::OF_A_STORE
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

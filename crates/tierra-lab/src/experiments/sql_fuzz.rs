@@ -1,0 +1,368 @@
+//! Experiment `sql-fuzz`: does Tierra answer random queries over random tables as DuckDB does, and as itself does in other words?
+//!
+//! A query in ten runs over tables one of which has more than 200,000 rows. What differs is made smaller and printed as a script;
+//! `--seed N` runs case N again.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::{Experiment, Measured};
+use crate::bar::Bar;
+use crate::dataset::TableFile;
+use crate::error::{Context, LabError};
+use crate::fuzz::{
+    Answer, CASES_OF_A_SET, Cell, Dialect, Difference, Fuzzer, Kind, Peer, Rows, Table, Tally,
+    case_number,
+};
+use crate::lab::{Lab, SEED, ScaleOption, THREADS};
+use crate::peers::duckdb::DuckDb;
+use crate::progress;
+use crate::results::Tier;
+use crate::row::Row;
+use crate::view::{Unit, View};
+
+/// Queries of a full run.
+const QUERIES: usize = 1_000_000;
+/// One in so many is over large tables.
+const LARGE_ONCE_IN: usize = 10;
+/// Queries over one set of small tables, and of large ones.
+const OF_A_SET: [usize; 2] = [500, 2_500];
+/// The sizes in results, small first.
+const SIZES: [&str; 2] = ["up to 60 rows", "over 200,000 rows"];
+/// Shares of queries that may go without a comparison, because Tierra or DuckDB does not answer them.
+const MOST_REFUSED: f64 = 0.02;
+
+/// The experiment.
+pub(super) struct SqlFuzz;
+
+impl Experiment for SqlFuzz {
+    fn name(&self) -> &'static str {
+        "sql-fuzz"
+    }
+
+    fn about(&self) -> &'static str {
+        "are random queries over random tables answered as DuckDB answers them, and alike in other words?"
+    }
+
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &[ScaleOption::Operations, ScaleOption::Seed]
+    }
+
+    fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
+        let work = match lab.seed() {
+            Some(case) => vec![(case, 1)],
+            None => work(lab.operations(400, QUERIES)),
+        };
+        let version = DuckDb::with_threads(1)
+            .map_or("absent".to_owned(), |duckdb| duckdb.version().to_owned());
+        if version == "absent" {
+            println!("Queries are compared with themselves alone: Python has no module `duckdb`.");
+        }
+        let start = Instant::now();
+        let tallies = run_all(lab, &work)?;
+        let elapsed_s = start.elapsed().as_secs_f64();
+        let total: u64 = tallies.iter().map(Tally::total).sum();
+        let mut rows = Vec::new();
+        for (size, tally) in SIZES.into_iter().zip(&tallies) {
+            rows.extend(rows_of(size, tally));
+        }
+        Ok(Measured {
+            tier: Tier::Real,
+            parameters: Row::new()
+                .text("duckdb", version)
+                .count("queries", total)
+                .count("table_sets", tallies.iter().map(|tally| tally.sets).sum())
+                .number("queries_per_s", total as f64 / elapsed_s),
+            rows,
+        })
+    }
+
+    fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        let sum = |key: &str, size: Option<&str>| {
+            let rows = rows
+                .iter()
+                .filter(|row| size.is_none_or(|size| row.is(&[("tables", size)])));
+            let values: Vec<f64> = rows.filter_map(|row| row.value(key)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>())
+        };
+        let queries = sum("queries", None);
+        let refused = sum("refused", None).zip(sum("duckdb_refused", None));
+        let share = refused
+            .zip(queries)
+            .map(|((ours, theirs), all)| (ours + theirs) / all);
+        vec![
+            Bar::at_most(
+                "sql-fuzz: queries whose answers differ",
+                0.0,
+                sum("differences", None),
+            ),
+            Bar::at_least("sql-fuzz: queries", QUERIES as f64, queries),
+            Bar::at_least(
+                "sql-fuzz: queries over tables of more than 200,000 rows",
+                (QUERIES / LARGE_ONCE_IN) as f64,
+                sum("queries", Some(SIZES[1])),
+            ),
+            Bar::at_most(
+                "sql-fuzz: share of queries that one side does not answer",
+                MOST_REFUSED,
+                share,
+            ),
+        ]
+    }
+
+    fn views(&self) -> &'static [View] {
+        &VIEWS
+    }
+}
+
+const VIEWS: [View; 2] = [
+    View {
+        title: "queries",
+        category: "compared",
+        series: "tables",
+        value: "queries",
+        per: None,
+        unit: Unit::Count,
+        mean: false,
+    },
+    View {
+        title: "answers that differ",
+        category: "compared",
+        series: "tables",
+        value: "differences",
+        per: None,
+        unit: Unit::Count,
+        mean: false,
+    },
+];
+
+/// First cases and how many of their sets: the large tables spread among the small.
+fn work(queries: usize) -> Vec<(u64, u64)> {
+    let share = [queries - queries / LARGE_ONCE_IN, queries / LARGE_ONCE_IN];
+    let mut work = Vec::new();
+    for (large, queries) in share.into_iter().enumerate() {
+        let sets = queries.div_ceil(OF_A_SET[large]);
+        for set in 0..sets {
+            let count = OF_A_SET[large].min(queries - set * OF_A_SET[large]);
+            let place = set as f64 / sets as f64;
+            work.push((
+                place,
+                (
+                    case_number(SEED % 1_000 * 1_000 + set as u64, large == 1, 0),
+                    count as u64,
+                ),
+            ));
+        }
+    }
+    work.sort_by(|one, another| one.0.total_cmp(&another.0));
+    work.into_iter().map(|(_, work)| work).collect()
+}
+
+/// Runs all work by as many fuzzers as there are threads; what came of small and of large tables.
+fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<[Tally; 2], LabError> {
+    let next = AtomicUsize::new(0);
+    let tallies = Mutex::new([Tally::default(), Tally::default()]);
+    let total: u64 = work.iter().map(|(_, count)| count).sum();
+    let bar = progress::bar("queries", total as usize);
+    let folder = lab.folder_in_memory()?;
+    let worker = || -> Result<(), LabError> {
+        let mut fuzzer = Fuzzer::new(lab.runtime(), Asked::start(), folder.path());
+        while let Some((first, count)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut tally = Tally::default();
+            fuzzer.run(
+                *first,
+                *count,
+                &mut tally,
+                &mut |difference: &Difference| println!("{}", difference.script),
+            )?;
+            bar.inc(*count);
+            let mut all = tallies.lock().expect("no thread panics with it");
+            all[usize::from(first / CASES_OF_A_SET % 2 == 1)].add(tally);
+            let found: usize = all.iter().map(|tally| tally.differences.len()).sum();
+            bar.set_message(format!("{found} differ"));
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS.min(work.len()))
+            .map(|_| scope.spawn(worker))
+            .collect();
+        let done = workers.into_iter().map(|worker| {
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        done.collect::<Result<(), LabError>>()
+    })?;
+    bar.finish_and_clear();
+    Ok(tallies.into_inner().expect("no thread panicked with it"))
+}
+
+fn rows_of(size: &str, tally: &Tally) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for kind in Kind::ALL {
+        let counts = tally.counts(kind);
+        rows.push(
+            Row::new()
+                .text("tables", size)
+                .text("compared", kind.name())
+                .count("queries", counts.queries)
+                .count("refused", counts.refused)
+                .count("duckdb_refused", counts.peer_refused)
+                .count("differences", counts.differences),
+        );
+    }
+    let reasons = tally
+        .refused
+        .iter()
+        .map(|(reason, found)| ("Tierra", reason.clone(), found));
+    let reasons = reasons.chain(
+        tally
+            .peer_refused
+            .iter()
+            .map(|(reason, found)| ("DuckDB", reason.clone(), found)),
+    );
+    for (who, reason, (count, example)) in reasons {
+        rows.push(
+            Row::new()
+                .text("tables", size)
+                .text("who", who)
+                .text("reason", reason)
+                .count("refusals", *count)
+                .text("example", example),
+        );
+    }
+    for difference in &tally.differences {
+        rows.push(
+            Row::new()
+                .text("tables", size)
+                .count("case", difference.case)
+                .text("statement", &difference.statement)
+                .text("detail", &difference.detail),
+        );
+    }
+    rows
+}
+
+/// DuckDB, or nobody where it is not installed.
+struct Asked {
+    duckdb: Option<DuckDb>,
+    tables: Vec<String>,
+    asked: usize,
+}
+
+impl Asked {
+    fn start() -> Asked {
+        Asked {
+            duckdb: DuckDb::with_threads(1),
+            tables: Vec::new(),
+            asked: 0,
+        }
+    }
+}
+
+impl Peer for Asked {
+    fn dialect(&self) -> Dialect {
+        Dialect::DuckDb
+    }
+
+    fn load(&mut self, tables: &[(&Table, Vec<TableFile>)]) -> Result<(), LabError> {
+        let Some(duckdb) = &mut self.duckdb else {
+            return Ok(());
+        };
+        for table in self.tables.drain(..) {
+            duckdb
+                .drop_table(&table)
+                .by(DuckDb::ENGINE, "dropping a table")?;
+        }
+        for (table, files) in tables {
+            duckdb
+                .load_parts(table.name(), files)
+                .by(DuckDb::ENGINE, "loading")?;
+            self.tables.push(table.name().to_owned());
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, queries: &[&str]) -> Result<(), LabError> {
+        self.asked = queries.len();
+        match &mut self.duckdb {
+            Some(duckdb) => duckdb.begin(queries).by(DuckDb::ENGINE, "answering"),
+            None => Ok(()),
+        }
+    }
+
+    fn answers(&mut self) -> Result<Vec<Answer>, LabError> {
+        let Some(duckdb) = &mut self.duckdb else {
+            return Ok((0..self.asked)
+                .map(|_| Err("DuckDB is not installed".to_owned()))
+                .collect());
+        };
+        let answers = duckdb.finish().by(DuckDb::ENGINE, "answering")?;
+        Ok(answers
+            .into_iter()
+            .map(|answer| answer.map(cells))
+            .collect())
+    }
+}
+
+fn cells(rows: Vec<Vec<Option<String>>>) -> Rows {
+    let cell = |cell: Option<String>| match cell {
+        None => Cell::Null,
+        Some(text) => match text.split_at_checked(1) {
+            Some(("n", digits)) => Cell::exact(digits),
+            Some(("f", number)) => number
+                .parse()
+                .map_or_else(|_| Cell::Text(text.clone()), Cell::Double),
+            Some((_, rest)) => Cell::Text(rest.to_owned()),
+            None => Cell::Text(text),
+        },
+    };
+    rows.into_iter()
+        .map(|row| row.into_iter().map(cell).collect())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_all_the_queries_and_a_tenth_of_them_is_over_large_tables() {
+        let work = work(10_000);
+        let count = |large: u64| {
+            let of_size = work
+                .iter()
+                .filter(|(first, _)| first / CASES_OF_A_SET % 2 == large);
+            of_size.map(|(_, count)| count).sum::<u64>()
+        };
+        assert_eq!([count(0), count(1)], [9_000, 1_000]);
+    }
+
+    #[test]
+    fn one_difference_misses_the_bar() {
+        let row = |size: &str, queries, differences| {
+            Row::new()
+                .text("tables", size)
+                .count("queries", queries)
+                .count("refused", 0)
+                .count("duckdb_refused", 0)
+                .count("differences", differences)
+        };
+        let met = |differences| {
+            let rows = [
+                row(SIZES[0], 900_000, differences),
+                row(SIZES[1], 100_000, 0),
+            ];
+            SqlFuzz
+                .bars(&rows)
+                .iter()
+                .map(|bar| bar.met)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(met(0), [true; 4]);
+        assert_eq!(met(1), [false, true, true, true]);
+        assert!(SqlFuzz.bars(&[]).iter().all(|bar| !bar.met));
+    }
+}

@@ -1,0 +1,217 @@
+//! One query, and what its answer is compared with: a peer's, or Tierra's own to other queries that must come to the same.
+//!
+//! A condition is true, false or unknown of every row. So the rows of a query are those with the condition, those
+//! with its negation and those of which it is unknown together (Rigger and Su, Finding Bugs in Database Systems via Query
+//! Partitioning, 2020), and the rows that a filter passes are those of which the select list says so.
+
+use super::choices::Choices;
+use super::grammar::{Grammar, Limits};
+use super::sql::{Dialect, Sql, sql};
+use super::table::Table;
+use super::value::Type;
+
+/// Rows that may meet in a join, of small and of large tables.
+const PRODUCTS: [u128; 2] = [20_000, 700_000];
+
+/// One query and its comparison.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// What is compared.
+    pub(crate) kind: Kind,
+    /// What Tierra is asked; the last statement answers.
+    pub(crate) left: Vec<String>,
+    /// What must come to the same.
+    pub(crate) right: Right,
+    /// The types of the answer's columns.
+    pub(crate) types: Vec<Type>,
+    /// Whether the rows have one order.
+    pub(crate) ordered: bool,
+}
+
+/// What must come to the same.
+#[derive(Clone, Debug)]
+pub(crate) enum Right {
+    /// The peer's answer.
+    Peer(String),
+    /// The rows of all these answers of Tierra together; each once where that is said.
+    Parts(Vec<String>, bool),
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A query with the peer's answer.
+    Peer,
+    /// A prepared statement with the peer's answer to the same with literals.
+    Prepared,
+    /// A query with its three parts.
+    Partition,
+    /// A filter with the count of the rows that pass it.
+    Filter,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 4] = [Kind::Peer, Kind::Prepared, Kind::Partition, Kind::Filter];
+
+    /// In results and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Peer => "against the peer",
+            Kind::Prepared => "prepared, against the peer",
+            Kind::Partition => "by partitioning",
+            Kind::Filter => "filter against select list",
+        }
+    }
+}
+
+impl Case {
+    /// The case of these choices over these tables.
+    pub(crate) fn new(choices: &mut Choices, tables: &[Table], sqlite: bool) -> Case {
+        let large = tables.iter().any(|table| table.rows() > 100_000);
+        let limits = Limits {
+            sqlite,
+            prepared: false,
+            rows: PRODUCTS[usize::from(large)],
+        };
+        let dialect = if sqlite {
+            Dialect::Sqlite
+        } else {
+            Dialect::DuckDb
+        };
+        match choices.weighted(&[75, 8, 12, 5]) {
+            0 => {
+                let query = Grammar::new(choices, tables, limits).query();
+                Case {
+                    kind: Kind::Peer,
+                    left: vec![query.sql.text(Dialect::Tierra)],
+                    right: Right::Peer(query.sql.text(dialect)),
+                    types: query.types(),
+                    ordered: query.ordered,
+                }
+            }
+            1 => {
+                let query = Grammar::new(
+                    choices,
+                    tables,
+                    Limits {
+                        prepared: true,
+                        ..limits
+                    },
+                )
+                .query();
+                Case {
+                    kind: Kind::Prepared,
+                    left: prepared(&query.sql),
+                    right: Right::Peer(query.sql.text(dialect)),
+                    types: query.types(),
+                    ordered: query.ordered,
+                }
+            }
+            2 => partition(choices, tables, limits),
+            _ => filter(choices, tables, limits),
+        }
+    }
+
+    /// All statements that Tierra is asked.
+    pub(crate) fn statements(&self) -> Vec<&str> {
+        let parts = match &self.right {
+            Right::Peer(_) => &[][..],
+            Right::Parts(parts, _) => parts,
+        };
+        self.left.iter().chain(parts).map(String::as_str).collect()
+    }
+}
+
+fn prepared(query: &Sql) -> Vec<String> {
+    let (text, values) = query.prepared();
+    let types: Vec<String> = values
+        .iter()
+        .map(|(ty, _)| ty.name(Dialect::Tierra))
+        .collect();
+    let literals: Vec<String> = values
+        .iter()
+        .map(|(ty, value)| value.literal(*ty, Dialect::Tierra))
+        .collect();
+    let list = |list: &[String]| match list {
+        [] => String::new(),
+        list => format!("({})", list.join(", ")),
+    };
+    vec![
+        format!("PREPARE q{} AS {text}", list(&types)),
+        format!("EXECUTE q{}", list(&literals)),
+    ]
+}
+
+/// Three conditions, one of which is true of every row.
+fn thirds(condition: &Sql) -> [Sql; 3] {
+    [
+        sql!["(", condition, ")"],
+        sql!["NOT (", condition, ")"],
+        sql!["((", condition, ") IS NULL)"],
+    ]
+}
+
+fn partition(choices: &mut Choices, tables: &[Table], limits: Limits) -> Case {
+    let mut grammar = Grammar::new(choices, tables, limits);
+    let whole = grammar.partitioned();
+    let first = whole.all.text(Dialect::Tierra);
+    let parts: Vec<Sql> = thirds(&whole.condition)
+        .iter()
+        .map(|third| whole.part.clone().and(third).and(whole.behind.clone()))
+        .collect();
+    let right = match whole.combined {
+        // One query over all three.
+        Some((before, after)) => {
+            vec![sql![before, Sql::joined(parts, " UNION ALL "), after].text(Dialect::Tierra)]
+        }
+        None => parts
+            .iter()
+            .map(|part| part.text(Dialect::Tierra))
+            .collect(),
+    };
+    Case {
+        kind: Kind::Partition,
+        left: vec![first],
+        right: Right::Parts(right, whole.distinct),
+        types: whole.types,
+        ordered: false,
+    }
+}
+
+fn filter(choices: &mut Choices, tables: &[Table], limits: Limits) -> Case {
+    let (from, condition) = Grammar::new(choices, tables, limits).filtered();
+    let count = sql!["SELECT count(*) FROM ", &from, " WHERE ", &condition];
+    let sum = sql![
+        "SELECT coalesce(sum(CASE WHEN ",
+        &condition,
+        " THEN 1 ELSE 0 END), 0) FROM ",
+        &from
+    ];
+    Case {
+        kind: Kind::Filter,
+        left: vec![count.text(Dialect::Tierra)],
+        right: Right::Parts(vec![sum.text(Dialect::Tierra)], false),
+        types: vec![Type::Big],
+        ordered: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_follows_from_its_choices_and_the_plainest_is_a_query() {
+        let tables = Table::set(&mut Choices::seeded(5), false, false);
+        for seed in 0..300 {
+            let mut drawn = Choices::seeded(seed);
+            let first = Case::new(&mut drawn, &tables, false);
+            let again = Case::new(&mut Choices::repeated(drawn.made()), &tables, false);
+            assert_eq!(first.statements(), again.statements());
+        }
+        let plainest = Case::new(&mut Choices::repeated(Vec::new()), &tables, false);
+        assert_eq!(plainest.kind, Kind::Peer);
+        assert_eq!(plainest.left, ["SELECT a1.id AS x2 FROM t0 AS a1"]);
+    }
+}

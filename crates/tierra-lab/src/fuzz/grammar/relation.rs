@@ -1,0 +1,179 @@
+//! FROM: tables, joins, derived tables, common table expressions.
+
+use super::super::sql::{Sql, sql};
+use super::{Expr, Field, Grammar, Named, Scope};
+
+impl Grammar<'_> {
+    /// A table, or a common table expression, under a name of its own.
+    pub(super) fn base(&mut self) -> (Sql, Scope) {
+        let alias = self.name("a");
+        let index = self.choices.index(self.tables.len() + self.common.len());
+        if index < self.tables.len() {
+            let table = &self.tables[index];
+            let fields = table.columns.iter().map(|column| {
+                let expr = Expr::new(format!("{alias}.{}", column.name).into(), column.ty);
+                let expr = expr.within(column.most()).summable(column.is_summable());
+                Field {
+                    expr,
+                    source: Some(column.clone()),
+                }
+            });
+            let scope = Scope {
+                fields: fields.collect(),
+                key: vec![format!("{alias}.id").into()],
+                rows: table.rows() as u128,
+                joined: false,
+            };
+            return (format!("{} AS {alias}", table.name).into(), scope);
+        }
+        let common = &self.common[index - self.tables.len()];
+        let from = format!("{} AS {alias}", common.name).into();
+        let scope = Scope {
+            fields: in_alias(&common.columns, &alias),
+            rows: common.rows,
+            ..Scope::default()
+        };
+        (from, scope)
+    }
+
+    /// What a query reads.
+    pub(super) fn relation(&mut self, depth: u32) -> (Sql, Scope) {
+        match self.choices.weighted(&[
+            6,
+            if depth > 0 { 5 } else { 0 },
+            if depth > 0 { 2 } else { 0 },
+        ]) {
+            0 => self.base(),
+            1 => self.join(depth - 1),
+            _ => {
+                let query = self.select(None, depth - 1);
+                let alias = self.name("d");
+                let scope = Scope {
+                    fields: in_alias(&query.columns, &alias),
+                    rows: query.rows,
+                    ..Scope::default()
+                };
+                (sql!["(", query.sql, format!(") AS {alias}")], scope)
+            }
+        }
+    }
+
+    /// A common table expression, which relations made later may name.
+    pub(super) fn common(&mut self) -> Sql {
+        let query = self.select(None, 1);
+        let name = self.name("w");
+        let sql = sql![format!("{name} AS ("), query.sql, ")"];
+        self.common.push(Named {
+            name,
+            columns: query.columns,
+            rows: query.rows,
+        });
+        sql
+    }
+
+    fn join(&mut self, depth: u32) -> (Sql, Scope) {
+        let (left_sql, left) = self.relation(depth);
+        let (right_sql, right) = self.relation(depth.min(1));
+        // Not every parser reads a join on the right without parentheses.
+        let right_sql = match right.joined {
+            true => sql!["(", right_sql, ")"],
+            false => right_sql,
+        };
+        let both = Scope {
+            fields: left.fields.iter().chain(&right.fields).cloned().collect(),
+            key: match left.key.is_empty() || right.key.is_empty() {
+                true => Vec::new(),
+                false => left.key.iter().chain(&right.key).cloned().collect(),
+            },
+            rows: left.rows * right.rows,
+            joined: true,
+        };
+        let wide = both.rows > self.limits.rows;
+        let kind = self.choices.weighted(&[6, 4, 2, 3, 2, 2, 1]);
+        if kind == 6 && !wide {
+            return (sql![left_sql, " CROSS JOIN ", right_sql], both);
+        }
+        let (on, rows) = match self.join_condition(&left, &right, &both, wide) {
+            Some(found) => found,
+            // Nothing bounds what they would be multiplied to: only one of them is read.
+            None => return (left_sql, left),
+        };
+        let word = [" JOIN ", " LEFT JOIN ", " RIGHT JOIN ", " FULL JOIN "].get(kind);
+        match (word, kind) {
+            (Some(word), _) => {
+                let rows = rows + left.rows + right.rows;
+                (
+                    sql![left_sql, *word, right_sql, " ON ", on],
+                    Scope { rows, ..both },
+                )
+            }
+            (None, 4 | 5) if !self.limits.sqlite => {
+                let word = match kind {
+                    4 => Sql::each(" LEFT SEMI JOIN ", " SEMI JOIN ", ""),
+                    _ => Sql::each(" LEFT ANTI JOIN ", " ANTI JOIN ", ""),
+                };
+                (
+                    sql![left_sql, word, right_sql, " ON ", on],
+                    Scope {
+                        joined: true,
+                        ..left
+                    },
+                )
+            }
+            _ => (
+                sql![left_sql, " JOIN ", right_sql, " ON ", on],
+                Scope { rows, ..both },
+            ),
+        }
+    }
+
+    /// ON, and most rows that can meet.
+    fn join_condition(
+        &mut self,
+        left: &Scope,
+        right: &Scope,
+        both: &Scope,
+        wide: bool,
+    ) -> Option<(Sql, u128)> {
+        if !wide && self.choices.once_in(5) {
+            return Some((self.predicate(both, 1), both.rows));
+        }
+        let mut mine = self.field(left, |expr| expr.same)?;
+        let mut theirs = self.field(right, |expr| expr.ty == mine.expr.ty && expr.same);
+        if wide || theirs.is_none() {
+            // On the key of the right side no row meets two.
+            let [key] = &right.key[..] else { return None };
+            let key_text = key.text(super::super::sql::Dialect::Tierra);
+            let is_key =
+                |expr: &Expr| expr.sql.text(super::super::sql::Dialect::Tierra) == key_text;
+            theirs = right
+                .fields
+                .iter()
+                .find(|field| is_key(&field.expr))
+                .cloned();
+            let ty = theirs.as_ref()?.expr.ty;
+            mine = self.field(left, |expr| expr.ty == ty && expr.same)?;
+        }
+        let theirs = theirs?;
+        let equal = sql![&mine.expr.sql, " = ", &theirs.expr.sql];
+        let rows = if wide { left.rows } else { both.rows };
+        Some(match self.choices.below(4) {
+            0..=2 => (equal, rows),
+            _ => (sql![equal, " AND (", self.predicate(both, 1), ")"], rows),
+        })
+    }
+}
+
+fn in_alias(columns: &[Field], alias: &str) -> Vec<Field> {
+    let named = |field: &Field| {
+        let name = field.expr.sql.text(super::super::sql::Dialect::Tierra);
+        Field {
+            expr: Expr {
+                sql: format!("{alias}.{name}").into(),
+                ..field.expr.clone()
+            },
+            source: None,
+        }
+    };
+    columns.iter().map(named).collect()
+}

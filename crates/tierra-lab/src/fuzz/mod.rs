@@ -1,0 +1,202 @@
+//! Random tables and queries, answered by Tierra and compared: with a peer's answers, and with Tierra's own to queries that
+//! must come to the same.
+//!
+//! Everything about a case follows from one number: the tables from its upper digits, the query from all of it. A case that
+//! differs is made smaller, its query choice by choice, its tables row by row, and reported as a script.
+//!
+//! It lies in the lab, because the lab alone knows Tierra, its peers and how their answers are compared: `sql-fuzz` runs it
+//! against DuckDB, and `tests/sql_fuzz.rs` against SQLite.
+
+mod case;
+mod cells;
+mod choices;
+mod engine;
+mod grammar;
+mod judge;
+mod shrink;
+mod sql;
+mod table;
+mod value;
+
+pub use case::Kind;
+pub use cells::{Cell, Rows};
+pub use engine::{Answer, Peer};
+pub use judge::{Counts, Difference, Tally};
+pub use sql::Dialect;
+pub use table::Table;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tokio::runtime::Runtime;
+
+use self::case::{Case, Right};
+use self::choices::Choices;
+use self::engine::Tierra;
+use self::judge::{Verdict, judge};
+use crate::error::LabError;
+use crate::random::Random;
+
+/// Cases over one set of tables: the lower digits of a case's number.
+pub const CASES_OF_A_SET: u64 = 1 << 16;
+/// Queries that the peer has at a time.
+const BATCH: usize = 64;
+/// Sets of tables after which a database is made anew.
+const SETS_OF_A_DATABASE: u64 = 25;
+
+/// Differences of one sort that are made smaller, and queries refused for one reason.
+const MADE_SMALLER: u64 = 5;
+const EXAMPLES: u64 = 1;
+/// Differences over one set of tables that are told in full.
+const MOST_REPORTED: usize = 20;
+
+/// Tierra and a peer, and where their files lie.
+pub struct Fuzzer<'r, P> {
+    tierra: Tierra<'r>,
+    peer: P,
+    folder: &'r Path,
+    sets: u64,
+    /// How often each sort of difference or refusal was met.
+    sorts: BTreeMap<String, u64>,
+}
+
+/// The number of a case: of so many-eth set of small or large tables, so many-eth query.
+pub fn case_number(set: u64, large: bool, query: u64) -> u64 {
+    (set * 2 + u64::from(large)) * CASES_OF_A_SET + query
+}
+
+impl<'r, P: Peer> Fuzzer<'r, P> {
+    /// With a peer; files go to the folder.
+    pub fn new(runtime: &'r Runtime, peer: P, folder: &'r Path) -> Fuzzer<'r, P> {
+        Fuzzer {
+            tierra: Tierra::new(runtime),
+            peer,
+            folder,
+            sets: 0,
+            sorts: BTreeMap::new(),
+        }
+    }
+
+    /// Runs so many cases of the set of the first, and counts what came of them. What differs is made smaller and handed on.
+    ///
+    /// # Errors
+    /// An engine cannot load the tables, or the peer is gone.
+    pub fn run(
+        &mut self,
+        first: u64,
+        count: u64,
+        tally: &mut Tally,
+        report: &mut dyn FnMut(&Difference),
+    ) -> Result<(), LabError> {
+        let set = first / CASES_OF_A_SET;
+        let sqlite = self.peer.dialect() == Dialect::Sqlite;
+        let tables = Table::set(&mut Choices::seeded(mixed(set)), set % 2 == 1, sqlite);
+        self.sets += 1;
+        if self.sets.is_multiple_of(SETS_OF_A_DATABASE) {
+            self.tierra.forget();
+        }
+        self.load(&tables, set)?;
+        tally.sets += 1;
+        let numbers: Vec<u64> = (first..first + count).collect();
+        for numbers in numbers.chunks(BATCH) {
+            let cases: Vec<Case> = numbers
+                .iter()
+                .map(|number| Case::new(&mut Choices::seeded(mixed(*number)), &tables, sqlite))
+                .collect();
+            let asked = cases.iter().filter_map(|case| match &case.right {
+                Right::Peer(query) => Some(query.as_str()),
+                Right::Parts(..) => None,
+            });
+            self.peer.ask(&asked.collect::<Vec<_>>())?;
+            let answers: Vec<Vec<Answer>> = cases.iter().map(|case| self.ours(case)).collect();
+            let mut theirs = self.peer.answers()?.into_iter();
+            for ((number, case), ours) in numbers.iter().zip(&cases).zip(answers) {
+                let theirs = match &case.right {
+                    Right::Peer(_) => theirs.next(),
+                    Right::Parts(..) => None,
+                };
+                let verdict = judge(case, ours, theirs, sqlite);
+                let what = match &verdict {
+                    Verdict::Differs(what) | Verdict::Refused(what) => what,
+                    Verdict::Agrees | Verdict::PeerRefused(_) => {
+                        tally.count(&verdict, case);
+                        continue;
+                    }
+                };
+                let met = self.sorts.entry(what.sort.clone()).or_default();
+                *met += 1;
+                let differs = matches!(verdict, Verdict::Differs(_));
+                let worth = if differs { MADE_SMALLER } else { EXAMPLES };
+                let (case, fewer, what) = match *met <= worth {
+                    true => self.smaller(*number, &tables, what)?,
+                    false => (case.clone(), tables.clone(), what.clone()),
+                };
+                if self.sorts[&what.sort] <= worth {
+                    // Tables may have lost rows on the way.
+                    self.load(&tables, set)?;
+                }
+                tally.count(&verdict, &case);
+                if differs && tally.differences.len() < MOST_REPORTED {
+                    let difference = Difference::new(*number, &case, &fewer, &settings(set), &what);
+                    report(&difference);
+                    tally.differences.push(difference);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, tables: &[Table], set: u64) -> Result<(), LabError> {
+        let loaded = self.tierra.load(tables, &settings(set), self.folder)?;
+        self.peer.load(&loaded)
+    }
+
+    /// Tierra's answers to all statements of a case.
+    fn ours(&self, case: &Case) -> Vec<Answer> {
+        let answers = case
+            .statements()
+            .into_iter()
+            .map(|statement| self.tierra.answer(statement))
+            .collect();
+        if case.kind == Kind::Prepared {
+            let _ = self.tierra.answer("DEALLOCATE q");
+        }
+        answers
+    }
+
+    /// What comes of a case over the tables that are loaded.
+    fn verdict(&mut self, case: &Case) -> Result<Verdict, LabError> {
+        let theirs = match &case.right {
+            Right::Peer(query) => {
+                self.peer.ask(&[query])?;
+                self.peer.answers()?.pop()
+            }
+            Right::Parts(..) => None,
+        };
+        let sqlite = self.peer.dialect() == Dialect::Sqlite;
+        Ok(judge(case, self.ours(case), theirs, sqlite))
+    }
+}
+
+/// What a session of Tierra's is set to over a set of tables.
+fn settings(set: u64) -> Vec<String> {
+    let mut random = Random::new(mixed(set) ^ 1);
+    let mut one_of = |name: &str, values: &[&str]| {
+        format!(
+            "SET tierra.{name} = '{}'",
+            values[random.below(values.len() as u64) as usize]
+        )
+    };
+    vec![
+        one_of("threads", &["1", "2", "1", "4"]),
+        one_of("batch_rows", &["8192", "8192", "16", "1000"]),
+        one_of("late_rows", &["true", "false"]),
+        one_of("join_build_rows", &["1048576", "1"]),
+        one_of("execution", &["auto", "plain", "interleaved"]),
+    ]
+}
+
+/// A number without the pattern of its neighbours.
+fn mixed(number: u64) -> u64 {
+    Random::new(number ^ 0x7161_7272_6965).bits()
+}

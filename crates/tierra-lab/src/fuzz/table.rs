@@ -1,0 +1,460 @@
+//! Random tables: columns of every type, whose values are of every shape that an encoding is made for.
+//!
+//! A cell is a function of its column's seed and its row's number, so that a table keeps its other rows
+//! when some are taken away ([`super::shrink`]).
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
+    RecordBatch, StringArray, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+
+use super::choices::Choices;
+use super::sql::Dialect;
+use super::value::{Type, Value};
+use crate::random::Random;
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<Column>,
+    /// Whether the first column is declared as the primary key; it never repeats a value in any case.
+    pub(crate) keyed: bool,
+    /// The numbers of its rows, in parts that are loaded one after another.
+    pub(crate) parts: Vec<Vec<u64>>,
+    /// Whether the rows so far are sealed into a segment behind each part.
+    pub(crate) sealed: Vec<bool>,
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+    shape: Shape,
+    seed: u64,
+    /// One value in so many is NULL; 0: none is, and the column is declared so.
+    null_once_in: u64,
+    encoding: Option<&'static str>,
+    inverted: bool,
+}
+
+/// How values are distributed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shape {
+    /// Every row has another.
+    Unique,
+    /// So many values.
+    Few(u64),
+    /// Ascending, each value so often.
+    Sorted(u64),
+    /// One value, but for one row in 30.
+    Sparse,
+    /// In a range of twice that.
+    Random(i64),
+    /// The type's extremes among others; NaN and the infinities for DOUBLE.
+    Extreme,
+}
+
+const WORDS: [&str; 16] = [
+    "",
+    "a",
+    "b",
+    "ab",
+    "abc",
+    "A",
+    "B",
+    "aB",
+    "zebra",
+    "a%b",
+    "a_b",
+    " a",
+    "x'y",
+    "long enough for a view to point elsewhere",
+    "zoë",
+    "日本",
+];
+/// Words of ASCII come first.
+const ASCII_WORDS: u64 = 14;
+
+impl Column {
+    /// A column of the type that may have it, where DOUBLE has only numbers.
+    fn random(choices: &mut Choices, name: String, ty: Type, plain: bool) -> Column {
+        let shape = match choices.weighted(&[5, 2, 2, 4, if plain { 0 } else { 1 }]) {
+            0 => Shape::Few(1 + choices.below(12)),
+            1 => Shape::Sorted(1 + choices.below(9)),
+            2 => Shape::Sparse,
+            3 => Shape::Random([20, 200, 10_000, 500_000][choices.index(4)]),
+            _ => Shape::Extreme,
+        };
+        let null_once_in = choices.one_of(&[0, 10, 3, 50, 2, 1_000_000]);
+        let encoding = match choices.below(3) {
+            0 | 1 => None,
+            _ => {
+                let known: &[&str] = match ty {
+                    Type::Text => &["plain", "dictionary"],
+                    Type::Dec(19.., _) => &["plain"],
+                    _ => &["plain", "static", "dynamic", "for", "delta", "dictionary"],
+                };
+                Some(choices.one_of(known))
+            }
+        };
+        let indexable =
+            !matches!(ty, Type::Dec(19.., _)) && matches!(encoding, None | Some("dictionary"));
+        Column {
+            name,
+            ty,
+            shape,
+            seed: choices.below(1 << 40),
+            null_once_in,
+            encoding,
+            inverted: indexable && choices.once_in(6),
+        }
+    }
+
+    /// Whether NULL is among its values.
+    pub(crate) fn is_nullable(&self) -> bool {
+        self.null_once_in > 0
+    }
+
+    /// The greatest magnitude of its values in units of the last digit, in quarters for DOUBLE.
+    pub(crate) fn most(&self) -> u128 {
+        match self.shape {
+            Shape::Extreme => self.ty.most(),
+            _ => (500_000 * self.factor().unsigned_abs()).min(self.ty.most()),
+        }
+    }
+
+    /// Whether sums of its values do not depend on their order: no DOUBLE but small numbers of quarters.
+    pub(crate) fn is_summable(&self) -> bool {
+        self.ty != Type::Double || self.shape != Shape::Extreme
+    }
+
+    /// What a step is in units of the last digit.
+    fn factor(&self) -> i128 {
+        match self.ty {
+            Type::Big if self.seed.is_multiple_of(3) => 3_000_000_007,
+            Type::Dec(19.., _) => 1_000_000_000_007,
+            _ => 1,
+        }
+    }
+
+    /// The value of a row.
+    pub(crate) fn value(&self, row: u64) -> Value {
+        let mut random = Random::new(self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(row));
+        if self.null_once_in > 0 && random.below(self.null_once_in) == 0 {
+            return Value::Null;
+        }
+        let step: i64 = match self.shape {
+            Shape::Unique => row as i64,
+            Shape::Few(count) => random.below(count) as i64 - (count / 3) as i64,
+            Shape::Sorted(repeats) => (row / repeats) as i64 % 500_000,
+            Shape::Sparse if random.below(30) > 0 => 7,
+            Shape::Sparse => random.below(40) as i64 - 20,
+            Shape::Random(range) => random.below(2 * range as u64) as i64 - range,
+            Shape::Extreme if random.below(12) == 0 => return self.extreme(&mut random),
+            Shape::Extreme => random.below(40) as i64 - 20,
+        };
+        self.value_of(step)
+    }
+
+    /// Number `step` of the type's values.
+    fn value_of(&self, step: i64) -> Value {
+        let number = i128::from(step) * self.factor();
+        match self.ty {
+            Type::Bool => Value::Bool(step & 1 == 1),
+            Type::Dec(..) => Value::Number(number % (self.ty.most() as i128 + 1)),
+            Type::Int | Type::Big => Value::Number(number),
+            Type::Double => Value::Double(step as f64 / 4.0),
+            Type::Date => Value::Number(10_000 + number % 30_000),
+            Type::Timestamp => {
+                let unit = [1, 3_600_000_000, 86_400_000_000][self.seed as usize % 3];
+                Value::Number((number % 20_000) * unit)
+            }
+            Type::Text => Value::Text(match self.seed % 4 {
+                0 => WORDS[step.unsigned_abs() as usize % WORDS.len()].to_owned(),
+                1 => format!("the same beginning {step}"),
+                2 => WORDS[(step.unsigned_abs() % ASCII_WORDS) as usize].to_owned(),
+                _ => format!("{step:x}"),
+            }),
+        }
+    }
+
+    fn extreme(&self, random: &mut Random) -> Value {
+        let low = random.below(2) == 0;
+        match self.ty {
+            Type::Int => Value::Number(i128::from(if low { i32::MIN } else { i32::MAX })),
+            Type::Big => Value::Number(i128::from(if low { i64::MIN } else { i64::MAX })),
+            Type::Dec(..) => {
+                let most = self.ty.most() as i128;
+                Value::Number(if low { -most } else { most })
+            }
+            Type::Double => Value::Double(
+                [
+                    f64::NAN,
+                    f64::INFINITY,
+                    f64::NEG_INFINITY,
+                    -0.0,
+                    1e300,
+                    -1e-300,
+                ][random.below(6) as usize],
+            ),
+            Type::Date => Value::Number(if low { -719_162 } else { 2_932_896 }),
+            Type::Timestamp => Value::Number(if low {
+                -719_162 * 86_400_000_000
+            } else {
+                2_932_896 * 86_400_000_000 + 1
+            }),
+            Type::Bool | Type::Text => self.value_of(0),
+        }
+    }
+
+    /// A value that it may well have.
+    pub(crate) fn likely(&self, choices: &mut Choices) -> Value {
+        // The first hundred rows of a column have most of what shapes of few values have.
+        match self.value(choices.below(100)) {
+            Value::Null => self.value_of(0),
+            value => value,
+        }
+    }
+
+    fn data_type(&self) -> DataType {
+        match self.ty {
+            Type::Bool => DataType::Boolean,
+            Type::Int => DataType::Int32,
+            Type::Big => DataType::Int64,
+            Type::Dec(precision, scale) => DataType::Decimal128(precision, scale as i8),
+            Type::Double => DataType::Float64,
+            Type::Date => DataType::Date32,
+            Type::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Type::Text => DataType::Utf8,
+        }
+    }
+
+    fn array(&self, rows: &[u64]) -> ArrayRef {
+        let numbers = || {
+            rows.iter().map(|row| match self.value(*row) {
+                Value::Number(number) => Some(number),
+                _ => None,
+            })
+        };
+        match self.ty {
+            Type::Bool => {
+                Arc::new(BooleanArray::from_iter(rows.iter().map(
+                    |row| match self.value(*row) {
+                        Value::Bool(bit) => Some(bit),
+                        _ => None,
+                    },
+                )))
+            }
+            Type::Int => Arc::new(Int32Array::from_iter(
+                numbers().map(|n| n.map(|n| n as i32)),
+            )),
+            Type::Big => Arc::new(Int64Array::from_iter(
+                numbers().map(|n| n.map(|n| n as i64)),
+            )),
+            Type::Dec(..) => {
+                Arc::new(Decimal128Array::from_iter(numbers()).with_data_type(self.data_type()))
+            }
+            Type::Date => Arc::new(Date32Array::from_iter(
+                numbers().map(|n| n.map(|n| n as i32)),
+            )),
+            Type::Timestamp => Arc::new(TimestampMicrosecondArray::from_iter(
+                numbers().map(|n| n.map(|n| n as i64)),
+            )),
+            Type::Double => {
+                Arc::new(Float64Array::from_iter(rows.iter().map(
+                    |row| match self.value(*row) {
+                        Value::Double(x) => Some(x),
+                        _ => None,
+                    },
+                )))
+            }
+            Type::Text => {
+                Arc::new(StringArray::from_iter(rows.iter().map(
+                    |row| match self.value(*row) {
+                        Value::Text(text) => Some(text),
+                        _ => None,
+                    },
+                )))
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Two to four tables: of up to 60 rows, or the first of 200,000 to 260,000 and the others of up to 3,000.
+    pub(crate) fn set(choices: &mut Choices, large: bool, sqlite: bool) -> Vec<Table> {
+        let count = 2 + choices.index(3);
+        (0..count)
+            .map(|number| {
+                let rows = match (large, number) {
+                    (true, 0) => 200_001 + choices.below(60_000),
+                    (true, _) => choices.below(3_000),
+                    (false, _) => [8, 0, 1, 20, 60][choices.weighted(&[6, 1, 1, 6, 6])],
+                };
+                Table::random(choices, format!("t{number}"), rows, sqlite)
+            })
+            .collect()
+    }
+
+    fn random(choices: &mut Choices, name: String, rows: u64, sqlite: bool) -> Table {
+        let ty = choices.one_of(&[Type::Big, Type::Int, Type::Big, Type::Text]);
+        let mut key = Column::random(choices, "id".to_owned(), ty, true);
+        key.shape = Shape::Unique;
+        key.null_once_in = 0;
+        if key.ty == Type::Text {
+            key.seed = key.seed / 4 * 4 + 3;
+        }
+        let mut columns = vec![key];
+        for number in 0..2 + choices.index(5) {
+            let ty = match choices.weighted(&[4, 3, 2, 3, 3, 2, 2, 4]) {
+                0 => Type::Int,
+                1 => Type::Big,
+                2 => Type::Bool,
+                // A DECIMAL has to fit into 64 bits of SQLite's.
+                3 if sqlite => Type::Dec(choices.one_of(&[5, 9, 12]), 2),
+                3 => choices.one_of(&[
+                    Type::Dec(8, 2),
+                    Type::Dec(5, 0),
+                    Type::Dec(18, 4),
+                    Type::Dec(30, 6),
+                    Type::Dec(38, 3),
+                ]),
+                4 => Type::Double,
+                5 => Type::Date,
+                6 => Type::Timestamp,
+                _ => Type::Text,
+            };
+            columns.push(Column::random(choices, format!("c{number}"), ty, sqlite));
+        }
+        let mut parts = vec![(0..rows).collect::<Vec<u64>>()];
+        for _ in 0..choices.below(3) {
+            let last = parts.last_mut().expect("there is one");
+            let rest = last.split_off(choices.index(last.len() + 1));
+            parts.push(rest);
+        }
+        let sealed = parts.iter().map(|_| choices.below(2) == 1).collect();
+        Table {
+            name,
+            columns,
+            keyed: choices.below(2) == 1,
+            parts,
+            sealed,
+        }
+    }
+
+    /// Its rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum()
+    }
+
+    /// Leaves out rows from that one on; parts stay, if empty.
+    pub(crate) fn take_away(&mut self, from: usize, count: usize) {
+        let mut number = 0;
+        for part in &mut self.parts {
+            part.retain(|_| {
+                number += 1;
+                !(from..from + count).contains(&(number - 1))
+            });
+        }
+    }
+
+    /// The statement that creates it.
+    pub fn create(&self, dialect: Dialect) -> String {
+        let columns = self.columns.iter().enumerate().map(|(number, column)| {
+            let null = match (number, self.keyed, column.is_nullable()) {
+                (0, true, _) => " PRIMARY KEY",
+                (_, _, false) => " NOT NULL",
+                _ => "",
+            };
+            format!("{} {}{null}", column.name, column.ty.name(dialect))
+        });
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        let mut options = Vec::new();
+        for column in &self.columns {
+            if let Some(encoding) = column.encoding {
+                options.push(format!("'{}.encoding' = '{encoding}'", column.name));
+            }
+            if column.inverted {
+                options.push(format!("'{}.index' = 'inverted'", column.name));
+            }
+        }
+        let with = match dialect {
+            Dialect::Tierra if !options.is_empty() => format!(" WITH ({})", options.join(", ")),
+            _ => String::new(),
+        };
+        format!("CREATE TABLE {} ({columns}){with}", self.name)
+    }
+
+    /// The statements that fill it, for a report or an engine that reads no files.
+    pub fn inserts(&self, dialect: Dialect) -> Vec<String> {
+        let row = |row: &u64| {
+            let values = self
+                .columns
+                .iter()
+                .map(|column| column.value(*row).literal(column.ty, dialect));
+            format!("({})", values.collect::<Vec<_>>().join(", "))
+        };
+        let chunks = self.parts.iter().flat_map(|part| part.chunks(500));
+        chunks
+            .map(|rows| {
+                let rows: Vec<String> = rows.iter().map(row).collect();
+                format!("INSERT INTO {} VALUES\n  {}", self.name, rows.join(",\n  "))
+            })
+            .collect()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        let fields = self
+            .columns
+            .iter()
+            .map(|column| Field::new(&column.name, column.data_type(), column.is_nullable()));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// One part as a batch.
+    pub(crate) fn batch(&self, part: &[u64]) -> RecordBatch {
+        let columns = self
+            .columns
+            .iter()
+            .map(|column| column.array(part))
+            .collect();
+        RecordBatch::try_new(self.schema(), columns).expect("columns of one length, as declared")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_does_not_depend_on_the_others() {
+        let mut table = Table::set(&mut Choices::seeded(3), false, false).remove(0);
+        table.parts = vec![(0..20).collect()];
+        let whole = table.batch(&table.parts[0]);
+        assert_eq!(table.batch(&[5, 6]), whole.slice(5, 2));
+    }
+
+    #[test]
+    fn keys_never_repeat() {
+        for seed in 0..20 {
+            for table in Table::set(&mut Choices::seeded(seed), false, seed % 2 == 0) {
+                let mut keys: Vec<String> = (0..1_000)
+                    .map(|row| format!("{:?}", table.columns[0].value(row)))
+                    .collect();
+                keys.sort();
+                keys.dedup();
+                assert_eq!(keys.len(), 1_000);
+            }
+        }
+    }
+}

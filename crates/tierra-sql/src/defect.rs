@@ -1,0 +1,61 @@
+//! A panic of a library, or of Tierra's own, fails the statement and nothing else.
+//!
+//! Planning, execution and whatever tasks they spawn end at a session's boundary in [`caught`] or [`caught_in_poll`]: the
+//! panic becomes an error that says that it is a defect. What it left behind is what any statement leaves that is dropped.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use futures::FutureExt;
+
+use crate::error::SqlError;
+
+/// The error that a panic with this payload is.
+pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> SqlError {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    SqlError::Defect(text.unwrap_or_else(|| "a panic that says nothing".to_string()))
+}
+
+/// What `work` yields, its panic an error.
+pub(crate) async fn caught<T>(
+    work: impl Future<Output = Result<T, SqlError>>,
+) -> Result<T, SqlError> {
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| Err(of_panic(panic.as_ref())))
+}
+
+/// What `poll` yields, its panic an error.
+pub(crate) fn caught_in_poll<T>(poll: impl FnOnce() -> T) -> Result<T, SqlError> {
+    catch_unwind(AssertUnwindSafe(poll)).map_err(|panic| of_panic(panic.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_that_says_what_it_said() {
+        let panics = async || -> Result<(), SqlError> { panic!("a bound of {}", 3) };
+        let error = caught(panics()).await.unwrap_err().to_string();
+        assert!(
+            error.contains("defect") && error.contains("a bound of 3"),
+            "{error}"
+        );
+        let error = caught_in_poll(|| -> () { panic!("said") }).unwrap_err();
+        assert!(matches!(error, SqlError::Defect(text) if text == "said"));
+    }
+
+    #[tokio::test]
+    async fn so_is_that_of_a_task() {
+        let work = || -> Result<(), std::io::Error> { panic!("in a task") };
+        let error = crate::sink::blocking(work).await.unwrap_err();
+        let error = SqlError::from(error);
+        assert!(
+            matches!(&error, SqlError::Defect(text) if text == "in a task"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! How text is parsed: as the parser's general dialect does, but for the precedence of IS DISTINCT FROM.
+//!
+//! The parser reads everything that follows `IS [NOT] DISTINCT FROM` as its right side. As in PostgreSQL it
+//! binds as IS does: looser than comparisons, tighter than NOT, AND and OR.
+
+use std::any::TypeId;
+
+use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+
+/// The dialect of statements.
+#[derive(Debug)]
+pub(crate) struct TierraDialect;
+
+/// What the general dialect allows.
+macro_rules! as_general {
+    ($($allowed:ident)*) => {
+        $(fn $allowed(&self) -> bool {
+            GenericDialect.$allowed()
+        })*
+    };
+}
+
+impl Dialect for TierraDialect {
+    /// The parser asks for the dialect by its type in many places.
+    fn dialect(&self) -> TypeId {
+        GenericDialect.dialect()
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        use Keyword::{DISTINCT, FROM, IS, NOT};
+        let is_negated = if parser.parse_keywords(&[IS, DISTINCT, FROM]) {
+            false
+        } else if parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) {
+            true
+        } else {
+            return None;
+        };
+        let left = Box::new(left.clone());
+        let right = parser.parse_subexpr(precedence).map(Box::new);
+        Some(right.map(|right| match is_negated {
+            true => Expr::IsNotDistinctFrom(left, right),
+            false => Expr::IsDistinctFrom(left, right),
+        }))
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        GenericDialect.is_delimited_identifier_start(ch)
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        GenericDialect.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        GenericDialect.is_identifier_part(ch)
+    }
+
+    as_general! {
+        supports_unicode_string_literal
+        supports_partition_by_after_order_by
+        supports_array_join_syntax
+        supports_group_by_expr
+        supports_group_by_with_modifier
+        supports_left_associative_joins_without_parens
+        supports_connect_by
+        supports_match_recognize
+        supports_pipe_operator
+        supports_start_transaction_modifier
+        supports_window_function_null_treatment_arg
+        supports_dictionary_syntax
+        supports_window_clause_named_window_reference
+        supports_parenthesized_set_variables
+        supports_select_wildcard_except
+        support_map_literal_syntax
+        allow_extract_custom
+        allow_extract_single_quotes
+        supports_extract_comma_syntax
+        supports_create_view_comment_syntax
+        supports_parens_around_table_factor
+        supports_values_as_table_factor
+        supports_create_index_with_clause
+        supports_explain_with_utility_options
+        supports_limit_comma
+        supports_update_order_by
+        supports_from_first_select
+        supports_projection_trailing_commas
+        supports_asc_desc_in_column_definition
+        supports_try_convert
+        supports_bitwise_shift_operators
+        supports_comment_on
+        supports_load_extension
+        supports_named_fn_args_with_assignment_operator
+        supports_struct_literal
+        supports_empty_projections
+        supports_nested_comments
+        supports_multiline_comment_hints
+        supports_user_host_grantee
+        supports_string_escape_constant
+        supports_array_typedef_with_brackets
+        supports_match_against
+        supports_set_names
+        supports_comma_separated_set_assignments
+        supports_filter_during_aggregation
+        supports_select_wildcard_exclude
+        supports_data_type_signed_suffix
+        supports_interval_options
+        supports_quote_delimited_string
+        supports_select_wildcard_replace
+        supports_select_wildcard_ilike
+        supports_select_wildcard_rename
+        supports_optimize_table
+        supports_install
+        supports_detach
+        supports_prewhere
+        supports_with_fill
+        supports_limit_by
+        supports_interpolate
+        supports_settings
+        supports_select_format
+        supports_comment_optimizer_hint
+        supports_constraint_keyword_without_name
+        supports_key_column_option
+        supports_comma_separated_trim
+        supports_cte_without_as
+        supports_select_item_multi_column_alias
+        supports_xml_expressions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::ast::{SelectItem, SetExpr, Statement};
+
+    /// `text` with a parenthesis around every operator.
+    fn parsed(text: &str) -> String {
+        let sql = format!("SELECT {text}");
+        let mut statements = Parser::parse_sql(&TierraDialect, &sql).unwrap();
+        let Some(Statement::Query(query)) = statements.pop() else {
+            panic!("no query");
+        };
+        let SetExpr::Select(select) = *query.body else {
+            panic!("no select");
+        };
+        match select.projection.into_iter().next() {
+            Some(SelectItem::UnnamedExpr(expr)) => grouped(&expr),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn grouped(expr: &Expr) -> String {
+        match expr {
+            Expr::BinaryOp { left, op, right } => {
+                format!("({} {op} {})", grouped(left), grouped(right))
+            }
+            Expr::UnaryOp { op, expr } => format!("({op} {})", grouped(expr)),
+            Expr::IsDistinctFrom(left, right) => {
+                format!("({} <> {})", grouped(left), grouped(right))
+            }
+            Expr::IsNotDistinctFrom(left, right) => {
+                format!("({} == {})", grouped(left), grouped(right))
+            }
+            Expr::IsNull(inner) => format!("({} is null)", grouped(inner)),
+            Expr::Nested(inner) => grouped(inner),
+            other => other.to_string(),
+        }
+    }
+
+    #[test]
+    fn is_distinct_from_binds_as_is_does() {
+        for (text, expected) in [
+            (
+                "a IS DISTINCT FROM TRUE AND c = 5",
+                "((a <> true) AND (c = 5))",
+            ),
+            ("a IS DISTINCT FROM b OR c", "((a <> b) OR c)"),
+            (
+                "x AND a IS NOT DISTINCT FROM b OR c",
+                "((x AND (a == b)) OR c)",
+            ),
+            ("NOT a IS DISTINCT FROM b AND c", "((NOT (a <> b)) AND c)"),
+            ("a IS DISTINCT FROM b IS NULL", "((a <> b) is null)"),
+            (
+                "a IS DISTINCT FROM b IS NOT DISTINCT FROM c",
+                "((a <> b) == c)",
+            ),
+            ("a IS DISTINCT FROM b = c", "(a <> (b = c))"),
+            ("a < b IS DISTINCT FROM c + 1", "((a < b) <> (c + 1))"),
+            (
+                "a IS DISTINCT FROM (b AND c) AND d",
+                "((a <> (b AND c)) AND d)",
+            ),
+        ] {
+            assert_eq!(parsed(text), expected, "{text}");
+        }
+    }
+}

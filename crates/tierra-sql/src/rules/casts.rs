@@ -1,0 +1,113 @@
+//! Casts that lose part of a value, in filters: nothing is estimated of them.
+//!
+//! DataFusion estimates what a filter leaves from the bounds of its columns, and takes bounds through a cast
+//! and back. From `CAST(time AS DATE)` a day comes back where an hour went in, more rows than there were,
+//! and planning fails. A function around the cast, which hands on what it gets, stops that. It is put in
+//! last, when nothing looks at the cast any more.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::logical_plan::Filter;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// Puts [`Handed`] around casts that lose something.
+#[derive(Debug)]
+pub(super) struct LossyCasts;
+
+impl OptimizerRule for LossyCasts {
+    fn name(&self) -> &str {
+        "lossy_casts"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Filter(Filter {
+            predicate, input, ..
+        }) = plan
+        else {
+            return Ok(Transformed::no(plan));
+        };
+        let schema = Arc::clone(input.schema());
+        let predicate = predicate.transform_down(|expr| match expr {
+            Expr::Cast(cast) if is_lossy(&cast.expr.get_type(&schema)?, cast.field.data_type()) => {
+                let handed = Expr::ScalarFunction(handed(Expr::Cast(cast)));
+                Ok(Transformed::new(handed, true, TreeNodeRecursion::Jump))
+            }
+            Expr::ScalarFunction(function) if is_handed(&function) => {
+                let function = Expr::ScalarFunction(function);
+                Ok(Transformed::new(function, false, TreeNodeRecursion::Jump))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        predicate.map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, input)?)))
+    }
+}
+
+fn handed(value: Expr) -> ScalarFunction {
+    let function = ScalarUDF::from(Handed {
+        signature: Signature::any(1, Volatility::Immutable),
+    });
+    ScalarFunction::new_udf(Arc::new(function), vec![value])
+}
+
+fn is_handed(function: &ScalarFunction) -> bool {
+    function.func.inner().downcast_ref::<Handed>().is_some()
+}
+
+/// Whether a value may come back from `to` as another one.
+fn is_lossy(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Date32, Decimal128, Float64, Int64, Timestamp};
+    match (from, to) {
+        (Timestamp(_, _), Date32) | (Int64, Float64) => true,
+        (Float64, to) => to.is_integer() || matches!(to, Decimal128(_, _)),
+        (Decimal128(_, from), Decimal128(_, to)) => to < from,
+        (Decimal128(_, _), to) => to.is_integer() || *to == Float64,
+        _ => false,
+    }
+}
+
+/// The function `x -> x`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Handed {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Handed {
+    fn name(&self) -> &str {
+        "tierra_handed"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [ty] => Ok(ty.clone()),
+            _ => internal_err!("one value is handed on"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.into_iter().next() {
+            Some(value) => Ok(value),
+            None => internal_err!("one value is handed on"),
+        }
+    }
+}

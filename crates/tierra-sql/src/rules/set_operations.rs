@@ -1,0 +1,102 @@
+//! EXCEPT ALL and INTERSECT ALL count: a row that is there m times on the left and n times on the right
+//! comes max(m - n, 0) times, or min(m, n) times.
+//!
+//! The planner makes them joins that ask only whether the right side has the row. Here the copies of a row
+//! are numbered on both sides, and a copy looks for the one of its number:
+//! ```text
+//! Projection: columns
+//!   LeftAnti or LeftSemi Join: columns, number (NULL equals NULL)
+//!     Window: row_number() PARTITION BY columns
+//!     Window: row_number() PARTITION BY columns
+//! ```
+//! Without ALL the left side has each row once, and the join is right as it is.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{Column, JoinType, NullEquality};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::logical_plan::Join;
+use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder};
+use datafusion::optimizer::AnalyzerRule;
+
+/// The column that numbers a row's copies, on the left and on the right.
+const COPY: [&str; 2] = ["tierra_left_copy", "tierra_right_copy"];
+
+/// Numbers the copies of rows where they are counted.
+#[derive(Debug)]
+pub(super) struct CountedCopies;
+
+impl AnalyzerRule for CountedCopies {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(counted).data()
+    }
+
+    fn name(&self) -> &str {
+        "counted_copies"
+    }
+}
+
+fn counted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Join(join) = plan else {
+        return Ok(Transformed::no(plan));
+    };
+    if !counts(&join) {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let columns: Vec<Expr> = expressions(&join.left);
+    let mut on = join.on.clone();
+    on.push((named(COPY[0]), named(COPY[1])));
+    let join = Join::try_new(
+        Arc::new(numbered(&join.left, COPY[0])?),
+        Arc::new(numbered(&join.right, COPY[1])?),
+        on,
+        None,
+        join.join_type,
+        join.join_constraint,
+        join.null_equality,
+        false,
+    )?;
+    let plan = LogicalPlanBuilder::from(LogicalPlan::Join(join)).project(columns)?;
+    Ok(Transformed::yes(plan.build()?))
+}
+
+/// Whether the planner made this of EXCEPT ALL or INTERSECT ALL: nothing else compares all columns of two
+/// sides, NULL with NULL, before joins are optimised.
+fn counts(join: &Join) -> bool {
+    let width = join.left.schema().fields().len();
+    matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)
+        && join.null_equality == NullEquality::NullEqualsNull
+        && join.filter.is_none()
+        && join.on.len() == width
+        && join.right.schema().fields().len() == width
+        && !matches!(join.left.as_ref(), LogicalPlan::Distinct(_))
+        // A prepared statement comes here twice.
+        && join.left.schema().index_of_column_by_name(None, COPY[0]).is_none()
+}
+
+fn expressions(plan: &LogicalPlan) -> Vec<Expr> {
+    plan.schema()
+        .columns()
+        .into_iter()
+        .map(Expr::from)
+        .collect()
+}
+
+/// A column without a table.
+fn named(name: &str) -> Expr {
+    Expr::Column(Column::new_unqualified(name))
+}
+
+/// `plan` with a number for each of equal rows, from 1.
+fn numbered(plan: &LogicalPlan, name: &str) -> Result<LogicalPlan> {
+    let mut columns = expressions(plan);
+    let number = row_number().partition_by(columns.clone()).build()?;
+    columns.push(named(&number.schema_name().to_string()).alias(name));
+    LogicalPlanBuilder::from(plan.clone())
+        .window([number])?
+        .project(columns)?
+        .build()
+}

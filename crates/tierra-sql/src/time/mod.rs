@@ -1,0 +1,46 @@
+//! TIMESTAMP counts microseconds, from year 1 to 9999, wherever a statement computes with one.
+//!
+//! DataFusion reads types, strings and dates as nanoseconds, which end in 1677 and 2262. Here
+//!
+//! ```text
+//! types.rs   TIMESTAMP in a statement is one of microseconds
+//! rule.rs    what is left of nanoseconds behind type coercion (dates beside timestamps, now()) becomes one
+//! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
+//! series.rs  generate_series and range in FROM take them
+//! ```
+
+mod bin;
+mod parse;
+mod rule;
+mod series;
+mod trunc;
+mod types;
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::ScalarUDF;
+
+pub(crate) use rule::{Microseconds, Seconds, microseconds, settled};
+
+/// A session whose timestamps are of microseconds, but for [rules](crate::rules) and table functions.
+pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let functions = builder.scalar_functions().get_or_insert_with(Vec::new);
+    functions.extend([
+        Arc::new(ScalarUDF::from(trunc::DateTrunc::default())),
+        Arc::new(ScalarUDF::from(bin::DateBin::new())),
+        Arc::new(ScalarUDF::from(parse::ToTimestamp::new())),
+    ]);
+    builder.with_type_planner(Arc::new(types::Types))
+}
+
+/// Lets the table functions of `context` take timestamps of microseconds.
+pub(crate) fn add_series(context: &SessionContext) {
+    let functions = context.state().table_functions().clone();
+    for name in ["generate_series", "range"] {
+        if let Some(function) = functions.get(name) {
+            context.register_udtf(name, Arc::new(series::Series::of(Arc::clone(function))));
+        }
+    }
+}

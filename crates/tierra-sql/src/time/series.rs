@@ -1,0 +1,48 @@
+//! `generate_series` and `range` in FROM take timestamps of microseconds; DataFusion's know nanoseconds alone.
+
+use std::sync::Arc;
+
+use datafusion::catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{ScalarValue, plan_datafusion_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+
+use crate::foreign;
+
+/// One of the two functions.
+#[derive(Debug)]
+pub(super) struct Series {
+    of_nanoseconds: Arc<TableFunction>,
+}
+
+impl Series {
+    pub(super) fn of(of_nanoseconds: Arc<TableFunction>) -> Self {
+        Self { of_nanoseconds }
+    }
+}
+
+impl TableFunctionImpl for Series {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let exprs = args.exprs().iter().map(|expr| match expr {
+            Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), zone), metadata) => {
+                let nanos = micros.checked_mul(1_000).ok_or_else(|| {
+                    plan_datafusion_err!(
+                        "{} of timestamps begins after 1677 and ends before 2262",
+                        self.of_nanoseconds.name()
+                    )
+                })?;
+                let nanos = ScalarValue::TimestampNanosecond(Some(nanos), zone.clone());
+                Ok(Expr::Literal(nanos, metadata.clone()))
+            }
+            Expr::Literal(ScalarValue::TimestampMicrosecond(None, zone), metadata) => {
+                let nanos = ScalarValue::TimestampNanosecond(None, zone.clone());
+                Ok(Expr::Literal(nanos, metadata.clone()))
+            }
+            other => Ok(other.clone()),
+        });
+        let exprs = exprs.collect::<Result<Vec<_>>>()?;
+        let args = TableFunctionArgs::new(&exprs, args.session());
+        let series = self.of_nanoseconds.create_table_provider_with_args(args)?;
+        Ok(foreign::settled(series))
+    }
+}

@@ -1,0 +1,351 @@
+//! Syntax that the parser takes and the planner would leave out without a word.
+//!
+//! The parser knows the clauses of many databases. What neither DataFusion nor Tierra gives a meaning is refused by name
+//! here: a sample, a hint or a modifier that is dropped changes what a statement means. Nodes are taken apart field by
+//! field, so that a new field of the parser's does not pass unseen.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{
+    self, Cte, Expr, Function, FunctionArg, FunctionArguments, GroupByExpr, Join, Query, Select,
+    SelectFlavor, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Visit, Visitor,
+};
+
+use crate::error::DefinitionError;
+
+/// What a function's name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FunctionKind {
+    Scalar,
+    Aggregate,
+    /// Of windows only.
+    Window,
+    Unknown,
+}
+
+/// Refuses `statement` if something in it would be left out; `kind` tells what the name of a function stands for.
+pub(crate) fn refuse(
+    statement: &Statement,
+    kind: impl Fn(&str) -> FunctionKind,
+) -> Result<(), DefinitionError> {
+    let mut unheeded = Unheeded { kind };
+    let found = match statement {
+        Statement::Statement(statement) => statement.visit(&mut unheeded),
+        Statement::CopyTo(copy) => match &copy.source {
+            CopyToSource::Query(query) => query.visit(&mut unheeded),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => return refuse(&explain.statement, unheeded.kind),
+        _ => ControlFlow::Continue(()),
+    };
+    match found {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Unheeded<K> {
+    kind: K,
+}
+
+type Found = ControlFlow<DefinitionError>;
+
+fn unsupported(what: impl Into<String>) -> Found {
+    ControlFlow::Break(DefinitionError::Unsupported(what.into()))
+}
+
+fn refuse_if(is_there: bool, what: &str) -> Found {
+    match is_there {
+        true => unsupported(what),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+impl<K: Fn(&str) -> FunctionKind> Visitor for Unheeded<K> {
+    type Break = DefinitionError;
+
+    fn pre_visit_statement(&mut self, statement: &ast::Statement) -> Found {
+        match statement {
+            ast::Statement::Drop {
+                purge, temporary, ..
+            } => {
+                refuse_if(*purge, "DROP .. PURGE")?;
+                refuse_if(*temporary, "DROP TEMPORARY TABLE")
+            }
+            ast::Statement::Execute {
+                immediate,
+                into,
+                using,
+                output,
+                default,
+                ..
+            } => {
+                refuse_if(*immediate, "EXECUTE IMMEDIATE")?;
+                refuse_if(!into.is_empty(), "EXECUTE .. INTO")?;
+                refuse_if(!using.is_empty(), "EXECUTE .. USING")?;
+                refuse_if(*output || *default, "OUTPUT or DEFAULT in EXECUTE")
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> Found {
+        let Query {
+            with,
+            body: _,
+            order_by: _,
+            limit_clause: _,
+            fetch: _,
+            locks,
+            for_clause,
+            settings,
+            format_clause,
+            pipe_operators: _,
+        } = query;
+        if let Some(lock) = locks.first() {
+            return unsupported(format!("'{lock}' of a query"));
+        }
+        if let Some(clause) = for_clause {
+            return unsupported(format!("'{clause}' of a query"));
+        }
+        refuse_if(settings.is_some(), "SETTINGS of a query")?;
+        refuse_if(format_clause.is_some(), "FORMAT of a query")?;
+        for cte in with.iter().flat_map(|with| &with.cte_tables) {
+            let Cte {
+                alias,
+                query: _,
+                from,
+                materialized: _,
+                closing_paren_token: _,
+            } = cte;
+            refuse_if(from.is_some(), "FROM behind WITH name AS (query)")?;
+            visit_alias(alias)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> Found {
+        let Select {
+            select_token: _,
+            optimizer_hints,
+            distinct: _,
+            select_modifiers,
+            top: _,
+            top_before_distinct: _,
+            projection: _,
+            exclude,
+            into: _,
+            from,
+            lateral_views: _,
+            prewhere,
+            selection: _,
+            connect_by,
+            group_by,
+            cluster_by: _,
+            distribute_by: _,
+            sort_by: _,
+            having: _,
+            named_window: _,
+            qualify: _,
+            window_before_qualify: _,
+            value_table_mode,
+            flavor,
+        } = select;
+        if *flavor == SelectFlavor::FromFirstNoSelect {
+            return ControlFlow::Break(DefinitionError::UnsupportedFor {
+                what: "FROM without SELECT",
+                instead: "write SELECT * FROM ..",
+            });
+        }
+        refuse_if(!optimizer_hints.is_empty(), "a hint /*+ .. */")?;
+        if let Some(modifiers) = select_modifiers
+            && modifiers.is_any_set()
+        {
+            return unsupported(format!("SELECT{modifiers}"));
+        }
+        refuse_if(exclude.is_some(), "EXCLUDE behind a select list")?;
+        refuse_if(prewhere.is_some(), "PREWHERE")?;
+        refuse_if(!connect_by.is_empty(), "CONNECT BY or START WITH")?;
+        refuse_if(value_table_mode.is_some(), "SELECT AS VALUE or AS STRUCT")?;
+        let (GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers)) = group_by;
+        if let Some(modifier) = modifiers.first() {
+            return unsupported(format!("GROUP BY .. {modifier}"));
+        }
+        from.iter().try_for_each(visit_from)
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Found {
+        match factor {
+            TableFactor::Table {
+                name: _,
+                alias,
+                args,
+                with_hints,
+                version,
+                with_ordinality,
+                partitions,
+                json_path,
+                sample,
+                index_hints,
+            } => {
+                if let Some(TableFunctionArgs { args: _, settings }) = args {
+                    refuse_if(settings.is_some(), "SETTINGS of a table function")?;
+                }
+                refuse_if(!with_hints.is_empty(), "a hint WITH (..) behind a table")?;
+                refuse_if(version.is_some(), "an earlier version of a table")?;
+                refuse_if(*with_ordinality, "WITH ORDINALITY")?;
+                refuse_if(!partitions.is_empty(), "PARTITION (..) behind a table")?;
+                refuse_if(json_path.is_some(), "a JSON path behind a table")?;
+                refuse_if(sample.is_some(), "TABLESAMPLE")?;
+                refuse_if(!index_hints.is_empty(), "an index hint behind a table")?;
+                alias.iter().try_for_each(visit_alias)
+            }
+            TableFactor::Derived {
+                lateral: _,
+                subquery: _,
+                alias,
+                sample,
+            } => {
+                refuse_if(sample.is_some(), "TABLESAMPLE")?;
+                alias.iter().try_for_each(visit_alias)
+            }
+            TableFactor::Function {
+                lateral: _,
+                name: _,
+                args,
+                with_ordinality,
+                alias,
+            } => {
+                refuse_if(*with_ordinality, "WITH ORDINALITY")?;
+                let is_named = |arg: &FunctionArg| !matches!(arg, FunctionArg::Unnamed(_));
+                refuse_if(
+                    args.iter().any(is_named),
+                    "a named argument of a table function",
+                )?;
+                alias.iter().try_for_each(visit_alias)
+            }
+            TableFactor::UNNEST { alias, .. } => alias.iter().try_for_each(visit_alias),
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias,
+            } => {
+                visit_from(table_with_joins)?;
+                alias.iter().try_for_each(visit_alias)
+            }
+            // The planner knows no other.
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Found {
+        match expr {
+            Expr::Function(function) => self.visit_function(function),
+            Expr::Trim {
+                trim_characters: Some(characters),
+                ..
+            } => refuse_if(
+                characters.len() > 1,
+                "TRIM with more than one list of characters",
+            ),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl<K: Fn(&str) -> FunctionKind> Unheeded<K> {
+    fn visit_function(&self, function: &Function) -> Found {
+        let Function {
+            name,
+            uses_odbc_syntax: _,
+            parameters,
+            args,
+            filter,
+            null_treatment,
+            over,
+            within_group,
+        } = function;
+        let refuse_if = |is_there: bool, what: &str| match is_there {
+            true => unsupported(format!("{what} with {name}")),
+            false => ControlFlow::Continue(()),
+        };
+        refuse_if(
+            *parameters != FunctionArguments::None,
+            "a second list of arguments",
+        )?;
+        let (is_distinct, has_clauses) = match args {
+            FunctionArguments::None => (false, false),
+            FunctionArguments::Subquery(_) => {
+                return unsupported(format!("{name} of a query without parentheses of its own"));
+            }
+            FunctionArguments::List(list) => {
+                let is_distinct = matches!(
+                    list.duplicate_treatment,
+                    Some(ast::DuplicateTreatment::Distinct)
+                );
+                (is_distinct, !list.clauses.is_empty())
+            }
+        };
+        let kind = (self.kind)(&name.to_string().to_lowercase());
+        if kind == FunctionKind::Scalar {
+            refuse_if(over.is_some(), "OVER")?;
+            refuse_if(has_clauses, "ORDER BY or another clause in parentheses")?;
+            refuse_if(!within_group.is_empty(), "WITHIN GROUP")?;
+            refuse_if(null_treatment.is_some(), "IGNORE or RESPECT NULLS")?;
+        }
+        if matches!(kind, FunctionKind::Scalar | FunctionKind::Window) {
+            refuse_if(is_distinct, "DISTINCT")?;
+            refuse_if(filter.is_some(), "FILTER")?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The tables that are joined, of which the first may be taken for one that bears the name of a kind of join.
+fn visit_from(from: &TableWithJoins) -> Found {
+    let TableWithJoins { relation, joins } = from;
+    let mut left = relation;
+    for join in joins {
+        let Join {
+            relation,
+            global,
+            join_operator: _,
+        } = join;
+        refuse_if(*global, "GLOBAL JOIN")?;
+        if let Some(alias) = alias_of(left)
+            && !alias.explicit
+            && alias.name.quote_style.is_none()
+            && alias.name.value.eq_ignore_ascii_case("positional")
+        {
+            return ControlFlow::Break(DefinitionError::UnsupportedFor {
+                what: "POSITIONAL JOIN",
+                instead: "number the rows with row_number() OVER () and join on that, or write AS \"positional\" for a name",
+            });
+        }
+        left = relation;
+    }
+    ControlFlow::Continue(())
+}
+
+fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
+    match factor {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
+        _ => None,
+    }
+}
+
+fn visit_alias(alias: &TableAlias) -> Found {
+    let TableAlias {
+        explicit: _,
+        name: _,
+        columns,
+        at,
+    } = alias;
+    refuse_if(at.is_some(), "AT behind the name of a table")?;
+    let has_type = columns.iter().any(|column| column.data_type.is_some());
+    refuse_if(has_type, "the type of a column in a list of names")
+}

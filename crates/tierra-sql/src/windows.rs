@@ -1,0 +1,157 @@
+//! Named windows: what `OVER w`, `OVER (w ..)` and `WINDOW v AS (w ..)` mean, written out where they stand.
+//!
+//! The planner knows a window's name only alone and in the select list, and drops it where something
+//! follows. As in PostgreSQL a window that is refined keeps its PARTITION BY, and its ORDER BY where it has
+//! one; it must have no frame.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, VisitMut,
+    VisitorMut, WindowSpec, WindowType,
+};
+
+use crate::error::SqlError;
+use crate::names::identifier;
+
+/// Writes out the named windows of a statement.
+///
+/// # Errors
+/// If a name is not defined, or a definition does not fit the one it refines.
+pub(crate) fn write_out(part: &mut impl VisitMut) -> Result<(), SqlError> {
+    match part.visit(&mut Queries) {
+        ControlFlow::Break(error) => Err(SqlError::Syntax(error)),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// Finds every select, and what else sees its windows.
+struct Queries;
+
+impl VisitorMut for Queries {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
+        let SetExpr::Select(select) = query.body.as_ref() else {
+            return ControlFlow::Continue(());
+        };
+        let mut windows = windows(&select.named_window)?;
+        query.order_by.visit(&mut windows)
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
+        let mut windows = windows(&select.named_window)?;
+        select.distinct.visit(&mut windows)?;
+        select.projection.visit(&mut windows)?;
+        select.qualify.visit(&mut windows)?;
+        select.sort_by.visit(&mut windows)
+    }
+}
+
+fn windows(definitions: &[NamedWindowDefinition]) -> ControlFlow<String, Windows> {
+    match Windows::of(definitions) {
+        Ok(windows) => ControlFlow::Continue(windows),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+/// The windows of one select.
+#[derive(Default)]
+struct Windows {
+    /// Each without a name of another.
+    known: Vec<(String, WindowSpec)>,
+    /// How many queries are open inside the select: theirs are other windows.
+    depth: usize,
+}
+
+impl Windows {
+    fn of(definitions: &[NamedWindowDefinition]) -> Result<Self, String> {
+        let mut windows = Self::default();
+        for NamedWindowDefinition(name, definition) in definitions {
+            let window = match definition {
+                NamedWindowExpr::NamedWindow(other) => windows.named(other)?.clone(),
+                NamedWindowExpr::WindowSpec(window) => windows.refined(window)?,
+            };
+            let known = identifier(name);
+            if windows.known.iter().any(|(other, _)| *other == known) {
+                return Err(format!("window {name} is defined twice"));
+            }
+            windows.known.push((known, window));
+        }
+        Ok(windows)
+    }
+
+    fn named(&self, name: &Ident) -> Result<&WindowSpec, String> {
+        let wanted = identifier(name);
+        let found = self.known.iter().find(|(known, _)| *known == wanted);
+        let (_, window) = found.ok_or_else(|| {
+            format!(
+                "there is no window {name}: WINDOW {name} AS (..) defines it, before it is used"
+            )
+        })?;
+        Ok(window)
+    }
+
+    /// `window` with what it takes from the one it names.
+    fn refined(&self, window: &WindowSpec) -> Result<WindowSpec, String> {
+        let Some(name) = &window.window_name else {
+            return Ok(window.clone());
+        };
+        let base = self.named(name)?;
+        if !window.partition_by.is_empty() {
+            return Err(format!(
+                "({name} PARTITION BY ..) is not possible: the partition is that of window {name}"
+            ));
+        }
+        if !window.order_by.is_empty() && !base.order_by.is_empty() {
+            return Err(format!(
+                "({name} ORDER BY ..) is not possible: window {name} has an ORDER BY"
+            ));
+        }
+        if base.window_frame.is_some() {
+            return Err(format!(
+                "({name} ..) is not possible: window {name} has a frame; OVER {name} takes it as it is"
+            ));
+        }
+        let order_by = match window.order_by.is_empty() {
+            true => &base.order_by,
+            false => &window.order_by,
+        };
+        Ok(WindowSpec {
+            window_name: None,
+            partition_by: base.partition_by.clone(),
+            order_by: order_by.clone(),
+            window_frame: window.window_frame.clone(),
+        })
+    }
+}
+
+impl VisitorMut for Windows {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<String> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<String> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        let Expr::Function(function) = expr else {
+            return ControlFlow::Continue(());
+        };
+        let window = match &function.over {
+            Some(WindowType::NamedWindow(name)) if self.depth == 0 => self.named(name).cloned(),
+            Some(WindowType::WindowSpec(window)) if self.depth == 0 => self.refined(window),
+            _ => return ControlFlow::Continue(()),
+        };
+        match window {
+            Ok(window) => function.over = Some(WindowType::WindowSpec(window)),
+            Err(error) => return ControlFlow::Break(error),
+        }
+        ControlFlow::Continue(())
+    }
+}
