@@ -54,6 +54,10 @@ pub struct DatabaseOptions {
     /// Opens the database although some of its tiers are missing: what lies there alone cannot be read, and the first write leaves
     /// them behind, to be brought up to date when they are back.
     pub degraded: bool,
+    /// Goes back to this version of the database, if it is one of the two that its pools published last: what came later is given up.
+    /// The explicit way out where the newest version is lost; with `read_only` nothing is given up, and
+    /// [`Database::given_up`] says what would be.
+    pub to_version: Option<u64>,
     /// Opens the database to read it alone. So it is opened, too, where its directory cannot be written.
     pub read_only: bool,
     /// For tests: where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`].
@@ -117,6 +121,7 @@ pub struct Database {
     scrubber: Scrubber,
     /// Where there is one.
     mover: Option<Mover>,
+    given_up: Vec<(String, u64)>,
 }
 
 impl Database {
@@ -143,7 +148,13 @@ impl Database {
         for missing in &tiers.missing {
             tiers.losses.log.missing(missing.id, &missing.name);
         }
-        let opened = open::read_tables(dir, &tiers, &published, &calibration)?;
+        let opened = open::read_tables(
+            dir,
+            &tiers,
+            &published,
+            &calibration,
+            options.to_version.is_some(),
+        )?;
         lock.sign().map_err(|source| OpenError::Io {
             path: dir.join(crate::lock::LOCK_FILE),
             source,
@@ -199,6 +210,10 @@ impl Database {
         // Of pages that were lost while it was opened.
         storage.note_losses();
         let mut writer = Writer::new(storage.clone(), catalog.clone(), published, logs, commit);
+        let given_up = writer.given_up();
+        if options.to_version.is_some() && !is_read_only {
+            writer.go_back(&dir)?;
+        }
         writer.settle(unsettled)?;
         let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
         let thread = thread.spawn(move || writer.run(&queue));
@@ -215,6 +230,7 @@ impl Database {
         Ok(Arc::new(Self {
             scrubber: Scrubber::start(storage.clone(), catalog.clone(), pace),
             mover,
+            given_up,
             storage,
             catalog,
             writer: Mutex::new(Some(thread)),
@@ -426,6 +442,12 @@ impl Database {
             .iter()
             .filter_map(|table| table.check_complete().err());
         lacking.collect()
+    }
+
+    /// Tables with the number of commits that were given up, or would be, by going back to the version that it was opened with
+    /// ([`DatabaseOptions::to_version`]). Tables that came later are not named: nothing tells of them.
+    pub fn given_up(&self) -> &[(String, u64)] {
+        &self.given_up
     }
 
     /// Where the scrubber in the background is.

@@ -218,6 +218,7 @@ impl Home {
             .map(|name| self.directory.recorder_of(name));
         PoolOptions {
             capacity_bytes: options.capacity_bytes,
+            at_version: options.to_version,
             machine: options.machine.clone(),
             recorder: recorder.flatten(),
             ..PoolOptions::default()

@@ -201,7 +201,7 @@ pub enum OpenError {
     /// Logs go on behind the newest manifest that was found: a newer one is lost.
     #[error(
         "{}: table {table:?}: {source}: a newer state of the database was lost with the pool or the page that held it; put back what is \
-         missing, restore the database from a backup, or go back to what is there: tierra repair --to-version N {0}", dir.display()
+         missing, restore the database from a backup, or go back to what is there: tierra repair --db {} --to-version N", dir.display(), dir.display()
     )]
     Ahead {
         /// The database.
@@ -210,6 +210,14 @@ pub enum OpenError {
         table: String,
         /// What was found.
         source: LogError,
+    },
+    /// An older version of the database could not be made the newest.
+    #[error("{}: could not go back: {source}; it can be tried again", dir.display())]
+    GoBack {
+        /// The database.
+        dir: PathBuf,
+        /// What went wrong.
+        source: Box<StorageError>,
     },
     /// What a table consists of cannot be made what it was, for its pool refuses.
     #[error("{}: table {table:?}: {source}", dir.display())]

@@ -46,17 +46,20 @@ pub(crate) struct OpenedTables {
     pub(crate) commit: u64,
 }
 
-/// All tables of the manifest. Gates of lookups start as `calibration` says. What is damaged is withheld, table by table.
+/// All tables of the manifest. Gates of lookups start as `calibration` says. What is damaged is withheld, table by table. Records that
+/// follow a newer manifest are an error, unless they are given up to go back to this one.
 pub(crate) fn read_tables(
     dir: &Path,
     tiers: &Tiers,
     published: &Published,
     calibration: &Calibration,
+    goes_back: bool,
 ) -> Result<OpenedTables, OpenError> {
     let reading = Reading {
         dir,
         published,
         calibration,
+        goes_back,
     };
     let manifest = published.manifest();
     let read = |entry: &Arc<TableEntry>| {
@@ -86,6 +89,7 @@ struct Reading<'a> {
     dir: &'a Path,
     published: &'a Published,
     calibration: &'a Calibration,
+    goes_back: bool,
 }
 
 impl Reading<'_> {
@@ -453,6 +457,7 @@ impl Reading<'_> {
             tail: &entry.tail,
             version: manifest.version,
             commit: manifest.commit,
+            goes_back: self.goes_back,
         };
         let Replayed {
             end,

@@ -128,6 +128,8 @@ pub(crate) struct LogEnd {
     pub(super) head: Option<Head>,
     /// All records before this one are marked as acknowledged.
     pub(super) marked: u64,
+    /// Records behind the end that are given up, for they follow a newer manifest than the one that is gone back to.
+    pub(crate) given_up: u64,
 }
 
 impl LogEnd {
@@ -139,6 +141,7 @@ impl LogEnd {
             chain: 0,
             head: None,
             marked: sequence,
+            given_up: 0,
         }
     }
 }
@@ -171,6 +174,11 @@ impl TailLog {
 
     pub(crate) fn next_sequence(&self) -> u64 {
         self.end.sequence
+    }
+
+    /// How many records behind the end are given up by [`TailLog::cut`].
+    pub(crate) fn given_up(&self) -> u64 {
+        self.end.given_up
     }
 
     fn last_bytes(&self) -> Option<u64> {
@@ -281,6 +289,20 @@ impl TailLog {
             marked: self.end.sequence,
             ..self.end
         };
+        Ok(())
+    }
+
+    /// Makes the log one that ends where it does, durably, if records behind its end are given up. May be done again.
+    pub(crate) fn cut(&mut self, method: &Method) -> Result<(), ReplicationError> {
+        let (at, sequence) = (self.end.at, self.end.sequence);
+        if let Some(Last { head, set, .. }) = &mut self.last
+            && self.end.given_up > 0
+        {
+            let zeros = vec![0; (set.len_bytes() - at) as usize];
+            set.write(method, MARK_AT as u64, &head.mark(sequence))?;
+            set.write(method, at, &zeros)?;
+            (self.end.marked, self.end.given_up) = (sequence, 0);
+        }
         Ok(())
     }
 

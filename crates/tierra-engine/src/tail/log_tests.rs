@@ -89,6 +89,7 @@ fn named(tail: &TailEntry) -> Named<'_> {
         tail,
         version: VERSION,
         commit: COMMIT,
+        goes_back: false,
     }
 }
 
@@ -395,6 +396,20 @@ fn records_are_chained_and_follow_a_manifest() {
         }
     ));
     assert!(sealed(&|line| line[32] = VERSION as u8 - 1).is_ok());
+    // Who goes back gives up the records from the first that follows a newer one on.
+    let tail = TailEntry {
+        first_sequence: 100,
+        reached: 100,
+        logs: vec![ENTRY],
+        ..TailEntry::default()
+    };
+    let back = Named {
+        version: VERSION - 1,
+        goes_back: true,
+        ..named(&tail)
+    };
+    let read = replay(back, |_| vec![&bytes[..]], |_, _, _| Ok(())).unwrap();
+    assert_eq!((read.end.sequence, read.end.given_up), (100, 10));
 }
 
 /// What can be copied out of a log of which a record is damaged, and how many there were.

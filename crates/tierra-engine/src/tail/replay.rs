@@ -53,6 +53,8 @@ pub(crate) struct Named<'a> {
     pub(crate) version: u64,
     /// The last commit that it includes.
     pub(crate) commit: u64,
+    /// Whether records that follow a newer one are given up, rather than an error.
+    pub(crate) goes_back: bool,
 }
 
 /// What a log was found to hold.
@@ -170,6 +172,16 @@ pub(crate) fn replay<'a>(
             let Label {
                 follows, commit, ..
             } = record.label;
+            if follows > named.version && named.goes_back {
+                let (later, _) = later(tail, &copies_of, end.sequence);
+                end.given_up = later.len() as u64;
+                end.marked = end.marked.min(end.sequence);
+                return Ok(Replayed {
+                    end,
+                    mends,
+                    commits,
+                });
+            }
             if follows > named.version {
                 return Err(LogError::Ahead {
                     sequence: end.sequence,

@@ -131,6 +131,7 @@ impl Writer {
             tail: &entry.tail,
             version: manifest.version,
             commit: manifest.commit,
+            goes_back: false,
         };
         let read = tail::replay(named, copies_of, |_, _, _| Ok(()));
         let read = read.ok().filter(|read| read.end.sequence == next_sequence);

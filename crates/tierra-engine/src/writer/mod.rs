@@ -7,6 +7,7 @@
 mod append;
 mod background;
 mod commit;
+mod go_back;
 mod index;
 mod losses;
 mod merge;

@@ -18,6 +18,7 @@ mod open;
 mod password;
 mod produce;
 mod progress;
+mod repair;
 mod salvage;
 mod script;
 mod scrub;
@@ -62,7 +63,7 @@ enum Command {
     /// The same, and put right what another copy has
     Scrub(scrub::Arguments),
     /// The same, after making copies that tables should have and lack
-    Repair(scrub::Arguments),
+    Repair(repair::Arguments),
     /// Copy what can be read of a damaged database into a new one, and say what cannot
     Salvage(salvage::Arguments),
     /// Make a copied, restored or moved directory a database of its own
@@ -100,7 +101,7 @@ pub(crate) fn main() -> ExitCode {
                     Command::Tiers(arguments) => tiers::run(&arguments).map(|()| Status::Clean),
                     Command::Verify(arguments) => scrub::run(&arguments, scrub::Task::Verify),
                     Command::Scrub(arguments) => scrub::run(&arguments, scrub::Task::Scrub),
-                    Command::Repair(arguments) => scrub::run(&arguments, scrub::Task::Repair),
+                    Command::Repair(arguments) => repair::run(&arguments),
                     Command::Salvage(arguments) => salvage::run(&arguments).map(|()| Status::Clean),
                     Command::Adopt(arguments) => adopt::run(&arguments).map(|()| Status::Clean),
                     Command::Calibrate(arguments) => {

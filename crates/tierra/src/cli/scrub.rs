@@ -1,6 +1,6 @@
 //! `tierra verify`, `tierra scrub` and `tierra repair`: every copy of everything read and compared with its checksum.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tierra_engine::{Lost, ScrubOptions, ScrubReport};
@@ -22,6 +22,13 @@ pub(crate) struct Arguments {
     pace: Option<Size>,
     #[command(flatten)]
     open: OpenOptions,
+}
+
+impl Arguments {
+    /// The database's directory.
+    pub(crate) fn db(&self) -> &Path {
+        &self.db
+    }
 }
 
 /// What is done about damage.

@@ -1,0 +1,68 @@
+//! Promise: where the newest version of a database is lost the one before is there, if it is asked for by its number: with what was
+//! committed up to then, and nothing of what came later.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use support::{all_rows, options, rows, spec};
+use tierra_engine::{Database, DatabaseOptions, OpenError};
+
+/// `t` with 6 rows, `u`, and then 3 rows more: the last two records follow the publication that made `u`.
+fn write(dir: &Path) {
+    let database = Database::create(dir, &options()).unwrap();
+    let t = database.create_table(spec("t", vec![0])).unwrap();
+    t.append(&[rows(0..3)]).unwrap();
+    t.append(&[rows(3..6)]).unwrap();
+    database.create_table(spec("u", vec![0])).unwrap();
+    t.append(&[rows(6..8)]).unwrap();
+    t.append(&[rows(8..9)]).unwrap();
+}
+
+/// The version of the newest manifest in a pool.
+fn newest(dir: &Path) -> u64 {
+    let pool = fs::read(dir.join("far.pool")).unwrap();
+    let lines = pool.chunks(64).filter(|line| line.starts_with(b"TIERRAMF"));
+    // The first field of the body.
+    let versions = lines.map(|line| u64::from_le_bytes(line[24..32].try_into().unwrap()));
+    versions.max().unwrap()
+}
+
+#[test]
+fn what_came_later_is_given_up_on_purpose_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    write(&db);
+    let version = newest(&db) - 1;
+    let to = |read_only| DatabaseOptions {
+        to_version: Some(version),
+        read_only,
+        ..options()
+    };
+    let before = fs::read(db.join("far.pool")).unwrap();
+    let database = Database::open(&db, &to(true)).unwrap();
+    assert_eq!(database.given_up(), [("t".to_owned(), 2)]);
+    assert_eq!(database.tables(), ["t"]);
+    assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..6));
+    drop(database);
+    assert!(fs::read(db.join("far.pool")).unwrap() == before);
+    let none = DatabaseOptions {
+        to_version: Some(version - 1),
+        ..options()
+    };
+    let error = Database::open(&db, &none).unwrap_err();
+    assert!(matches!(error, OpenError::Pool(_)), "{error}");
+
+    let database = Database::open(&db, &to(false)).unwrap();
+    assert_eq!(database.given_up(), [("t".to_owned(), 2)]);
+    drop(database);
+    for opening in 0..3 {
+        let database = Database::open(&db, &options()).unwrap();
+        assert_eq!(database.unavailable(), []);
+        assert_eq!(database.tables(), ["t"]);
+        let t = database.table("t").unwrap();
+        assert_eq!(all_rows(&t), rows(0..6 + opening));
+        t.append(&[rows(6 + opening..7 + opening)]).unwrap();
+    }
+}

@@ -1,0 +1,65 @@
+//! `tierra repair`: copies are made and put right, or the database goes back to an older version of itself.
+
+use clap::Args;
+use tierra_engine::{Database, DatabaseOptions};
+
+use super::status::Status;
+use super::units::Count;
+use super::{CommandError, scrub};
+
+/// What the command takes.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    scrub: scrub::Arguments,
+    /// Go back to this version, where a newer one is lost; says what that gives up, and does it with --yes
+    #[arg(long, value_name = "N")]
+    to_version: Option<u64>,
+    /// Give up what --to-version says
+    #[arg(long, requires = "to_version")]
+    yes: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<Status, CommandError> {
+    match arguments.to_version {
+        Some(version) => go_back(arguments, version),
+        None => scrub::run(&arguments.scrub, scrub::Task::Repair),
+    }
+}
+
+fn go_back(arguments: &Arguments, version: u64) -> Result<Status, CommandError> {
+    let db = arguments.scrub.db();
+    let open = |read_only| {
+        let options = DatabaseOptions {
+            near_memory_bytes: Some(0),
+            scrub_bytes_per_s: Some(0),
+            to_version: Some(version),
+            degraded: true,
+            read_only,
+            ..DatabaseOptions::default()
+        };
+        Database::open(db, &options).map_err(|error| CommandError::Check(error.to_string()))
+    };
+    let database = open(true)?;
+    println!("version {version} of {}:", db.display());
+    for name in database.tables() {
+        let rows = database
+            .table(&name)
+            .map_or(0, |table| table.snapshot().rows());
+        println!("{name}: {} rows", Count(rows));
+    }
+    for (name, commits) in database.given_up() {
+        println!("given up: {name}: {} later commits", Count(*commits));
+    }
+    println!("given up: whatever else came later: tables, loads, and what was dropped comes back");
+    drop(database);
+    if !arguments.yes {
+        return Err(CommandError::Check(format!(
+            "{}: nothing was changed; to go back to version {version} add --yes",
+            db.display()
+        )));
+    }
+    open(false)?;
+    Ok(Status::Repaired)
+}
