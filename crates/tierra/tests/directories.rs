@@ -37,7 +37,7 @@ fn a_copy_is_adopted_and_a_missing_tier_gone_without_as_asked() {
 
     let away = path("away");
     fs::rename(&b, &away).unwrap();
-    query(&["--db", &db]).with_error(&["\"b\"", &b, "--degraded"]);
+    query(&["--db", &db]).with_status(4, &["\"b\"", &b, "--degraded"]);
     let ended = query(&["--db", &db, "--degraded"]).well();
     assert_eq!(ended.out, "s\n6\n");
     assert!(ended.err.contains("missing"), "{}", ended.err);

@@ -31,7 +31,7 @@ fn said(db: &str, arguments: &[&str], variable: Option<&str>) -> (Option<i32>, S
     if let Some(text) = variable {
         command.env("TIERRA_LOG", text);
     }
-    let ask = ["sql", "--db", db, "-c", "SELECT 1"];
+    let ask = ["sql", "--db", db, "--degraded", "-c", "SELECT 1"];
     let Output { status, stderr, .. } = command.args(ask).args(arguments).output().unwrap();
     (status.code(), String::from_utf8(stderr).unwrap())
 }

@@ -89,9 +89,19 @@ fn a_missing_tier_is_told_by_message_and_status() {
     assert_eq!(made.err, "", "what is whole is not spoken of");
     fs::rename(b, format!("{b}.away")).unwrap();
     for command in ["verify", "scrub", "repair"] {
-        tierra([command, "--db", db]).with_status(DEGRADED, &["tier b is missing", b, "error: "]);
+        tierra([command, "--db", db]).with_status(DEGRADED, &["\"b\"", b, "--degraded", "error: "]);
+        let going_on = tierra([command, "--db", db, "--degraded"]);
+        going_on.with_status(DEGRADED, &["tier b is missing", b, "error: "]);
     }
-    let asked = tierra(["sql", "--db", db, "-c", "SELECT count(*) FROM t"]).well();
+    let asked = tierra([
+        "sql",
+        "--db",
+        db,
+        "--degraded",
+        "-c",
+        "SELECT count(*) FROM t",
+    ])
+    .well();
     assert!(asked.out.contains("70000"), "{}", asked.out);
     assert!(asked.err.starts_with("warning: "), "{}", asked.err);
     assert!(asked.err.contains("tier=b"), "{}", asked.err);

@@ -128,6 +128,10 @@ impl CommandError {
             Self::Interrupted => Status::Interrupted,
             Self::Degraded(_) => Status::Degraded,
             Self::Lost(_) => Status::Lost,
+            Self::Database(error) => match &**error {
+                tierra::Error::Open(tierra::engine::OpenError::Degraded { .. }) => Status::Degraded,
+                _ => Status::Failed,
+            },
             _ => Status::Failed,
         }
     }
