@@ -62,7 +62,7 @@ fn copy(from: &Path, to: &Path, random: &mut Random) -> std::io::Result<()> {
                 break;
             }
             copy.write_all(&piece[..bytes])?;
-            if random.next() % 8 == 0 {
+            if random.next().is_multiple_of(8) {
                 std::thread::sleep(Duration::from_micros(random.next() % 500));
             }
         }

@@ -99,10 +99,11 @@ impl Writer {
         let is_known = |name: &str| manifest.tiers.iter().any(|tier| tier.name == name);
         for tier in &home.file().tiers {
             // Of an addition that was interrupted. What is not certain to be that stays.
-            if tier.state == TierState::Adding && !is_known(&tier.name) {
-                if let Err(error) = home.remove_remains(tier, &self.storage.options) {
-                    tracing::warn!(tier = tier.name, %error, "its pool was left by an addition that was interrupted");
-                }
+            if tier.state == TierState::Adding
+                && !is_known(&tier.name)
+                && let Err(error) = home.remove_remains(tier, &self.storage.options)
+            {
+                tracing::warn!(tier = tier.name, %error, "its pool was left by an addition that was interrupted");
             }
         }
         let next = |file: &mut DirectoryFile| {

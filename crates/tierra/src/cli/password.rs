@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(found("tierra kv --REQUIREPASS=a=b --port 1"), ["a=b"]);
         assert_eq!(found("tierra kv --requirepass a b --port 1"), ["a", "b"]);
         assert!(found("tierra kv --requirepassword x --requirepass --port 1").is_empty());
-        assert!(found("tierra kv --requirepass= x").contains(&"x".to_owned()) == false);
+        assert!(!found("tierra kv --requirepass= x").contains(&"x".to_owned()));
     }
 
     #[test]
