@@ -271,8 +271,8 @@ impl ScalarUDFImpl for Checked {
     }
 
     /// Of its type: of an interval of none, functions around this one could not tell how their results are ordered.
-    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        Interval::make_unbounded(&inputs[0].data_type())
+    fn evaluate_bounds(&self, _inputs: &[&Interval]) -> Result<Interval> {
+        Interval::make_unbounded(&self.ty)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -288,7 +288,11 @@ impl ScalarUDFImpl for Canonical {
 
     /// Of its type: of an interval of none, functions around this one could not tell how their results are ordered.
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        Interval::make_unbounded(&inputs[0].data_type())
+        match inputs[0].data_type() {
+            ty if ty.is_floating() => Interval::make_unbounded(&ty),
+            // Of what computes no bounds itself.
+            _ => Interval::make_unbounded(&DataType::Float64),
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
