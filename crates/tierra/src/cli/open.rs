@@ -77,6 +77,12 @@ impl OpenOptions {
         self
     }
 
+    /// The same, to look at a database although some of its tiers are missing.
+    pub(crate) fn even_degraded(mut self) -> Self {
+        self.degraded = true;
+        self
+    }
+
     /// The same, without anything that is checked in the background.
     pub(crate) fn without_scrubber(mut self) -> Self {
         self.scrub_pace = Some(Size(0));

@@ -103,7 +103,7 @@ fn database_tiers(dir: &Path) -> Result<String, CommandError> {
 }
 
 fn tiers_of(dir: &Path) -> Result<String, CommandError> {
-    let database = OpenOptions::default().open(dir)?;
+    let database = OpenOptions::default().even_degraded().open(dir)?;
     let mut table = TextTable::new([
         ("name", Side::Left),
         ("tier", Side::Left),
