@@ -8,7 +8,6 @@ use datafusion::logical_expr::{
 use tierra_engine::{Database, DatabaseOptions};
 
 use super::{Session, SessionOptions};
-use crate::error::SqlError;
 
 /// `panics()`, of each row, or of none where the planner folds it.
 #[derive(Debug, PartialEq, Eq, Hash)]
