@@ -6,6 +6,7 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 
+use super::check::is_file;
 use super::{LoadError, SharedFile, Source, Target, columns, spec_of_file};
 
 pub(super) fn load(
@@ -13,13 +14,20 @@ pub(super) fn load(
     file: SharedFile,
     target: &mut Target<'_>,
 ) -> Result<(), LoadError> {
-    match FileReader::try_new_buffered(file.clone(), None) {
-        Ok(reader) => read(source, target, reader),
-        Err(not_a_file) => match StreamReader::try_new(BufReader::new(file), None) {
-            Ok(reader) => read::<StreamReader<BufReader<SharedFile>>>(source, target, reader),
-            Err(_) => Err(source.damaged(not_a_file)),
-        },
+    if is_file(&file) {
+        let reader = FileReader::try_new_buffered(file, None);
+        return read(
+            source,
+            target,
+            reader.map_err(|error| source.damaged(error))?,
+        );
     }
+    let reader = StreamReader::try_new(BufReader::new(file), None);
+    read(
+        source,
+        target,
+        reader.map_err(|error| source.damaged(error))?,
+    )
 }
 
 fn read<R: RecordBatchReader + Iterator<Item = Result<RecordBatch, ArrowError>>>(

@@ -18,13 +18,16 @@ const PREFIX_BYTES: i64 = 8;
 /// Values that a batch may have however short it is.
 const VALUES_LEAST: u64 = 1 << 16;
 
-pub(super) fn check(file: &SharedFile) -> Result<(), Fault> {
+/// Whether it is to be read as a file with a footer; otherwise it is a stream. A file's first bytes, taken for those of a stream, are a
+/// message of 1.3 GB.
+pub(in crate::load) fn is_file(file: &SharedFile) -> bool {
     let mut head = [0; MAGIC.len()];
-    let is_file = file.len() >= TAIL_BYTES && {
-        file.clone().read_exact(&mut head)?;
-        head == *MAGIC
-    };
-    match is_file {
+    let is_long = file.len() >= TAIL_BYTES;
+    is_long && file.clone().read_exact(&mut head).is_ok() && head == *MAGIC
+}
+
+pub(super) fn check(file: &SharedFile) -> Result<(), Fault> {
+    match is_file(file) {
         true => check_file(file),
         false => check_stream(file),
     }

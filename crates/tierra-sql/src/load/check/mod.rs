@@ -10,6 +10,8 @@
 
 mod ipc;
 mod parquet;
+
+pub(super) use ipc::is_file;
 mod thrift;
 
 use std::any::Any;
