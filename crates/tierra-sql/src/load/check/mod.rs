@@ -10,9 +10,9 @@
 
 mod ipc;
 mod parquet;
+mod thrift;
 
 pub(super) use ipc::is_file;
-mod thrift;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
