@@ -144,10 +144,10 @@ impl Counter {
                 self.operator()
             }
             Token::LParen => {
-                self.calls += usize::from(before == Before::Function);
-                nests(self.calls, CALLS_MOST, "calls")?;
-                self.open(Some(Token::RParen))?;
-                self.inner.is_call = before == Before::Function;
+                match before == Before::Function {
+                    true => self.open_call(Token::RParen)?,
+                    false => self.open(Some(Token::RParen))?,
+                }
                 self.inner.is_operand = before != Before::From;
                 self.before = Before::Bracket;
                 Ok(())
@@ -161,8 +161,9 @@ impl Counter {
                 nests(self.signs, CALLS_MOST, "signs")?;
                 self.operator()
             }
-            Token::LBracket => self.open(Some(Token::RBracket)),
-            Token::LBrace => self.open(Some(Token::RBrace)),
+            // An array's elements are planned as a call's arguments are.
+            Token::LBracket => self.open_call(Token::RBracket),
+            Token::LBrace => self.open_call(Token::RBrace),
             Token::RParen | Token::RBracket | Token::RBrace => {
                 self.close(token);
                 Ok(())
@@ -319,6 +320,15 @@ impl Counter {
     }
 
     /// A bracket that opens is a level inside, and an access or a call outside.
+    /// Opens a bracket that holds arguments, or elements.
+    fn open_call(&mut self, closing: Token) -> Result<(), LimitError> {
+        self.calls += 1;
+        nests(self.calls, CALLS_MOST, "calls and arrays")?;
+        self.open(Some(closing))?;
+        self.inner.is_call = true;
+        Ok(())
+    }
+
     fn open(&mut self, closing: Option<Token>) -> Result<(), LimitError> {
         self.inner.operators += 1;
         let frame = Frame {

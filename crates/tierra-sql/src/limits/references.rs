@@ -16,6 +16,8 @@ use crate::names::{identifier, single_name};
 
 /// Tables, each as often as it is read.
 const REFERENCES_MOST: usize = 2_000;
+/// Common table expressions of one WITH: each is planned with all names before it.
+const COMMON_MOST: usize = 1_000;
 /// Joins of one statement: the optimizer looks at each more often than once for each other.
 const JOINS_MOST: usize = 150;
 
@@ -111,6 +113,12 @@ impl Visitor for Count {
         let mut to_come: Vec<_> = tables
             .map(|cte| (&raw const *cte.query, identifier(&cte.alias.name)))
             .collect();
+        if to_come.len() > COMMON_MOST {
+            return ControlFlow::Break(LimitError::TooMany {
+                what: "common table expressions in one WITH",
+                most: COMMON_MOST,
+            });
+        }
         to_come.reverse();
         self.scopes.push(Scope {
             named,
