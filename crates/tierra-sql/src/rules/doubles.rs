@@ -15,7 +15,6 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::interval_arithmetic::Interval;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, Projection,
     ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -23,7 +22,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use tierra_engine::canonical_double;
 
-use super::uses;
+use super::{schema_below, uses};
 
 /// The function that the rule adds.
 pub(crate) const CANONICAL: &str = "one_zero";
@@ -65,10 +64,7 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !uses(&plan, may_compute)? {
         return Ok(Transformed::no(plan));
     }
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::Join(join) = &plan {
-        schema.merge(&join.schema);
-    }
+    let schema = schema_below(&plan)?;
     let names = NamePreserver::new(&plan);
     let settled = plan.map_expressions(|expr| {
         let name = names.save(&expr);

@@ -20,13 +20,14 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::utils::{conjunction, disjunction, merge_schema};
+use datafusion::logical_expr::utils::{conjunction, disjunction};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, Volatility, not,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use super::schema_below;
 use crate::list::{InSet, List};
 
 /// How many sets were made of lists.
@@ -58,12 +59,7 @@ impl OptimizerRule for ListsApart {
         if !has_lists {
             return Ok(Transformed::no(plan));
         }
-        let schema = match &plan {
-            LogicalPlan::TableScan(scan) => {
-                DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?
-            }
-            plan => merge_schema(&plan.inputs()),
-        };
+        let schema = schema_below(&plan)?;
         let context = SimplifyContext::builder().with_config_options(config.options());
         let sets = Sets {
             schema: &schema,

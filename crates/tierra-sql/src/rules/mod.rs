@@ -25,10 +25,12 @@ mod subquery;
 
 use std::sync::Arc;
 
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 
@@ -66,6 +68,19 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .get_or_insert_with(Vec::new)
         .push(Arc::new(ScalarUDF::from(number::LongNumber::new())));
     builder
+}
+
+/// What the names in a plan's own expressions mean: columns of its inputs, or of the table where filters were pushed to a scan, as
+/// those of a prepared statement are before it is planned again.
+pub(crate) fn schema_below(plan: &LogicalPlan) -> Result<DFSchema> {
+    if let LogicalPlan::TableScan(scan) = plan {
+        return DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema());
+    }
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::Join(join) = plan {
+        schema.merge(&join.schema);
+    }
+    Ok(schema)
 }
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {

@@ -14,14 +14,13 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, TryCast, Union, Values, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::rules::uses;
+use crate::rules::{schema_below, uses};
 
 /// The function that the rule adds.
 const MICROSECONDS: &str = "microseconds";
@@ -68,10 +67,7 @@ fn map_expressions(
     plan: LogicalPlan,
     settle: fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::Join(join) = &plan {
-        schema.merge(&join.schema);
-    }
+    let schema = schema_below(&plan)?;
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
