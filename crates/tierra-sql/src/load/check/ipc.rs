@@ -2,6 +2,7 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
+use arrow::ipc::reader::FileReader;
 use arrow::ipc::{self, CompressionType, MessageHeader};
 use parquet::file::reader::Length;
 
@@ -81,7 +82,10 @@ fn check_file(file: &SharedFile) -> Result<(), Fault> {
         };
         check_message(file, message, body_at, body)?;
     }
-    Ok(())
+    // What is no file to the reader is tried as a stream by some who read it.
+    FileReader::try_new_buffered(file.clone(), None)
+        .map(drop)
+        .map_err(|error| Fault::Damaged(error.to_string()))
 }
 
 fn check_stream(file: &SharedFile) -> Result<(), Fault> {
