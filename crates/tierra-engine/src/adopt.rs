@@ -161,7 +161,7 @@ fn copy_pool(dir: &Path, tier: &TierLine, from: &Path) -> Result<String, OpenErr
         read_only: true,
         ..PoolOptions::default()
     };
-    // Nobody writes it meanwhile.
+    // No writer has it open.
     let original = Pool::open(from, &read_only)?;
     let new = dir.join(format!("{}.pool.adopting", tier.name));
     match fs::remove_file(&new) {

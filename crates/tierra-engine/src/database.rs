@@ -63,7 +63,7 @@ pub struct DatabaseOptions {
     /// For tests: where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`].
     #[doc(hidden)]
     pub machine: Option<PathBuf>,
-    /// For simulated power cuts: looks on at the directory and the pools in it, which are durable no more then.
+    /// For simulated power cuts: records what is stored in the directory and its pools, which are not durable then.
     #[doc(hidden)]
     pub recorder: Option<Recorder>,
 }

@@ -1,6 +1,6 @@
 //! One process at a time: the file LOCK of a database directory.
 //!
-//! Invariant: whoever holds a [`DirectoryLock`] to write is the only one that may touch the directory; any number may read it
+//! Invariant: the holder of a [`DirectoryLock`] for writing alone may touch the directory; any number may read it
 //! together, and nobody writes then. The lock is the operating system's (flock), so it ends with its process, however that
 //! ends; the process id in the file serves the error message only. No link is followed.
 

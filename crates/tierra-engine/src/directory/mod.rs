@@ -7,7 +7,7 @@
 //! DIR/far.pool       the first tier's pool, unless it lies elsewhere (tmpfs, a DAX file system)
 //! DIR/calibration, DIR/replication   what was measured on this machine, if somebody did
 //! DIR/scrub          how far the scrubber has come
-//! DIR/tierra.toml    options, if somebody wrote them down; read by whoever opens the database
+//! DIR/tierra.toml    options, where the user wrote some; read by the caller of `Database::open`
 //! ```
 //!
 //! The directory file is replaced as a whole, `database` first. Whichever of the two is whole and newer counts; where neither
@@ -175,7 +175,7 @@ impl Home {
         &self.file
     }
 
-    /// Replaces the file by a changed one, durably on return. On an error it is as it was, or changed: whoever reads it next
+    /// Replaces the file by a changed one, durably on return. On an error it is as it was, or changed: the next reader
     /// can do with either.
     ///
     /// # Errors

@@ -120,7 +120,7 @@ pub enum OpenError {
         /// Whether that is there.
         is_there: bool,
     },
-    /// Tiers are missing, and nobody said that the database is to go on without them.
+    /// Tiers are missing, and the options do not say to go on without them.
     #[error(
         "{}: not all of it is there: {missing}; bring it back, or go on without it: --degraded (in {}: degraded = true); \
          what lies there alone cannot be read then",
