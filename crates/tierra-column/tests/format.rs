@@ -7,7 +7,7 @@
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Decimal128Array, Int32Array, StringViewArray};
@@ -50,9 +50,7 @@ fn decimals() -> ArrayRef {
 }
 
 fn golden(name: &str, written: &[u8]) -> Vec<u8> {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "golden", name]
-        .iter()
-        .collect();
+    let path = Path::new("tests/golden").join(name);
     if std::env::var_os("TIERRA_WRITE_GOLDEN").is_some() {
         fs::write(&path, written).unwrap();
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tierra_memory::{Extent, Pool, PoolOptions};
 
@@ -21,9 +21,7 @@ fn options() -> PoolOptions {
     }
 }
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pool-v1.txt")
-}
+const GOLDEN: &str = "tests/golden/pool-v1.txt";
 
 const ROOT: Extent = Extent {
     offset: 16384 + 3 * 4096 + 64,
@@ -99,16 +97,16 @@ fn what_is_written_today_is_the_golden_file() {
     write_pool(&path);
     let text = dump(&fs::read(&path).unwrap());
     if std::env::var_os("TIERRA_WRITE_GOLDEN").is_some() {
-        fs::write(golden(), &text).unwrap();
+        fs::write(GOLDEN, &text).unwrap();
     }
-    assert_eq!(text, fs::read_to_string(golden()).unwrap());
+    assert_eq!(text, fs::read_to_string(GOLDEN).unwrap());
 }
 
 #[test]
 fn the_golden_file_is_read_today() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p");
-    fs::write(&path, undump(&fs::read_to_string(golden()).unwrap())).unwrap();
+    fs::write(&path, undump(&fs::read_to_string(GOLDEN).unwrap())).unwrap();
     let pool = Pool::open(&path, &options()).unwrap();
     assert_eq!((pool.root(), pool.version()), (Some(ROOT), 9));
     pool.retain(&[SEALED, LOG]).unwrap();

@@ -14,7 +14,7 @@ fn redis_py_drives_every_command() {
         return;
     }
     let tierra = Tierra::start("--enable-debug-command yes");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kv/every_command.py");
+    let script = "tests/kv/every_command.py";
     for protocol in ["2", "3"] {
         let run = Command::new(&python)
             .args(["-W", "ignore", script])

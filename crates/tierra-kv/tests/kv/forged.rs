@@ -17,8 +17,7 @@ use proptest::prelude::*;
 
 /// The seeds of a target, each with its options in front.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-    let directory = directory.join(target);
+    let directory = Path::new("../../fuzz/seeds").join(target);
     let files = std::fs::read_dir(&directory).unwrap();
     let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     paths.sort();

@@ -101,8 +101,7 @@ fn what_redis_writes_is_understood() {
 
 /// The lines of Python of docs/kv.md, with these sockets for the ports.
 fn loop_of_the_document(there: &std::path::Path, here: &std::path::Path) -> String {
-    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kv.md");
-    let document = std::fs::read_to_string(document).unwrap();
+    let document = std::fs::read_to_string("../../docs/kv.md").unwrap();
     let (_, rest) = document.split_once("```python\n").unwrap();
     let (lines, _) = rest.split_once("```").unwrap();
     let socket = |path: &std::path::Path| format!("unix_socket_path={path:?}");

@@ -3,7 +3,7 @@
 //! `TIERRA_SLT=complete cargo test --release -p tierra-sql --test promises slt` writes the answers anew;
 //! then read the difference. Every file is run twice: with rows in the tail, and with packed rows. `TIERRA_SLT=NAME` runs the files whose name contains NAME.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch};
@@ -125,8 +125,7 @@ fn cells(batch: &RecordBatch) -> Vec<Vec<String>> {
 }
 
 fn files() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(dir)
+    let mut files: Vec<PathBuf> = std::fs::read_dir("tests/slt")
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
