@@ -9,15 +9,21 @@ use std::path::Path;
 use support::{all_rows, options, rows, spec};
 use tierra_engine::{Database, DatabaseOptions, OpenError};
 
-/// `t` with 6 rows, `u`, and then 3 rows more: the last two records follow the publication that made `u`.
+/// `t` with 6 rows, `u`, and then 3 rows more: the last two records follow the publication that made `u`. As a killed process leaves
+/// it, which published nothing at its end.
 fn write(dir: &Path) {
-    let database = Database::create(dir, &options()).unwrap();
+    let running = dir.with_extension("running");
+    let database = Database::create(&running, &options()).unwrap();
     let t = database.create_table(spec("t", vec![0])).unwrap();
     t.append(&[rows(0..3)]).unwrap();
     t.append(&[rows(3..6)]).unwrap();
     database.create_table(spec("u", vec![0])).unwrap();
     t.append(&[rows(6..8)]).unwrap();
     t.append(&[rows(8..9)]).unwrap();
+    fs::create_dir(dir).unwrap();
+    for name in ["database", "database.copy", "far.pool"] {
+        fs::copy(running.join(name), dir.join(name)).unwrap();
+    }
 }
 
 /// The version of the newest manifest in a pool.
