@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tierra_column::LogicalType;
 use tierra_engine::{ColumnSpec, Database, Loader, Replicas, Table, TableSpec};
 
-/// More than a segment: what is pushed is written before the load is finished.
-const ROWS: i64 = (1 << 20) + 1000;
+/// More than two segments: the first is written once the second is begun.
+const ROWS: i64 = (2 << 20) + 1000;
 
 fn create(dir: &Path) -> (Arc<Database>, Arc<Table>) {
     let database = Database::create(&dir.join("db"), &options()).unwrap();

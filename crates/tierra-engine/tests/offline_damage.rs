@@ -139,7 +139,7 @@ fn one_tier(base: &Base, harm: &Harm, seed: u64, tally: &mut Tally) -> Result<()
             let is_of_kind = matches!(
                 error,
                 OpenError::Pool(_)
-                    | OpenError::Manifest { .. }
+                    | OpenError::Unreadable { .. }
                     | OpenError::NotADatabase { .. }
                     | OpenError::DirectoryFile { .. }
                     | OpenError::Ahead { .. }

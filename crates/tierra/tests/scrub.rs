@@ -166,7 +166,9 @@ fn what_lies_in_a_missing_tier_alone_is_listed() {
     fs::rename(b, format!("{b}.away")).unwrap();
     let ended = tierra(["verify", "--db", db, "--degraded"]).with_status(LOST, &["or there"]);
     assert!(
-        ended.out.contains("lost: table \"away\" has rows that lie in no other tier"),
+        ended
+            .out
+            .contains("lost: table \"away\" has rows that lie in no other tier"),
         "{}",
         ended.out
     );

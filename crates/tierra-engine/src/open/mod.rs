@@ -115,11 +115,13 @@ pub(crate) fn read_manifest(
         told.collect::<Vec<_>>().join("; ")
     };
     let Some(newest) = pools::choose(home, &candidates, told)? else {
-        let (_, _, error) = failures
-            .into_iter()
-            .next()
-            .expect("a directory names a pool");
-        return Err(error);
+        let first = failures.into_iter().next();
+        let (name, _, error) = first.expect("a directory names a pool");
+        let pool = pools.iter().find(|(other, _, _)| *other == name);
+        return Err(match pool {
+            Some((_, _, pool)) => pools::unreadable(home, pool, error),
+            None => error,
+        });
     };
     let mut manifest = newest.manifest.clone();
     let tiers = pools::match_tiers(home, &manifest, pools, &failures);
