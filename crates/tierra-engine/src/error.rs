@@ -226,6 +226,12 @@ pub enum StorageError {
         /// The table.
         table: String,
     },
+    /// Rows were being written to a tier that was dropped meanwhile.
+    #[error("tier {tier:?} was dropped while these rows were written to it: load them again")]
+    TierDropped {
+        /// The tier.
+        tier: String,
+    },
     /// Another table of this name was committed first.
     #[error("table {table:?} was created meanwhile: load into it")]
     Created {

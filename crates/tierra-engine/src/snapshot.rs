@@ -32,13 +32,14 @@ pub struct KeyIndexSize {
 /// Everything that was committed when it was made.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    table: Arc<Table>,
+    // Before the table: the last one of a table that was dropped has nothing of it left by then.
     version: Arc<TableVersion>,
+    table: Arc<Table>,
 }
 
 impl Snapshot {
     pub(crate) fn new(table: Arc<Table>, version: Arc<TableVersion>) -> Self {
-        Self { table, version }
+        Self { version, table }
     }
 
     /// The table it was made of.

@@ -427,6 +427,17 @@ impl Table {
     }
 }
 
+impl Drop for Table {
+    fn drop(&mut self) {
+        // Where a snapshot outlived DROP TABLE, this is when its space is free.
+        if *self.dropped.get_mut() {
+            let version = TableVersion::without_rows(self.spec.columns.len(), 0);
+            self.current.store(Arc::new(version));
+            self.storage.send(Request::GiveBack);
+        }
+    }
+}
+
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Table({} {:?})", self.id, self.spec.name)

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
 
+use crate::error::StorageError;
 use crate::losses::Losses;
 use crate::manifest::{ExtentId, TierEntry};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
@@ -237,6 +238,21 @@ impl Tiers {
         self.left.retain(|tier| Arc::strong_count(&tier.pool) > 1);
         self.left.push(tier.clone());
         Some(tier)
+    }
+
+    /// Refuses extents with copies in a tier that was dropped since they were begun.
+    pub(crate) fn check_known(&self, fresh: &[Arc<OwnedExtent>]) -> Result<(), StorageError> {
+        let is_known = |id: TierId| {
+            let mut missing = self.missing.iter();
+            self.get(id).is_some() || missing.any(|tier| tier.id == id)
+        };
+        let mut copies = fresh.iter().flat_map(|extent| extent.copies());
+        match copies.find(|copy| !is_known(copy.tier())) {
+            None => Ok(()),
+            Some(copy) => Err(StorageError::TierDropped {
+                tier: copy.tier_name().to_string(),
+            }),
+        }
     }
 
     /// As a manifest names them.

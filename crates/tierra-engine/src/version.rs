@@ -113,6 +113,17 @@ pub(crate) enum Located<'a> {
 }
 
 impl TableVersion {
+    /// Of a table that has none, with so many columns.
+    pub(crate) fn without_rows(columns: usize, tail_segment_id: u32) -> TableVersion {
+        TableVersion {
+            segments: Arc::new([]),
+            dictionaries: vec![None; columns].into(),
+            indexes: Arc::new([]),
+            tail: Tail::empty(tail_segment_id),
+            keys: KeyIndexCell::of([]),
+        }
+    }
+
     pub(crate) fn rows(&self) -> u64 {
         let sealed: u64 = self
             .segments

@@ -27,6 +27,44 @@ fn load(table: &std::sync::Arc<Table>, ids: std::ops::Range<i64>) {
     loader.finish().unwrap();
 }
 
+/// A snapshot reads on behind DROP TABLE. Once the last one is gone so is what it held.
+#[test]
+fn a_snapshot_of_a_dropped_table_gives_its_space_back_when_it_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("db");
+    let database = Database::create(&dir, &options()).unwrap();
+    let before = blocks(&dir);
+    let dropped = database.create_table(spec("dropped", vec![0])).unwrap();
+    load(&dropped, 0..ROWS);
+    database.wait_for_near_copies().unwrap();
+    let full = blocks(&dir);
+    let (one, two) = (dropped.snapshot(), dropped.snapshot());
+    drop(dropped);
+    database.drop_table("dropped").unwrap();
+    drop(two);
+    database.wait_for_near_copies().unwrap();
+    assert_eq!(one.rows(), ROWS as u64);
+    let held = blocks(&dir);
+    assert!(
+        held > before + (4 << 20),
+        "{held} of {full}, {before} before"
+    );
+    let found = support::scan(&one, &[0], &[]).0;
+    assert_eq!(found.num_rows() as i64, ROWS);
+    drop(one);
+    // Behind what the last holder asked for.
+    database.wait_for_near_copies().unwrap();
+    let after = blocks(&dir);
+    // Where the file system takes nothing back, nothing is promised.
+    database.create_table(spec("other", vec![0])).unwrap();
+    database.drop_table("other").unwrap();
+    let takes_back = blocks(&dir) + (4 << 20) < full;
+    assert!(
+        !takes_back || after < before + (2 << 20),
+        "{after} of {full}, {before} before"
+    );
+}
+
 #[test]
 fn a_dropped_table_gives_its_space_back() {
     let dir = tempfile::tempdir().unwrap();

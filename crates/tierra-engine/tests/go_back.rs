@@ -9,15 +9,21 @@ use std::path::Path;
 use support::{all_rows, options, rows, spec};
 use tierra_engine::{Database, DatabaseOptions, OpenError};
 
-/// `t` with 6 rows, `u`, and then 3 rows more: the last two records follow the publication that made `u`.
+/// `t` with 6 rows, `u`, and then 3 rows more: the last two records follow the publication that made `u`. As a killed process leaves
+/// it, which published nothing at its end.
 fn write(dir: &Path) {
-    let database = Database::create(dir, &options()).unwrap();
+    let running = dir.with_extension("running");
+    let database = Database::create(&running, &options()).unwrap();
     let t = database.create_table(spec("t", vec![0])).unwrap();
     t.append(&[rows(0..3)]).unwrap();
     t.append(&[rows(3..6)]).unwrap();
     database.create_table(spec("u", vec![0])).unwrap();
     t.append(&[rows(6..8)]).unwrap();
     t.append(&[rows(8..9)]).unwrap();
+    fs::create_dir(dir).unwrap();
+    for name in ["database", "database.copy", "far.pool"] {
+        fs::copy(running.join(name), dir.join(name)).unwrap();
+    }
 }
 
 /// The version of the newest manifest in a pool.
@@ -65,4 +71,44 @@ fn what_came_later_is_given_up_on_purpose_alone() {
         assert_eq!(all_rows(&t), rows(0..6 + opening));
         t.append(&[rows(6 + opening..7 + opening)]).unwrap();
     }
+}
+
+/// The newest manifest is damaged: the error names its version, and the one before, which is all there after a close.
+#[test]
+fn the_way_back_is_told_where_the_newest_manifest_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    write(&db);
+    drop(Database::open(&db, &options()).unwrap());
+    let version = newest(&db);
+    let path = db.join("far.pool");
+    let mut pool = fs::read(&path).unwrap();
+    let is_newest = |at: &usize| {
+        pool[*at..].starts_with(b"TIERRAMF") && pool[at + 24..at + 32] == version.to_le_bytes()
+    };
+    let at = (0..pool.len()).step_by(64).find(is_newest).unwrap();
+    pool[at + 40] ^= 4;
+    fs::write(&path, pool).unwrap();
+    let error = Database::open(&db, &options()).unwrap_err();
+    assert!(matches!(error, OpenError::Unreadable { .. }), "{error}");
+    let before = version - 1;
+    for part in [
+        format!("version {version}, cannot be read: "),
+        format!("go back to version {before},"),
+        format!("tierra repair --db {} --to-version {before}", db.display()),
+    ] {
+        let error = error.to_string();
+        assert!(error.contains(&part), "{part} is not in {error}");
+    }
+    let back = DatabaseOptions {
+        to_version: Some(before),
+        ..options()
+    };
+    let database = Database::open(&db, &back).unwrap();
+    assert_eq!(database.given_up(), []);
+    assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..9));
+    drop(database);
+    let database = Database::open(&db, &options()).unwrap();
+    assert_eq!(database.tables(), ["t", "u"]);
+    assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..9));
 }

@@ -167,8 +167,48 @@ fn a_user_who_may_not_write_can_read() {
     mode(&db, 0o755);
 }
 
+/// Whoever may do everything cannot write to a file system that is mounted for reading, either.
 #[test]
-#[ignore = "the other user of `a_user_who_may_not_write_can_read`"]
+fn a_read_only_file_system_is_read() {
+    let namespace = ["--map-root-user", "--mount"];
+    let is_allowed = Command::new("unshare").args(namespace).arg("true").status();
+    if !is_allowed.is_ok_and(|status| status.success()) {
+        println!("no file system can be mounted here");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    create(&db);
+    let before = content(&db);
+    let mut mounted = Command::new("unshare");
+    mounted.args(namespace).args(["sh", "-ec"]);
+    mounted.arg(
+        "mount --bind \"$TIERRA_TEST_DIR\" \"$TIERRA_TEST_DIR\"; \
+         mount -o remount,bind,ro \"$TIERRA_TEST_DIR\"; \
+         ! touch \"$TIERRA_TEST_DIR/touched\" 2>/dev/null; \
+         exec \"$TIERRA_TEST_EXE\" --exact read_as_another_user --ignored --nocapture",
+    );
+    mounted.env("TIERRA_TEST_DIR", &db);
+    mounted.env("TIERRA_TEST_EXE", std::env::current_exe().unwrap());
+    let has_lock = db.join("LOCK");
+    for _ in 0..2 {
+        let output = mounted.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && told.contains("1 passed"),
+            "{told}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        // The second time without LOCK, which is not needed.
+        if has_lock.exists() {
+            assert!(content(&db) == before);
+            fs::remove_file(&has_lock).unwrap();
+        }
+    }
+}
+
+#[test]
+#[ignore = "the other process of the two tests above"]
 fn read_as_another_user() {
     let dir = std::env::var_os("TIERRA_TEST_DIR").unwrap();
     let database = Database::open(Path::new(&dir), &options()).unwrap();

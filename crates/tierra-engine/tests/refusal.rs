@@ -148,7 +148,7 @@ fn a_damaged_byte_is_refused_or_reported_but_never_believed() {
     let manifest = places(b"TIERRAMF").into_iter().max_by_key(number).unwrap();
     assert!(matches!(
         open_with(manifest + 40).unwrap_err(),
-        OpenError::Pool(_)
+        OpenError::Unreadable { .. }
     ));
     // A chunk's descriptor is checked when its segment is opened, its blocks when they are first read: either costs the rows
     // that lie there, and nothing else.

@@ -1,142 +1,17 @@
 //! Damage of one copy is not noticed by who reads: the bytes come from another copy, and the damaged ones are put right.
 //! What no copy has any more is named, and everything else stays readable.
 
+mod copied;
 mod support;
 
 use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
-use support::{all_rows, options, rows, spec};
-use tempfile::TempDir;
-use tierra_column::{Encoding, Value, ordinal};
-use tierra_engine::{
-    Database, DatabaseOptions, IndexKind, LookupError, Lost, Replicas, RowId, ScanError, ScanSpec,
-    ScrubOptions, VerifyReads,
-};
-use tierra_interleave::{Lookups, Scheduling};
-
-const ROWS: i64 = 67_000;
-/// Behind the header and the superblock, which have a test of their own.
-const FIRST_EXTENT: u64 = 16_384;
-
-struct Place(TempDir);
-
-impl Place {
-    /// A table with two copies, of segments, dictionaries, an index and a tail.
-    fn new() -> Place {
-        let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
-        let place = Place(dir.unwrap());
-        let database = Database::create(&place.db(), &options()).unwrap();
-        database.add_tier("b", &place.pool("b")).unwrap();
-        let mut spec = spec("t", vec![0]);
-        spec.columns[support::CITY].encoding = Some(Encoding::Dictionary);
-        spec.columns[support::CITY].index = Some(IndexKind::Inverted);
-        let replicas = Replicas::of_table(["far", "b"]);
-        let table = database.create_table_in(spec, replicas).unwrap();
-        let mut loader = table.loader();
-        loader.push(rows(0..ROWS - 500)).unwrap();
-        loader.finish().unwrap();
-        for start in (ROWS - 500..ROWS).step_by(50) {
-            table.append(&[rows(start..start + 50)]).unwrap();
-        }
-        database.wait_for_near_copies().unwrap();
-        place
-    }
-
-    fn db(&self) -> PathBuf {
-        self.0.path().join("db")
-    }
-
-    fn pool(&self, tier: &str) -> PathBuf {
-        match tier {
-            "far" => self.db().join("far.pool"),
-            other => self.0.path().join(other),
-        }
-    }
-
-    fn open(&self, near_bytes: u64) -> Arc<Database> {
-        let options = DatabaseOptions {
-            near_memory_bytes: Some(near_bytes),
-            degraded: true,
-            ..options()
-        };
-        Database::open(&self.db(), &options).unwrap()
-    }
-
-    /// Changes bytes of a pool's file, which is seen where it is mapped.
-    fn change(&self, tier: &str, ranges: &[Range<u64>]) {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(self.pool(tier))
-            .unwrap();
-        for range in ranges {
-            let mut bytes = vec![0; (range.end - range.start) as usize];
-            file.read_exact_at(&mut bytes, range.start).unwrap();
-            bytes.iter_mut().for_each(|byte| *byte ^= 0x11);
-            file.write_all_at(&bytes, range.start).unwrap();
-        }
-    }
-
-    /// Where block 0 of the largest chunk of this type lies, whose code is in `docs/file-format.md`.
-    fn first_block(&self, tier: &str, type_code: u8) -> u64 {
-        self.first_chunk(tier, type_code).end
-    }
-
-    /// Where the head of that chunk lies.
-    fn first_chunk(&self, tier: &str, type_code: u8) -> Range<u64> {
-        let bytes = fs::read(self.pool(tier)).unwrap();
-        let starts = bytes.windows(5).enumerate();
-        let starts = starts.filter(|(_, window)| window[..4] == *b"TCHK" && window[4] == 1);
-        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-        let of_type = starts.filter(|(at, _)| bytes[at + 5] == type_code);
-        let (at, _) = of_type.max_by_key(|(at, _)| u64_at(at + 48)).unwrap();
-        at as u64..at as u64 + u64_at(at + 40)
-    }
-}
-
-fn check(database: &Database) {
-    let table = database.table("t").unwrap();
-    assert_eq!(all_rows(&table), rows(0..ROWS));
-    let city = tierra_column::Value::Bytes("city number 007".as_bytes().into());
-    let filter = tierra_column::Filter::eq(city);
-    let (found, _) = support::scan(&table.snapshot(), &[0], &[(support::CITY, filter)]);
-    let expected = (0..ROWS).filter(|id| id % 200 == 7).count();
-    assert_eq!(found.num_rows(), expected);
-}
-
-/// Places spread by a seed.
-fn damage(seed: u64, len_bytes: u64) -> Vec<Range<u64>> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut random = |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        FIRST_EXTENT + state % (below - FIRST_EXTENT)
-    };
-    match seed % 3 {
-        // Single cells.
-        0 => (0..300)
-            .map(|_| random(len_bytes))
-            .map(|at| at..at + 1)
-            .collect(),
-        // Pages.
-        1 => {
-            let pages = (0..6).map(|_| random(len_bytes - 4096) / 4096 * 4096);
-            pages.map(|at| at..at + 4096).collect()
-        }
-        // A chip: every eighth line of a megabyte.
-        _ => {
-            let start = random(len_bytes - (1 << 20)) / 64 * 64;
-            let lines = (start..start + (1 << 20)).step_by(512);
-            lines.map(|at| at..at + 64).collect()
-        }
-    }
-}
+use copied::{FIRST_EXTENT, Place, ROWS, check, damage, starts};
+use support::{rows, spec};
+use tierra_column::{Value, ordinal};
+use tierra_engine::{Lost, Replicas, ScanError, ScanSpec, ScrubOptions};
+use tierra_interleave::Scheduling;
 
 #[test]
 fn damage_of_one_tier_is_read_past_and_put_right() {
@@ -506,129 +381,6 @@ fn return_to_start(place: &Place) {
     database.wait_for_near_copies().unwrap();
 }
 
-/// Everything was read before, and nothing says that it changed.
-#[test]
-fn where_every_reading_is_checked_silent_damage_is_read_past() {
-    let place = Place::new();
-    let open = |reads| {
-        let database = place.open(0);
-        database.read_checks().set(reads);
-        database
-    };
-    for (seed, victim) in (0..12).zip(["far", "far", "b"].iter().cycle()) {
-        println!("seed {seed}");
-        let database = open(VerifyReads::Every);
-        check(&database);
-        check_rows(&database);
-        let len_bytes = fs::metadata(place.pool(victim)).unwrap().len();
-        place.change(victim, &damage(seed, len_bytes));
-        match seed % 2 {
-            0 => check(&database),
-            _ => check_rows(&database),
-        }
-        check_rows(&database);
-        check(&database);
-        let found = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
-        assert_eq!(found.lost, [], "seed {seed}: {found:?}");
-        assert_eq!(found.damaged_copies, found.repaired_copies);
-    }
-    // Checked at first only, the same is not noticed: the test can fail.
-    let database = open(VerifyReads::First);
-    check(&database);
-    let block = place.first_block("far", 4);
-    place.change("far", std::slice::from_ref(&(block..block + 1)));
-    let table = database.table("t").unwrap();
-    assert_ne!(all_rows(&table), rows(0..ROWS));
-    // It is asked for while the database is used.
-    database.read_checks().set(VerifyReads::Every);
-    check(&database);
-    assert!(database.faults().1.repaired > 0);
-}
-
-/// Blocks that were verified are believed until damage is found: by a scrub pass here, which changes nothing, and by a reader who
-/// meets another damaged block.
-#[test]
-fn what_was_verified_is_verified_again_once_damage_was_found() {
-    let place = Place::new();
-    let wrong = |database: &Database| all_rows(&database.table("t").unwrap()) != rows(0..ROWS);
-    let block = place.first_block("far", 4);
-    // A byte of the chunk's first block, and one of its last.
-    let bytes = [block..block + 1, block + 100_000..block + 100_001];
-    let found_by: [fn(&Database); 2] = [
-        |database| {
-            let only_look = ScrubOptions {
-                only_verify: true,
-                ..ScrubOptions::default()
-            };
-            let found = database.scrub(&only_look, |_| {}).unwrap();
-            assert!(found.damaged_copies > 0);
-        },
-        |database| {
-            database.read_checks().set(VerifyReads::Every);
-            let table = database.table("t").unwrap();
-            // One row of the first block; the last one is not met.
-            let mut lookups = Lookups::new(Scheduling::Auto);
-            let row = [RowId::from_number((1 << 20) + 1)];
-            let every = table.projection(&Vec::from_iter(0..10));
-            table.snapshot().gather(&row, &every, &mut lookups).unwrap();
-            database.read_checks().set(VerifyReads::First);
-        },
-    ];
-    for find in found_by {
-        let database = place.open(0);
-        assert!(!wrong(&database));
-        place.change("far", &bytes);
-        assert!(wrong(&database), "nobody has found it yet");
-        find(&database);
-        assert!(!wrong(&database));
-        check_rows(&database);
-        assert!(database.faults().1.repaired >= 1);
-    }
-}
-
-/// What is damaged in all copies is named, whether it was read before or not.
-#[test]
-fn where_every_reading_is_checked_what_no_copy_has_is_named() {
-    let place = Place::new();
-    let database = place.open(0);
-    database.read_checks().set(VerifyReads::Every);
-    check(&database);
-    for tier in ["far", "b"] {
-        let block = place.first_block(tier, 4);
-        place.change(tier, std::slice::from_ref(&(block + 8..block + 9)));
-    }
-    let read = |row: u32| {
-        let table = database.table("t").unwrap();
-        let mut lookups = Lookups::new(Scheduling::Auto);
-        let rows = [RowId::from_number((1 << 20) + u64::from(row))];
-        let projection = table.projection(&[4]);
-        let read = table.snapshot().gather(&rows, &projection, &mut lookups);
-        read.map(|_| ())
-    };
-    let error = read(5).unwrap_err();
-    assert!(
-        matches!(
-            &error,
-            LookupError::Scan(ScanError::Damaged { block: 0, .. })
-        ),
-        "{error}"
-    );
-    read(1024).unwrap();
-}
-
-/// Some rows by their keys, cell by cell.
-fn check_rows(database: &Database) {
-    let table = database.table("t").unwrap();
-    let (snapshot, ids) = (table.snapshot(), Vec::from_iter((0..ROWS).step_by(83)));
-    let keys: ArrayRef = Arc::new(Int64Array::from(ids.clone()));
-    let mut lookups = Lookups::new(Scheduling::Auto);
-    let found = snapshot.rows_by_key(&[keys], &mut lookups).unwrap();
-    let found: Vec<_> = found.into_iter().map(Option::unwrap).collect();
-    let projection = table.projection(&Vec::from_iter(0..10));
-    let read = snapshot.reconstruct(&found, &projection, &mut lookups);
-    assert_eq!(read.unwrap(), support::rows_of(&ids));
-}
-
 /// Where something is to be changed in a pool.
 type Places = fn(&[u8]) -> Vec<Range<u64>>;
 
@@ -691,14 +443,6 @@ fn what_only_opening_reads_is_found_by_a_walk() {
         fs::rename(&away, place.pool(other)).unwrap();
         fs::write(place.pool(tier), kept).unwrap();
     }
-}
-
-/// Where these bytes begin a line of a pool.
-fn starts<'a>(pool: &'a [u8], begin: &'a [u8]) -> impl Iterator<Item = u64> + 'a {
-    let lines = (0..pool.len()).step_by(64);
-    lines
-        .filter(|at| pool[*at..].starts_with(begin))
-        .map(|at| at as u64)
 }
 
 /// In the copy that is read; the other one has it.

@@ -109,3 +109,69 @@ fn a_missing_tier_is_told_by_message_and_status() {
     tierra(["verify", "--db", db, "--nothing"]).with_status(USAGE, &["--nothing"]);
     tierra(["verify", "--db", &format!("{db}-nowhere")]).with_error(&["-nowhere"]);
 }
+
+/// A table whose log is damaged, and a column whose dictionary is, are there and cannot be read: every check lists them.
+#[test]
+fn what_is_withheld_is_listed_as_lost() {
+    let scratch = tempfile::tempdir().unwrap();
+    let db = scratch.path().join("db");
+    let far = db.join("far.pool");
+    let db = db.to_str().unwrap();
+    let sql = "CREATE TABLE whole (id BIGINT); INSERT INTO whole VALUES (1);
+         CREATE TABLE logged (id BIGINT); INSERT INTO logged VALUES (1); INSERT INTO logged VALUES (2);
+         CREATE TABLE coded (id BIGINT, word VARCHAR) WITH ('word.encoding' = 'dictionary');
+         INSERT INTO coded SELECT value, 'word ' || (value % 100) FROM generate_series(1, 70000) AS s(value)";
+    tierra(["sql", "--create", "--db", db, "-c", sql]).well();
+    tierra(["verify", "--db", db]).well();
+    let mut bytes = fs::read(&far).unwrap();
+    let mut flip = |begins: &[u8], behind: usize| {
+        let lines = (16_384..bytes.len()).step_by(64);
+        let at = { lines }.rfind(|at| bytes[*at..].starts_with(begins));
+        bytes[at.unwrap() + behind] ^= 8;
+    };
+    // The newest log that there is is that of `logged`.
+    flip(b"TLOG", 80);
+    flip(b"TDIC", 60);
+    fs::write(&far, bytes).unwrap();
+    for command in ["verify", "scrub", "repair", "verify"] {
+        let ended = tierra([command, "--db", db]).with_status(LOST, &["listed as lost"]);
+        for part in [
+            "lost: table \"logged\" has rows that cannot be read: record ",
+            "lost: table \"coded\" has rows of column \"word\" that cannot be read: ",
+            "tierra salvage",
+        ] {
+            assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
+        }
+        assert!(!ended.out.contains("\"whole\""), "{}", ended.out);
+    }
+    let count = ["sql", "--db", db, "-c"];
+    let query = "SELECT count(id) FROM coded; SELECT id FROM whole";
+    tierra(count.iter().chain(&[query])).well();
+    tierra(count.iter().chain(&["DROP TABLE logged; DROP TABLE coded"])).well();
+    tierra(["verify", "--db", db]).well();
+}
+
+/// What lies in a missing tier alone cannot be read either.
+#[test]
+fn what_lies_in_a_missing_tier_alone_is_listed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (db, b) = (scratch.path().join("db"), scratch.path().join("b.pool"));
+    let (db, b) = (db.to_str().unwrap(), b.to_str().unwrap());
+    let sql = format!(
+        "CREATE TIER b AT '{b}';
+         CREATE TABLE there (id BIGINT); INSERT INTO there VALUES (1);
+         CREATE TABLE away (id BIGINT) WITH ('replicas' = 'b'); INSERT INTO away VALUES (1)"
+    );
+    tierra(["sql", "--create", "--db", db, "-c", &sql]).well();
+    fs::rename(b, format!("{b}.away")).unwrap();
+    let ended = tierra(["verify", "--db", db, "--degraded"]).with_status(LOST, &["or there"]);
+    assert!(
+        ended
+            .out
+            .contains("lost: table \"away\" has rows that lie in no other tier"),
+        "{}",
+        ended.out
+    );
+    fs::rename(format!("{b}.away"), b).unwrap();
+    tierra(["verify", "--db", db]).well();
+}

@@ -218,9 +218,10 @@ impl StringColumn {
         self.close_heap();
         let views = ScalarBuffer::from(self.views);
         // SAFETY: by this type's invariant every view is of valid UTF-8 inside the buffer it
-        // names (buffers are only ever added, so indices stay true), inlined up to 12 bytes and
-        // with its prefix else; NULL rows hold the view of an empty string. There are as many
-        // views as rows that may be NULL, as just asserted.
+        // names, inlined up to 12 bytes and with its prefix else. Buffers keep their places: they
+        // are only added, and the open one takes the place that was kept for it, with all bytes
+        // that views of it were made of. A NULL row has such a view, or that of an empty string.
+        // There are as many views as rows that may be NULL, as just asserted.
         unsafe { StringViewArray::new_unchecked(views, self.buffers, nulls) }
     }
 }

@@ -65,6 +65,21 @@ pub enum OpenError {
         /// What is wrong.
         source: ManifestError,
     },
+    /// The newest manifest is damaged, in all tiers.
+    #[error(
+        "{}: its newest state, version {version}, cannot be read: {source}; restore the database from a backup{}",
+        dir.display(), way_back(dir, *before)
+    )]
+    Unreadable {
+        /// The database.
+        dir: PathBuf,
+        /// The version of that state.
+        version: u64,
+        /// The version before, if it is known.
+        before: Option<u64>,
+        /// What is wrong.
+        source: Box<OpenError>,
+    },
     /// Neither the directory file nor its twin can be believed, and the pools in the directory are not enough to make them again.
     #[error(
         "{}:{line}: {what}; so is its twin: restore one of them from a backup, or have both made again of all pools: \
@@ -233,6 +248,13 @@ pub enum OpenError {
 
 fn dir_of(path: &Path) -> std::path::Display<'_> {
     path.parent().unwrap_or(path).display()
+}
+
+fn way_back(dir: &Path, before: Option<u64>) -> String {
+    let dir = dir.display();
+    before.map_or_else(String::new, |before| {
+        format!(", or go back to version {before}, as far as that is still there: tierra repair --db {dir} --to-version {before}")
+    })
 }
 
 fn what_to_adopt(dir: &Path, is_there: bool) -> String {

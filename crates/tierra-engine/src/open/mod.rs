@@ -11,6 +11,7 @@ mod cut;
 mod lacking;
 mod pools;
 mod tables;
+mod vouched;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -66,6 +67,7 @@ pub(crate) fn read_manifest(
     let here = directory::home_of(dir).map_err(directory::io_error(dir))?;
     let found = told(found)?;
     check_outside(home, &here, &found)?;
+    let (found, is_doubtful) = vouched::open(home, found);
     let (found, cuts) = match access.read_only {
         true => (found, Vec::new()),
         false => cut::restore_ends(home, found),
@@ -113,11 +115,13 @@ pub(crate) fn read_manifest(
         told.collect::<Vec<_>>().join("; ")
     };
     let Some(newest) = pools::choose(home, &candidates, told)? else {
-        let (_, _, error) = failures
-            .into_iter()
-            .next()
-            .expect("a directory names a pool");
-        return Err(error);
+        let first = failures.into_iter().next();
+        let (name, _, error) = first.expect("a directory names a pool");
+        let pool = pools.iter().find(|(other, _, _)| *other == name);
+        return Err(match pool {
+            Some((_, _, pool)) => pools::unreadable(home, pool, error),
+            None => error,
+        });
     };
     let mut manifest = newest.manifest.clone();
     let tiers = pools::match_tiers(home, &manifest, pools, &failures);
@@ -157,7 +161,7 @@ pub(crate) fn read_manifest(
         tiers,
         published,
         superseded,
-        is_behind: is_behind || lost,
+        is_behind: is_behind || lost || is_doubtful,
         most_behind_first,
         goes_on_without,
     })
@@ -229,10 +233,10 @@ fn read_extents(
     let owners = owners(&manifest);
     let mut extents = Vec::with_capacity(manifest.extents.len());
     let mut lost = false;
-    let mut headless = Vec::new();
+    let (mut headless, mut without_copy) = (Vec::new(), Vec::new());
     for (id, entry) in &manifest.extents {
         let mut copies = Vec::with_capacity(entry.copies.len());
-        let (mut elsewhere, mut doubtful) = (Vec::new(), None);
+        let (mut elsewhere, mut doubtful, mut damaged) = (Vec::new(), None, Vec::new());
         for copy in &entry.copies {
             let Some(tier) = tiers.get(copy.tier) else {
                 elsewhere.push(*copy);
@@ -246,6 +250,7 @@ fn read_extents(
                 Ok(()) => copies.push(ExtentCopy::published(tier, extent)),
                 Err(error) => {
                     tracing::warn!(tier = &*tier.name, %error, "a copy is damaged");
+                    damaged.push((tier, extent));
                     match doubtful.is_none() && tier.pool.has_damaged_header(extent) {
                         true => doubtful = Some((tier, extent)),
                         false => lost = true,
@@ -263,6 +268,13 @@ fn read_extents(
             None => {}
         }
         if copies.is_empty() {
+            // It is named all the same: what was written over it could not be told from it the next time.
+            let damaged = damaged.into_iter();
+            let there = damaged.filter(|(tier, extent)| tier.pool.has_room_for(*extent));
+            without_copy.extend(there.map(|(tier, extent)| {
+                headless.push((tier.id, extent));
+                (*id, ExtentCopy::published(tier, extent))
+            }));
             continue;
         }
         if let Owner::Log(_) = owners[id] {
@@ -290,6 +302,7 @@ fn read_extents(
     let mut superseded = Vec::new();
     for tier in &tiers.open {
         let copies = extents.iter().flat_map(|extent| extent.copies());
+        let copies = copies.chain(without_copy.iter().map(|(_, copy)| copy));
         let of_tier = copies.filter(|copy| copy.tier() == tier.id);
         let mut live: Vec<_> = of_tier.map(|copy| copy.extent()).collect();
         let own = candidates
@@ -316,7 +329,8 @@ fn read_extents(
         tier.map(|tier| ExtentCopy::published(tier, candidate.root))
     };
     let roots = candidates.iter().filter_map(root).collect();
-    Ok((Published::new(manifest, roots, extents), lost, superseded))
+    let published = Published::new(manifest, roots, extents).with_lost(without_copy);
+    Ok((published, lost, superseded))
 }
 
 /// What a manifest names in a tier and lies apart from all that is live there, as far as it is what it should be.

@@ -119,6 +119,19 @@ pub(super) fn read_root(home: &Home, pool: &Pool) -> Result<(Extent, Manifest), 
     Ok((root, manifest))
 }
 
+/// What a pool publishes cannot be read, and nobody else has it: the error, with what to do.
+pub(super) fn unreadable(home: &Home, pool: &Pool, source: OpenError) -> OpenError {
+    match source {
+        OpenError::Pool(_) | OpenError::Manifest { .. } => OpenError::Unreadable {
+            dir: home.dir().to_owned(),
+            version: pool.version(),
+            before: pool.version_before(),
+            source: Box::new(source),
+        },
+        other => other,
+    }
+}
+
 /// Whether the database may use a pool that publishes such a manifest.
 pub(super) fn check_owner(
     home: &Home,

@@ -258,13 +258,7 @@ impl Reading<'_> {
 fn without_rows(entry: &Arc<TableEntry>, missing: Missing) -> OpenedTable {
     OpenedTable {
         entry: entry.clone(),
-        version: TableVersion {
-            segments: Arc::new([]),
-            dictionaries: vec![None; entry.spec.columns.len()].into(),
-            indexes: Arc::new([]),
-            tail: Tail::empty(entry.tail.segment_id),
-            keys: KeyIndexCell::of([]),
-        },
+        version: TableVersion::without_rows(entry.spec.columns.len(), entry.tail.segment_id),
         log: TailLog::starting_at(entry.tail.first_sequence),
         missing: Some(missing),
         commits: Vec::new(),

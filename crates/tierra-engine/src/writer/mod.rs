@@ -164,6 +164,8 @@ pub(crate) enum Request {
     Wait {
         reply: SyncSender<()>,
     },
+    /// Not answered: the last holder of a table that was dropped is gone.
+    GiveBack,
     /// Not answered: pages were lost. What only the writer writes is written anew: logs' rows, manifests.
     Losses,
     /// Of the writer to itself: background work is over.
@@ -231,6 +233,7 @@ impl Writer {
         next.commit = self.commit + 1;
         self.note_reached(&mut next);
         let tiers = self.storage.tiers();
+        tiers.check_known(&fresh)?;
         let mut tries = 0;
         let error = loop {
             match self.published.publish(&tiers, next.clone(), fresh.clone()) {
@@ -370,6 +373,7 @@ impl Writer {
                     self.background.push(Task::CopyIndexes(table));
                 }
                 Request::Wait { reply } => self.background.push(Task::Answer(reply)),
+                Request::GiveBack => self.give_back_space(),
                 Request::Losses => self.see_to_losses(),
                 Request::Ended(ended) => self.publish_job(ended),
                 Request::Close => break,
@@ -377,5 +381,6 @@ impl Writer {
             self.go_on_in_background();
         }
         self.mark_logs();
+        self.publish_reached();
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Published {
     /// Its own extents, one a tier.
     roots: Vec<Arc<ExtentCopy>>,
     extents: HashMap<ExtentId, Arc<OwnedExtent>>,
+    /// Damaged copies of extents of which no copy is left: as long as the manifest names them nothing else may lie there.
+    lost: Vec<(ExtentId, Arc<ExtentCopy>)>,
 }
 
 impl Published {
@@ -31,7 +33,13 @@ impl Published {
             manifest,
             roots,
             extents: extents.into_iter().map(by_id).collect(),
+            lost: Vec::new(),
         }
+    }
+
+    /// The same, which keeps the space of these copies.
+    pub(crate) fn with_lost(self, lost: Vec<(ExtentId, Arc<ExtentCopy>)>) -> Self {
+        Self { lost, ..self }
     }
 
     pub(crate) fn manifest(&self) -> &Manifest {
@@ -121,6 +129,13 @@ impl Published {
             let stays = next.extents.contains_key(id);
             if !stays {
                 extent.release(None);
+            }
+            stays
+        });
+        self.lost.retain(|(id, copy)| {
+            let stays = next.extents.contains_key(id);
+            if !stays {
+                copy.release();
             }
             stays
         });

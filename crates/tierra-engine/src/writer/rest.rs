@@ -3,6 +3,9 @@
 //! Each commit marks those before it under its own fence (`tail/log.rs`), so at most a table's newest record is unmarked: what
 //! cannot be told from one that a power cut tore. Here it is marked, too.
 //!
+//! The mark lies beside the records. A page that holds both, of an earlier time, looks like a log that never went further, so the end
+//! of the writer has a manifest say how far each log goes.
+//!
 //! Invariant: a mark never says more than what was acknowledged.
 
 use std::sync::Arc;
@@ -10,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::{Request, Writer};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, TableEntry};
 
 /// How long after a record its log is marked, if no other record has marked it.
 const REST: Duration = Duration::from_secs(1);
@@ -54,6 +57,30 @@ impl Writer {
             if let Err(error) = log.mark(&self.storage.log_method) {
                 tracing::warn!(%error, "the end of a log could not be marked as acknowledged");
             }
+        }
+    }
+
+    /// Publishes how far the logs of all tables go, unless the newest manifest says so.
+    pub(super) fn publish_reached(&mut self) {
+        let goes_further = |entry: &Arc<TableEntry>| {
+            let log = self.logs.get(&entry.id);
+            log.is_some_and(|log| log.next_sequence() > entry.tail.reached)
+        };
+        let mut tables = self.published.manifest().tables.iter();
+        // A log that is damaged says nothing of its end.
+        let is_complete = |entry: &&Arc<TableEntry>| {
+            let table = self.catalog.table(&entry.spec.name);
+            table.is_some_and(|table| table.check_complete().is_ok())
+        };
+        if !self.storage.is_settled()
+            || self.has_failed_device()
+            || !tables.any(|entry| is_complete(&entry) && goes_further(entry))
+        {
+            return;
+        }
+        let next = self.published.manifest().clone();
+        if let Err(error) = self.publish(next, Vec::new()) {
+            tracing::warn!(%error, "how far logs go could not be published");
         }
     }
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::Writer;
 use crate::error::{StorageError, TableError};
-use crate::key::KeyIndexCell;
 use crate::manifest::{ColumnId, TableEntry, TailEntry};
 use crate::spec::TableSpec;
 use crate::table::Table;
-use crate::tail::{Tail, TailLog};
+use crate::tail::TailLog;
 use crate::tiers::{Homes, Replicas};
 use crate::version::TableVersion;
 
@@ -39,13 +38,7 @@ impl Writer {
             return Err(TableError::Exists { table: spec.name });
         }
         let homes = replicas.settle(&spec, &self.storage.tiers())?;
-        let version = TableVersion {
-            segments: Arc::new([]),
-            dictionaries: vec![None; spec.columns.len()].into(),
-            indexes: Arc::new([]),
-            tail: Tail::empty(0),
-            keys: KeyIndexCell::of([]),
-        };
+        let version = TableVersion::without_rows(spec.columns.len(), 0);
         let (id, spec, storage) = (self.next_table_id, Arc::new(spec), self.storage.clone());
         self.next_table_id += 1;
         Ok(Table::new(id, spec, homes, version, 1, storage))
@@ -90,7 +83,7 @@ impl Writer {
     }
 
     /// What nothing holds any more goes back to the file system.
-    fn give_back_space(&self) {
+    pub(super) fn give_back_space(&self) {
         for tier in &self.storage.tiers().open {
             match tier.pool.give_back() {
                 Ok(0) => {}

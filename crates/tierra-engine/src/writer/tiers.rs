@@ -5,14 +5,14 @@
 //! nothing that is needed.
 
 use std::path::{Path, PathBuf};
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 use tierra_memory::{Pool, PoolOptions};
 
 use super::Writer;
 use crate::directory::{self, DirectoryFile, Home, TierLine, TierState};
 use crate::error::{StorageError, TierError};
-use crate::manifest::{Manifest, lineage_mark};
+use crate::manifest::{Manifest, TableEntry, lineage_mark};
 use crate::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, TIERS_MOST, Tier, TierId, Tiers};
 
 impl Writer {
@@ -123,15 +123,9 @@ impl Writer {
             return Err(TierError::Unknown { name: name_of() });
         };
         let id = entry.id;
-        let is_used = |ids: &[TierId]| ids.contains(&id);
-        let manifest = self.published.manifest();
-        let users = manifest.tables.iter().filter(|table| {
-            let on_it = table.extents().any(|extent| {
-                let copies = &manifest.extents[&extent].copies;
-                copies.iter().any(|copy| copy.tier == id)
-            });
-            on_it || is_used(&table.homes.everywhere())
-        });
+        self.move_away_from(id)?;
+        let is_used = |table: &&Arc<TableEntry>| self.lies_in(table, id) || is_home(table, id);
+        let users = self.published.manifest().tables.iter().filter(is_used);
         let mut users: Vec<_> = users.map(|table| table.spec.name.as_str()).collect();
         users.sort_unstable();
         if !users.is_empty() {
@@ -154,6 +148,28 @@ impl Writer {
             file.tiers.retain(|tier| tier.name != name);
         });
         Ok(())
+    }
+
+    /// Moves what lies in a tier of tables that are not to have anything there: an index, a load that began before its table got other
+    /// tiers.
+    fn move_away_from(&mut self, id: TierId) -> Result<(), StorageError> {
+        let tables = self.published.manifest().tables.clone();
+        for entry in tables {
+            if self.lies_in(&entry, id)
+                && !is_home(&entry, id)
+                && let Some(table) = self.catalog.table(&entry.spec.name)
+            {
+                self.heal(&table)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a tier has a copy of something of the table.
+    fn lies_in(&self, table: &TableEntry, id: TierId) -> bool {
+        let extents = &self.published.manifest().extents;
+        let mut copies = table.extents().flat_map(|extent| &extents[&extent].copies);
+        copies.any(|copy| copy.tier == id)
     }
 
     /// Goes on without the tiers whose devices refuse writes, as long as there are others: they count as
@@ -199,6 +215,11 @@ impl Writer {
         self.storage.set_tiers(next);
         Ok(())
     }
+}
+
+/// Whether the table is to have copies in a tier.
+fn is_home(table: &TableEntry, id: TierId) -> bool {
+    table.homes.everywhere().contains(&id)
 }
 
 fn change(

@@ -99,7 +99,7 @@ impl Pool {
         self.retain_headless(live, &[])
     }
 
-    /// [`Pool::retain`], with extents among them whose headers are damaged ([`Pool::has_damaged_header`]): whoever names
+    /// [`Pool::retain`], with extents among them whose headers are not looked at, for they are damaged: whoever names
     /// them answers for what they hold.
     ///
     /// # Errors
@@ -109,9 +109,10 @@ impl Pool {
         let root = root.filter(|root| self.check_extent(*root).is_ok());
         let mut runs = Vec::with_capacity(live.len() + 1);
         for &extent in live.iter().chain(&root) {
-            if !headless.contains(&extent) || !self.has_damaged_header(extent) {
-                self.check_extent(extent)?;
-            }
+            match headless.contains(&extent) {
+                true => self.check_bounds(extent)?,
+                false => self.check_extent(extent)?,
+            };
             let span = layout::span_bytes(extent.len_bytes).expect("checked just before");
             runs.push((extent.offset - EXTENT_HEADER_BYTES, span));
         }

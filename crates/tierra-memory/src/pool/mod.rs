@@ -381,6 +381,11 @@ impl Pool {
         &self.path
     }
 
+    /// Whether an extent can lie there, whatever does.
+    pub fn has_room_for(&self, extent: Extent) -> bool {
+        self.check_bounds(extent).is_ok()
+    }
+
     /// Where an extent's header lies, if its place can hold it.
     fn check_bounds(&self, extent: Extent) -> Result<u64, PoolError> {
         let start = extent

@@ -123,6 +123,15 @@ impl Pool {
         lock(&self.publication).current.version
     }
 
+    /// What the owner calls the publication before, whose root may have been overwritten meanwhile; `None` where that cannot be read.
+    pub fn version_before(&self) -> Option<u64> {
+        let publication = lock(&self.publication);
+        let slots = publication.slots.iter().flatten();
+        let version = publication.current.version;
+        let before = slots.filter(|slot| slot.root_offset > 0 && slot.version < version);
+        before.map(|slot| slot.version).max()
+    }
+
     /// Whether an extent that claims to be the root has the checksum that was published.
     pub(super) fn contradicts_publication(&self, extent: Extent, payload_crc: u32) -> bool {
         let publication = lock(&self.publication);

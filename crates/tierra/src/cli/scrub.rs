@@ -69,7 +69,12 @@ pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<Status, CommandEr
         Count(report.repaired_copies),
     );
     joined(&report.lost).iter().for_each(print_lost);
-    verdict(&report, &engine.missing_tiers(), task, arguments)
+    let unavailable = engine.unavailable();
+    for why in &unavailable {
+        println!("lost: {why}");
+    }
+    let is_lost = !report.lost.is_empty() || !unavailable.is_empty();
+    verdict(&report, is_lost, &engine.missing_tiers(), task, arguments)
 }
 
 /// A number of things, called so where it is one, and otherwise where it is not.
@@ -116,14 +121,15 @@ fn print_lost(lost: &Lost) {
 
 fn verdict(
     report: &ScrubReport,
+    is_lost: bool,
     missing: &[(String, String)],
     task: Task,
     arguments: &Arguments,
 ) -> Result<Status, CommandError> {
     let db = arguments.db.display();
-    if !report.lost.is_empty() {
+    if is_lost {
         return Err(CommandError::Lost(format!(
-            "{db}: no copy is left of what is listed as lost; everything else can be read"
+            "{db}: no copy is left, or there, of what is listed as lost; everything else can be read"
         )));
     }
     let mut found = Vec::new();

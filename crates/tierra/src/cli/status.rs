@@ -7,7 +7,7 @@
 //! | 2 | the command line is wrong |
 //! | 3 | damage was found, and put right: now all is whole |
 //! | 4 | all data can be read, and a tier is missing or a copy is damaged |
-//! | 5 | data are lost: no copy of them is left |
+//! | 5 | data are lost: no copy of them is left, or there |
 //! | 130 | Ctrl-C |
 
 use std::process::ExitCode;
