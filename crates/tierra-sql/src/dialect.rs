@@ -1,7 +1,10 @@
-//! How text is parsed: as the parser's general dialect does, but for the precedence of IS DISTINCT FROM.
+//! How text is parsed: as the parser's general dialect does, but for the precedence of IS DISTINCT FROM and nested joins.
 //!
 //! The parser reads everything that follows `IS [NOT] DISTINCT FROM` as its right side. As in PostgreSQL it
 //! binds as IS does: looser than comparisons, tighter than NOT, AND and OR.
+//!
+//! Joins are read from the left, `(a JOIN b ON ..) JOIN c ON ..`. What cannot be read so is read from the right, if every join
+//! has its condition: `a JOIN (b JOIN c ON ..) ON ..` without the brackets.
 
 use std::any::TypeId;
 
@@ -9,10 +12,14 @@ use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The dialect of statements.
-#[derive(Debug)]
-pub(crate) struct TierraDialect;
+#[derive(Debug, Default)]
+pub(crate) struct TierraDialect {
+    /// Whether joins are read from the right.
+    pub(crate) from_the_right: bool,
+}
 
 /// What the general dialect allows.
 macro_rules! as_general {
@@ -63,13 +70,16 @@ impl Dialect for TierraDialect {
         GenericDialect.is_identifier_part(ch)
     }
 
+    fn supports_left_associative_joins_without_parens(&self) -> bool {
+        !self.from_the_right
+    }
+
     as_general! {
         supports_unicode_string_literal
         supports_partition_by_after_order_by
         supports_array_join_syntax
         supports_group_by_expr
         supports_group_by_with_modifier
-        supports_left_associative_joins_without_parens
         supports_connect_by
         supports_match_recognize
         supports_pipe_operator
@@ -135,6 +145,18 @@ impl Dialect for TierraDialect {
     }
 }
 
+/// Whether joins may be read from the right: each but a CROSS JOIN has a condition. A NATURAL JOIN ends where the next begins.
+pub(crate) fn may_nest_joins(tokens: &[TokenWithSpan]) -> bool {
+    let count = |wanted: &[Keyword]| {
+        let is_wanted = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if wanted.contains(&word.keyword));
+        tokens.iter().filter(is_wanted).count()
+    };
+    let joins = count(&[Keyword::JOIN]);
+    joins > 1
+        && count(&[Keyword::NATURAL]) == 0
+        && count(&[Keyword::ON, Keyword::USING, Keyword::CROSS]) >= joins
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +165,7 @@ mod tests {
     /// `text` with a parenthesis around every operator.
     fn parsed(text: &str) -> String {
         let sql = format!("SELECT {text}");
-        let mut statements = Parser::parse_sql(&TierraDialect, &sql).unwrap();
+        let mut statements = Parser::parse_sql(&TierraDialect::default(), &sql).unwrap();
         let Some(Statement::Query(query)) = statements.pop() else {
             panic!("no query");
         };

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use crate::dialect::TierraDialect;
+use crate::dialect::{TierraDialect, may_nest_joins};
 use crate::error::SqlError;
 use crate::limits::{Depth, LimitError, balance, check_references};
 use crate::list::{
@@ -204,10 +204,23 @@ impl Parsed {
 }
 
 fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
+    let again = may_nest_joins(&tokens).then(|| tokens.clone());
+    let from_the_left = TierraDialect::default();
+    let from_the_right = TierraDialect {
+        from_the_right: true,
+    };
+    let statement = parse_as(tokens, &from_the_left);
+    match (statement, again) {
+        (Err(error), Some(tokens)) => parse_as(tokens, &from_the_right).map_err(|_| error),
+        (statement, _) => statement,
+    }
+}
+
+fn parse_as(tokens: Vec<TokenWithSpan>, dialect: &TierraDialect) -> Result<Statement, SqlError> {
     let is_over = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::OVER);
     let has_windows = tokens.iter().any(is_over);
     let mut parser = DFParserBuilder::new(tokens)
-        .with_dialect(&TierraDialect)
+        .with_dialect(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
         .build()?;
     let mut statement = parser.parse_statement()?;

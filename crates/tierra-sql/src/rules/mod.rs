@@ -3,10 +3,10 @@
 //! ALL counts.
 //!
 //! ```text
-//! set operations, assignment, numbers, seconds --> DataFusion's type coercion --> microseconds, arithmetic, doubles
+//! computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion --> microseconds, arithmetic, doubles
 //!                         --> subqueries --> lists --> DataFusion's optimiser --> casts
 //! ```
-//! The first four read a plan as it was written, before casts are added; the next three need its types
+//! The first six read a plan as it was written, before casts are added; the next three need its types
 //! settled, and must see sums of constants before the optimiser folds them. Subqueries and lists need
 //! types as well, and must see conditions before the optimiser takes NULL for false. Casts are hidden
 //! from estimates when nothing else looks at them.
@@ -15,11 +15,13 @@ mod arithmetic;
 mod assigned;
 mod assignment;
 mod casts;
+mod computed;
 mod csv_source;
 mod doubles;
 mod lists;
 mod number;
 mod numbers;
+mod outer_values;
 mod set_operations;
 mod subquery;
 
@@ -30,8 +32,9 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 
 use crate::time::{Microseconds, Seconds};
@@ -85,6 +88,8 @@ pub(crate) fn schema_below(plan: &LogicalPlan) -> Result<DFSchema> {
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        Arc::new(computed::ComputedBelow),
+        Arc::new(outer_values::OuterValues),
         Arc::new(set_operations::CountedCopies),
         Arc::new(assignment::Assignment),
         Arc::new(numbers::ExactNumbers),
@@ -105,6 +110,32 @@ pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<boo
         })
     })?;
     Ok(found)
+}
+
+/// What `change` makes of `expr`, under the name that it had. `names` are those of the operator that `expr` belongs to. Not a
+/// grouping set has a name, but its expressions have.
+pub(crate) fn under_its_name(
+    expr: Expr,
+    names: &NamePreserver,
+    change: &mut impl FnMut(Expr) -> Result<Expr>,
+) -> Result<Expr> {
+    let mut all = |exprs: Vec<Expr>| -> Result<Vec<Expr>> {
+        let exprs = exprs.into_iter();
+        exprs
+            .map(|expr| under_its_name(expr, names, change))
+            .collect()
+    };
+    Ok(Expr::GroupingSet(match expr {
+        Expr::GroupingSet(GroupingSet::Rollup(exprs)) => GroupingSet::Rollup(all(exprs)?),
+        Expr::GroupingSet(GroupingSet::Cube(exprs)) => GroupingSet::Cube(all(exprs)?),
+        Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => {
+            GroupingSet::GroupingSets(sets.into_iter().map(all).collect::<Result<_>>()?)
+        }
+        expr => {
+            let name = names.save(&expr);
+            return Ok(name.restore(change(expr)?));
+        }
+    }))
 }
 
 /// The plan of a statement to prepare: DataFusion optimises it before it is analysed, and would fold

@@ -2,6 +2,7 @@
 //! parameters of every other statement.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, Datum, RecordBatch};
@@ -17,6 +18,7 @@ use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
 use datafusion::optimizer::Optimizer;
 use datafusion::optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
 
@@ -55,23 +57,48 @@ impl PointPlans {
 pub(super) struct PreparedParameters(Vec<Option<FieldRef>>);
 
 impl PreparedParameters {
-    /// Those of `prepare`, which then says no more than is known: DataFusion wants all types or none.
-    pub(super) fn of(prepare: &mut Prepare) -> Result<Self, SqlError> {
+    /// Those of `prepare`, which then says no more than is known: DataFusion wants the types of all parameters that it finds
+    /// in the plan, or none. `written` is how many the statement has; what a query does not use is not in its plan.
+    pub(super) fn of(prepare: &mut Prepare, written: usize) -> Result<Self, SqlError> {
         let mut found = prepare.input.get_parameter_fields()?;
-        let numbers = found
-            .keys()
-            .map(|id| id.strip_prefix('$')?.parse::<usize>().ok());
-        let count = numbers.collect::<Option<Vec<_>>>().unwrap_or_default();
-        let count = count.into_iter().max().unwrap_or(0);
+        let used = found.len();
+        let count = written.max(prepare.fields.len());
         let fields: Vec<_> = (1..=count)
-            .map(|number| found.remove(&format!("${number}")).flatten())
+            .map(|number| {
+                let found = found.remove(&format!("${number}")).flatten();
+                found.or_else(|| prepare.fields.get(number - 1).cloned())
+            })
             .collect();
-        if prepare.fields.len() <= count {
-            let known: Option<Vec<_>> = fields.iter().cloned().collect();
-            prepare.fields = known.unwrap_or_default();
-        }
+        let known: Option<Vec<_>> = fields.iter().cloned().collect();
+        prepare.fields = known
+            .filter(|known| known.len() == used)
+            .unwrap_or_default();
         Ok(Self(fields))
     }
+}
+
+/// The highest number of a parameter that can be given a value, as in PostgreSQL.
+const PARAMETERS_MOST: usize = 65_535;
+
+/// The highest number of a parameter in `statement`, if that is to be prepared.
+pub(super) fn written_parameters(statement: &Statement) -> usize {
+    let Statement::Statement(statement) = statement else {
+        return 0;
+    };
+    let ast::Statement::Prepare { statement, .. } = statement.as_ref() else {
+        return 0;
+    };
+    let mut most = 0;
+    let _ = ast::visit_expressions(statement.as_ref(), |expr| {
+        if let ast::Expr::Value(value) = expr
+            && let ast::Value::Placeholder(name) = &value.value
+            && let Some(number) = name.strip_prefix('$')
+        {
+            most = most.max(number.parse().unwrap_or(0).min(PARAMETERS_MOST));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    most
 }
 
 /// `plan` without DISTINCT ON: what DataFusion optimises to prepare it finds no functions to replace that by.

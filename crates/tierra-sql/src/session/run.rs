@@ -1,6 +1,5 @@
 //! One statement, from its text to its outcome: who runs it, and in which state.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::AsArray;
@@ -18,7 +17,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 
-use super::prepare::{PreparedParameters, first_of_each};
+use super::prepare::{PreparedParameters, first_of_each, written_parameters};
 use super::{Session, fixed, missing, unsupported};
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::information_schema::describe;
@@ -30,9 +29,8 @@ use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
 use crate::settings::TierraSettings;
 use crate::statement::{Compact, Parsed};
-use crate::twins::{self, Apart};
 use crate::unheeded::{self, FunctionKind};
-use crate::{defect, rules, settings};
+use crate::{defect, rules, settings, twins};
 
 impl Session {
     /// Run one statement.
@@ -66,8 +64,9 @@ impl Session {
             return self.run_planned(compact.statement, &compact.lists).await;
         }
         // Where a long list cannot be one array (other types), it is planned literal by literal.
+        let written = written_parameters(&compact.statement);
         match self.plan_compact(compact).await {
-            Ok((state, plan)) => self.run_plan(state, plan, &[]).await,
+            Ok((state, plan)) => self.run_plan(state, plan, &[], written).await,
             Err(_) => self.run_planned(parsed.parse()?, &[]).await,
         }
     }
@@ -159,8 +158,9 @@ impl Session {
         lists: &[Arc<List>],
     ) -> Result<Outcome, SqlError> {
         self.count_planning();
+        let written = written_parameters(&statement);
         let (state, plan) = planned(self.context.state(), statement).await?;
-        self.run_plan(state, plan, lists).await
+        self.run_plan(state, plan, lists, written).await
     }
 
     async fn plan_compact(
@@ -181,17 +181,19 @@ impl Session {
         Ok(state)
     }
 
+    /// Run what was planned. `written` is how many parameters a statement to prepare has.
     async fn run_plan(
         &self,
         state: SessionState,
         plan: LogicalPlan,
         lists: &[Arc<List>],
+        written: usize,
     ) -> Result<Outcome, SqlError> {
         match plan {
             LogicalPlan::Statement(LogicalStatement::Execute(execute)) => {
                 self.run_bound(execute, lists).await
             }
-            LogicalPlan::Statement(statement) => self.run_setting(statement).await,
+            LogicalPlan::Statement(statement) => self.run_setting(statement, written).await,
             LogicalPlan::Ddl(ddl) => Err(unsupported::definition(&ddl).into()),
             LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
             LogicalPlan::Copy(_) => self.finish(state, plan, "COPY").await,
@@ -211,6 +213,8 @@ impl Session {
         let context = self.context.clone();
         let query = apart(async move { context.execute_logical_plan(plan).await }).await??;
         let (state, plan) = query.into_parts();
+        let names = &state.execution_props().alias_generator;
+        names.update_min_id(NAMES_TO_PREPARE);
         match plan {
             LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
             _ => self.start(state, plan).await,
@@ -218,7 +222,11 @@ impl Session {
     }
 
     /// Run what changes the session only.
-    async fn run_setting(&self, mut statement: LogicalStatement) -> Result<Outcome, SqlError> {
+    async fn run_setting(
+        &self,
+        mut statement: LogicalStatement,
+        written: usize,
+    ) -> Result<Outcome, SqlError> {
         let command = match &mut statement {
             LogicalStatement::SetVariable(set) => {
                 fixed::refuse(&set.variable)?;
@@ -240,7 +248,7 @@ impl Session {
                 let settled =
                     apart(async move { first_of_each(rules::settle(plan, &config)?, &state) });
                 prepare.input = Arc::new(settled.await??);
-                let parameters = PreparedParameters::of(prepare)?;
+                let parameters = PreparedParameters::of(prepare, written)?;
                 let name = prepare.name.clone();
                 let plan = LogicalPlan::Statement(statement);
                 let context = self.context.clone();
@@ -330,40 +338,15 @@ impl Session {
     }
 }
 
-/// The plan of a statement, which may give two columns one name.
-async fn planned_with_twins(
-    state: &SessionState,
-    statement: Statement,
-) -> Result<LogicalPlan, SqlError> {
-    if twins::has_none(&statement) {
-        return Ok(state.statement_to_plan(statement).await?);
-    }
-    let refused = match state.statement_to_plan(statement.clone()).await {
-        Err(error) if twins::are_cause(&error) => error,
-        planned => return Ok(planned?),
-    };
-    let mut apart = statement.clone();
-    match twins::tell_apart(&mut apart, &HashMap::new()) {
-        Apart::Nothing => return Err(refused.into()),
-        Apart::Ambiguous(name) => return Err(SqlError::Ambiguous(name)),
-        Apart::Names => {}
-    }
-    let plan = state.statement_to_plan(apart).await?;
-    let known = twins::planned_names(&plan);
-    if known.is_empty() {
-        return Ok(plan);
-    }
-    let mut apart = statement;
-    twins::tell_apart(&mut apart, &known);
-    Ok(state.statement_to_plan(apart).await?)
-}
-
 pub(super) fn done(command: &'static str) -> Outcome {
     Outcome::Done(Done {
         command,
         rows: None,
     })
 }
+
+/// Names that a statement is optimised with when it is prepared: those of its execution count from here, so that none is another's.
+const NAMES_TO_PREPARE: usize = 1 << 32;
 
 /// Batches that a query computes ahead of whoever reads them.
 const BATCHES_AHEAD: usize = 2;
@@ -374,7 +357,7 @@ pub(super) async fn planned(
     statement: Statement,
 ) -> Result<(SessionState, LogicalPlan), SqlError> {
     apart(async move {
-        let plan = planned_with_twins(&state, statement).await?;
+        let plan = twins::planned(&state, statement).await?;
         Ok((state, plan))
     })
     .await?

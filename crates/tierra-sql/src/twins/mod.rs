@@ -1,11 +1,14 @@
-//! Two columns of one name: `SELECT 1, 1`, `SELECT a, a`, `SELECT *, a`.
+//! Two columns of one name: `SELECT 1, 1`, `SELECT a, a`, `SELECT *, a`; and what the planner gives one name though it
+//! differs: `max(a), max(CAST(a AS VARCHAR))`.
 //!
-//! The planner refuses a select list whose names do not differ. A statement that it refuses for that is planned again with
+//! The planner refuses columns whose names do not differ. A statement that it refuses for that is planned again with
 //! names that do: to each of the twins an invisible number is added, which [`restored`] takes away from what the statement
-//! yields. In a subquery every twin gets one, so that a reference to their name finds none of them, and is
-//! [ambiguous](of_reference).
+//! yields, and so it is to parts of expressions that names do not tell ([`marks`]). In a subquery every twin gets one, so that
+//! a reference to their name finds none of them, and is [ambiguous](of_reference).
 
-use std::collections::HashMap;
+mod marks;
+
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -13,19 +16,23 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::SchemaError;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
+    self, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, VisitMut,
+    VisitorMut,
 };
 
+use self::marks::{mark_order, mark_select, marking, removed, unmarked};
+use crate::error::SqlError;
 use crate::names::identifier;
 
 /// The digits of a twin's number: invisible separators.
 const DIGITS: [char; 2] = ['\u{2063}', '\u{2064}'];
 
-/// Whether `error` says that names of a select list do not differ.
-pub(crate) fn are_cause(error: &DataFusionError) -> bool {
+/// Whether `error` says that names do not differ.
+fn are_cause(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::Plan(text) => {
             text.starts_with("Projections require unique expression names")
@@ -55,7 +62,7 @@ pub(crate) fn of_reference(error: &SchemaError) -> Option<&str> {
 
 /// `schema` with the names that the user gave; `None` where it has them.
 pub(crate) fn restored(schema: &SchemaRef) -> Option<SchemaRef> {
-    let is_twin = |field: &Arc<Field>| field.name().ends_with(DIGITS);
+    let is_twin = |field: &Arc<Field>| field.name().contains(DIGITS);
     if !schema.fields().iter().any(is_twin) {
         return None;
     }
@@ -70,46 +77,93 @@ pub(crate) fn restored(schema: &SchemaRef) -> Option<SchemaRef> {
     )))
 }
 
-fn visible(name: &str) -> &str {
-    name.trim_end_matches(DIGITS)
+/// `text` without numbers and marks.
+fn visible(text: &str) -> String {
+    unmarked(&text.replace(DIGITS, ""))
 }
 
-/// What told the twins of a statement apart.
-pub(crate) enum Apart {
-    /// Nothing: it has none.
-    Nothing,
-    /// A reference names several.
-    Ambiguous(String),
-    /// Names, some of which only the plan tells: [`planned_names`] finds them.
-    Names,
+/// The plan of a statement, which may give two columns one name.
+///
+/// # Errors
+/// If the statement cannot be planned.
+pub(crate) async fn planned(
+    state: &SessionState,
+    statement: Statement,
+) -> Result<LogicalPlan, SqlError> {
+    if has_none(&statement) {
+        return Ok(state.statement_to_plan(statement).await?);
+    }
+    let refused = match state.statement_to_plan(statement.clone()).await {
+        Err(error) if are_cause(&error) => error,
+        planned => return Ok(planned?),
+    };
+    let state = marking(state)?;
+    let plan = async |names: HashMap<usize, String>, beside_wildcards| {
+        let mut apart = statement.clone();
+        if let Some(name) = tell_apart(&mut apart, &names, beside_wildcards) {
+            return Err(SqlError::Ambiguous(name));
+        }
+        match state.statement_to_plan(apart).await {
+            Ok(plan) => Ok(Some(removed(plan)?)),
+            Err(error) if are_cause(&error) => Ok(None),
+            Err(error) => Err(legible(error).into()),
+        }
+    };
+    for beside_wildcards in [false, true] {
+        let Some(numbered) = plan(HashMap::new(), beside_wildcards).await? else {
+            continue;
+        };
+        // What the planner calls an expression only the plan tells.
+        let names = planned_names(&numbered);
+        if names.is_empty() {
+            return Ok(numbered);
+        }
+        if let Some(plan) = plan(names, beside_wildcards).await? {
+            return Ok(plan);
+        }
+    }
+    Err(refused.into())
 }
 
-/// Gives the twins in `statement` names that differ. `known` are those that no column or alias bears, by number.
-pub(crate) fn tell_apart(statement: &mut Statement, known: &HashMap<usize, String>) -> Apart {
+/// `error` without marks.
+fn legible(error: DataFusionError) -> DataFusionError {
+    match error {
+        DataFusionError::Plan(text) => DataFusionError::Plan(visible(&text)),
+        DataFusionError::Diagnostic(diagnostic, error) => {
+            DataFusionError::Diagnostic(diagnostic, Box::new(legible(*error)))
+        }
+        other => other,
+    }
+}
+
+/// Gives the twins in `statement` names that differ. `known` are those of expressions, by number. What stands beside `*` may
+/// be a twin of a column there. Returns the name by which ORDER BY names several.
+fn tell_apart(
+    statement: &mut Statement,
+    known: &HashMap<usize, String>,
+    beside_wildcards: bool,
+) -> Option<String> {
     let mut twins = Twins {
         known,
+        beside_wildcards,
         found: 0,
         depth: 0,
         ambiguous: None,
     };
-    let _ = match statement {
-        Statement::Statement(inner) => inner.visit(&mut twins),
-        Statement::Explain(explain) => return tell_apart(&mut explain.statement, known),
+    match statement {
+        // The visitor never breaks.
+        Statement::Statement(inner) => drop(inner.visit(&mut twins)),
+        Statement::Explain(explain) => {
+            return tell_apart(&mut explain.statement, known, beside_wildcards);
+        }
         // A file of columns, other than CSV, has no place for twins.
-        _ => ControlFlow::Continue(()),
-    };
-    match twins {
-        Twins {
-            ambiguous: Some(name),
-            ..
-        } => Apart::Ambiguous(name),
-        Twins { found: 0, .. } => Apart::Nothing,
-        _ => Apart::Names,
+        _ => {}
     }
+    twins.ambiguous
 }
 
 /// What the planner calls those expressions that [`tell_apart`] could give a number only.
-pub(crate) fn planned_names(plan: &LogicalPlan) -> HashMap<usize, String> {
+fn planned_names(plan: &LogicalPlan) -> HashMap<usize, String> {
     let mut names = HashMap::new();
     // The closures never fail.
     let _ = plan.apply_with_subqueries(|plan| {
@@ -122,7 +176,7 @@ pub(crate) fn planned_names(plan: &LogicalPlan) -> HashMap<usize, String> {
                         Planned::Column(column) => column.name.clone(),
                         other => other.schema_name().to_string(),
                     };
-                    names.entry(number).or_insert(visible(&name).to_string());
+                    names.entry(number).or_insert(visible(&name));
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
@@ -149,7 +203,9 @@ fn number(name: &str) -> Option<usize> {
 
 struct Twins<'a> {
     known: &'a HashMap<usize, String>,
-    /// Expressions that were given a name.
+    /// Whether names beside `*` differ from all.
+    beside_wildcards: bool,
+    /// Columns of select lists so far.
     found: usize,
     /// Queries around the one visited.
     depth: usize,
@@ -172,6 +228,7 @@ impl VisitorMut for Twins<'_> {
             let mut ambiguous = ordered.filter(|name| names_different(select, name));
             self.ambiguous = ambiguous.next().or(self.ambiguous.take());
         }
+        mark_order(query);
         ControlFlow::Continue(())
     }
 
@@ -181,6 +238,8 @@ impl VisitorMut for Twins<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        mark_select(select);
+        group_apart(select);
         let is_wildcard = |item: &SelectItem| {
             matches!(
                 item,
@@ -188,31 +247,40 @@ impl VisitorMut for Twins<'_> {
             )
         };
         let any_wildcard = select.projection.iter().any(is_wildcard);
-        let mut count: HashMap<String, usize> = HashMap::new();
-        for item in &select.projection {
-            if let Some(key) = key(item) {
-                *count.entry(key).or_default() += 1;
-            }
+        let is_outermost = self.depth <= 1;
+        let is_alone = select.projection.len() == 1;
+        let numbers = self.found + 1..;
+        self.found += select.projection.len();
+        let known = |number: &usize| self.known.get(number).cloned();
+        let names = select.projection.iter().zip(numbers.clone());
+        let names = names.map(|(item, number)| name_of(item).or_else(|| known(&number)));
+        let names: Vec<Option<String>> = names.collect();
+        let mut count: HashMap<&str, usize> = HashMap::new();
+        for name in names.iter().flatten() {
+            *count.entry(name).or_default() += 1;
         }
-        let mut seen: HashMap<String, usize> = HashMap::new();
-        for item in &mut select.projection {
-            let Some(key) = key(item) else { continue };
-            let before = seen.entry(key.clone()).or_default();
-            *before += 1;
-            let is_first = *before == 1;
-            if !any_wildcard && (count[&key] == 1 || (is_first && self.depth <= 1)) {
-                continue;
-            }
-            self.found += 1;
-            let (expr, name) = match item {
-                SelectItem::UnnamedExpr(expr) => {
-                    let known = self.known.get(&self.found).cloned();
-                    (expr.clone(), own_name(expr).or(known).unwrap_or_default())
+        let mut seen = HashSet::new();
+        let items = select.projection.iter_mut().zip(&names).zip(numbers);
+        for ((item, name), number) in items {
+            let is_first = name.as_deref().is_none_or(|name| seen.insert(name));
+            let is_only = name.as_deref().is_some_and(|name| count[name] == 1);
+            let stays = match name_of(item) {
+                Some(_) => {
+                    !(any_wildcard && self.beside_wildcards)
+                        && (is_only || is_first && is_outermost)
                 }
-                SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), identifier(alias)),
+                // What ORDER BY asks for besides may have its name.
+                None => !any_wildcard && (is_only || is_alone) && !is_outermost,
+            };
+            let expr = match item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }
+                    if !stays =>
+                {
+                    expr.clone()
+                }
                 _ => continue,
             };
-            let alias = format!("{name}{}", digits(self.found));
+            let alias = format!("{}{}", name.as_deref().unwrap_or_default(), digits(number));
             *item = SelectItem::ExprWithAlias {
                 expr,
                 alias: Ident::with_quote('"', alias),
@@ -222,29 +290,28 @@ impl VisitorMut for Twins<'_> {
     }
 }
 
-/// What two expressions of a select list have in common where the planner may give them one name.
-fn key(item: &SelectItem) -> Option<String> {
-    match item {
-        SelectItem::UnnamedExpr(expr) => {
-            Some(own_name(bare(expr)).unwrap_or_else(|| bare(expr).to_string().to_lowercase()))
-        }
-        SelectItem::ExprWithAlias { alias, .. } => Some(identifier(alias)),
-        _ => None,
+/// ROLLUP and CUBE may name a column twice where another grouping is multiplied with them: by the empty set, they stay as they are.
+fn group_apart(select: &mut Select) {
+    if let GroupByExpr::Expressions(exprs, _) = &mut select.group_by
+        && let [Expr::Rollup(_) | Expr::Cube(_)] = exprs.as_slice()
+    {
+        exprs.push(Expr::GroupingSets(vec![Vec::new()]));
     }
 }
 
-/// The planner leaves parentheses and casts out of a name.
-fn bare(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Nested(inner) => bare(inner),
-        Expr::Cast { expr, .. } => bare(expr),
-        other => other,
+/// The name that a column of a select list has without a planner.
+fn name_of(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::UnnamedExpr(expr) => own_name(expr),
+        SelectItem::ExprWithAlias { alias, .. } => Some(identifier(alias)),
+        _ => None,
     }
 }
 
 /// The name of a column.
 fn own_name(expr: &Expr) -> Option<String> {
     match expr {
+        Expr::Nested(inner) => own_name(inner),
         Expr::Identifier(ident) => Some(identifier(ident)),
         Expr::CompoundIdentifier(idents) => idents.last().map(identifier),
         _ => None,
@@ -263,7 +330,7 @@ fn names_different(select: &Select, name: &str) -> bool {
 }
 
 /// Whether planning `statement` again costs more than it may be worth: rows that are written out have no names.
-pub(crate) fn has_none(statement: &Statement) -> bool {
+fn has_none(statement: &Statement) -> bool {
     let Statement::Statement(statement) = statement else {
         return matches!(statement, Statement::CopyTo(_));
     };

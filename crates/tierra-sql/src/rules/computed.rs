@@ -1,0 +1,127 @@
+//! What an operator cannot hold is computed below it.
+//!
+//! A subquery of one value that refers to the row outside is planned in select lists and conditions; predicates of subqueries
+//! have no place in ORDER BY. Of `abs(round(x))` and `-round(x)` the planner fails to tell how they are ordered, since it does
+//! not know what `round` yields, even where rows are sorted by just that. In what groups, aggregates, orders and looks through
+//! windows these become columns:
+//! ```text
+//! Aggregate: groupBy=[name AS (subquery)]       Projection: columns
+//!   Projection: columns, (subquery) AS name       Sort: name
+//!                                                   Projection: columns, x IN (subquery) AS name
+//! ```
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::{under_its_name, uses};
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct ComputedBelow;
+
+impl AnalyzerRule for ComputedBelow {
+    fn name(&self) -> &str {
+        "computed_below"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(rewrite).data()
+    }
+}
+
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let (is_held, is_sort): (fn(&Expr) -> bool, bool) = match &plan {
+        LogicalPlan::Aggregate(_) => (|expr| !refers_outside(expr), false),
+        LogicalPlan::Window(_) => (|expr| !refers_outside(expr) && !hides_order(expr), false),
+        LogicalPlan::Sort(_) => (
+            |expr| !refers_outside(expr) && !hides_order(expr) && !is_predicate(expr),
+            true,
+        ),
+        _ => return Ok(Transformed::no(plan)),
+    };
+    if !uses(&plan, |expr| !is_held(expr))? {
+        return Ok(Transformed::no(plan));
+    }
+    let [input] = plan.inputs()[..] else {
+        return Ok(Transformed::no(plan));
+    };
+    let columns: Vec<Expr> = input
+        .schema()
+        .columns()
+        .into_iter()
+        .map(Expr::from)
+        .collect();
+    let mut computed: Vec<(Expr, Column)> = Vec::new();
+    let names = NamePreserver::new(&plan);
+    let exprs = plan.expressions().into_iter().map(|expr| {
+        under_its_name(expr, &names, &mut |expr| {
+            let replaced = expr.transform_down(|expr| {
+                if is_held(&expr) {
+                    return Ok(Transformed::no(expr));
+                }
+                let known = computed.iter().find(|(other, _)| *other == expr);
+                let column = match known {
+                    Some((_, column)) => column.clone(),
+                    None => {
+                        let column = free(input.schema(), computed.len());
+                        computed.push((expr, column.clone()));
+                        column
+                    }
+                };
+                let column = Expr::Column(column);
+                Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+            });
+            replaced.data()
+        })
+    });
+    let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    let more = computed
+        .into_iter()
+        .map(|(expr, column)| expr.alias(column.name));
+    let below = LogicalPlanBuilder::from(input.clone())
+        .project(columns.iter().cloned().chain(more))?
+        .build()?;
+    let plan = plan.with_new_exprs(exprs, vec![below])?;
+    let plan = match is_sort {
+        true => LogicalPlanBuilder::from(plan).project(columns)?.build()?,
+        false => plan,
+    };
+    Ok(Transformed::yes(plan))
+}
+
+/// A name that no column of `schema` has, nor any of `used` that were named before.
+fn free(schema: &DFSchema, used: usize) -> Column {
+    let mut names = (used..).map(|number| format!("tierra_computed_{number}"));
+    let is_free = |name: &String| !schema.has_column_with_unqualified_name(name);
+    Column::new_unqualified(names.find(is_free).unwrap_or_default())
+}
+
+fn refers_outside(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarSubquery(rows) if !rows.outer_ref_columns.is_empty())
+}
+
+fn is_predicate(expr: &Expr) -> bool {
+    match expr {
+        Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) => true,
+        Expr::InList(list) => matches!(list.list.as_slice(), [Expr::ScalarSubquery(_)]),
+        _ => false,
+    }
+}
+
+/// Whether how `expr` is ordered depends on the least and the greatest of values that are computed.
+fn hides_order(expr: &Expr) -> bool {
+    let inner = match expr {
+        Expr::Negative(inner) => inner.as_ref(),
+        Expr::ScalarFunction(call) => match call.args.as_slice() {
+            [inner] if call.func.name() == "abs" => inner,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    !matches!(inner, Expr::Column(_) | Expr::Literal(..))
+}

@@ -1,0 +1,317 @@
+//! Marks in expressions: names that differ where expressions do.
+//!
+//! The planner names what an operator computes after the expression, but leaves casts, brackets and the text of subqueries
+//! out: `max(CAST(a AS VARCHAR))` and `max(a)` have one name, and so have `sum((a + b) * c)` and `sum(a + b * c)`. Here each
+//! such part becomes the argument of [`Mark`], which adds a number to its name: equal expressions have equal numbers. The
+//! marks go when the statement is planned ([`removed`]); the names stay.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr as Planned, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, Query, Select, Value, VisitMut, VisitorMut,
+};
+
+use super::{digits, visible};
+use crate::rules::{LONG_NUMBER, under_its_name, uses};
+
+const MARK: &str = "tierra_mark";
+/// How deep in an expression marks are set: each adds a level to what the planner goes through.
+const MARKED_LEVELS: usize = 32;
+
+/// `state`, in which marked statements can be planned.
+pub(super) fn marking(state: &SessionState) -> Result<SessionState> {
+    let mut state = state.clone();
+    state.register_udf(Arc::new(ScalarUDF::from(Mark::new())))?;
+    Ok(state)
+}
+
+/// Marks the expressions of `select` that may be computed by operators with names, but not those of its subqueries.
+pub(super) fn mark_select(select: &mut Select) {
+    let mut marks = Marks::default();
+    // The visitor never breaks.
+    let _ = select.distinct.visit(&mut marks);
+    let _ = select.projection.visit(&mut marks);
+    let _ = select.group_by.visit(&mut marks);
+    let _ = select.having.visit(&mut marks);
+    let _ = select.qualify.visit(&mut marks);
+}
+
+/// Marks the expressions that `query` is ordered by.
+pub(super) fn mark_order(query: &mut Query) {
+    let _ = query.order_by.visit(&mut Marks::default());
+}
+
+/// What sets marks.
+#[derive(Default)]
+struct Marks {
+    /// Of each expression around the one visited, and of that, whether it is more than a constant.
+    varies: Vec<bool>,
+    /// Queries around it.
+    queries: usize,
+}
+
+impl VisitorMut for Marks {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.queries == 0 {
+            self.varies.push(match expr {
+                Expr::Function(call) => !is_number(call),
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Cast { .. } => true,
+                other => holds_query(other),
+            });
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.queries > 0 {
+            return ControlFlow::Continue(());
+        }
+        let varies = self.varies.pop().unwrap_or(false);
+        if let Some(around) = self.varies.last_mut() {
+            *around |= varies;
+        }
+        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr {
+            unmark(right);
+        }
+        // The planner counts constants before it plans what is around them.
+        if varies && self.varies.len() < MARKED_LEVELS && is_named_in_part(expr) {
+            let inner = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+            *expr = marked(inner);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A number that is written as a call.
+fn is_number(call: &Function) -> bool {
+    matches!(call.name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| name.value == LONG_NUMBER))
+}
+
+fn holds_query(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Subquery(_)
+    )
+}
+
+/// Whether the planner's name for `expr` does not tell all of it, or not where it begins and ends.
+fn is_named_in_part(expr: &Expr) -> bool {
+    holds_query(expr)
+        || matches!(
+            expr,
+            Expr::Cast { .. }
+                | Expr::BinaryOp { .. }
+                | Expr::UnaryOp { .. }
+                | Expr::AnyOp { .. }
+                | Expr::AllOp { .. }
+                | Expr::IsFalse(_)
+                | Expr::IsNotFalse(_)
+                | Expr::IsTrue(_)
+                | Expr::IsNotTrue(_)
+                | Expr::IsNull(_)
+                | Expr::IsNotNull(_)
+                | Expr::IsUnknown(_)
+                | Expr::IsNotUnknown(_)
+                | Expr::IsDistinctFrom(_, _)
+                | Expr::IsNotDistinctFrom(_, _)
+                | Expr::InList { .. }
+                | Expr::Between { .. }
+                | Expr::Like { .. }
+                | Expr::ILike { .. }
+                | Expr::SimilarTo { .. }
+        )
+}
+
+fn marked(expr: Expr) -> Expr {
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(MARK)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// Takes the mark off a subquery whose values are compared: it is no value itself.
+fn unmark(expr: &mut Expr) {
+    if let Expr::Nested(inner) = expr {
+        return unmark(inner);
+    }
+    let Expr::Function(call) = expr else { return };
+    if let FunctionArguments::List(list) = &mut call.args
+        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(inner))] = list.args.as_mut_slice()
+        && matches!(inner, Expr::Subquery(_))
+    {
+        *expr = std::mem::replace(inner, Expr::Value(Value::Null.into()));
+    }
+}
+
+/// `plan` without marks, but with the names that they made.
+pub(super) fn removed(plan: LogicalPlan) -> Result<LogicalPlan> {
+    // From above: a name tells all of a subquery, and so is made before its marks go.
+    plan.transform_down_with_subqueries(|plan| {
+        if !uses(&plan, |expr| argument(expr).is_some())? {
+            return Ok(Transformed::no(plan));
+        }
+        let names = NamePreserver::new(&plan);
+        plan.map_expressions(|expr| {
+            under_its_name(expr, &names, &mut without).map(Transformed::yes)
+        })?
+        .map_data(LogicalPlan::recompute_schema)
+    })
+    .data()
+}
+
+fn without(expr: Planned) -> Result<Planned> {
+    let bare = expr.transform_up(|expr| {
+        Ok(match argument(&expr) {
+            Some(inner) => Transformed::yes(inner.clone()),
+            None => Transformed::no(expr),
+        })
+    });
+    bare.data()
+}
+
+/// What is marked, if `expr` is a mark.
+fn argument(expr: &Planned) -> Option<&Planned> {
+    match expr {
+        Planned::ScalarFunction(ScalarFunction { func, args })
+            if func.inner().downcast_ref::<Mark>().is_some() =>
+        {
+            args.first()
+        }
+        _ => None,
+    }
+}
+
+/// `text` without the marks that the planner has written out in it.
+pub(super) fn unmarked(text: &str) -> String {
+    let opening = format!("{MARK}(");
+    let mut bare = String::with_capacity(text.len());
+    // Whether each bracket that is open is a mark's.
+    let mut open = Vec::new();
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        if let Some(inner) = rest.strip_prefix(&opening) {
+            open.push(true);
+            rest = inner;
+            continue;
+        }
+        let is_mark = match next {
+            '(' => {
+                open.push(false);
+                false
+            }
+            ')' => open.pop().unwrap_or(false),
+            _ => false,
+        };
+        if !is_mark {
+            bare.push(next);
+        }
+        rest = &rest[next.len_utf8()..];
+    }
+    bare
+}
+
+/// A function that yields its argument under another name.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Mark {
+    signature: Signature,
+}
+
+impl Mark {
+    fn new() -> Self {
+        Self {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Mark {
+    fn name(&self) -> &str {
+        MARK
+    }
+
+    fn schema_name(&self, args: &[Planned]) -> Result<String> {
+        let [argument] = args else {
+            return internal_err!("{MARK} takes one argument");
+        };
+        let mut hasher = DefaultHasher::new();
+        argument.hash(&mut hasher);
+        // The number tells all that is marked within the argument as well. Zero has no digits.
+        let number = hasher.finish() as usize | 1;
+        let name = visible(&argument.schema_name().to_string());
+        Ok(format!("{name}{}", digits(number)))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [ty] => Ok(ty.clone()),
+            _ => internal_err!("{MARK} takes one argument"),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        match args.arg_fields {
+            [field] => Ok(Arc::clone(field)),
+            _ => internal_err!("{MARK} takes one argument"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match <[ColumnarValue; 1]>::try_from(args.args) {
+            Ok([value]) => Ok(value),
+            Err(_) => internal_err!("{MARK} takes one argument"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_taken_out_of_text() {
+        let text = "sum(tierra_mark(tierra_mark(a + b) * c)) FILTER (WHERE tierra_mark(f(x) = 1))";
+        assert_eq!(unmarked(text), "sum(a + b * c) FILTER (WHERE f(x) = 1)");
+        assert_eq!(unmarked(")tierra_mark("), ")");
+        assert_eq!(unmarked("tierra_mark"), "tierra_mark");
+    }
+}
