@@ -211,6 +211,9 @@ impl Session {
         let context = self.context.clone();
         let query = apart(async move { context.execute_logical_plan(plan).await }).await??;
         let (state, plan) = query.into_parts();
+        // It was optimised to prepare it: names that are made up now are not to be those made up then.
+        let aliases = &state.execution_props().alias_generator;
+        aliases.update_min_id(PREPARED_ALIASES);
         match plan {
             LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
             _ => self.start(state, plan).await,
@@ -364,6 +367,9 @@ pub(super) fn done(command: &'static str) -> Outcome {
         rows: None,
     })
 }
+
+/// More names than are made up for a statement when it is prepared.
+const PREPARED_ALIASES: usize = 1 << 32;
 
 /// Batches that a query computes ahead of whoever reads them.
 const BATCHES_AHEAD: usize = 2;
