@@ -1,6 +1,5 @@
 //! The manifest's promises: it reads back, its bytes stay what they are, and no bytes harm.
 
-
 use proptest::prelude::*;
 use tierra_column::{Encoding, LogicalType};
 

@@ -16,12 +16,14 @@ mod build_side;
 mod domain;
 mod doubles;
 mod dynamic;
+mod namesakes;
 mod pushable;
 mod ranges;
 mod translate;
 
 pub(crate) use doubles::with_stored_doubles;
 pub(crate) use dynamic::DynamicFilters;
+pub(crate) use namesakes::add_to;
 pub(crate) use pushable::{is_pushable, unqualified};
 pub(crate) use translate::{ColumnDomain, on_column, single_column, value_of};
 

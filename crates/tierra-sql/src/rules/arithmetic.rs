@@ -276,12 +276,19 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let mut operands = args.args.into_iter();
-        let Some(mut value) = operands.next() else {
+        // The optimiser puts NULLs without a type in the place of columns, to learn what becomes of them.
+        let mut operands = args
+            .args
+            .into_iter()
+            .map(|operand| match operand.data_type() {
+                DataType::Null => operand.cast_to(&self.ty, None),
+                _ => Ok(operand),
+            });
+        let Some(mut value) = operands.next().transpose()? else {
             return internal_err!("{} takes operands", self.name());
         };
         for (operation, operand) in self.operations.iter().zip(operands) {
-            value = evaluate(*operation, &value, &operand)?;
+            value = evaluate(*operation, &value, &operand?)?;
         }
         Ok(value)
     }

@@ -8,21 +8,26 @@
 //! ```
 //! The first six read a plan as it was written, before casts are added; the next three need its types
 //! settled, and must see sums of constants before the optimiser folds them. Subqueries and lists need
-//! types as well, and must see conditions before the optimiser takes NULL for false. Casts are hidden
-//! from estimates when nothing else looks at them.
+//! types as well, and must see conditions before the optimiser takes NULL for false. Conditions that name
+//! no column are kept above aggregations before the optimiser hands them down, and where it would leave out
+//! what counts ([`sort_keys`], [`known_aggregates`]) it is kept from that. Casts are hidden from estimates
+//! when nothing else looks at them.
 
 mod arithmetic;
 mod assigned;
 mod assignment;
 mod casts;
 mod computed;
+mod constant_conditions;
 mod csv_source;
 mod doubles;
+mod known_aggregates;
 mod lists;
 mod number;
 mod numbers;
 mod outer_values;
 mod set_operations;
+mod sort_keys;
 mod subquery;
 
 use std::sync::Arc;
@@ -58,10 +63,23 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     *builder.analyzer() = Some(Analyzer::with_rules(rules));
     let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
     rules.retain(|rule| rule.name() != SET_COMPARISONS);
+    for rule in rules.iter_mut() {
+        if rule.name() == sort_keys::DUPLICATES {
+            *rule = Arc::new(sort_keys::GroupedOnce::default());
+        }
+    }
     rules.insert(0, Arc::new(subquery::SubqueryPredicates));
     let simplified = rules.iter().position(|rule| rule.name() == SIMPLIFIED);
     rules.insert(simplified.unwrap_or(1), Arc::new(lists::ListsApart));
+    let pushed = rules
+        .iter()
+        .position(|rule| rule.name() == constant_conditions::PUSHED_DOWN);
+    rules.insert(
+        pushed.unwrap_or(rules.len()),
+        Arc::new(constant_conditions::ConstantConditions),
+    );
     rules.push(Arc::new(casts::LossyCasts));
+    known_aggregates::add_to(&mut builder);
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)

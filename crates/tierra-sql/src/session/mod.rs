@@ -39,7 +39,7 @@ use crate::memory::{self, QueryMemory};
 use crate::outcome::{Outcome, Rows};
 use crate::settings::{self, Beginning, TierraSettings};
 use crate::sum::CheckedSum;
-use crate::{extreme, join, late, list, rules, statement, time};
+use crate::{extreme, filter, join, late, list, rules, statement, time};
 
 /// How a session begins; SET changes it later.
 #[derive(Debug, Clone, Default)]
@@ -93,6 +93,7 @@ impl Session {
         let builder = late::add_to(join::add_to(list::add_to(rules::add_to(time::add_to(
             builder,
         )))));
+        let builder = filter::add_to(builder);
         let context = SessionContext::new_with_state(builder.build());
         context.register_udaf(CheckedSum::default().into());
         memory::add_to(&context);

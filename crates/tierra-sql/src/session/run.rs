@@ -213,8 +213,9 @@ impl Session {
         let context = self.context.clone();
         let query = apart(async move { context.execute_logical_plan(plan).await }).await??;
         let (state, plan) = query.into_parts();
-        let names = &state.execution_props().alias_generator;
-        names.update_min_id(NAMES_TO_PREPARE);
+        // It was optimised to prepare it: names that are made up now are not to be those made up then.
+        let aliases = &state.execution_props().alias_generator;
+        aliases.update_min_id(PREPARED_ALIASES);
         match plan {
             LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
             _ => self.start(state, plan).await,
@@ -345,8 +346,8 @@ pub(super) fn done(command: &'static str) -> Outcome {
     })
 }
 
-/// Names that a statement is optimised with when it is prepared: those of its execution count from here, so that none is another's.
-const NAMES_TO_PREPARE: usize = 1 << 32;
+/// More names than are made up for a statement when it is prepared.
+const PREPARED_ALIASES: usize = 1 << 32;
 
 /// Batches that a query computes ahead of whoever reads them.
 const BATCHES_AHEAD: usize = 2;

@@ -3,7 +3,7 @@
 use super::super::sql::{Dialect, Sql, sql};
 use super::super::value::Type;
 use super::select::Query;
-use super::{Expr, Field, Grammar, Scope};
+use super::{Expr, Field, Grammar, Scope, Subqueries};
 
 impl Grammar<'_> {
     /// Groups, or all rows as one.
@@ -17,22 +17,12 @@ impl Grammar<'_> {
             .collect();
         let keys = if sets { each_once(keys) } else { keys };
         let aggregates: Vec<Expr> = (0..1 + self.choices.index(3))
-            .map(|_| self.aggregate(&scope))
+            .map(|_| self.allowing(Subqueries::All, |grammar| grammar.aggregate(&scope)))
             .collect();
-        let having = self.choices.once_in(4).then(|| {
-            let fields = aggregates.iter().filter(|expr| expr.same);
-            let fields = fields.map(|expr| Field {
-                expr: expr.clone(),
-                source: None,
-            });
-            let groups = Scope {
-                fields: fields.collect(),
-                rows: scope.rows,
-                ..Scope::default()
-            };
-            // No subquery in HAVING: what it names there is not what it is.
-            self.predicate(&groups, 0)
-        });
+        let having = self
+            .choices
+            .once_in(4)
+            .then(|| self.having(&scope, &keys, &aggregates));
         let exprs: Vec<Expr> = keys.iter().chain(&aggregates).cloned().collect();
         let (list, columns) = self.list(&exprs);
         let mut sql = sql!["SELECT ", list, " FROM ", from, filter];
@@ -74,12 +64,33 @@ impl Grammar<'_> {
         }
     }
 
+    /// A condition on aggregates, or on the columns that are keys: subqueries may name the row outside by these alone.
+    fn having(&mut self, scope: &Scope, keys: &[Expr], aggregates: &[Expr]) -> Sql {
+        let groups = |exprs: Vec<&Expr>| Scope {
+            fields: exprs.into_iter().cloned().map(Field::from).collect(),
+            rows: scope.rows,
+            ..Scope::default()
+        };
+        let text = |expr: &Expr| expr.sql.text(Dialect::Tierra);
+        let columns: Vec<String> = scope.fields.iter().map(|field| text(&field.expr)).collect();
+        let keys = keys.iter().filter(|key| columns.contains(&text(key)));
+        let keys = groups(keys.collect());
+        if !keys.fields.is_empty() && self.choices.once_in(3) {
+            return self.allowing(Subqueries::All, |grammar| grammar.predicate(&keys, 1));
+        }
+        let aggregates = groups(aggregates.iter().filter(|expr| expr.same).collect());
+        self.allowing(Subqueries::Apart, |grammar| {
+            grammar.predicate(&aggregates, 1)
+        })
+    }
+
     fn group_key(&mut self, scope: &Scope, plain: bool) -> Option<Expr> {
         let field = self.field(scope, |expr| expr.same)?.expr;
         if plain || self.choices.below(3) < 2 {
             return Some(field);
         }
-        Some(self.expr(scope, field.ty, 2)).filter(|expr| expr.same)
+        let key = |grammar: &mut Self| grammar.expr(scope, field.ty, 2);
+        Some(self.allowing(Subqueries::Conditions, key)).filter(|expr| expr.same)
     }
 
     /// An aggregate of the rows of a scope.

@@ -26,15 +26,14 @@ use super::sql::{Sql, sql};
 use super::table::{Column, Table};
 use super::value::{Type, Value};
 
-/// Leaves out what is known to be answered wrongly and under repair: windows that a query names, NOT IN, and IN (SELECT ..)
-/// and its like elsewhere than as a condition of WHERE that must be true.
-const UNDER_REPAIR: bool = true;
-
-/// Which subqueries an expression may have: the planner plans them in WHERE, and those of one value in a select list.
+/// Which subqueries an expression may have.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Subqueries {
     None,
-    Scalar,
+    /// Those that do not refer to the row outside.
+    Apart,
+    /// Those of one value do not refer to it: the planner plans such ones in WHERE, select lists and aggregates alone.
+    Conditions,
     All,
 }
 
@@ -134,6 +133,12 @@ impl Expr {
     }
 }
 
+impl From<Expr> for Field {
+    fn from(expr: Expr) -> Field {
+        Field { expr, source: None }
+    }
+}
+
 impl Field {
     /// A column of a derived table that has the expression under a name.
     fn named(expr: &Expr, name: String) -> Field {
@@ -163,7 +168,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// Makes a part that may have these subqueries, and none within them.
+    /// Makes a part that may have these subqueries.
     fn allowing<T>(&mut self, subqueries: Subqueries, make: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.subqueries, subqueries);
         let made = make(self);

@@ -26,7 +26,8 @@ impl Grammar<'_> {
     /// FROM and a condition on it.
     pub(crate) fn filtered(&mut self) -> (Sql, Sql) {
         let (from, scope) = self.relation(2);
-        let condition = self.predicate(&scope, 2);
+        let all = |grammar: &mut Self| grammar.predicate(&scope, 2);
+        let condition = self.allowing(Subqueries::All, all);
         (from, condition)
     }
 
@@ -51,7 +52,8 @@ impl Grammar<'_> {
                 let exprs: Vec<Expr> = (0..1 + self.choices.index(3))
                     .map(|_| {
                         let ty = self.some_type(&scope);
-                        self.expr(&scope, ty, 2)
+                        let all = |grammar: &mut Self| grammar.expr(&scope, ty, 2);
+                        self.allowing(Subqueries::All, all)
                     })
                     .collect();
                 let word = if kind == 1 {
@@ -83,7 +85,8 @@ impl Grammar<'_> {
                 let mut combining = vec![""; keys.len()];
                 for _ in 0..1 + self.choices.index(3) {
                     let ty = self.some_type(&scope);
-                    let value = self.expr(&scope, ty, 1);
+                    let all = |grammar: &mut Self| grammar.expr(&scope, ty, 1);
+                    let value = self.allowing(Subqueries::All, all);
                     let function = self.choices.index(4);
                     let sum = match function {
                         0 => None,

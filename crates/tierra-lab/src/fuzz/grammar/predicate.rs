@@ -2,7 +2,7 @@
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
-use super::{Expr, Grammar, Scope, Subqueries, UNDER_REPAIR};
+use super::{Expr, Grammar, Scope, Subqueries};
 
 const COMPARISONS: [&str; 6] = [" = ", " <> ", " < ", " <= ", " > ", " >= "];
 
@@ -41,7 +41,7 @@ impl Grammar<'_> {
                 let test = self.choices.one_of(&tests);
                 sql!["(", inner, ")", test]
             }
-            _ if UNDER_REPAIR || self.subqueries != Subqueries::All => self.condition(scope, 0),
+            _ if self.subqueries == Subqueries::None => self.condition(scope, 0),
             _ => match self.membership(scope) {
                 Some(found) => found,
                 None => self.condition(scope, 0),
@@ -80,10 +80,7 @@ impl Grammar<'_> {
             3 => {
                 let count = [1, 2, 3, 5, 70][self.choices.weighted(&[2, 3, 3, 3, 1])];
                 let list: Vec<Sql> = (0..count).map(|_| self.literal(ty, source).sql).collect();
-                let not = match UNDER_REPAIR {
-                    true => "",
-                    false => self.choices.one_of(&["", "NOT "]),
-                };
+                let not = self.choices.one_of(&["", "NOT "]);
                 sql![&one.sql, " ", not, "IN (", Sql::joined(list, ", "), ")"]
             }
             4 => {

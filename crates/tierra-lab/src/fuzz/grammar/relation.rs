@@ -1,7 +1,7 @@
 //! FROM: tables, joins, derived tables, common table expressions.
 
 use super::super::sql::{Sql, sql};
-use super::{Expr, Field, Grammar, Named, Scope};
+use super::{Expr, Field, Grammar, Named, Scope, Subqueries};
 
 impl Grammar<'_> {
     /// A table, or a common table expression, under a name of its own.
@@ -93,7 +93,13 @@ impl Grammar<'_> {
         if kind == 6 && !wide {
             return (sql![left_sql, " CROSS JOIN ", right_sql], both);
         }
-        let (on, rows) = match self.join_condition(&left, &right, &both, wide) {
+        // Subqueries in ON of a join that keeps or drops rows of one side are of the rows of one side.
+        let compared = match kind {
+            1..=5 if self.choices.below(2) == 0 => &left,
+            1..=5 => &right,
+            _ => &both,
+        };
+        let (on, rows) = match self.join_condition(&left, &right, &both, compared, wide) {
             Some(found) => found,
             // Nothing bounds what they would be multiplied to: only one of them is read.
             None => return (left_sql, left),
@@ -133,10 +139,11 @@ impl Grammar<'_> {
         left: &Scope,
         right: &Scope,
         both: &Scope,
+        compared: &Scope,
         wide: bool,
     ) -> Option<(Sql, u128)> {
         if !wide && self.choices.once_in(5) {
-            return Some((self.predicate(both, 1), both.rows));
+            return Some((self.join_filter(both, compared), both.rows));
         }
         let mut mine = self.field(left, |expr| expr.same)?;
         let mut theirs = self.field(right, |expr| expr.ty == mine.expr.ty && expr.same);
@@ -159,8 +166,21 @@ impl Grammar<'_> {
         let rows = if wide { left.rows } else { both.rows };
         Some(match self.choices.below(4) {
             0..=2 => (equal, rows),
-            _ => (sql![equal, " AND (", self.predicate(both, 1), ")"], rows),
+            _ => (
+                sql![equal, " AND (", self.join_filter(both, compared), ")"],
+                rows,
+            ),
         })
+    }
+
+    /// A condition of ON: without subqueries on both sides, or with subqueries on what these may be compared with.
+    fn join_filter(&mut self, both: &Scope, compared: &Scope) -> Sql {
+        match self.choices.once_in(3) {
+            true => self.allowing(Subqueries::Conditions, |grammar| {
+                grammar.predicate(compared, 1)
+            }),
+            false => self.allowing(Subqueries::None, |grammar| grammar.predicate(both, 1)),
+        }
     }
 }
 

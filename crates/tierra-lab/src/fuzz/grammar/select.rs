@@ -71,7 +71,7 @@ impl Grammar<'_> {
             parts.push(sql!["(", self.allowing(Subqueries::All, all), ")"]);
         }
         if self.choices.once_in(8) {
-            parts.extend(self.membership(scope));
+            parts.extend(self.allowing(Subqueries::All, |grammar| grammar.membership(scope)));
         }
         match parts.is_empty() {
             true => Sql::default(),
@@ -87,7 +87,7 @@ impl Grammar<'_> {
                 .map(|_| self.some_type(&scope))
                 .collect(),
         };
-        let exprs: Vec<Expr> = self.allowing(Subqueries::Scalar, |grammar| {
+        let exprs: Vec<Expr> = self.allowing(Subqueries::All, |grammar| {
             types
                 .iter()
                 .map(|ty| grammar.expr(&scope, *ty, 2))

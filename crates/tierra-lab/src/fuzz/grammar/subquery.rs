@@ -2,28 +2,35 @@
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
-use super::{Expr, Grammar, Scope, Subqueries, UNDER_REPAIR};
+use super::{Expr, Grammar, Scope, Subqueries};
 
 /// The work of a correlated subquery is the product of both sides, in engines that do not join.
 const MOST_PRODUCT: u128 = 4_000_000;
+/// What ties the rows of a subquery to the row outside, most often that columns are equal.
+const SIGNS: [&str; 8] = [" = ", " = ", " = ", " = ", " = ", " < ", " <> ", " >= "];
 
 impl Grammar<'_> {
-    /// A table with a condition of its own, and perhaps one that names the outer row, that columns are equal if that is asked for.
-    fn inner(&mut self, outer: &Scope, equal: bool) -> Option<(Scope, Sql)> {
-        let (from, scope) = self.base();
+    /// Rows with a condition of their own, and perhaps one that ties them by these signs to the row outside.
+    fn inner(&mut self, outer: &Scope, signs: &[&'static str]) -> Option<(Scope, Sql)> {
+        let (from, scope) = match self.choices.once_in(6) {
+            true => self.allowing(Subqueries::None, |grammar| grammar.relation(1)),
+            false => self.base(),
+        };
         if scope.rows * outer.rows > MOST_PRODUCT {
             return None;
         }
         let mut conditions = Vec::new();
         if self.choices.below(2) == 1 {
-            let plain = |grammar: &mut Self| grammar.predicate(&scope, 1);
-            conditions.push(sql!["(", self.allowing(Subqueries::None, plain), ")"]);
-        }
-        if self.choices.below(2) == 1 {
-            let sign = match equal {
-                true => " = ",
-                false => [" = ", " < ", " <> ", " >= "][self.choices.weighted(&[7, 1, 1, 1])],
+            // Subqueries of subqueries refer to the row around them, if to any.
+            let within = match self.choices.once_in(3) {
+                true => Subqueries::Conditions,
+                false => Subqueries::None,
             };
+            let condition = self.allowing(within, |grammar| grammar.predicate(&scope, 1));
+            conditions.push(sql!["(", condition, ")"]);
+        }
+        if !signs.is_empty() && self.choices.below(2) == 1 {
+            let sign = self.choices.one_of(signs);
             conditions.extend(self.correlation(&scope, outer, sign));
         }
         let from = match conditions.is_empty() {
@@ -41,7 +48,11 @@ impl Grammar<'_> {
 
     /// EXISTS, IN, ANY or ALL.
     pub(super) fn membership(&mut self, outer: &Scope) -> Option<Sql> {
-        let (scope, from) = self.inner(outer, false)?;
+        let signs: &[_] = match self.subqueries >= Subqueries::Conditions {
+            true => &SIGNS,
+            false => &[],
+        };
+        let (scope, from) = self.inner(outer, signs)?;
         let not = self.choices.one_of(&["", "NOT "]);
         if self.choices.below(3) == 0 {
             return Some(sql![not, "EXISTS (SELECT 1", from, ")"]);
@@ -49,9 +60,6 @@ impl Grammar<'_> {
         let mine = self.field(outer, |expr| expr.same)?;
         let theirs = self.field(&scope, |expr| expr.ty == mine.expr.ty && expr.same)?;
         let theirs = sql!["(SELECT ", &theirs.expr.sql, from, ")"];
-        if UNDER_REPAIR {
-            return Some(sql![&mine.expr.sql, " IN ", theirs]);
-        }
         if self.limits.sqlite || self.choices.below(3) < 2 {
             return Some(sql![&mine.expr.sql, " ", not, "IN ", theirs]);
         }
@@ -65,7 +73,11 @@ impl Grammar<'_> {
     /// A subquery that yields one value: an aggregate of all rows.
     pub(super) fn scalar_subquery(&mut self, outer: &Scope, ty: Type) -> Option<Expr> {
         // An aggregate of the rows that relate to the outer one in another way is not planned.
-        let (scope, from) = self.inner(outer, true)?;
+        let signs: &[_] = match self.subqueries == Subqueries::All {
+            true => &[" = "],
+            false => &[],
+        };
+        let (scope, from) = self.inner(outer, signs)?;
         if ty == Type::Big && self.choices.below(2) == 1 {
             return Some(
                 Expr::new(sql!["(SELECT count(*)", from, ")"], Type::Big).within(scope.rows),

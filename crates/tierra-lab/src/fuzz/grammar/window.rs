@@ -3,7 +3,7 @@
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
 use super::select::Query;
-use super::{Expr, Grammar, Scope, UNDER_REPAIR};
+use super::{Expr, Grammar, Scope, Subqueries};
 
 const FRAMES: [&str; 6] = [
     "",
@@ -22,19 +22,26 @@ impl Grammar<'_> {
         let mut exprs = Vec::new();
         for _ in 0..1 + self.choices.below(2) {
             let ty = self.some_type(&scope);
-            exprs.push(self.expr(&scope, ty, 1));
+            let all = |grammar: &mut Self| grammar.expr(&scope, ty, 1);
+            exprs.push(self.allowing(Subqueries::All, all));
         }
-        let partition = match self.choices.below(3) {
+        let partition = match self.choices.weighted(&[3, 5, 1]) {
             0 => None,
-            _ => self.field(&scope, |expr| expr.same),
+            1 => self
+                .field(&scope, |expr| expr.same)
+                .map(|field| field.expr.sql),
+            _ => {
+                let condition = |grammar: &mut Self| grammar.predicate(&scope, 1);
+                let condition = self.allowing(Subqueries::Conditions, condition);
+                Some(sql!["(", condition, ")"])
+            }
         };
         let partition = match partition {
-            Some(field) => sql!["PARTITION BY ", &field.expr.sql, " "],
+            Some(key) => sql!["PARTITION BY ", key, " "],
             None => Sql::default(),
         };
         // A window of the query's, which functions add their order to.
-        let named = (!UNDER_REPAIR && !self.limits.sqlite && self.choices.once_in(6))
-            .then(|| self.name("w"));
+        let named = (!self.limits.sqlite && self.choices.once_in(6)).then(|| self.name("w"));
         for _ in 0..1 + self.choices.below(2) {
             let window = match &named {
                 Some(name) => format!("{name} ").into(),

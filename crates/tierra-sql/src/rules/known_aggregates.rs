@@ -1,0 +1,58 @@
+//! Aggregates that are known without reading rows: not where one has FILTER.
+//!
+//! DataFusion looks for an aggregation whose values statistics tell below the one that is to be replaced, past one with
+//! FILTER, so that `SELECT count(*) FILTER (WHERE m = 3) FROM (SELECT max(x) AS m FROM t)` became `max(x)`.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNode;
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+
+/// DataFusion's rule.
+const KNOWN: &str = "aggregate_statistics";
+
+pub(super) fn add_to(builder: &mut SessionStateBuilder) {
+    let optimizer = builder.physical_optimizers();
+    let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
+    for rule in rules {
+        if rule.name() == KNOWN {
+            *rule = Arc::new(WithoutFilter(Arc::clone(rule)));
+        }
+    }
+}
+
+/// The rule for plans without FILTER.
+#[derive(Debug)]
+struct WithoutFilter(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+
+impl PhysicalOptimizerRule for WithoutFilter {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let is_filtered = plan.exists(|plan| {
+            let aggregate = plan.downcast_ref::<AggregateExec>();
+            Ok(aggregate
+                .is_some_and(|aggregate| aggregate.filter_expr().iter().any(Option::is_some)))
+        })?;
+        match is_filtered {
+            true => Ok(plan),
+            false => self.0.optimize(plan, config),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
