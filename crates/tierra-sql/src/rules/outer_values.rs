@@ -43,8 +43,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Filter(filter) => Arc::clone(&filter.input),
         _ => return Ok(Transformed::no(plan)),
     };
-    let is_compared =
-        |expr: &Expr| matches!(expr, Expr::ScalarSubquery(rows) if compares(&rows.subquery));
+    let is_compared = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(rows) if compares(&rows.subquery, &outer));
     if !uses(&plan, is_compared)? || !is_repeatable(&outer)? {
         return Ok(Transformed::no(plan));
     }
@@ -53,7 +52,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.map_expressions(|expr| {
         let changed = under_its_name(expr, &names, &mut |expr| {
             let changed = expr.transform_up(|expr| match expr {
-                Expr::ScalarSubquery(rows) if compares(&rows.subquery) => {
+                Expr::ScalarSubquery(rows) if compares(&rows.subquery, &outer) => {
                     count += 1;
                     let plan = with_values(&rows.subquery, &outer, count)?;
                     Ok(Transformed::yes(Expr::ScalarSubquery(Subquery {
@@ -78,17 +77,22 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     Ok(!changes && plan.all_out_ref_exprs().is_empty())
 }
 
-/// Whether `rows` is an aggregate of all rows for which something compares with the row outside by another operator than
+/// Whether `rows` is an aggregate of all rows for which something compares with a row of `outer` by another operator than
 /// `=`, and refers to that row nowhere else.
-fn compares(rows: &LogicalPlan) -> bool {
+fn compares(rows: &LogicalPlan, outer: &LogicalPlan) -> bool {
     let Some(filter) = condition(rows) else {
         return false;
     };
     let outside = |plan: &LogicalPlan| plan.all_out_ref_exprs().len();
+    let is_of_outer = |expr: &Expr| match expr {
+        Expr::OuterReferenceColumn(_, column) => outer.schema().has_column(column),
+        _ => true,
+    };
     let all = split_conjunction(&filter.predicate);
     let others: Vec<&Expr> = all.into_iter().filter(|term| !is_joined(term)).collect();
     outside(&filter.input) == 0
         && outside(rows) == outside(&LogicalPlan::Filter(filter.clone()))
+        && rows.all_out_ref_exprs().iter().all(is_of_outer)
         && !others.is_empty()
         && others.into_iter().all(rejects_null)
 }
