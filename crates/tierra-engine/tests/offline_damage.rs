@@ -222,7 +222,7 @@ fn two_tiers(base: &Base, harm: &Harm, seed: u64, tally: &mut Tally) -> Result<(
     };
     let database = match database {
         Some(database) => {
-            let clean = (seed % 3 == 0).then(|| is_clean(&database, true));
+            let clean = seed.is_multiple_of(3).then(|| is_clean(&database, true));
             tally.right_answers += right(&database, &expected, "opened")?;
             tally.right += 1;
             if let Some(clean) = clean {

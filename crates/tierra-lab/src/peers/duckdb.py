@@ -8,6 +8,7 @@ f a floating-point number, t any other.
 import datetime
 import decimal
 import json
+import os
 import sys
 import time
 
@@ -41,9 +42,12 @@ def answer(query):
         return {"error": str(error)}
 
 
+# What the library itself writes to standard output is no reply.
+replies = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 connection = duckdb.connect(":memory:")
 connection.execute(f"SET threads = {int(sys.argv[1])}")
-print(json.dumps({"version": duckdb.__version__}), flush=True)
+print(json.dumps({"version": duckdb.__version__}), file=replies, flush=True)
 for line in sys.stdin:
     request = json.loads(line)
     try:
@@ -64,4 +68,4 @@ for line in sys.stdin:
             reply = {"time_ns": elapsed_ns, "rows": [[text(value) for value in row] for row in rows]}
     except Exception as error:
         reply = {"error": str(error)}
-    print(json.dumps(reply), flush=True)
+    print(json.dumps(reply), file=replies, flush=True)

@@ -13,12 +13,15 @@
 //! otherwise. All others stay as they are: below about a million rows, and where keys are places in an array,
 //! theirs is as fast or faster.
 //!
+//! [`optional`] keeps the planner from taking what holds of the optional side of an outer join for what holds of its rows.
+//!
 //! Invariant: a [`exec::JoinExec`] yields the rows that the `HashJoinExec` it stands for would yield.
 
 mod build;
 mod exec;
 mod filter;
 mod keys;
+mod optional;
 mod pairs;
 mod probe;
 mod rule;

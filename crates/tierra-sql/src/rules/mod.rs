@@ -3,14 +3,14 @@
 //! ALL counts.
 //!
 //! ```text
-//! computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion --> microseconds, arithmetic, doubles
-//!                         --> subqueries --> lists --> DataFusion's optimiser --> casts
+//! group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
+//!     --> microseconds, arithmetic, doubles --> subqueries --> lists --> DataFusion's optimiser --> casts
 //! ```
-//! The first six read a plan as it was written, before casts are added; the next three need its types
+//! The first seven read a plan as it was written, before casts are added; the next three need its types
 //! settled, and must see sums of constants before the optimiser folds them. Subqueries and lists need
 //! types as well, and must see conditions before the optimiser takes NULL for false. Conditions that name
-//! no column are kept above aggregations before the optimiser hands them down, and where it would leave out
-//! what counts ([`sort_keys`], [`known_aggregates`]) it is kept from that. Casts are hidden from estimates
+//! no column are kept above aggregations before the optimiser hands them down, and where it would take another
+//! aggregation for the one that is known ([`known_aggregates`]) it is kept from that. Casts are hidden from estimates
 //! when nothing else looks at them.
 
 mod arithmetic;
@@ -21,13 +21,13 @@ mod computed;
 mod constant_conditions;
 mod csv_source;
 mod doubles;
+mod group_keys;
 mod known_aggregates;
 mod lists;
 mod number;
 mod numbers;
 mod outer_values;
 mod set_operations;
-mod sort_keys;
 mod subquery;
 
 use std::sync::Arc;
@@ -63,11 +63,6 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     *builder.analyzer() = Some(Analyzer::with_rules(rules));
     let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
     rules.retain(|rule| rule.name() != SET_COMPARISONS);
-    for rule in rules.iter_mut() {
-        if rule.name() == sort_keys::DUPLICATES {
-            *rule = Arc::new(sort_keys::GroupedOnce::default());
-        }
-    }
     rules.insert(0, Arc::new(subquery::SubqueryPredicates));
     let simplified = rules.iter().position(|rule| rule.name() == SIMPLIFIED);
     rules.insert(simplified.unwrap_or(1), Arc::new(lists::ListsApart));
@@ -106,6 +101,7 @@ pub(crate) fn schema_below(plan: &LogicalPlan) -> Result<DFSchema> {
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        Arc::new(group_keys::GroupKeys),
         Arc::new(computed::ComputedBelow),
         Arc::new(outer_values::OuterValues),
         Arc::new(set_operations::CountedCopies),

@@ -179,7 +179,7 @@ impl<'a> Marks<'a> {
     }
 
     /// `value` as something that a join can compare: subqueries in it are computed before.
-    pub(super) fn computed(&mut self, value: Expr) -> Result<Expr> {
+    fn computed(&mut self, value: Expr) -> Result<Expr> {
         if !value.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_))))? {
             return Ok(value);
         }

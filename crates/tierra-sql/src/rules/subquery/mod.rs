@@ -142,18 +142,10 @@ fn has_predicate(expr: &Expr) -> Result<bool> {
     })
 }
 
-/// Whether it is a value that differs from row to row outside.
-fn is_row_value(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarSubquery(rows) if correlation::refers_outside(&rows.subquery))
-}
-
-/// Whether an expression of `plan` is to be replaced.
 fn holds_predicate(plan: &LogicalPlan) -> Result<bool> {
-    let is_aggregate = matches!(plan, LogicalPlan::Aggregate(_));
     let mut holds = false;
     plan.apply_expressions(|expr| {
-        holds =
-            has_predicate(expr)? || is_aggregate && expr.exists(|expr| Ok(is_row_value(expr)))?;
+        holds = has_predicate(expr)?;
         Ok(match holds {
             true => TreeNodeRecursion::Stop,
             false => TreeNodeRecursion::Continue,
@@ -247,15 +239,6 @@ fn in_place(predicate: Predicate, is_whole: bool, marks: &mut Marks<'_>) -> Resu
     }
 }
 
-/// An expression of an aggregation, whose rows have the values of subqueries: joins yield them below it.
-fn in_aggregate(expr: Expr, marks: &mut Marks<'_>) -> Result<Expr> {
-    let replaced = expr.transform_up(|expr| match is_row_value(&expr) {
-        true => marks.computed(expr).map(Transformed::yes),
-        false => Ok(Transformed::no(expr)),
-    });
-    in_expression(replaced.data()?, marks)
-}
-
 /// `expr` where NULL is not false.
 fn in_expression(expr: Expr, marks: &mut Marks<'_>) -> Result<Expr> {
     let replaced = expr.transform_up(|expr| match &expr {
@@ -276,10 +259,7 @@ fn in_expressions(plan: &LogicalPlan, aliases: &Arc<AliasGenerator>) -> Result<L
     let mut marks = Marks::over(input.clone(), aliases);
     let exprs = plan.expressions().into_iter().map(|expr| {
         let name = names.save(&expr);
-        Ok(name.restore(match plan {
-            LogicalPlan::Aggregate(_) => in_aggregate(expr, &mut marks)?,
-            _ => in_expression(expr, &mut marks)?,
-        }))
+        Ok(name.restore(in_expression(expr, &mut marks)?))
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
     let rewritten = plan.with_new_exprs(exprs, vec![marks.finish()])?;

@@ -1,0 +1,77 @@
+//! The key of one table is no key of the groups of a join.
+//!
+//! Of `GROUP BY a.id, b.id` DataFusion takes the primary key `a.id` for a key of all groups, since it was one of `a`: ORDER BY
+//! lost `b.id`, an outer GROUP BY had too few groups, and a join with these groups found one where there are many. It goes
+//! by names. So what groups such rows gets other ones, and a projection above says the old ones again.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Projection};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::AnalyzerRule;
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct GroupKeys;
+
+impl AnalyzerRule for GroupKeys {
+    fn name(&self) -> &str {
+        "group_keys"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(rewrite).data()
+    }
+}
+
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let (input, groups, aggregates) = match &plan {
+        LogicalPlan::Aggregate(Aggregate {
+            input,
+            group_expr,
+            aggr_expr,
+            ..
+        }) => (input, group_expr.clone(), aggr_expr.clone()),
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            let columns = input.schema().columns().into_iter().map(Expr::from);
+            (input, columns.collect(), Vec::new())
+        }
+        _ => return Ok(Transformed::no(plan)),
+    };
+    if !has_key_of_part(input, &groups) {
+        return Ok(Transformed::no(plan));
+    }
+    let count = groups.len();
+    let groups = groups.into_iter().enumerate();
+    let groups = groups.map(|(place, expr)| expr.alias(format!("tierra_group_{place}")));
+    let renamed = Aggregate::try_new(Arc::clone(input), groups.collect(), aggregates)?;
+    let columns = renamed.schema.columns().into_iter().enumerate();
+    let names = plan.schema().iter();
+    let columns = columns.zip(names).map(|((place, column), (table, field))| {
+        let column = Expr::from(column);
+        match place < count {
+            true => column.alias_qualified(table.cloned(), field.name()),
+            false => column,
+        }
+    });
+    let renamed = Arc::new(LogicalPlan::Aggregate(renamed));
+    let named = Projection::try_new(columns.collect(), renamed)?;
+    Ok(Transformed::yes(LogicalPlan::Projection(named)))
+}
+
+/// Whether `groups` have a key of `input`, or of a part of its columns, that does not determine all of them.
+fn has_key_of_part(input: &LogicalPlan, groups: &[Expr]) -> bool {
+    let schema = input.schema();
+    let place = |expr: &Expr| schema.maybe_index_of_column(expr.try_as_col()?);
+    let grouped: Vec<Option<usize>> = groups.iter().map(place).collect();
+    let mut keys = schema.functional_dependencies().iter();
+    keys.any(|key| {
+        let mut sources = key.source_indices.iter();
+        let is_determined =
+            |place: &Option<usize>| place.is_some_and(|place| key.target_indices.contains(&place));
+        sources.all(|source| grouped.contains(&Some(*source))) && !grouped.iter().all(is_determined)
+    })
+}
