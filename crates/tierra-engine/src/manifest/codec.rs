@@ -8,7 +8,7 @@
 use super::ManifestError;
 
 /// Counters are smaller: a table's id shares a word with what an extent is for, which takes a byte.
-const COUNTER_END: u64 = 1 << 56;
+pub(crate) const COUNTER_END: u64 = 1 << 56;
 
 /// Appends values to a growing body.
 #[derive(Default)]

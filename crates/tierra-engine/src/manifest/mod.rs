@@ -28,6 +28,8 @@ use tierra_column::Encoding;
 use crate::spec::{SpecError, TableSpec};
 use crate::tiers::{Homes, TierId};
 
+pub(crate) use codec::COUNTER_END;
+
 /// First bytes of a manifest.
 const MAGIC: [u8; 8] = *b"TIERRAMF";
 /// The layout this build writes, and the only one that it reads.

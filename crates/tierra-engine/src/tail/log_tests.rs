@@ -11,7 +11,7 @@ use tierra_memory::{Pool, PoolOptions};
 use super::{
     Commit, LogError, METHOD, Mend, Named, Record, TailLog, decode, encode, later, replay,
 };
-use crate::manifest::{ExtentId, LogEntry, TailEntry};
+use crate::manifest::{COUNTER_END, ExtentId, LogEntry, TailEntry};
 use crate::space::Owner;
 use crate::tiers::{TierId, Tiers};
 
@@ -123,6 +123,17 @@ fn read_copies(copies: &[&[u8]]) -> Result<(Vec<i32>, u64, Vec<Mend>), LogError>
     let commits = numbers.iter().map(|number| COMMIT + 1 + *number as u64);
     assert!(read.commits.iter().copied().eq(commits));
     Ok((numbers, read.end.sequence, read.mends))
+}
+
+#[test]
+fn a_commit_of_a_number_that_nothing_counted_to_is_refused() {
+    let (mut bytes, starts) = log_bytes();
+    let header = &mut bytes[starts[3]..starts[3] + 64];
+    header[24..32].copy_from_slice(&COUNTER_END.to_le_bytes());
+    let crc = crc32c::crc32c(&header[..60]);
+    header[60..64].copy_from_slice(&crc.to_le_bytes());
+    let error = read(&bytes).unwrap_err().to_string();
+    assert!(error.contains("counted up to"), "{error}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::LogError;
 use super::head::{self, Head};
 use super::log::LogEnd;
 use super::record::{LINE, Label, Line, read_header};
-use crate::manifest::{ExtentId, TailEntry};
+use crate::manifest::{COUNTER_END, ExtentId, TailEntry};
 use crate::space::OwnedExtent;
 
 /// Bytes of a copy of an extent that differ from what another copy holds, which is right.
@@ -188,6 +188,10 @@ pub(crate) fn replay<'a>(
                     follows,
                     newest: named.version,
                 });
+            }
+            if commit >= COUNTER_END {
+                let what = "nothing was ever counted up to the number of its commit";
+                return Err(damaged(&end, what));
             }
             let at = end.at as usize;
             let range = at..record.end.min(copies[right].len());
