@@ -368,13 +368,24 @@ impl Database {
         &self.catalog
     }
 
+    /// Bytes of near memory that dictionaries, chunk headers, key indexes and tails take.
+    fn always_near_bytes(&self) -> u64 {
+        let tables = self.catalog.tables();
+        let near = tables
+            .iter()
+            .map(|table| table.current().always_near_bytes());
+        near.sum()
+    }
+
+    /// All bytes of near memory that it takes: copies, and what is always near. Cheaper than [`Database::tiers`], which asks the
+    /// kernel about every mapping.
+    pub fn near_bytes(&self) -> u64 {
+        self.storage.near.used() + self.always_near_bytes()
+    }
+
     /// The memory it uses, near first.
     pub fn tiers(&self) -> Vec<TierInfo> {
         let copies = &self.storage.near;
-        let tables = self.catalog.tables();
-        let always_near = tables
-            .iter()
-            .map(|table| table.current().always_near_bytes());
         let near = TierInfo {
             name: NEAR_NAME.to_owned(),
             speed: Speed::Near,
@@ -382,7 +393,7 @@ impl Database {
             durability: None,
             capacity_bytes: copies.limit(),
             used_bytes: copies.used(),
-            always_near_bytes: Some(always_near.sum()),
+            always_near_bytes: Some(self.always_near_bytes()),
             page_size_bytes: None,
             counters: None,
             write_amplification: None,

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -20,7 +20,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use futures::Stream;
 use futures::task::AtomicWaker;
 use tierra_engine::Database;
-use tierra_memory::{Size, Speed};
+use tierra_memory::Size;
 
 use super::QueryMemory;
 
@@ -29,6 +29,8 @@ use super::QueryMemory;
 const MARGIN_BYTES: u64 = 128 << 20;
 /// Time between two looks.
 const PACE: Duration = Duration::from_millis(5);
+/// Looks without a query before the thread sleeps until one wakes it: queries that follow each other do not pay for that.
+const IDLE: u32 = 200;
 /// Looks between the end of one query and that of another, for memory to come back.
 const GRACE: u32 = 20;
 /// Bytes of a page, as the kernel counts.
@@ -47,6 +49,7 @@ struct Watch {
 #[derive(Default)]
 struct Base {
     own_bytes: u64,
+    measured: Option<Instant>,
     /// From the first look on.
     near_bytes: Option<u64>,
 }
@@ -57,6 +60,8 @@ struct Queries {
     writing: usize,
     base: Base,
     has_thread: bool,
+    /// Whether the thread looks, and does not wait for a query.
+    is_awake: bool,
 }
 
 static QUERIES: Mutex<Queries> = Mutex::new(Queries {
@@ -64,9 +69,11 @@ static QUERIES: Mutex<Queries> = Mutex::new(Queries {
     writing: 0,
     base: Base {
         own_bytes: 0,
+        measured: None,
         near_bytes: None,
     },
     has_thread: false,
+    is_awake: false,
 });
 static BEGUN: Condvar = Condvar::new();
 
@@ -80,14 +87,6 @@ fn own_bytes() -> Option<u64> {
     let mut pages = text.split(' ').skip(1).map(|pages| pages.parse::<u64>());
     let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
     Some(resident.saturating_sub(shared) * STATM_PAGE_BYTES)
-}
-
-/// What the database itself keeps near.
-fn near_bytes(database: &Database) -> u64 {
-    let tiers = database.tiers().into_iter();
-    let near = tiers.filter(|tier| tier.speed == Speed::Near);
-    near.map(|tier| tier.used_bytes + tier.always_near_bytes.unwrap_or(0))
-        .sum()
 }
 
 /// The rows of a query that is ended where it makes the process too large.
@@ -120,18 +119,20 @@ impl Watched {
 
 fn begin(watch: &Arc<Watch>) {
     let mut queries = lock();
-    if queries.running.is_empty() {
+    let is_recent = |measured: Instant| measured.elapsed() < PACE;
+    if queries.running.is_empty() && !queries.base.measured.is_some_and(is_recent) {
         queries.base = Base {
             own_bytes: own_bytes().unwrap_or(u64::MAX),
+            measured: Some(Instant::now()),
             near_bytes: None,
         };
     }
     queries.running.push(Arc::clone(watch));
-    if queries.has_thread {
-        BEGUN.notify_one();
-    } else {
+    if !queries.has_thread {
         let thread = std::thread::Builder::new().name("tierra-memory".to_string());
         queries.has_thread = thread.spawn(look).is_ok();
+    } else if !queries.is_awake {
+        BEGUN.notify_one();
     }
 }
 
@@ -204,14 +205,23 @@ impl Drop for Writing {
     }
 }
 
-/// Looks for as long as the process lives, and sleeps while no query runs.
+/// Looks for as long as the process lives, and sleeps where no query has run for a while.
 fn look() {
-    let mut grace = 0_u32;
+    let (mut grace, mut idle) = (0_u32, 0);
     loop {
         let mut queries = lock();
+        if queries.running.is_empty() && idle < IDLE {
+            idle += 1;
+            drop(queries);
+            std::thread::sleep(PACE);
+            continue;
+        }
+        idle = 0;
         while queries.running.is_empty() {
+            queries.is_awake = false;
             queries = BEGUN.wait(queries).unwrap_or_else(PoisonError::into_inner);
         }
+        queries.is_awake = true;
         if queries.base.near_bytes.is_none() {
             queries.base.near_bytes = Some(queries.near_bytes());
         }
@@ -234,7 +244,7 @@ fn look() {
 impl Queries {
     /// What the databases keep near that are queried.
     fn near_bytes(&self) -> u64 {
-        let near = self.running.iter().map(|watch| near_bytes(&watch.database));
+        let near = self.running.iter().map(|watch| watch.database.near_bytes());
         near.max().unwrap_or(0)
     }
 
