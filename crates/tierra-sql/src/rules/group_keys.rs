@@ -4,6 +4,7 @@
 //! lost `b.id`, an outer GROUP BY had too few groups, and a join with these groups found one where there are many. It goes
 //! by names. So what groups such rows gets other ones, and a projection above says the old ones again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -28,7 +29,7 @@ impl AnalyzerRule for GroupKeys {
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let (input, groups, aggregates) = match &plan {
+    let (input, mut groups, aggregates) = match &plan {
         LogicalPlan::Aggregate(Aggregate {
             input,
             group_expr,
@@ -44,7 +45,13 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !has_key_of_part(input, &groups) {
         return Ok(Transformed::no(plan));
     }
+    // What is named twice is a column once.
+    let mut seen = HashSet::new();
+    groups.retain(|expr| seen.insert(expr.clone()));
     let count = groups.len();
+    if count + aggregates.len() != plan.schema().fields().len() {
+        return Ok(Transformed::no(plan));
+    }
     let groups = groups.into_iter().enumerate();
     let groups = groups.map(|(place, expr)| expr.alias(format!("tierra_group_{place}")));
     let renamed = Aggregate::try_new(Arc::clone(input), groups.collect(), aggregates)?;
