@@ -85,7 +85,7 @@ fn what_was_verified_is_verified_again_once_damage_was_found() {
         let database = place.open(0);
         assert!(!wrong(&database));
         place.change("far", &bytes);
-        assert!(wrong(&database), "nobody has found it yet");
+        assert!(wrong(&database), "the damage is not found yet");
         find(&database);
         assert!(!wrong(&database));
         check_rows(&database);

@@ -11,7 +11,7 @@ use replicated::{Place, check, fill, indexed};
 use support::{all_rows, rows, sorted};
 use tierra_engine::{Fault, FaultKind, Replicas, ScrubOptions, TierError};
 
-/// Columns whose only tier is missing: the others answer, whoever needs one is told, and nothing is forgotten.
+/// The only tier of some columns is missing: the other columns answer, a query that needs one of these gets an error, and no data is lost.
 #[test]
 fn a_column_whose_only_tier_is_missing_takes_nothing_along() {
     const PRICE: usize = 3;
@@ -230,8 +230,8 @@ fn a_table_whose_only_tier_is_missing_waits_for_it() {
     );
 }
 
-/// A tier whose file lost its end, while nobody had it open or while somebody had, and did not touch it: it has its end again, and
-/// what lay there.
+/// A tier's file loses its end, while the database is closed or while it is open and unused: the end is restored, with what lay
+/// there.
 #[test]
 fn a_tier_that_is_cut_short_has_its_end_again() {
     let place = Place::new();

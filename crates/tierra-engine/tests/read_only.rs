@@ -167,7 +167,7 @@ fn a_user_who_may_not_write_can_read() {
     mode(&db, 0o755);
 }
 
-/// Whoever may do everything cannot write to a file system that is mounted for reading, either.
+/// Even root cannot write to a file system that is mounted read-only.
 #[test]
 fn a_read_only_file_system_is_read() {
     let namespace = ["--map-root-user", "--mount"];

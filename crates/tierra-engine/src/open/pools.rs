@@ -119,7 +119,7 @@ pub(super) fn read_root(home: &Home, pool: &Pool) -> Result<(Extent, Manifest), 
     Ok((root, manifest))
 }
 
-/// What a pool publishes cannot be read, and nobody else has it: the error, with what to do.
+/// The error where a pool's newest manifest cannot be read and no other tier has a copy. It says what to do.
 pub(super) fn unreadable(home: &Home, pool: &Pool, source: OpenError) -> OpenError {
     match source {
         OpenError::Pool(_) | OpenError::Manifest { .. } => OpenError::Unreadable {

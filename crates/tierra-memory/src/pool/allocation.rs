@@ -99,8 +99,8 @@ impl Pool {
         self.retain_headless(live, &[])
     }
 
-    /// [`Pool::retain`], with extents among them whose headers are not looked at, for they are damaged: whoever names
-    /// them answers for what they hold.
+    /// [`Pool::retain`], with extents among them whose headers are damaged and not checked: the caller answers for what
+    /// they hold.
     ///
     /// # Errors
     /// As [`Pool::retain`].
