@@ -293,6 +293,21 @@ pub enum PreparedError {
         /// The type that fits.
         expected: String,
     },
+    /// An argument that is not known before the statement runs.
+    #[error("prepared statement '{name}': argument ${parameter} is {value}, expected a constant")]
+    NotConstant {
+        /// The statement.
+        name: String,
+        /// Which parameter, from 1.
+        parameter: usize,
+        /// The argument as written.
+        value: String,
+    },
+    /// No planner sees it.
+    #[error(
+        "prepared statement '{0}' is a point query, which is looked up without a plan; EXPLAIN its SELECT"
+    )]
+    Point(String),
     /// The table has gone since.
     #[error("prepared statement '{name}': table '{table}' was dropped since; prepare it again")]
     TableGone {

@@ -48,7 +48,7 @@ impl ListParameter<'_> {
         argument: Expr,
         lists: &[Arc<List>],
         constant: impl Fn(Expr) -> Option<ScalarValue>,
-    ) -> Result<Expr, SqlError> {
+    ) -> Result<ScalarValue, SqlError> {
         let list = match argument {
             Expr::ScalarFunction(call) if call.func.name() == MAKE_ARRAY => {
                 match long_list(&call, lists) {
@@ -60,8 +60,7 @@ impl ListParameter<'_> {
                 let shown = rules::shown(&argument);
                 match constant(argument) {
                     Some(value) if value.is_null() => {
-                        let null = ScalarValue::try_from(any::list_of(self.item.clone()))?;
-                        return Ok(Expr::Literal(null, None));
+                        return Ok(ScalarValue::try_from(any::list_of(self.item.clone()))?);
                     }
                     Some(value) => match any::items(&value) {
                         Some(items) => List::typed(items),
@@ -72,8 +71,7 @@ impl ListParameter<'_> {
             }
         };
         let values = assigned(&list, self.item).map_err(|item| self.refuse(item))?;
-        let list = SingleRowListArrayBuilder::new(values).build_list_scalar();
-        Ok(Expr::Literal(list, None))
+        Ok(SingleRowListArrayBuilder::new(values).build_list_scalar())
     }
 
     /// The items of an array that is written out, each assigned as if it stood alone: a number with a

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::kernels::numeric::{add, mul, sub};
-use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Int32Type, Int64Type};
 use arrow::error::ArrowError;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, exec_datafusion_err, internal_err};
@@ -111,8 +111,8 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
 /// Operations of a chain up to which it stays a tree of them.
 const SHORT_CHAIN: usize = 32;
 
-/// `left op right` as one more operation of the call that a long chain is; `None` if `left` is none, or not
-/// all is of one type, of integers or DOUBLE.
+/// `left op right` as one more operation of the call that a long chain is; `None` if `left` is none, or it would be of another
+/// type than `left`, or of another one than integers, DOUBLE and DECIMAL.
 pub(super) fn lengthened(
     left: &mut Expr,
     op: Operator,
@@ -128,10 +128,17 @@ pub(super) fn lengthened(
     if !is_chain {
         return None;
     }
-    let is_calculated = |ty: &DataType| ty.is_integer() || *ty == DataType::Float64;
-    let ty = type_of(left, schema).filter(is_calculated)?;
+    let ty = type_of(left, schema)?;
+    let stays = match (&ty, &type_of(right, schema)?) {
+        // The sum of DECIMALs has a digit more, until there are no more.
+        (
+            DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale),
+            DataType::Decimal128(_, of_right),
+        ) => operation != Operation::Multiply && of_right <= scale,
+        (ty, of_right) => (ty.is_integer() || *ty == DataType::Float64) && ty == of_right,
+    };
     // Numbers that are written count digit by digit where something asks for that.
-    if type_of(right, schema)? != ty || is_number(left) {
+    if !stays || is_number(left) {
         return None;
     }
     let left = std::mem::take(left);
@@ -189,12 +196,12 @@ impl Operation {
 }
 
 /// `a + b`, `a - b` or `a * b` of two integers of one type, or a chain of such operations from the left. A
-/// chain may be of doubles, which do not overflow.
+/// chain may be of doubles, which do not overflow, and of DECIMALs.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     /// One fewer than operands.
     operations: Vec<Operation>,
-    /// Of the operands and the result.
+    /// Of the first operand and the result.
     ty: DataType,
     signature: Signature,
 }
@@ -307,6 +314,7 @@ fn overflow(error: DataFusionError, ty: &DataType) -> DataFusionError {
         .map_or(text.as_str(), |(_, rest)| rest);
     let wider = match ty {
         DataType::Int64 => "DECIMAL(38, 0)",
+        DataType::Decimal128(..) => "DOUBLE",
         _ => "BIGINT",
     };
     let ty = types::from_arrow("", ty).map_or_else(|_| ty.to_string(), |ty| ty.to_string());

@@ -1,10 +1,11 @@
-//! The key of one table is no key of the groups of a join.
+//! Groups whose names mislead the optimiser.
 //!
-//! Of `GROUP BY a.id, b.id` DataFusion takes the primary key `a.id` for a key of all groups, since it was one of `a`: ORDER BY
+//! The key of one table is no key of the groups of a join. Of `GROUP BY a.id, b.id` DataFusion takes the primary key `a.id` for a key of all groups, since it was one of `a`: ORDER BY
 //! lost `b.id`, an outer GROUP BY had too few groups, and a join with these groups found one where there are many. It goes
-//! by names. So what groups such rows gets other ones, and a projection above says the old ones again.
+//! by names. And of `GROUP BY a, CAST(a AS DOUBLE)`, which have one name, it computes the second one from the first above the
+//! groups, and refuses the two. So what groups such rows gets other names, and a projection above says the old ones again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -42,7 +43,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         _ => return Ok(Transformed::no(plan)),
     };
-    if !has_key_of_part(input, &groups) {
+    if !has_key_of_part(input, &groups) && !has_namesakes(&groups) {
         return Ok(Transformed::no(plan));
     }
     // What is named twice is a column once.
@@ -67,6 +68,15 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let renamed = Arc::new(LogicalPlan::Aggregate(renamed));
     let named = Projection::try_new(columns.collect(), renamed)?;
     Ok(Transformed::yes(LogicalPlan::Projection(named)))
+}
+
+/// Whether two of them have one name.
+fn has_namesakes(groups: &[Expr]) -> bool {
+    let mut seen = HashMap::new();
+    groups.iter().any(|group| {
+        let first = seen.entry(group.schema_name().to_string()).or_insert(group);
+        *first != group
+    })
 }
 
 /// Whether `groups` have a key of `input`, or of a part of its columns, that does not determine all of them.

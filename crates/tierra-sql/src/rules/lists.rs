@@ -331,8 +331,7 @@ impl Sets<'_> {
         }
     }
 
-    /// `value IN (constants)`. Functions are told apart by their names, also by a statement that was prepared
-    /// before: no two sets of a process are called the same.
+    /// `value IN (constants)`. Functions are told apart by their names: no two sets of a process are called the same.
     fn set(&self, value: &Expr, constants: &[&Expr]) -> Option<Expr> {
         let literals = constants.iter().map(|constant| self.literal(constant));
         let literals = literals.collect::<Option<Vec<_>>>()?;

@@ -11,7 +11,7 @@
 //! types as well, and must see conditions before the optimiser takes NULL for false. Conditions that name
 //! no column are kept above aggregations before the optimiser hands them down, and where it would take another
 //! aggregation for the one that is known ([`known_aggregates`]) it is kept from that. Casts are hidden from estimates
-//! when nothing else looks at them.
+//! when nothing else looks at them. Inputs that the finished plan does not have in order are sorted ([`sorted_inputs`]).
 
 mod arithmetic;
 mod assigned;
@@ -28,6 +28,7 @@ mod number;
 mod numbers;
 mod outer_values;
 mod set_operations;
+mod sorted_inputs;
 mod subquery;
 
 use std::sync::Arc;
@@ -75,6 +76,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     );
     rules.push(Arc::new(casts::LossyCasts));
     known_aggregates::add_to(&mut builder);
+    sorted_inputs::add_to(&mut builder);
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)
@@ -86,8 +88,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder
 }
 
-/// What the names in a plan's own expressions mean: columns of its inputs, or of the table where filters were pushed to a scan, as
-/// those of a prepared statement are before it is planned again.
+/// What the names in a plan's own expressions mean: columns of its inputs, or of the table where filters were pushed to a scan.
 pub(crate) fn schema_below(plan: &LogicalPlan) -> Result<DFSchema> {
     if let LogicalPlan::TableScan(scan) = plan {
         return DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema());
@@ -152,12 +153,9 @@ pub(crate) fn under_its_name(
     }))
 }
 
-/// The plan of a statement to prepare: DataFusion optimises it before it is analysed, and would fold
-/// constants that no rule has seen.
+/// A plan that says of its parameters what is known of their types.
 pub(crate) fn settle(plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-    let mut rules = before_coercion();
-    rules.push(Arc::new(arithmetic::CheckArithmetic));
-    rules
+    before_coercion()
         .iter()
         .try_fold(plan, |plan, rule| rule.analyze(plan, config))
 }

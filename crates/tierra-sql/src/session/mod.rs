@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text -- split, parse --> TABLE, TIER -------> engine: CREATE, ALTER, DROP
-//!                          PREPARE, EXECUTE ---> stored point plan, else DataFusion
+//!                          PREPARE, EXECUTE ---> stored plan
 //!                          anything else ------> DataFusion: plan, optimise, execute
 //! ```
 //!
@@ -32,7 +32,7 @@ use futures::future::BoxFuture;
 use tierra_engine::Database;
 use tierra_interleave::Scheduling;
 
-use self::prepare::{Parameters, PointPlans};
+use self::prepare::Statements;
 use crate::catalog::{CATALOG, TierraCatalog};
 use crate::error::SqlError;
 use crate::memory::{self, QueryMemory};
@@ -58,8 +58,7 @@ pub struct Session {
     context: SessionContext,
     memory: Arc<QueryMemory>,
     beginning: Beginning,
-    point_plans: PointPlans,
-    parameters: Parameters,
+    prepared: Statements,
     planned: AtomicU64,
 }
 
@@ -107,8 +106,7 @@ impl Session {
             context: files::add_to(context),
             memory,
             beginning,
-            point_plans: PointPlans::default(),
-            parameters: Parameters::default(),
+            prepared: Statements::default(),
             planned: AtomicU64::new(0),
         })
     }

@@ -1,22 +1,21 @@
-//! What a session has prepared: point queries, which no planner sees twice, and the types of the
-//! parameters of every other statement.
+//! What a session has prepared: point queries, which no planner sees twice, and plans of other statements, into which
+//! EXECUTE puts its arguments.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, Datum, RecordBatch};
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::TreeNode;
+use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::logical_plan::{Execute, Prepare};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
-use datafusion::optimizer::Optimizer;
-use datafusion::optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
@@ -29,23 +28,52 @@ use crate::outcome::{Outcome, Rows};
 use crate::prepared::{Argument, PointPlan};
 use crate::{defect, rules};
 
-/// The point queries prepared in a session, by name.
+/// What a session has prepared, by name.
 #[derive(Default)]
-pub(super) struct PointPlans(Mutex<HashMap<String, Arc<PointPlan>>>);
+pub(super) struct Statements(Mutex<HashMap<String, Prepared>>);
 
-impl PointPlans {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<PointPlan>>> {
-        // Only whole plans are put in and taken out, so that a panic elsewhere leaves no half of one.
+/// A prepared statement.
+#[derive(Clone)]
+pub(super) enum Prepared {
+    /// A point query.
+    Point(Arc<PointPlan>),
+    /// Any other statement.
+    Plan(Arc<PreparedPlan>),
+}
+
+impl Statements {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Prepared>> {
+        // Only whole statements are put in and taken out, so that a panic elsewhere leaves no half of one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<Arc<PointPlan>> {
+    pub(super) fn get(&self, name: &str) -> Option<Prepared> {
         self.lock().get(name).cloned()
     }
 
-    /// Whether there was one.
-    pub(super) fn remove(&self, name: &str) -> bool {
-        self.lock().remove(name).is_some()
+    /// The point query of that name.
+    pub(super) fn point(&self, name: &str) -> Option<Arc<PointPlan>> {
+        match self.get(name) {
+            Some(Prepared::Point(plan)) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// Adds a statement under a name that no other one has.
+    pub(super) fn add(&self, name: String, prepared: Prepared) -> Result<(), PreparedError> {
+        match self.lock().entry(name) {
+            Entry::Occupied(taken) => Err(PreparedError::Exists(taken.key().clone())),
+            Entry::Vacant(free) => {
+                free.insert(prepared);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Result<(), PreparedError> {
+        let removed = self.lock().remove(name);
+        let there = removed.map(drop);
+        there.ok_or_else(|| PreparedError::NotThere(name.to_string()))
     }
 
     pub(super) fn clear(&self) {
@@ -53,27 +81,105 @@ impl PointPlans {
     }
 }
 
-/// The types of a statement's parameters, from the first; `None` where nothing tells.
-pub(super) struct PreparedParameters(Vec<Option<FieldRef>>);
+/// A statement with parameters, as it was planned: DataFusion's optimiser makes up names, and takes conditions and keys for known,
+/// which is wrong of a plan that it sees a second time.
+pub(super) struct PreparedPlan {
+    plan: LogicalPlan,
+    /// The types of the parameters, from the first; `None` where nothing tells.
+    parameters: Vec<Option<FieldRef>>,
+}
 
-impl PreparedParameters {
-    /// Those of `prepare`, which then says no more than is known: DataFusion wants the types of all parameters that it finds
-    /// in the plan, or none. `written` is how many the statement has; what a query does not use is not in its plan.
-    pub(super) fn of(prepare: &mut Prepare, written: usize) -> Result<Self, SqlError> {
-        let mut found = prepare.input.get_parameter_fields()?;
-        let used = found.len();
+impl PreparedPlan {
+    /// `prepare`, written with `written` parameters; what a query does not use is not in its plan.
+    pub(super) fn of(
+        prepare: Prepare,
+        written: usize,
+        config: &ConfigOptions,
+    ) -> Result<Self, SqlError> {
+        let plan = Arc::unwrap_or_clone(prepare.input);
+        // What a column is assigned, for one, the rules tell.
+        let mut found = rules::settle(plan.clone(), config)?.get_parameter_fields()?;
         let count = written.max(prepare.fields.len());
-        let fields: Vec<_> = (1..=count)
-            .map(|number| {
-                let found = found.remove(&format!("${number}")).flatten();
-                found.or_else(|| prepare.fields.get(number - 1).cloned())
-            })
-            .collect();
-        let known: Option<Vec<_>> = fields.iter().cloned().collect();
-        prepare.fields = known
-            .filter(|known| known.len() == used)
-            .unwrap_or_default();
-        Ok(Self(fields))
+        let parameters = (1..=count).map(|number| {
+            let found = found.remove(&format!("${number}")).flatten();
+            found.or_else(|| prepare.fields.get(number - 1).cloned())
+        });
+        Ok(Self {
+            parameters: parameters.collect(),
+            plan,
+        })
+    }
+
+    /// The statement with these arguments in its parameters' places. `lists` were taken out of EXECUTE.
+    pub(super) fn bind(
+        &self,
+        execute: Execute,
+        lists: &[Arc<List>],
+        state: &SessionState,
+    ) -> Result<LogicalPlan, SqlError> {
+        let values = self.assign(execute, lists, state)?;
+        let values = values.into_iter();
+        let values = values.map(|value| ScalarAndMetadata::new(value, None));
+        let values = ParamValues::List(values.collect());
+        Ok(self.plan.clone().replace_params_with_values(&values)?)
+    }
+
+    /// The arguments as values of the parameters' types: DataFusion would cast, and cut 2.7 to 2.
+    fn assign(
+        &self,
+        execute: Execute,
+        lists: &[Arc<List>],
+        state: &SessionState,
+    ) -> Result<Vec<ScalarValue>, SqlError> {
+        let Execute { name, parameters } = execute;
+        if self.parameters.len() != parameters.len() {
+            return Err(PreparedError::Arguments {
+                name,
+                expected: self.parameters.len(),
+                given: parameters.len(),
+            }
+            .into());
+        }
+        let now = state.execution_props().query_execution_start_time;
+        let context = SimplifyContext::builder()
+            .with_config_options(Arc::clone(state.config_options()))
+            .with_query_execution_start_time(now);
+        let simplifier = ExprSimplifier::new(context.build());
+        let constant = |expr| match simplifier.simplify(expr) {
+            Ok(Expr::Literal(value, _)) => Some(value),
+            _ => None,
+        };
+        let arguments = parameters.into_iter().zip(&self.parameters).zip(1..);
+        let assigned = arguments.map(|((value, field), number)| {
+            let not_constant = |given: &Expr| PreparedError::NotConstant {
+                name: name.clone(),
+                parameter: number,
+                value: rules::shown(given),
+            };
+            let Some(field) = field else {
+                let given = unfolded(value, lists);
+                return Ok(constant(given.clone()).ok_or_else(|| not_constant(&given))?);
+            };
+            if let DataType::List(item) = field.data_type() {
+                let parameter = ListParameter {
+                    statement: &name,
+                    number,
+                    item: item.data_type(),
+                };
+                return parameter.bind(value, lists, constant);
+            }
+            let given = unfolded(value, lists);
+            let refused = || PreparedError::argument(&name, number, &given, field);
+            let assigned =
+                rules::argument(given.clone(), field.data_type())?.ok_or_else(refused)?;
+            let value = constant(assigned).ok_or_else(|| match constant(given.clone()) {
+                // Computed, but no value of the type.
+                Some(_) => refused(),
+                None => not_constant(&given),
+            })?;
+            Ok(value.cast_to(field.data_type())?)
+        });
+        assigned.collect()
     }
 }
 
@@ -101,100 +207,6 @@ pub(super) fn written_parameters(statement: &Statement) -> usize {
     most
 }
 
-/// `plan` without DISTINCT ON: what DataFusion optimises to prepare it finds no functions to replace that by.
-pub(super) fn first_of_each(
-    plan: LogicalPlan,
-    state: &SessionState,
-) -> Result<LogicalPlan, SqlError> {
-    let is_distinct_on =
-        |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Distinct(Distinct::On(_))));
-    if !plan.exists(is_distinct_on)? {
-        return Ok(plan);
-    }
-    let replace = Optimizer::with_rules(vec![Arc::new(ReplaceDistinctWithAggregate::new())]);
-    Ok(replace.optimize(plan, state, |_, _| {})?)
-}
-
-/// The parameters of the statements that DataFusion has prepared in a session, by name.
-#[derive(Default)]
-pub(super) struct Parameters(Mutex<HashMap<String, PreparedParameters>>);
-
-impl Parameters {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, PreparedParameters>> {
-        // As above: whole entries go in and out.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn insert(&self, name: String, parameters: PreparedParameters) {
-        self.lock().insert(name, parameters);
-    }
-
-    pub(super) fn remove(&self, name: &str) {
-        self.lock().remove(name);
-    }
-
-    pub(super) fn names(&self) -> Vec<String> {
-        self.lock().keys().cloned().collect()
-    }
-
-    fn contains(&self, name: &str) -> bool {
-        self.lock().contains_key(name)
-    }
-
-    /// The arguments as values of the parameters' types: DataFusion would cast, and cut 2.7 to 2.
-    /// `lists` were taken out of the statement.
-    pub(super) fn assign(
-        &self,
-        execute: &mut Execute,
-        lists: &[Arc<List>],
-        config: Arc<ConfigOptions>,
-    ) -> Result<(), SqlError> {
-        let fields = self.lock().get(&execute.name).map(|known| known.0.clone());
-        let fields = fields.ok_or_else(|| PreparedError::NotThere(execute.name.clone()))?;
-        if fields.len() != execute.parameters.len() {
-            return Err(PreparedError::Arguments {
-                name: execute.name.clone(),
-                expected: fields.len(),
-                given: execute.parameters.len(),
-            }
-            .into());
-        }
-        let context = SimplifyContext::builder().with_config_options(config);
-        let simplifier = ExprSimplifier::new(context.build());
-        let constant = |expr| match simplifier.simplify(expr) {
-            Ok(Expr::Literal(value, _)) => Some(value),
-            _ => None,
-        };
-        let arguments = std::mem::take(&mut execute.parameters);
-        let arguments = arguments.into_iter().zip(fields).zip(1..);
-        let assigned = arguments.map(|((value, field), number)| {
-            let Some(field) = field else {
-                return Ok(unfolded(value, lists));
-            };
-            if let DataType::List(item) = field.data_type() {
-                let parameter = ListParameter {
-                    statement: &execute.name,
-                    number,
-                    item: item.data_type(),
-                };
-                return parameter.bind(value, lists, constant);
-            }
-            let given = unfolded(value, lists);
-            let refused = || PreparedError::argument(&execute.name, number, &given, &field);
-            let assigned =
-                rules::argument(given.clone(), field.data_type())?.ok_or_else(refused)?;
-            match constant(assigned.clone()) {
-                Some(value) => Ok(Expr::Literal(value, None)),
-                // Computed, but no value of the type.
-                None if constant(given.clone()).is_some() => Err(refused().into()),
-                None => Ok(assigned),
-            }
-        });
-        execute.parameters = assigned.collect::<Result<_, _>>()?;
-        Ok(())
-    }
-}
-
 impl Session {
     /// Prepare `statement`; `false` if it is no point query.
     pub(super) fn prepare_point(
@@ -202,14 +214,14 @@ impl Session {
         name: String,
         statement: &ast::Statement,
     ) -> Result<bool, SqlError> {
-        if self.point_plans.get(&name).is_some() || self.parameters.contains(&name) {
+        if self.prepared.get(&name).is_some() {
             return Err(PreparedError::Exists(name).into());
         }
         let Some(plan) = PointPlan::of(&name, statement, &self.database) else {
             return Ok(false);
         };
         self.count_planning();
-        self.point_plans.lock().insert(name, Arc::new(plan));
+        self.prepared.add(name, Prepared::Point(Arc::new(plan)))?;
         Ok(true)
     }
 
@@ -220,8 +232,8 @@ impl Session {
     /// If there is no such point query or the keys are not of its types.
     pub fn execute_prepared(&self, name: &str, keys: &[ArrayRef]) -> Result<RecordBatch, SqlError> {
         let plan = self
-            .point_plans
-            .get(name)
+            .prepared
+            .point(name)
             .ok_or_else(|| PreparedError::Unknown(name.to_string()))?;
         plan.execute_keys(&self.database, keys, self.execution())
     }
@@ -245,7 +257,7 @@ impl Session {
             })
             .collect();
         Box::pin(defect::caught(async move {
-            if let Some(plan) = self.point_plans.get(name) {
+            if let Some(plan) = self.prepared.point(name) {
                 let arguments = arguments.into_iter();
                 let arguments = arguments.map(|(array, is_value)| Argument::bound(array, is_value));
                 let arguments: Vec<Argument> = arguments.collect();

@@ -9,15 +9,17 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{FunctionRegistry, TaskContext};
-use datafusion::logical_expr::logical_plan::{Deallocate, Execute};
-use datafusion::logical_expr::{LogicalPlan, ScalarUDF, Statement as LogicalStatement};
+use datafusion::logical_expr::logical_plan::{Execute, PlanType};
+use datafusion::logical_expr::{
+    LogicalPlan, ScalarUDF, Statement as LogicalStatement, ToStringifiedPlan,
+};
 use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 
-use super::prepare::{PreparedParameters, first_of_each, written_parameters};
+use super::prepare::{Prepared, PreparedPlan, written_parameters};
 use super::{Session, fixed, missing, unsupported};
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::information_schema::describe;
@@ -30,7 +32,7 @@ use crate::prepared::Argument;
 use crate::settings::TierraSettings;
 use crate::statement::{Compact, Parsed};
 use crate::unheeded::{self, FunctionKind};
-use crate::{defect, rules, settings, twins};
+use crate::{defect, settings, twins};
 
 impl Session {
     /// Run one statement.
@@ -127,7 +129,7 @@ impl Session {
                 using,
                 ..
             } if using.is_empty() => {
-                let plan = single_name(name).and_then(|name| self.point_plans.get(&name));
+                let plan = single_name(name).and_then(|name| self.prepared.point(&name));
                 let Some(plan) = plan else { return Ok(None) };
                 let arguments = parameters.iter();
                 let arguments = arguments.map(|written| Argument::written(written, &compact.lists));
@@ -138,11 +140,12 @@ impl Session {
             ast::Statement::Deallocate { name, .. }
                 if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") =>
             {
-                self.deallocate_all().await.map(Some)
+                self.prepared.clear();
+                Ok(Some(done("DEALLOCATE ALL")))
             }
             ast::Statement::Deallocate { name, .. } => {
-                let removed = self.point_plans.remove(&identifier(name));
-                Ok(removed.then(|| done("DEALLOCATE")))
+                self.prepared.remove(&identifier(name))?;
+                Ok(Some(done("DEALLOCATE")))
             }
             other => match unsupported::statement(other) {
                 Some(error) => Err(error.into()),
@@ -193,7 +196,30 @@ impl Session {
             LogicalPlan::Statement(LogicalStatement::Execute(execute)) => {
                 self.run_bound(execute, lists).await
             }
-            LogicalPlan::Statement(statement) => self.run_setting(statement, written).await,
+            LogicalPlan::Statement(LogicalStatement::Prepare(prepare)) => {
+                let name = prepare.name.clone();
+                let config = Arc::clone(state.config_options());
+                let plan = apart(async move { PreparedPlan::of(prepare, written, &config) });
+                let plan = Prepared::Plan(Arc::new(plan.await??));
+                self.prepared.add(name, plan)?;
+                Ok(done("PREPARE"))
+            }
+            LogicalPlan::Statement(statement) => self.run_setting(statement).await,
+            LogicalPlan::Explain(mut explain) => {
+                if let Some(execute) = execute_in(&explain.plan) {
+                    let bound = self.bound(&state, execute, lists)?;
+                    explain.stringified_plans =
+                        vec![bound.to_stringified(PlanType::InitialLogicalPlan)];
+                    explain.plan = Arc::new(bound);
+                }
+                self.start(state, LogicalPlan::Explain(explain)).await
+            }
+            LogicalPlan::Analyze(mut analyze) => {
+                if let Some(execute) = execute_in(&analyze.input) {
+                    analyze.input = Arc::new(self.bound(&state, execute, lists)?);
+                }
+                self.start(state, LogicalPlan::Analyze(analyze)).await
+            }
             LogicalPlan::Ddl(ddl) => Err(unsupported::definition(&ddl).into()),
             LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
             LogicalPlan::Copy(_) => self.finish(state, plan, "COPY").await,
@@ -201,33 +227,36 @@ impl Session {
         }
     }
 
-    /// Run what DataFusion has prepared, with these arguments.
+    /// Run a prepared statement with these arguments.
     pub(super) async fn run_bound(
         &self,
-        mut execute: Execute,
+        execute: Execute,
         lists: &[Arc<List>],
     ) -> Result<Outcome, SqlError> {
-        let config = Arc::clone(self.context.state_ref().read().config_options());
-        self.parameters.assign(&mut execute, lists, config)?;
-        let plan = LogicalPlan::Statement(LogicalStatement::Execute(execute));
-        let context = self.context.clone();
-        let query = apart(async move { context.execute_logical_plan(plan).await }).await??;
-        let (state, plan) = query.into_parts();
-        // It was optimised to prepare it: names that are made up now are not to be those made up then.
-        let aliases = &state.execution_props().alias_generator;
-        aliases.update_min_id(PREPARED_ALIASES);
+        let state = self.context.state();
+        let plan = self.bound(&state, execute, lists)?;
         match plan {
             LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
             _ => self.start(state, plan).await,
         }
     }
 
-    /// Run what changes the session only.
-    async fn run_setting(
+    /// The plan of a prepared statement with these arguments.
+    fn bound(
         &self,
-        mut statement: LogicalStatement,
-        written: usize,
-    ) -> Result<Outcome, SqlError> {
+        state: &SessionState,
+        execute: Execute,
+        lists: &[Arc<List>],
+    ) -> Result<LogicalPlan, SqlError> {
+        match self.prepared.get(&execute.name) {
+            Some(Prepared::Plan(plan)) => plan.bind(execute, lists, state),
+            Some(Prepared::Point(_)) => Err(PreparedError::Point(execute.name).into()),
+            None => Err(PreparedError::NotThere(execute.name).into()),
+        }
+    }
+
+    /// Run what changes the session only.
+    async fn run_setting(&self, mut statement: LogicalStatement) -> Result<Outcome, SqlError> {
         let command = match &mut statement {
             LogicalStatement::SetVariable(set) => {
                 fixed::refuse(&set.variable)?;
@@ -242,29 +271,6 @@ impl Session {
                 }
                 "RESET"
             }
-            LogicalStatement::Prepare(prepare) => {
-                let config = Arc::clone(self.context.state_ref().read().config_options());
-                let plan = Arc::unwrap_or_clone(Arc::clone(&prepare.input));
-                let state = self.context.state();
-                let settled =
-                    apart(async move { first_of_each(rules::settle(plan, &config)?, &state) });
-                prepare.input = Arc::new(settled.await??);
-                let parameters = PreparedParameters::of(prepare, written)?;
-                let name = prepare.name.clone();
-                let plan = LogicalPlan::Statement(statement);
-                let context = self.context.clone();
-                apart(async move { context.execute_logical_plan(plan).await.map(drop) }).await??;
-                self.parameters.insert(name, parameters);
-                return Ok(done("PREPARE"));
-            }
-            LogicalStatement::Deallocate(deallocate) => {
-                let name = deallocate.name.clone();
-                let plan = LogicalPlan::Statement(statement);
-                let removed = self.context.execute_logical_plan(plan).await;
-                removed.map_err(|_| PreparedError::NotThere(name.clone()))?;
-                self.parameters.remove(&name);
-                return Ok(done("DEALLOCATE"));
-            }
             other => {
                 return Err(DefinitionError::Unsupported(other.name().to_string()).into());
             }
@@ -273,17 +279,6 @@ impl Session {
         self.context.execute_logical_plan(plan).await?;
         self.apply_settings()?;
         Ok(done(command))
-    }
-
-    async fn deallocate_all(&self) -> Result<Outcome, SqlError> {
-        self.point_plans.clear();
-        for name in self.parameters.names() {
-            self.parameters.remove(&name);
-            let plan = LogicalStatement::Deallocate(Deallocate { name });
-            let plan = LogicalPlan::Statement(plan);
-            self.context.execute_logical_plan(plan).await?;
-        }
-        Ok(done("DEALLOCATE ALL"))
     }
 
     /// Go back to what a setting of Tierra's was.
@@ -346,8 +341,13 @@ pub(super) fn done(command: &'static str) -> Outcome {
     })
 }
 
-/// More names than are made up for a statement when it is prepared.
-const PREPARED_ALIASES: usize = 1 << 32;
+/// The EXECUTE that is to be explained.
+fn execute_in(plan: &LogicalPlan) -> Option<Execute> {
+    match plan {
+        LogicalPlan::Statement(LogicalStatement::Execute(execute)) => Some(execute.clone()),
+        _ => None,
+    }
+}
 
 /// Batches that a query computes ahead of whoever reads them.
 const BATCHES_AHEAD: usize = 2;

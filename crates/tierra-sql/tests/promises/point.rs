@@ -122,3 +122,24 @@ async fn keys_are_looked_up_in_every_mode() {
         assert_eq!(found, expected);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prepared_statement_can_be_explained_with_its_arguments() {
+    let twins = Twins::new();
+    let session = &twins.tierra;
+    for statement in [
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, x INTEGER)",
+        "INSERT INTO t VALUES (1, 10), (2, 20)",
+        "PREPARE above(INTEGER) AS SELECT sum(x) FROM t WHERE x > $1",
+    ] {
+        session.sql(statement).await.unwrap();
+    }
+    for (statement, expected) in [
+        ("EXPLAIN EXECUTE above(15)", "TierraScanExec"),
+        ("EXPLAIN EXECUTE above(15)", "x > Int32(15)"),
+        ("EXPLAIN ANALYZE EXECUTE above(15)", "output_rows=1"),
+    ] {
+        let plan = rows(&session.query(statement).await.unwrap()).join("\n");
+        assert!(plan.contains(expected), "{statement}: {plan}");
+    }
+}
