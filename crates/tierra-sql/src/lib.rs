@@ -39,6 +39,7 @@ pub mod load;
 mod memory;
 mod names;
 mod outcome;
+mod pass;
 mod prepared;
 mod rules;
 mod scan;

@@ -1,7 +1,5 @@
 //! Answers as engines agree on them: cells without the traits of a type, rows in any order.
 
-use std::cmp::Ordering;
-
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type};
 use arrow::error::ArrowError;
@@ -36,24 +34,18 @@ impl Cell {
         Cell::Exact(if digits == "-0" { "0" } else { digits }.to_owned())
     }
 
-    fn order(&self, other: &Cell) -> Ordering {
-        let rank = |cell: &Cell| match cell {
-            Cell::Null => 0,
-            Cell::Exact(_) | Cell::Double(_) => 1,
-            Cell::Text(_) => 2,
+    /// What cells are sorted by, and equal ones of an answer share.
+    fn key(&self) -> Key<'_> {
+        let number = |x: f64| {
+            let bits = x.to_bits() as i64;
+            // As `f64::total_cmp` orders them.
+            bits ^ (((bits >> 63) as u64) >> 1) as i64
         };
-        match (self.number(), other.number()) {
-            (Some(one), Some(another)) => {
-                let by_value = one.total_cmp(&another);
-                by_value.then_with(|| match (self, other) {
-                    (Cell::Exact(one), Cell::Exact(another)) => one.cmp(another),
-                    _ => Ordering::Equal,
-                })
-            }
-            _ => match (self, other) {
-                (Cell::Text(one), Cell::Text(another)) => one.cmp(another),
-                _ => rank(self).cmp(&rank(other)),
-            },
+        match self {
+            Cell::Null => (0, 0, ""),
+            Cell::Double(_) => (1, self.number().map_or(0, number), ""),
+            Cell::Exact(digits) => (1, self.number().map_or(0, number), digits),
+            Cell::Text(text) => (2, 0, text),
         }
     }
 
@@ -128,12 +120,24 @@ fn cell(column: &dyn Array, text: &ArrayFormatter<'_>, row: usize) -> Cell {
     }
 }
 
-fn order(one: &[Cell], another: &[Cell]) -> Ordering {
-    let cells = one.iter().zip(another);
-    let mut orders = cells.map(|(one, another)| one.order(another));
-    orders
-        .find(|order| order.is_ne())
-        .unwrap_or(one.len().cmp(&another.len()))
+/// Kind, number, text.
+type Key<'a> = (u8, i64, &'a str);
+
+/// The rows with their keys, sorted if that is asked for.
+fn keyed(rows: &Rows, sorted: bool) -> Vec<(Vec<Key<'_>>, &[Cell])> {
+    let mut keyed: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            (
+                row.iter().map(Cell::key).collect::<Vec<_>>(),
+                row.as_slice(),
+            )
+        })
+        .collect();
+    if sorted {
+        keyed.sort_by(|(one, _), (another, _)| one.cmp(another));
+    }
+    keyed
 }
 
 /// The first difference between two answers, `None` where they agree.
@@ -141,11 +145,7 @@ pub(crate) fn difference(left: &Rows, right: &Rows, ordered: bool) -> Option<Str
     if left.len() != right.len() {
         return Some(format!("{} rows against {}", left.len(), right.len()));
     }
-    let (mut left, mut right) = (left.clone(), right.clone());
-    if !ordered {
-        left.sort_by(|one, another| order(one, another));
-        right.sort_by(|one, another| order(one, another));
-    }
+    let (left, right) = (keyed(left, !ordered), keyed(right, !ordered));
     let agree = |one: &[Cell], another: &[Cell]| {
         one.len() == another.len()
             && one
@@ -155,15 +155,15 @@ pub(crate) fn difference(left: &Rows, right: &Rows, ordered: bool) -> Option<Str
     };
     let shown = |row: &[Cell]| row.iter().map(Cell::shown).collect::<Vec<_>>().join(" | ");
     let mut pairs = left.iter().zip(&right);
-    let (one, another) = pairs.find(|(one, another)| !agree(one, another))?;
+    let ((_, one), (_, another)) = pairs.find(|((_, one), (_, another))| !agree(one, another))?;
     Some(format!("({}) against ({})", shown(one), shown(another)))
 }
 
 /// Each row once.
-pub(crate) fn without_repeats(mut rows: Rows) -> Rows {
-    rows.sort_by(|one, another| order(one, another));
-    rows.dedup_by(|one, another| order(one, another).is_eq());
-    rows
+pub(crate) fn without_repeats(rows: Rows) -> Rows {
+    let mut rows = keyed(&rows, true);
+    rows.dedup_by(|(one, _), (another, _)| one == another);
+    rows.into_iter().map(|(_, row)| row.to_vec()).collect()
 }
 
 #[cfg(test)]

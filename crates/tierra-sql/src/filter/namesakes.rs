@@ -2,26 +2,25 @@
 //!
 //! DataFusion hands filters down from operator to operator, those that joins and TopKs know at run time too, and finds
 //! their columns in an operator's input by name. Of two tables that both have a column `id` it takes the first one. So a
-//! [`Fence`] is set above whatever has namesakes while filters are handed down, and taken away behind that.
+//! [fence](Pass::Fence) is set above whatever has namesakes while filters are handed down, and taken away behind that.
 
-use std::collections::HashMap;
-use std::fmt;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
-use datafusion::common::internal_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::JoinType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::filter_pushdown::{
-    ChildFilterDescription, FilterDescription, FilterPushdownPhase,
-};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
-};
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+
+use crate::join::hash_join;
+use crate::pass::{Pass, below_fence};
 
 /// DataFusion's rules that hand filters down.
 const FILTERS_PUSHED: &str = "FilterPushdown";
@@ -48,16 +47,20 @@ impl PhysicalOptimizerRule for Fenced {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let fenced = plan.transform_up(|plan| match has_namesakes(&plan.schema()) {
-            true => Ok(Transformed::yes(Arc::new(Fence(plan)) as _)),
-            false => Ok(Transformed::no(plan)),
+        let fenced = plan.transform_up(|plan| {
+            let sides = fenced_sides(plan)?;
+            let names = repeated(&sides.data.schema());
+            Ok(match names.is_empty() {
+                true => sides,
+                false => Transformed::yes(Pass::Fence(names).above(sides.data)),
+            })
         })?;
         let pushed = self.0.optimize(fenced.data, config)?;
         if !fenced.transformed {
             return Ok(pushed);
         }
-        let bare = pushed.transform_up(|plan| match plan.downcast_ref::<Fence>() {
-            Some(Fence(input)) => Ok(Transformed::yes(Arc::clone(input))),
+        let bare = pushed.transform_up(|plan| match below_fence(plan.as_ref()) {
+            Some(input) => Ok(Transformed::yes(Arc::clone(input))),
             None => Ok(Transformed::no(plan)),
         });
         bare.data()
@@ -72,87 +75,48 @@ impl PhysicalOptimizerRule for Fenced {
     }
 }
 
-/// How often each name occurs.
-fn names(schema: &Schema) -> HashMap<&str, usize> {
-    let mut names = HashMap::with_capacity(schema.fields().len());
-    for field in schema.fields() {
-        *names.entry(field.name().as_str()).or_default() += 1;
-    }
-    names
+/// The names that several columns have.
+fn repeated(schema: &Schema) -> Vec<String> {
+    let mut names = HashSet::with_capacity(schema.fields().len());
+    let names = schema
+        .fields()
+        .iter()
+        .map(|field| field.name())
+        .filter(|name| !names.insert(name.as_str()));
+    names.cloned().collect()
 }
 
-fn has_namesakes(schema: &Schema) -> bool {
-    names(schema).len() < schema.fields().len()
-}
-
-/// What stands above an operator, of whose columns some have one name.
-#[derive(Debug)]
-struct Fence(Arc<dyn ExecutionPlan>);
-
-impl DisplayAs for Fence {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+/// `plan` with a fence above the side of a semi-join whose rows it does not yield. What is known of the other side's key holds of
+/// that side's as well, but is handed down to the column of the other one's name.
+fn fenced_sides(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let Some(join) = hash_join(plan.as_ref()) else {
+        return Ok(Transformed::no(plan));
+    };
+    let keys = join.on().iter();
+    let (side, keys): (usize, Vec<_>) = match join.join_type() {
+        JoinType::LeftSemi => (1, keys.map(|(left, right)| (left, right)).collect()),
+        JoinType::RightSemi => (0, keys.map(|(left, right)| (right, left)).collect()),
+        _ => return Ok(Transformed::no(plan)),
+    };
+    let name = |key: &Arc<dyn PhysicalExpr>| {
+        let column = key.downcast_ref::<Column>();
+        column.map(|column| column.name().to_string())
+    };
+    let pairs = keys
+        .into_iter()
+        .map(|(yielded, other)| (name(yielded), name(other)));
+    let names: Vec<String> = pairs
+        .filter(|(yielded, other)| yielded != other)
+        .filter_map(|(yielded, _)| yielded)
+        .collect();
+    let mut inputs: Vec<_> = plan.children().into_iter().cloned().collect();
+    if !names
+        .iter()
+        .any(|name| inputs[side].schema().column_with_name(name).is_some())
+    {
+        return Ok(Transformed::no(plan));
     }
-}
-
-impl ExecutionPlan for Fence {
-    fn name(&self) -> &str {
-        "TierraFence"
-    }
-
-    /// The very ones of the input, so that no operator takes it for another one.
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.0.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.0]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match children.pop() {
-            Some(input) if children.is_empty() => Ok(Arc::new(Self(input))),
-            _ => internal_err!("{} has one input", self.name()),
-        }
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        self.0.execute(partition, context)
-    }
-
-    fn gather_filters_for_pushdown(
-        &self,
-        _: FilterPushdownPhase,
-        filters: Vec<Arc<dyn PhysicalExpr>>,
-        _: &ConfigOptions,
-    ) -> Result<FilterDescription> {
-        let schema = self.schema();
-        let names = names(&schema);
-        let fields = schema.fields().iter().enumerate();
-        let alone = fields.filter(|(_, field)| names[field.name().as_str()] == 1);
-        let passed = ChildFilterDescription::from_child_with_allowed_indices(
-            &filters,
-            alone.map(|(index, _)| index).collect(),
-            &self.0,
-        )?;
-        Ok(FilterDescription::new().with_child(passed))
-    }
+    let input = Arc::clone(&inputs[side]);
+    inputs[side] = Pass::Fence(names).above(input);
+    replace_children_if_necessary(plan, inputs).map(Transformed::yes)
 }

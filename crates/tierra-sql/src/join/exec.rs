@@ -61,6 +61,11 @@ impl JoinExec {
         }
     }
 
+    /// What to do.
+    pub(super) fn join(&self) -> &HashJoinExec {
+        &self.join
+    }
+
     /// The build side of this execution, begun by the first partition that asks.
     fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SharedBuild> {
         let mut build = self.build.lock().unwrap_or_else(PoisonError::into_inner);

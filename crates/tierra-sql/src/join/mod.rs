@@ -26,4 +26,13 @@ mod pairs;
 mod probe;
 mod rule;
 
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
+
 pub(crate) use rule::add_to;
+
+/// The hash join that `plan` is, however it is executed.
+pub(crate) fn hash_join(plan: &dyn ExecutionPlan) -> Option<&HashJoinExec> {
+    let in_turns = || Some(plan.downcast_ref::<exec::JoinExec>()?.join());
+    plan.downcast_ref::<HashJoinExec>().or_else(in_turns)
+}

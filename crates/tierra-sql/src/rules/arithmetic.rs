@@ -283,14 +283,16 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // The optimiser puts NULLs without a type in the place of columns, to learn what becomes of them.
-        let mut operands = args
-            .args
-            .into_iter()
-            .map(|operand| match operand.data_type() {
-                DataType::Null => operand.cast_to(&self.ty, None),
-                _ => Ok(operand),
-            });
+        // The optimiser puts NULLs without a type in the place of columns, to learn what becomes of them. Functions of such ones
+        // may yield another type.
+        let mut operands =
+            args.args
+                .into_iter()
+                .map(|operand| match (operand.data_type(), &self.ty) {
+                    (DataType::Decimal128(..), DataType::Decimal128(..)) => Ok(operand),
+                    (ty, own) if ty == *own => Ok(operand),
+                    _ => operand.cast_to(&self.ty, None),
+                });
         let Some(mut value) = operands.next().transpose()? else {
             return internal_err!("{} takes operands", self.name());
         };

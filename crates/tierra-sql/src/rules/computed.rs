@@ -1,7 +1,7 @@
 //! What an operator cannot hold is computed below it.
 //!
 //! A subquery of one value that refers to the row outside is planned in select lists and conditions; predicates of subqueries
-//! have no place in ORDER BY. Of `abs(round(x))` and `-round(x)` the planner fails to tell how they are ordered, since it does
+//! have no place in ORDER BY, and those of two windows are planned apart though they are the same. Of `abs(round(x))` and `-round(x)` the planner fails to tell how they are ordered, since it does
 //! not know what `round` yields, even where rows are sorted by just that. In what groups, aggregates, orders and looks through
 //! windows these become columns:
 //! ```text
@@ -37,7 +37,10 @@ impl AnalyzerRule for ComputedBelow {
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let (is_held, is_sort): (fn(&Expr) -> bool, bool) = match &plan {
         LogicalPlan::Aggregate(_) => (|expr| !refers_outside(expr), false),
-        LogicalPlan::Window(_) => (|expr| !refers_outside(expr) && !hides_order(expr), false),
+        LogicalPlan::Window(_) => (
+            |expr| !refers_outside(expr) && !hides_order(expr) && !is_predicate(expr),
+            false,
+        ),
         LogicalPlan::Sort(_) => (
             |expr| !refers_outside(expr) && !hides_order(expr) && !is_predicate(expr),
             true,

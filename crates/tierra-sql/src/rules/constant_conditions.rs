@@ -1,79 +1,65 @@
 //! A condition that names no column stays above an aggregation of all rows.
 //!
 //! DataFusion hands conditions on what GROUP BY says down below it, and with them those that name nothing at all:
-//! `HAVING $1 = $2`, `HAVING (SELECT ..) > 1`. But an aggregation without GROUP BY has a row for no rows. Such a condition
-//! becomes a table of one row or none that is joined with the result.
+//! `HAVING $1 = $2`, and `FALSE`, which it makes of `n = 1 AND n = 2` on the way. But an aggregation without GROUP BY has a row for
+//! no rows. Nothing is handed down below such a one.
 
-use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::logical_expr::logical_plan::{Aggregate, EmptyRelation, Filter};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::logical_plan::Aggregate;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
 /// DataFusion's rule that hands conditions down.
-pub(super) const PUSHED_DOWN: &str = "push_down_filter";
+const PUSHED_DOWN: &str = "push_down_filter";
 
-/// Keeps conditions where they are that name no column.
+pub(super) fn add_to(builder: &mut SessionStateBuilder) {
+    let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
+    for rule in rules {
+        if rule.name() == PUSHED_DOWN {
+            *rule = Arc::new(AboveAggregations(Arc::clone(rule)));
+        }
+    }
+}
+
+/// The rule but for conditions on an aggregation of all rows.
 #[derive(Debug)]
-pub(super) struct ConstantConditions;
+struct AboveAggregations(Arc<dyn OptimizerRule + Send + Sync>);
 
-impl OptimizerRule for ConstantConditions {
+impl OptimizerRule for AboveAggregations {
     fn name(&self) -> &str {
-        "constant_conditions"
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
     }
 
     fn rewrite(
         &self,
         plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
+        config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        plan.transform_up_with_subqueries(|plan| match plan {
-            LogicalPlan::Filter(filter) => apart(filter),
-            other => Ok(Transformed::no(other)),
-        })
+        match has_row_of_no_rows(&plan) {
+            true => Ok(Transformed::no(plan)),
+            false => self.0.rewrite(plan, config),
+        }
     }
 }
 
-fn apart(filter: Filter) -> Result<Transformed<LogicalPlan>> {
-    if !has_row_of_no_rows(&filter.input)? {
-        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
-    }
-    let conditions = split_conjunction_owned(filter.predicate.clone());
-    let (constant, others): (Vec<Expr>, Vec<Expr>) = conditions
-        .into_iter()
-        .partition(|condition| !condition.any_column_refs() && !condition.contains_outer());
-    let Some(condition) = conjunction(constant) else {
-        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+/// Whether `plan` is a condition on an aggregation that has a row where there are none to aggregate.
+fn has_row_of_no_rows(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Filter(filter) = plan else {
+        return false;
     };
-    let schema = filter.input.schema();
-    if let Expr::Literal(ScalarValue::Boolean(None) | ScalarValue::Null, _) = &condition {
-        return Ok(Transformed::yes(LogicalPlan::EmptyRelation(
-            EmptyRelation {
-                produce_one_row: false,
-                schema: schema.clone(),
-            },
-        )));
+    match filter.input.as_ref() {
+        LogicalPlan::Aggregate(Aggregate { group_expr, .. }) => {
+            matches!(group_expr.as_slice(), [] | [Expr::GroupingSet(_)])
+        }
+        below => has_row_of_no_rows(below),
     }
-    let columns: Vec<Expr> = schema.columns().into_iter().map(Expr::from).collect();
-    let row = LogicalPlanBuilder::empty(true).filter(condition)?.build()?;
-    let mut joined = LogicalPlanBuilder::from((*filter.input).clone());
-    if let Some(others) = conjunction(others) {
-        joined = joined.filter(others)?;
-    }
-    let joined = joined.cross_join(row)?.project(columns)?.build()?;
-    Ok(Transformed::yes(joined))
-}
-
-/// Whether `plan` is made of an aggregation that has a row where there are none to aggregate.
-fn has_row_of_no_rows(plan: &LogicalPlan) -> Result<bool> {
-    plan.exists(|plan| {
-        Ok(match plan {
-            LogicalPlan::Aggregate(Aggregate { group_expr, .. }) => {
-                matches!(group_expr.as_slice(), [] | [Expr::GroupingSet(_)])
-            }
-            _ => false,
-        })
-    })
 }

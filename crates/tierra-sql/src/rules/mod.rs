@@ -8,10 +8,9 @@
 //! ```
 //! The first seven read a plan as it was written, before casts are added; the next three need its types
 //! settled, and must see sums of constants before the optimiser folds them. Subqueries and lists need
-//! types as well, and must see conditions before the optimiser takes NULL for false. Conditions that name
-//! no column are kept above aggregations before the optimiser hands them down, and where it would take another
-//! aggregation for the one that is known ([`known_aggregates`]) it is kept from that. Casts are hidden from estimates
-//! when nothing else looks at them. Inputs that the finished plan does not have in order are sorted ([`sorted_inputs`]).
+//! types as well, and must see conditions before the optimiser takes NULL for false. Casts are hidden from estimates
+//! when nothing else looks at them. Where a rule of the optimiser is wrong it is kept from that ([`constant_conditions`],
+//! [`distinct_sums`], [`known_aggregates`]), and put right behind it ([`sorted_inputs`]).
 
 mod arithmetic;
 mod assigned;
@@ -20,6 +19,7 @@ mod casts;
 mod computed;
 mod constant_conditions;
 mod csv_source;
+mod distinct_sums;
 mod doubles;
 mod group_keys;
 mod known_aggregates;
@@ -67,14 +67,9 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.insert(0, Arc::new(subquery::SubqueryPredicates));
     let simplified = rules.iter().position(|rule| rule.name() == SIMPLIFIED);
     rules.insert(simplified.unwrap_or(1), Arc::new(lists::ListsApart));
-    let pushed = rules
-        .iter()
-        .position(|rule| rule.name() == constant_conditions::PUSHED_DOWN);
-    rules.insert(
-        pushed.unwrap_or(rules.len()),
-        Arc::new(constant_conditions::ConstantConditions),
-    );
     rules.push(Arc::new(casts::LossyCasts));
+    constant_conditions::add_to(&mut builder);
+    distinct_sums::add_to(&mut builder);
     known_aggregates::add_to(&mut builder);
     sorted_inputs::add_to(&mut builder);
     builder

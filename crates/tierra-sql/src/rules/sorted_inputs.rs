@@ -1,7 +1,10 @@
-//! Inputs that have to be sorted are.
+//! Inputs that have to be sorted are, and by all that they have to.
 //!
 //! DataFusion hands a sort down below projections and UNION ALL, and leaves out of it what is constant there. Above, it does not
 //! know that any more, and refused the plan that it had made. Such an input is sorted once more.
+//!
+//! The first few rows of each part of a UNION ALL are looked for together: a row that comes behind those that one part has found is
+//! left out of all. By `ORDER BY a, b` that holds, but not by `b` where `a` is constant in each part, and another in each.
 
 use std::sync::Arc;
 
@@ -9,11 +12,12 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::physical_expr::LexOrdering;
+use datafusion::physical_expr::{AcrossPartitions, ConstExpr, LexOrdering, LexRequirement};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 /// DataFusion's rule that refuses such plans.
@@ -56,21 +60,48 @@ fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
         .zip(plan.required_input_ordering());
     let inputs = inputs.map(|(input, required)| {
         let required = required.map(|required| required.into_single());
-        let Some(required) = required else {
-            return Ok(Arc::clone(input));
+        let changed = match required {
+            Some(required) if !is_sorted(input, &required)? => {
+                let parts = input.output_partitioning().partition_count();
+                let sorted = SortExec::new(LexOrdering::from(required), Arc::clone(input));
+                Some(sorted.with_preserve_partitioning(parts > 1))
+            }
+            _ => first_of_parts(plan.as_ref(), input),
         };
-        let known = input.equivalence_properties();
-        if known.ordering_satisfy_requirement(required.clone())? {
-            return Ok(Arc::clone(input));
-        }
-        is_changed = true;
-        let sorted = SortExec::new(LexOrdering::from(required), Arc::clone(input));
-        let parts = input.output_partitioning().partition_count();
-        Ok(Arc::new(sorted.with_preserve_partitioning(parts > 1)) as _)
+        is_changed |= changed.is_some();
+        Ok(match changed {
+            Some(sorted) => Arc::new(sorted),
+            None => Arc::clone(input),
+        })
     });
-    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let inputs = inputs.collect::<Result<Vec<Arc<dyn ExecutionPlan>>>>()?;
     match is_changed {
         true => replace_children_if_necessary(plan, inputs).map(Transformed::yes),
         false => Ok(Transformed::no(plan)),
     }
+}
+
+fn is_sorted(input: &Arc<dyn ExecutionPlan>, required: &LexRequirement) -> Result<bool> {
+    let known = input.equivalence_properties();
+    known.ordering_satisfy_requirement(required.clone())
+}
+
+/// In the place of a sort that finds the first rows of parts which differ in a constant: one by all that `plan` merges them by, or
+/// one of all rows.
+fn first_of_parts(plan: &dyn ExecutionPlan, sort: &Arc<dyn ExecutionPlan>) -> Option<SortExec> {
+    let sort = sort.downcast_ref::<SortExec>()?;
+    let constants = sort.input().equivalence_properties().constants();
+    let differs =
+        |constant: &ConstExpr| constant.across_partitions == AcrossPartitions::Heterogeneous;
+    if !sort.preserve_partitioning() || sort.fetch().is_none() || !constants.iter().any(differs) {
+        return None;
+    }
+    let merge = plan.downcast_ref::<SortPreservingMergeExec>();
+    let (order, fetch) = match merge {
+        Some(merge) if merge.expr() == sort.expr() => return None,
+        Some(merge) => (merge.expr(), sort.fetch()),
+        None => (sort.expr(), None),
+    };
+    let first = SortExec::new(order.clone(), Arc::clone(sort.input())).with_fetch(fetch);
+    Some(first.with_preserve_partitioning(true))
 }

@@ -18,7 +18,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr as Planned, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
@@ -149,13 +149,22 @@ fn is_named_in_part(expr: &Expr) -> bool {
 }
 
 fn marked(expr: Expr) -> Expr {
+    let text = holds_query(&expr).then(|| {
+        let mut hasher = DefaultHasher::new();
+        expr.to_string().hash(&mut hasher);
+        // FILTER is named after what is written in it, of which the planner leaves subqueries out.
+        let number = digits(hasher.finish() as usize | 1);
+        Expr::Value(Value::SingleQuotedString(number).into())
+    });
+    let args = [Some(expr), text].into_iter().flatten();
+    let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(MARK)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,
-            args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))],
+            args: args.collect(),
             clauses: Vec::new(),
         }),
         filter: None,
@@ -172,7 +181,7 @@ fn unmark(expr: &mut Expr) {
     }
     let Expr::Function(call) = expr else { return };
     if let FunctionArguments::List(list) = &mut call.args
-        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(inner))] = list.args.as_mut_slice()
+        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(inner)), ..] = list.args.as_mut_slice()
         && matches!(inner, Expr::Subquery(_))
     {
         *expr = std::mem::replace(inner, Expr::Value(Value::Null.into()));
@@ -217,6 +226,9 @@ fn argument(expr: &Planned) -> Option<&Planned> {
     }
 }
 
+/// How the planner writes the second argument of a mark out, whose digits cannot be seen.
+const TEXT: &str = ", Utf8(\"\")";
+
 /// `text` without the marks that the planner has written out in it.
 pub(super) fn unmarked(text: &str) -> String {
     let opening = format!("{MARK}(");
@@ -238,7 +250,10 @@ pub(super) fn unmarked(text: &str) -> String {
             ')' => open.pop().unwrap_or(false),
             _ => false,
         };
-        if !is_mark {
+        if is_mark {
+            let written = bare.strip_suffix(TEXT).map(str::len);
+            bare.truncate(written.unwrap_or(bare.len()));
+        } else {
             bare.push(next);
         }
         rest = &rest[next.len_utf8()..];
@@ -246,7 +261,7 @@ pub(super) fn unmarked(text: &str) -> String {
     bare
 }
 
-/// A function that yields its argument under another name.
+/// A function that yields its first argument under another name. A second one stands for the text of the first.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Mark {
     signature: Signature,
@@ -255,7 +270,10 @@ struct Mark {
 impl Mark {
     fn new() -> Self {
         Self {
-            signature: Signature::any(1, Volatility::Immutable),
+            signature: Signature::one_of(
+                vec![TypeSignature::Any(1), TypeSignature::Any(2)],
+                Volatility::Immutable,
+            ),
         }
     }
 }
@@ -266,8 +284,8 @@ impl ScalarUDFImpl for Mark {
     }
 
     fn schema_name(&self, args: &[Planned]) -> Result<String> {
-        let [argument] = args else {
-            return internal_err!("{MARK} takes one argument");
+        let [argument, ..] = args else {
+            return internal_err!("{MARK} takes an argument");
         };
         let mut hasher = DefaultHasher::new();
         argument.hash(&mut hasher);
@@ -283,22 +301,22 @@ impl ScalarUDFImpl for Mark {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [ty] => Ok(ty.clone()),
-            _ => internal_err!("{MARK} takes one argument"),
+            [ty, ..] => Ok(ty.clone()),
+            _ => internal_err!("{MARK} takes an argument"),
         }
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         match args.arg_fields {
-            [field] => Ok(Arc::clone(field)),
-            _ => internal_err!("{MARK} takes one argument"),
+            [field, ..] => Ok(Arc::clone(field)),
+            _ => internal_err!("{MARK} takes an argument"),
         }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match <[ColumnarValue; 1]>::try_from(args.args) {
-            Ok([value]) => Ok(value),
-            Err(_) => internal_err!("{MARK} takes one argument"),
+        match args.args.into_iter().next() {
+            Some(value) => Ok(value),
+            None => internal_err!("{MARK} takes an argument"),
         }
     }
 }
@@ -313,5 +331,7 @@ mod tests {
         assert_eq!(unmarked(text), "sum(a + b * c) FILTER (WHERE f(x) = 1)");
         assert_eq!(unmarked(")tierra_mark("), ")");
         assert_eq!(unmarked("tierra_mark"), "tierra_mark");
+        let text = "sum(a) FILTER (WHERE tierra_mark(EXISTS (<subquery>), Utf8(\"\")))";
+        assert_eq!(unmarked(text), "sum(a) FILTER (WHERE EXISTS (<subquery>))");
     }
 }

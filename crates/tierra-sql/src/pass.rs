@@ -1,0 +1,162 @@
+//! An operator that rows pass untouched, and by which the optimiser learns less of them than from its input.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::filter_pushdown::{
+    ChildFilterDescription, FilterDescription, FilterPushdownPhase,
+};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr,
+    PlanProperties,
+};
+
+/// What is not to be learnt.
+#[derive(Debug, Clone)]
+pub(crate) enum Pass {
+    /// Filters on columns of these names, which do not pass. All that is known of the input is told.
+    Fence(Vec<String>),
+    /// What values columns have: they are NULL where the side of an outer join has no partner. How rows are ordered is told.
+    OptionalSide,
+}
+
+impl Pass {
+    /// The operator above `input`.
+    pub(crate) fn above(self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let properties = match self {
+            // The very ones, so that no operator takes it for another one.
+            Self::Fence(_) => Arc::clone(input.properties()),
+            Self::OptionalSide => {
+                let known = input.equivalence_properties();
+                let mut told = EquivalenceProperties::new(Arc::clone(known.schema()));
+                told.add_orderings(known.oeq_class().iter().cloned());
+                Arc::new(input.properties().as_ref().clone().with_eq_properties(told))
+            }
+        };
+        Arc::new(PassExec {
+            pass: self,
+            input,
+            properties,
+        })
+    }
+}
+
+/// What is below the fence `plan`; `None` if it is none.
+pub(crate) fn below_fence(plan: &dyn ExecutionPlan) -> Option<&Arc<dyn ExecutionPlan>> {
+    let exec = plan.downcast_ref::<PassExec>()?;
+    matches!(exec.pass, Pass::Fence(_)).then_some(&exec.input)
+}
+
+#[derive(Debug)]
+struct PassExec {
+    pass: Pass,
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl DisplayAs for PassExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for PassExec {
+    fn name(&self) -> &str {
+        match self.pass {
+            Pass::Fence(_) => "TierraFenceExec",
+            Pass::OptionalSide => "TierraOptionalSideExec",
+        }
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) if children.is_empty() => Ok(self.pass.clone().above(input)),
+            _ => internal_err!("{} has one input", self.name()),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
+            _ => internal_err!("{} has one input", self.name()),
+        }
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        let schema = self.schema();
+        let fields = schema.fields().iter().enumerate();
+        let free = fields.filter(|(_, field)| match &self.pass {
+            Pass::Fence(names) => !names.contains(field.name()),
+            Pass::OptionalSide => true,
+        });
+        let passed = ChildFilterDescription::from_child_with_allowed_indices(
+            &filters,
+            free.map(|(index, _)| index).collect(),
+            &self.input,
+        )?;
+        Ok(FilterDescription::new().with_child(passed))
+    }
+}
