@@ -44,6 +44,14 @@ pub trait Peer {
     /// # Errors
     /// It is gone.
     fn answers(&mut self) -> Result<Vec<Answer>, LabError>;
+
+    /// The answer without its optimiser; `None` if it cannot do without.
+    ///
+    /// # Errors
+    /// It is gone.
+    fn answer_plainly(&mut self, _query: &str) -> Result<Option<Answer>, LabError> {
+        Ok(None)
+    }
 }
 
 /// Tierra over the tables of one set.

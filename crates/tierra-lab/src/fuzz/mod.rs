@@ -50,6 +50,9 @@ const EXAMPLES: u64 = 1;
 /// Differences over one set of tables that are told in full.
 const MOST_REPORTED: usize = 20;
 
+/// Why an answer of the peer is not counted.
+const CONTRADICTS_ITSELF: &str = "it answers otherwise without its optimiser";
+
 /// Tierra and a peer, and where their files lie.
 pub struct Fuzzer<'r, P> {
     tierra: Tierra<'r>,
@@ -115,7 +118,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
                     Right::Peer(_) => theirs.next(),
                     Right::Parts(..) => None,
                 };
-                let verdict = judge(case, ours, theirs, sqlite);
+                let verdict = self.judged(case, ours, theirs)?;
                 let what = match &verdict {
                     Verdict::Differs(what) | Verdict::Refused(what) => what,
                     Verdict::Agrees | Verdict::PeerRefused(_) => {
@@ -173,8 +176,29 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
             }
             Right::Parts(..) => None,
         };
+        let ours = self.ours(case);
+        self.judged(case, ours, theirs)
+    }
+
+    /// What comes of these answers. A peer that answers otherwise without its optimiser, and then as Tierra does, tells nothing.
+    fn judged(
+        &mut self,
+        case: &Case,
+        ours: Vec<Answer>,
+        theirs: Option<Answer>,
+    ) -> Result<Verdict, LabError> {
         let sqlite = self.peer.dialect() == Dialect::Sqlite;
-        Ok(judge(case, self.ours(case), theirs, sqlite))
+        let verdict = judge(case, ours, theirs, sqlite);
+        let (Verdict::Differs(_), Right::Peer(query)) = (&verdict, &case.right) else {
+            return Ok(verdict);
+        };
+        let Some(plain) = self.peer.answer_plainly(query)? else {
+            return Ok(verdict);
+        };
+        Ok(match judge(case, self.ours(case), Some(plain), sqlite) {
+            Verdict::Differs(_) => verdict,
+            _ => Verdict::PeerRefused(CONTRADICTS_ITSELF.to_owned()),
+        })
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Projection};
@@ -43,7 +43,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         _ => return Ok(Transformed::no(plan)),
     };
-    if !has_key_of_part(input, &groups) && !has_namesakes(&groups) {
+    if !has_namesakes(&groups) && !has_key_of_part(input, &groups)? {
         return Ok(Transformed::no(plan));
     }
     // What is named twice is a column once.
@@ -79,16 +79,21 @@ fn has_namesakes(groups: &[Expr]) -> bool {
     })
 }
 
-/// Whether `groups` have a key of `input`, or of a part of its columns, that does not determine all of them.
-fn has_key_of_part(input: &LogicalPlan, groups: &[Expr]) -> bool {
-    let schema = input.schema();
-    let place = |expr: &Expr| schema.maybe_index_of_column(expr.try_as_col()?);
-    let grouped: Vec<Option<usize>> = groups.iter().map(place).collect();
-    let mut keys = schema.functional_dependencies().iter();
-    keys.any(|key| {
-        let mut sources = key.source_indices.iter();
-        let is_determined =
-            |place: &Option<usize>| place.is_some_and(|place| key.target_indices.contains(&place));
-        sources.all(|source| grouped.contains(&Some(*source))) && !grouped.iter().all(is_determined)
+/// Whether `groups` have a key of `input`, or of something that it is made of, that does not determine all of them.
+fn has_key_of_part(input: &LogicalPlan, groups: &[Expr]) -> Result<bool> {
+    // An outer join may become another one, which keeps a key that this one has lost.
+    input.exists(|plan| {
+        let schema = plan.schema();
+        let place = |expr: &Expr| schema.maybe_index_of_column(expr.try_as_col()?);
+        let grouped: Vec<Option<usize>> = groups.iter().map(place).collect();
+        let mut keys = schema.functional_dependencies().iter();
+        Ok(keys.any(|key| {
+            let mut sources = key.source_indices.iter();
+            let is_determined = |place: &Option<usize>| {
+                place.is_some_and(|place| key.target_indices.contains(&place))
+            };
+            sources.all(|source| grouped.contains(&Some(*source)))
+                && !grouped.iter().all(is_determined)
+        }))
     })
 }

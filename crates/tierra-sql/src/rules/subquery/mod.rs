@@ -8,6 +8,7 @@
 //! `x op ANY (S)` is true where a row of S compares true, else NULL where one compares NULL, else false
 //! ([`marks`]); `x op ALL (S)` is `NOT x negated-op ANY (S)`. A predicate that cannot be evaluated is an error.
 
+mod apart;
 mod correlation;
 mod marks;
 
@@ -41,7 +42,8 @@ impl OptimizerRule for SubqueryPredicates {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let aliases = config.alias_generator();
-        plan.transform_up_with_subqueries(|plan| rewrite(plan, aliases))
+        apart::named_apart(plan, aliases)?
+            .transform_data(|plan| plan.transform_up_with_subqueries(|plan| rewrite(plan, aliases)))
     }
 }
 

@@ -1,0 +1,113 @@
+//! Columns of a subquery that it compares with the row outside, under names that no other column of it has.
+//!
+//! The planner takes such a comparison out of the subquery, makes it a condition of a join, and knows its column there by the name
+//! alone: in `a.x IN (SELECT b.id FROM b JOIN c ON .. WHERE c.id > a.y)` it compared `b.id`. Where several columns of a subquery
+//! have one name, the one that is compared gets another:
+//! ```text
+//! Projection: b.id, .., c.id, ..
+//!   Filter: tierra_inner_1 > outer_ref(a.y)
+//!     Projection: b.id, .., c.id, .., c.id AS tierra_inner_1
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::common::Column;
+use datafusion::common::alias::AliasGenerator;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::logical_expr::logical_plan::Filter;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+
+use super::correlation::refers_outside;
+
+/// `plan` with such names in its subqueries.
+pub(super) fn named_apart(
+    plan: LogicalPlan,
+    aliases: &AliasGenerator,
+) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_up_with_subqueries(|plan| match plan {
+        LogicalPlan::Subquery(subquery) if refers_outside(&subquery.subquery) => {
+            let sources = sources(&subquery.subquery)?;
+            let rows = Arc::unwrap_or_clone(Arc::clone(&subquery.subquery));
+            let rows = rows.transform_up(|plan| match plan {
+                LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => {
+                    renamed(filter, &sources, aliases)
+                }
+                other => Ok(Transformed::no(other)),
+            })?;
+            Ok(rows.update_data(|rows| LogicalPlan::Subquery(subquery.with_plan(Arc::new(rows)))))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+/// How many columns of each name come to be in `rows`.
+fn sources(rows: &LogicalPlan) -> Result<HashMap<String, usize>> {
+    let mut sources = HashMap::new();
+    rows.apply(|plan| {
+        let is_leaf = plan.inputs().is_empty();
+        let computes = matches!(
+            plan,
+            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)
+        );
+        if is_leaf || computes {
+            let taken: Vec<String> = match is_leaf {
+                true => Vec::new(),
+                false => plan
+                    .expressions()
+                    .iter()
+                    .filter_map(|expr| Some(expr.try_as_col()?.name.clone()))
+                    .collect(),
+            };
+            for field in plan.schema().fields() {
+                if !taken.contains(field.name()) {
+                    *sources.entry(field.name().clone()).or_default() += 1;
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(sources)
+}
+
+fn renamed(
+    filter: Filter,
+    sources: &HashMap<String, usize>,
+    aliases: &AliasGenerator,
+) -> Result<Transformed<LogicalPlan>> {
+    let mut names: HashMap<Column, String> = HashMap::new();
+    let terms = split_conjunction_owned(filter.predicate.clone()).into_iter();
+    let terms = terms.map(|term| {
+        if !term.contains_outer() {
+            return Ok(term);
+        }
+        let apart = term.transform_up(|expr| match expr {
+            Expr::Column(column) if sources.get(&column.name).is_some_and(|count| *count > 1) => {
+                let name = names
+                    .entry(column)
+                    .or_insert_with(|| aliases.next("tierra_inner"));
+                let column = Column::new_unqualified(name.clone());
+                Ok(Transformed::yes(Expr::Column(column)))
+            }
+            other => Ok(Transformed::no(other)),
+        });
+        apart.data()
+    });
+    let terms = terms.collect::<Result<Vec<_>>>()?;
+    let Some(condition) = conjunction(terms).filter(|_| !names.is_empty()) else {
+        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+    };
+    let columns = filter.input.schema().columns();
+    let columns: Vec<Expr> = columns.into_iter().map(Expr::from).collect();
+    let more = names
+        .into_iter()
+        .map(|(column, name)| Expr::Column(column).alias(name));
+    let plan = LogicalPlanBuilder::from(Arc::unwrap_or_clone(filter.input))
+        .project(columns.iter().cloned().chain(more))?
+        .filter(condition)?
+        .project(columns)?
+        .build()?;
+    Ok(Transformed::yes(plan))
+}
