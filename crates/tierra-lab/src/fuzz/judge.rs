@@ -9,8 +9,13 @@ use super::sql::Dialect;
 use super::table::Table;
 use super::value::{Type, decimal};
 
-/// What Tierra says it does not do, or not within its numbers: no difference, but counted.
-const REFUSALS: [&str; 3] = ["not implemented", "not supported", "Not enough memory"];
+/// What Tierra says it does not do, or not within its numbers: no difference, but counted. Overflows are named in docs/sql.md.
+const REFUSALS: [&str; 4] = [
+    "not implemented",
+    "not supported",
+    "Not enough memory",
+    "overflow in",
+];
 /// What no query may come to, whether the peer answers it or not.
 const DEFECTS: [&str; 3] = ["panic", "Internal error", "a defect"];
 

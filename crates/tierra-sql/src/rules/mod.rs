@@ -10,7 +10,7 @@
 //! settled, and must see sums of constants before the optimiser folds them. Subqueries and lists need
 //! types as well, and must see conditions before the optimiser takes NULL for false. Casts are hidden from estimates
 //! when nothing else looks at them. Where a rule of the optimiser is wrong it is kept from that ([`constant_conditions`],
-//! [`distinct_sums`], [`known_aggregates`]), and put right behind it ([`sorted_inputs`]).
+//! [`distinct_sums`], [`known_aggregates`], [`tried`]), and put right behind it ([`sorted_inputs`]).
 
 mod arithmetic;
 mod assigned;
@@ -30,6 +30,7 @@ mod outer_values;
 mod set_operations;
 mod sorted_inputs;
 mod subquery;
+mod tried;
 
 use std::sync::Arc;
 
@@ -72,6 +73,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     distinct_sums::add_to(&mut builder);
     known_aggregates::add_to(&mut builder);
     sorted_inputs::add_to(&mut builder);
+    tried::add_to(&mut builder);
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)

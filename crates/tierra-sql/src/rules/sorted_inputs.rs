@@ -12,12 +12,15 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::physical_expr::{AcrossPartitions, ConstExpr, LexOrdering, LexRequirement};
+use datafusion::physical_expr::{
+    AcrossPartitions, ConstExpr, LexOrdering, LexRequirement, PhysicalSortExpr,
+};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 /// DataFusion's rule that refuses such plans.
@@ -60,13 +63,17 @@ fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
         .zip(plan.required_input_ordering());
     let inputs = inputs.map(|(input, required)| {
         let required = required.map(|required| required.into_single());
-        let changed = match required {
-            Some(required) if !is_sorted(input, &required)? => {
+        let order = match required {
+            Some(required) if !is_sorted(input, &required)? => Some(LexOrdering::from(required)),
+            _ => unfound_keys(plan.as_ref()),
+        };
+        let changed = match order {
+            Some(order) => {
                 let parts = input.output_partitioning().partition_count();
-                let sorted = SortExec::new(LexOrdering::from(required), Arc::clone(input));
+                let sorted = SortExec::new(order, Arc::clone(input));
                 Some(sorted.with_preserve_partitioning(parts > 1))
             }
-            _ => first_of_parts(plan.as_ref(), input),
+            None => first_of_parts(plan.as_ref(), input),
         };
         is_changed |= changed.is_some();
         Ok(match changed {
@@ -84,6 +91,24 @@ fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
 fn is_sorted(input: &Arc<dyn ExecutionPlan>, required: &LexRequirement) -> Result<bool> {
     let known = input.equivalence_properties();
     known.ordering_satisfy_requirement(required.clone())
+}
+
+/// What the input of a window function has to be sorted by, if that has the order but the function does not find it: of keys that
+/// depend on others.
+fn unfound_keys(plan: &dyn ExecutionPlan) -> Option<LexOrdering> {
+    let (functions, keys) = if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
+        (window.window_expr(), window.partition_by_sort_keys())
+    } else {
+        let window = plan.downcast_ref::<BoundedWindowAggExec>()?;
+        (window.window_expr(), window.partition_by_sort_keys())
+    };
+    if keys.is_ok() {
+        return None;
+    }
+    let function = functions.first()?;
+    let keys = function.partition_by().iter().cloned();
+    let keys = keys.map(PhysicalSortExpr::new_default);
+    LexOrdering::new(keys.chain(function.order_by().iter().cloned()))
 }
 
 /// In the place of a sort that finds the first rows of parts which differ in a constant: one by all that `plan` merges them by, or

@@ -16,7 +16,7 @@ use datafusion::common::Column;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::logical_expr::logical_plan::Filter;
+use datafusion::logical_expr::logical_plan::{Filter, SubqueryAlias};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
@@ -34,6 +34,10 @@ pub(super) fn named_apart(
             let rows = rows.transform_up(|plan| match plan {
                 LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => {
                     renamed(filter, &sources, aliases)
+                }
+                // A table's alias has no place for a column that comes to be below it, a projection has.
+                LogicalPlan::SubqueryAlias(alias) if refers_outside(&alias.input) => {
+                    projected(alias).map(Transformed::yes)
                 }
                 other => Ok(Transformed::no(other)),
             })?;
@@ -70,6 +74,18 @@ fn sources(rows: &LogicalPlan) -> Result<HashMap<String, usize>> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(sources)
+}
+
+fn projected(alias: SubqueryAlias) -> Result<LogicalPlan> {
+    let columns = alias.input.schema().columns().into_iter();
+    let columns = columns.map(|column| {
+        let name = column.name.clone();
+        Expr::Column(column).alias_qualified(Some(alias.alias.clone()), name)
+    });
+    let columns: Vec<Expr> = columns.collect();
+    LogicalPlanBuilder::from(Arc::unwrap_or_clone(alias.input))
+        .project(columns)?
+        .build()
 }
 
 fn renamed(
