@@ -26,6 +26,8 @@ pub(crate) enum Pass {
     Fence(Vec<String>),
     /// What values columns have: they are NULL where the side of an outer join has no partner. How rows are ordered is told.
     OptionalSide,
+    /// Anything of their values and their order.
+    Rows,
 }
 
 impl Pass {
@@ -34,10 +36,12 @@ impl Pass {
         let properties = match self {
             // The very ones, so that no operator takes it for another one.
             Self::Fence(_) => Arc::clone(input.properties()),
-            Self::OptionalSide => {
+            Self::OptionalSide | Self::Rows => {
                 let known = input.equivalence_properties();
                 let mut told = EquivalenceProperties::new(Arc::clone(known.schema()));
-                told.add_orderings(known.oeq_class().iter().cloned());
+                if matches!(self, Self::OptionalSide) {
+                    told.add_orderings(known.oeq_class().iter().cloned());
+                }
                 Arc::new(input.properties().as_ref().clone().with_eq_properties(told))
             }
         };
@@ -73,6 +77,7 @@ impl ExecutionPlan for PassExec {
         match self.pass {
             Pass::Fence(_) => "TierraFenceExec",
             Pass::OptionalSide => "TierraOptionalSideExec",
+            Pass::Rows => "TierraRowsExec",
         }
     }
 
@@ -81,7 +86,7 @@ impl ExecutionPlan for PassExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![!matches!(self.pass, Pass::Rows)]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -150,7 +155,7 @@ impl ExecutionPlan for PassExec {
         let fields = schema.fields().iter().enumerate();
         let free = fields.filter(|(_, field)| match &self.pass {
             Pass::Fence(names) => !names.contains(field.name()),
-            Pass::OptionalSide => true,
+            Pass::OptionalSide | Pass::Rows => true,
         });
         let passed = ChildFilterDescription::from_child_with_allowed_indices(
             &filters,

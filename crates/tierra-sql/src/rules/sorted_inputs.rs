@@ -23,6 +23,8 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use crate::pass::Pass;
+
 /// DataFusion's rule that refuses such plans.
 const CHECK: &str = "SanityCheckPlan";
 
@@ -63,17 +65,15 @@ fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
         .zip(plan.required_input_ordering());
     let inputs = inputs.map(|(input, required)| {
         let required = required.map(|required| required.into_single());
-        let order = match required {
-            Some(required) if !is_sorted(input, &required)? => Some(LexOrdering::from(required)),
-            _ => unfound_keys(plan.as_ref()),
-        };
-        let changed = match order {
-            Some(order) => {
-                let parts = input.output_partitioning().partition_count();
-                let sorted = SortExec::new(order, Arc::clone(input));
-                Some(sorted.with_preserve_partitioning(parts > 1))
+        let changed = match required {
+            Some(required) if !is_sorted(input, &required)? => {
+                Some(sorted(LexOrdering::from(required), Arc::clone(input)))
             }
-            None => first_of_parts(plan.as_ref(), input),
+            _ => match unfound_keys(plan.as_ref()) {
+                // What is known of the keys beside their order is what they are not found for.
+                Some(keys) => Some(sorted(keys, Pass::Rows.above(Arc::clone(input)))),
+                None => first_of_parts(plan.as_ref(), input),
+            },
         };
         is_changed |= changed.is_some();
         Ok(match changed {
@@ -86,6 +86,11 @@ fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
         true => replace_children_if_necessary(plan, inputs).map(Transformed::yes),
         false => Ok(Transformed::no(plan)),
     }
+}
+
+fn sorted(order: LexOrdering, input: Arc<dyn ExecutionPlan>) -> SortExec {
+    let parts = input.output_partitioning().partition_count();
+    SortExec::new(order, input).with_preserve_partitioning(parts > 1)
 }
 
 fn is_sorted(input: &Arc<dyn ExecutionPlan>, required: &LexRequirement) -> Result<bool> {
