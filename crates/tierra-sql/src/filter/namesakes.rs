@@ -15,31 +15,25 @@ use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
 use crate::join::hash_join;
 use crate::pass::{Pass, below_fence};
+use crate::rules::{PhysicalRule, wrap_physical};
 
 /// DataFusion's rules that hand filters down.
 const FILTERS_PUSHED: &str = "FilterPushdown";
 
 /// A session whose filters stay with their columns.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    let optimizer = builder.physical_optimizers();
-    let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
-    for rule in rules {
-        if rule.name().starts_with(FILTERS_PUSHED) {
-            *rule = Arc::new(Fenced(Arc::clone(rule)));
-        }
-    }
+    wrap_physical(&mut builder, FILTERS_PUSHED, |rule| Arc::new(Fenced(rule)));
     builder
 }
 
 /// A rule that sees fences.
 #[derive(Debug)]
-struct Fenced(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+struct Fenced(PhysicalRule);
 
 impl PhysicalOptimizerRule for Fenced {
     fn optimize(

@@ -4,31 +4,21 @@
 //! `HAVING $1 = $2`, and `FALSE`, which it makes of `n = 1 AND n = 2` on the way. But an aggregation without GROUP BY has a row for
 //! no rows. Nothing is handed down below such a one.
 
-use std::sync::Arc;
-
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::logical_plan::Aggregate;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use super::LogicalRule;
 
 /// DataFusion's rule that hands conditions down.
-const PUSHED_DOWN: &str = "push_down_filter";
-
-pub(super) fn add_to(builder: &mut SessionStateBuilder) {
-    let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
-    for rule in rules {
-        if rule.name() == PUSHED_DOWN {
-            *rule = Arc::new(AboveAggregations(Arc::clone(rule)));
-        }
-    }
-}
+pub(super) const PUSHED_DOWN: &str = "push_down_filter";
 
 /// The rule but for conditions on an aggregation of all rows.
 #[derive(Debug)]
-struct AboveAggregations(Arc<dyn OptimizerRule + Send + Sync>);
+pub(super) struct AboveAggregations(pub(super) LogicalRule);
 
 impl OptimizerRule for AboveAggregations {
     fn name(&self) -> &str {

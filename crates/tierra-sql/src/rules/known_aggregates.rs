@@ -8,28 +8,18 @@ use std::sync::Arc;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
-/// DataFusion's rule.
-const KNOWN: &str = "aggregate_statistics";
+use super::PhysicalRule;
 
-pub(super) fn add_to(builder: &mut SessionStateBuilder) {
-    let optimizer = builder.physical_optimizers();
-    let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
-    for rule in rules {
-        if rule.name() == KNOWN {
-            *rule = Arc::new(WithoutFilter(Arc::clone(rule)));
-        }
-    }
-}
+/// DataFusion's rule.
+pub(super) const KNOWN: &str = "aggregate_statistics";
 
 /// The rule for plans without FILTER.
 #[derive(Debug)]
-struct WithoutFilter(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+pub(super) struct WithoutFilter(pub(super) PhysicalRule);
 
 impl PhysicalOptimizerRule for WithoutFilter {
     fn optimize(

@@ -42,7 +42,9 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan, ScalarUDF};
-use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::time::{Microseconds, Seconds};
 
@@ -54,6 +56,9 @@ pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};
 const SET_COMPARISONS: &str = "rewrite_set_comparison";
 /// DataFusion's rule that merges lists.
 const SIMPLIFIED: &str = "simplify_expressions";
+
+type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
+pub(crate) type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// A session whose statements mean what this module says.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
@@ -69,11 +74,19 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let simplified = rules.iter().position(|rule| rule.name() == SIMPLIFIED);
     rules.insert(simplified.unwrap_or(1), Arc::new(lists::ListsApart));
     rules.push(Arc::new(casts::LossyCasts));
-    constant_conditions::add_to(&mut builder);
-    distinct_sums::add_to(&mut builder);
-    known_aggregates::add_to(&mut builder);
+    wrap(&mut builder, constant_conditions::PUSHED_DOWN, |rule| {
+        Arc::new(constant_conditions::AboveAggregations(rule))
+    });
+    wrap(&mut builder, distinct_sums::BY_GROUPS, |rule| {
+        Arc::new(distinct_sums::OfOneType(rule))
+    });
+    wrap_physical(&mut builder, known_aggregates::KNOWN, |rule| {
+        Arc::new(known_aggregates::WithoutFilter(rule))
+    });
+    wrap_physical(&mut builder, tried::PROJECTIONS, |rule| {
+        Arc::new(tried::Tried(rule))
+    });
     sorted_inputs::add_to(&mut builder);
-    tried::add_to(&mut builder);
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)
@@ -83,6 +96,31 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .get_or_insert_with(Vec::new)
         .push(Arc::new(ScalarUDF::from(number::LongNumber::new())));
     builder
+}
+
+/// Puts `wrapped` in the place of DataFusion's logical rule of that name.
+fn wrap(
+    builder: &mut SessionStateBuilder,
+    name: &str,
+    wrapped: impl Fn(LogicalRule) -> LogicalRule,
+) {
+    let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
+    let rules = rules.iter_mut().filter(|rule| rule.name() == name);
+    rules.for_each(|rule| *rule = wrapped(Arc::clone(rule)));
+}
+
+/// Puts `wrapped` in the place of DataFusion's physical rules whose names begin so.
+pub(crate) fn wrap_physical(
+    builder: &mut SessionStateBuilder,
+    name: &str,
+    wrapped: impl Fn(PhysicalRule) -> PhysicalRule,
+) {
+    let optimizer = builder.physical_optimizers();
+    let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
+    let rules = rules
+        .iter_mut()
+        .filter(|rule| rule.name().starts_with(name));
+    rules.for_each(|rule| *rule = wrapped(Arc::clone(rule)));
 }
 
 /// What the names in a plan's own expressions mean: columns of its inputs, or of the table where filters were pushed to a scan.

@@ -7,27 +7,17 @@ use std::sync::Arc;
 
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
-/// DataFusion's rule.
-const PROJECTIONS: &str = "ProjectionPushdown";
+use super::PhysicalRule;
 
-pub(super) fn add_to(builder: &mut SessionStateBuilder) {
-    let optimizer = builder.physical_optimizers();
-    let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
-    for rule in rules {
-        if rule.name() == PROJECTIONS {
-            *rule = Arc::new(Tried(Arc::clone(rule)));
-        }
-    }
-}
+/// DataFusion's rule.
+pub(super) const PROJECTIONS: &str = "ProjectionPushdown";
 
 /// The rule, where it does not fail.
 #[derive(Debug)]
-struct Tried(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+pub(super) struct Tried(pub(super) PhysicalRule);
 
 impl PhysicalOptimizerRule for Tried {
     fn optimize(
