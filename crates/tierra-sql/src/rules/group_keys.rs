@@ -1,9 +1,10 @@
 //! Groups whose names mislead the optimiser.
 //!
-//! The key of one table is no key of the groups of a join. Of `GROUP BY a.id, b.id` DataFusion takes the primary key `a.id` for a key of all groups, since it was one of `a`: ORDER BY
-//! lost `b.id`, an outer GROUP BY had too few groups, and a join with these groups found one where there are many. It goes
-//! by names. And of `GROUP BY a, CAST(a AS DOUBLE)`, which have one name, it computes the second one from the first above the
-//! groups, and refuses the two. So what groups such rows gets other names, and a projection above says the old ones again.
+//! The key of one table is no key of the groups of a join. Of `GROUP BY a.id, b.id` DataFusion takes the primary key `a.id` for a
+//! key of all groups, since it was one of `a`: ORDER BY lost `b.id`, an outer GROUP BY had too few groups, and a join with these
+//! groups found one where there are many. It goes by names. And of `GROUP BY a, CAST(a AS DOUBLE)`, which have one name, it
+//! computes the second one from the first above the groups, and refuses the two. So what groups such rows gets other names, and
+//! a projection above says the old ones again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

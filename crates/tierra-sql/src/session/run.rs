@@ -207,7 +207,7 @@ impl Session {
             LogicalPlan::Statement(statement) => self.run_setting(statement).await,
             LogicalPlan::Explain(mut explain) => {
                 if let Some(execute) = execute_in(&explain.plan) {
-                    let bound = self.bound(&state, execute, lists)?;
+                    let bound = self.bound(execute, lists).await?;
                     explain.stringified_plans =
                         vec![bound.to_stringified(PlanType::InitialLogicalPlan)];
                     explain.plan = Arc::new(bound);
@@ -216,7 +216,7 @@ impl Session {
             }
             LogicalPlan::Analyze(mut analyze) => {
                 if let Some(execute) = execute_in(&analyze.input) {
-                    analyze.input = Arc::new(self.bound(&state, execute, lists)?);
+                    analyze.input = Arc::new(self.bound(execute, lists).await?);
                 }
                 self.start(state, LogicalPlan::Analyze(analyze)).await
             }
@@ -233,8 +233,8 @@ impl Session {
         execute: Execute,
         lists: &[Arc<List>],
     ) -> Result<Outcome, SqlError> {
+        let plan = self.bound(execute, lists).await?;
         let state = self.context.state();
-        let plan = self.bound(&state, execute, lists)?;
         match plan {
             LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
             _ => self.start(state, plan).await,
@@ -242,17 +242,14 @@ impl Session {
     }
 
     /// The plan of a prepared statement with these arguments.
-    fn bound(
-        &self,
-        state: &SessionState,
-        execute: Execute,
-        lists: &[Arc<List>],
-    ) -> Result<LogicalPlan, SqlError> {
-        match self.prepared.get(&execute.name) {
-            Some(Prepared::Plan(plan)) => plan.bind(execute, lists, state),
-            Some(Prepared::Point(_)) => Err(PreparedError::Point(execute.name).into()),
-            None => Err(PreparedError::NotThere(execute.name).into()),
-        }
+    async fn bound(&self, execute: Execute, lists: &[Arc<List>]) -> Result<LogicalPlan, SqlError> {
+        let plan = match self.prepared.get(&execute.name) {
+            Some(Prepared::Plan(plan)) => plan,
+            Some(Prepared::Point(_)) => return Err(PreparedError::Point(execute.name).into()),
+            None => return Err(PreparedError::NotThere(execute.name).into()),
+        };
+        let (state, lists) = (self.context.state(), lists.to_vec());
+        apart(async move { plan.bind(execute, &lists, &state) }).await?
     }
 
     /// Run what changes the session only.

@@ -425,6 +425,18 @@ async fn what_is_deep_stays_prepared_and_explained() {
         value(&session.query("EXECUTE p(100)").await.unwrap()),
         1_000
     );
+    let any: Vec<String> = (0..5_000)
+        .map(|term| format!("a * 2 = {}", term + 2))
+        .collect();
+    let any = any.join(" OR ");
+    session
+        .sql(&format!(
+            "PREPARE any AS SELECT a FROM t WHERE a > $1 AND ({any})"
+        ))
+        .await
+        .unwrap();
+    assert_eq!(value(&session.query("EXECUTE any(0)").await.unwrap()), 1);
+    session.query("EXPLAIN EXECUTE any(0)").await.unwrap();
     session
         .query(&format!("EXPLAIN SELECT {sum} FROM t"))
         .await
