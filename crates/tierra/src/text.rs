@@ -115,7 +115,8 @@ impl<'a> TextRows<'a> {
     fn write_frame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('+')?;
         for width in &self.widths {
-            write!(f, "{:-<width$}+", "", width = width + 2)?;
+            fill(f, '-', width + 2)?;
+            f.write_char('+')?;
         }
         Ok(())
     }
@@ -123,16 +124,24 @@ impl<'a> TextRows<'a> {
     /// A row whose cells may have several lines.
     fn write_row(&self, f: &mut fmt::Formatter<'_>, cells: &[Cow<'_, str>]) -> fmt::Result {
         let lines = cells.iter().map(|cell| cell.split('\n').count());
-        for line in 0..lines.max().unwrap_or(1) {
+        let lines = lines.max().unwrap_or(1);
+        let mut cells: Vec<_> = cells.iter().map(|cell| cell.split('\n')).collect();
+        for _ in 0..lines {
             f.write_str("\n|")?;
-            for (cell, width) in cells.iter().zip(&self.widths) {
-                let text = cell.split('\n').nth(line).unwrap_or_default();
-                let blanks = width - text.width();
-                write!(f, " {text}{:blanks$} |", "")?;
+            for (cell, width) in cells.iter_mut().zip(&self.widths) {
+                let text = cell.next().unwrap_or_default();
+                write!(f, " {text}")?;
+                fill(f, ' ', width - text.width())?;
+                f.write_str(" |")?;
             }
         }
         Ok(())
     }
+}
+
+/// Writes a character `times` times. The widths of `write!` end at 65,535.
+fn fill(f: &mut fmt::Formatter<'_>, character: char, times: usize) -> fmt::Result {
+    (0..times).try_for_each(|_| f.write_char(character))
 }
 
 impl fmt::Display for TextRows<'_> {
@@ -194,8 +203,9 @@ mod tests {
             ("plan_type", Arc::new(StringArray::from(vec!["a", "b"]))),
             ("plan", Arc::new(plans)),
         ]);
+        let long = batch(&[("x", Arc::new(StringArray::from(vec!["y".repeat(100_000)])))]);
         let empty = rows.slice(0, 0);
-        for batch in [rows, plan, empty] {
+        for batch in [rows, plan, long, empty] {
             let batches = [batch];
             let expected = pretty_format_batches_with_options(&batches, &options()).unwrap();
             let found = TextRows::new(batches[0].schema_ref(), &batches).unwrap();

@@ -1,4 +1,5 @@
-//! No client makes another wait: whatever it sends, and however little it reads, another's PING is answered within 50 ms.
+//! No client makes another wait by what it sends or queues, or by how little it reads: PING is answered within 50 ms. What a request
+//! that is long itself takes to be executed is not in here (docs/kv.md says how long): EXEC and SET of hundreds of MiB.
 //!
 //! A client that PINGs every millisecond measures that while another one is at work. What the machine does besides may delay it as
 //! well, so the best of some attempts counts: what the server does itself is there in each of them.

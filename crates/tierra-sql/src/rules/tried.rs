@@ -26,7 +26,10 @@ impl PhysicalOptimizerRule for Tried {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let optimized = self.0.optimize(Arc::clone(&plan), config);
-        Ok(optimized.unwrap_or(plan))
+        Ok(optimized.unwrap_or_else(|error| {
+            tracing::warn!("the rule {} failed and was left out: {error}", self.name());
+            plan
+        }))
     }
 
     fn name(&self) -> &str {

@@ -51,10 +51,13 @@ impl fmt::Display for TextTable {
                 if !line.is_empty() {
                     line.push_str("  ");
                 }
-                line.push_str(&match side {
-                    Side::Left => format!("{field:<width$}"),
-                    Side::Right => format!("{field:>width$}"),
-                });
+                // The widths of `format!` end at 65,535.
+                let blanks = " ".repeat(width - field.chars().count());
+                let [one, two] = match side {
+                    Side::Left => [field, &blanks],
+                    Side::Right => [&blanks, field],
+                };
+                line.extend([one.as_str(), two]);
             }
             writeln!(f, "{}", line.trim_end())?;
             if number == 0 {
