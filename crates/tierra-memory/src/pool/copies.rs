@@ -394,6 +394,14 @@ impl Copies {
         &self.asked
     }
 
+    /// Fetches the line at `at` of the master, which is about to be written. The place may lie outside.
+    #[inline(always)]
+    pub(crate) fn prefetch_master(&self, at: u64) {
+        if let Some(master) = self.asked.first() {
+            master.prefetch(at);
+        }
+    }
+
     /// Whether all pools are as they were when they were found well.
     #[inline(always)]
     fn are_well(&self) -> bool {

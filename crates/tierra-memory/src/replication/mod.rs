@@ -235,16 +235,30 @@ impl ReplicaSet {
     /// # Errors
     /// [`ReplicationError::Outside`]: nothing is written. [`ReplicationError::Pool`]: what the copies
     /// hold shows when they are opened again; until then the set writes no more.
+    #[inline]
     pub fn write(
         &mut self,
         method: &Method,
         at: u64,
         bytes: &[u8],
     ) -> Result<(), ReplicationError> {
-        let len_bytes = bytes.len() as u64;
-        self.refuse_outside(at, len_bytes)?;
+        let composition = self.choose(method, at, bytes.len() as u64, false);
+        // Before anything is stored, be it the registers that a call saves: while the fence of the write before is under way, the
+        // processor goes on only as far as its store queue reaches.
+        if composition.master != Master::Streamed {
+            self.written.prefetch_master(at);
+        }
+        self.write_one(composition, at, bytes)
+    }
+
+    fn write_one(
+        &mut self,
+        composition: Composition,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<(), ReplicationError> {
+        self.refuse_outside(at, bytes.len() as u64)?;
         self.refuse_if_poisoned()?;
-        let composition = self.choose(method, at, len_bytes, false);
         let _all_durable = self.replicate(composition, at, bytes)?;
         Ok(())
     }
@@ -279,7 +293,7 @@ impl ReplicaSet {
         Ok(())
     }
 
-    /// What the method says of a write, which is then taken for made.
+    /// What the method says of a write, which is then taken for made. The place may lie outside.
     #[inline]
     fn choose(
         &mut self,
@@ -288,7 +302,7 @@ impl ReplicaSet {
         len_bytes: u64,
         is_transactional: bool,
     ) -> Composition {
-        let last_end = std::mem::replace(&mut self.last_end, at + len_bytes);
+        let last_end = std::mem::replace(&mut self.last_end, at.wrapping_add(len_bytes));
         method.composition(len_bytes, || Situation {
             is_transactional,
             is_sequential: at.wrapping_sub(last_end) < LINE_BYTES as u64,
