@@ -21,6 +21,8 @@ pub type Answer = Result<Rows, String>;
 
 /// A query that takes longer has no answer.
 const MOST_TIME: Duration = Duration::from_secs(60);
+/// How an answer that did not come in time begins.
+pub(crate) const NO_ANSWER: &str = "no answer after";
 
 /// Another engine over the same tables.
 pub trait Peer {
@@ -156,7 +158,7 @@ impl<'r> Tierra<'r> {
             };
             match tokio::time::timeout(MOST_TIME, answered).await {
                 Ok(answer) => answer,
-                Err(_) => Err(format!("no answer after {} s", MOST_TIME.as_secs())),
+                Err(_) => Err(format!("{NO_ANSWER} {} s", MOST_TIME.as_secs())),
             }
         };
         catch_unwind(AssertUnwindSafe(|| self.runtime.block_on(run))).unwrap_or_else(|panic| {

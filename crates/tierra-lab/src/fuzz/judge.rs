@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::case::{Case, Kind, Right};
 use super::cells::{Cell, Rows, difference, without_repeats};
-use super::engine::Answer;
+use super::engine::{Answer, NO_ANSWER};
 use super::sql::Dialect;
 use super::table::Table;
 use super::value::{Type, decimal};
@@ -37,6 +37,13 @@ pub(crate) enum Verdict {
 pub(crate) struct What {
     pub(crate) sort: String,
     pub(crate) detail: String,
+}
+
+impl What {
+    /// Whether it is that there was no answer in time.
+    pub(crate) fn is_too_late(&self) -> bool {
+        self.sort.contains(NO_ANSWER)
+    }
 }
 
 /// A case that differs, as small as it was made.
