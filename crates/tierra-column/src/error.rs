@@ -164,7 +164,7 @@ pub enum EncodeError {
     /// The blocks of a chunk together pass what its directory can address.
     #[error(
         "{rows} rows hold {bytes} bytes of strings, a chunk at most {}: store fewer rows at a time",
-        crate::chunk::layout::DATA_BYTES_MAX
+        crate::DATA_BYTES_MAX
     )]
     ChunkTooLong {
         /// Rows given.

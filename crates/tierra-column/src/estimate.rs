@@ -13,8 +13,7 @@ use arrow::array::{Array, AsArray};
 
 use crate::bits::{BLOCK_LEN, packed_bytes};
 use crate::block::{OrdinalBlock, Summary};
-use crate::chunk::layout::{block_base, lines};
-use crate::chunk::plan::{total, total_nulls};
+use crate::bytes::lines;
 use crate::encoding::{
     Encoding, delta, dictionary, dynamic, frame_of_reference, plain, static_packing,
 };
@@ -63,8 +62,8 @@ pub(crate) fn ordinal_encoding(
 /// Estimated bytes of the blocks (and of the dictionary) for every encoding that is possible.
 fn bytes(ty: LogicalType, source: &Source, summaries: &[Summary]) -> Vec<(Encoding, f64)> {
     let rows = source.rows();
-    let null_codes = u64::from(total_nulls(summaries) > 0);
-    let total = total(summaries);
+    let null_codes = u64::from(Summary::nulls_of(summaries) > 0);
+    let total = Summary::of_all(summaries);
     let block_rows = |block: usize| (rows - block * BLOCK_LEN).min(BLOCK_LEN);
     let sum = |len: &dyn Fn(usize) -> Option<usize>| -> Option<f64> {
         (0..summaries.len())
@@ -133,7 +132,10 @@ impl Sampled {
         for b in sample(summaries.len()) {
             source.fill(b, &mut block);
             sampled.rows += block.rows;
-            block.codes(block_base(summaries[b], null_codes), &mut codes);
+            block.codes(
+                frame_of_reference::base(summaries[b], null_codes),
+                &mut codes,
+            );
             let widths = dynamic::widths(&codes[..block.rows]);
             sampled.dynamic += lines(dynamic::block_bytes(&widths, block.rows));
             sampled.delta = sampled.delta.and_then(|bytes| {

@@ -59,6 +59,7 @@
 
 pub mod bits;
 mod block;
+mod bytes;
 mod chunk;
 mod dictionary;
 mod encoding;
@@ -71,6 +72,7 @@ mod postings;
 mod reader;
 mod source;
 mod value;
+mod view;
 
 pub use chunk::{
     BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Scratch, Touched,
@@ -90,6 +92,9 @@ pub use value::{Cell, Value};
 
 /// Rows a chunk can have.
 pub const CHUNK_ROWS: usize = 1 << 20;
+
+/// Bytes that the blocks of a chunk may have together: their places are numbers of lines, in 32 bits.
+const DATA_BYTES_MAX: u64 = u32::MAX as u64 * bytes::LINE_BYTES as u64;
 
 /// Stands for NULL among dictionary codes; no value ever has it.
 pub const NULL_CODE: u32 = u32::MAX;

@@ -4,13 +4,11 @@
 //! the dictionary), predicates on dictionary values become a bitmap over stored codes or, where
 //! the bits form few stretches, intervals of codes again, which are cheaper to test ([`CodeFilter`]).
 
-use std::sync::Arc;
-
 use tierra_interleave::{Lookups, Scheduling};
 
+use crate::chunk::bound::{MEMBERS_COMPARED, Test};
 use crate::chunk::layout::{Descriptor, Entry};
-use crate::chunk::select::MEMBERS_COMPARED;
-use crate::chunk::{Chunk, CodeFilter};
+use crate::chunk::{BoundFilter, Chunk, CodeFilter};
 use crate::dictionary::{Dictionary, clear_beyond};
 use crate::encoding::Encoding;
 use crate::error::{FilterError, FormatError};
@@ -26,30 +24,6 @@ pub enum Verdict {
     All,
     /// The values decide.
     Test,
-}
-
-/// A filter bound to one chunk. Made by [`Chunk::bind`], of no use with another.
-#[derive(Debug, Clone)]
-pub struct BoundFilter {
-    pub(crate) test: Test,
-    pub(crate) matches_null: bool,
-}
-
-/// Which values pass, in the terms of the chunk.
-#[derive(Debug, Clone)]
-pub(crate) enum Test {
-    Nothing,
-    Everything,
-    /// Of ordinals or dictionary codes: inclusive, sorted, disjoint.
-    Ranges(Vec<(u64, u64)>),
-    Set {
-        values: Arc<ValueSet>,
-        negated: bool,
-    },
-    /// A bit per stored code (of a dictionary, or static packing), NULL's included.
-    Codes(Arc<[u64]>),
-    /// Strings and wide DECIMALs, value by value.
-    Values(Resolved),
 }
 
 /// Sets are turned into bitmaps of up to this many bits, 32 KiB: they stay in a core's cache.
@@ -216,16 +190,6 @@ impl Chunk<'_> {
                 count_bits(bitmap, min.wrapping_sub(base), max.wrapping_sub(base))
             }
             Test::Values(resolved) => (no_image_passes(resolved, min, max), false),
-        }
-    }
-}
-
-impl Test {
-    pub(super) fn of_ranges(ranges: Vec<(u64, u64)>) -> Test {
-        match ranges[..] {
-            [] => Test::Nothing,
-            [(u64::MIN, u64::MAX)] => Test::Everything,
-            _ => Test::Ranges(ranges),
         }
     }
 }

@@ -11,7 +11,8 @@
 //! ```
 
 use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
-use crate::chunk::layout::{Descriptor, LINE_BYTES};
+use crate::bytes::LINE_BYTES;
+use crate::chunk::layout::Descriptor;
 use crate::dictionary::{Decoder, Entry};
 use crate::encoding::Encoding;
 use crate::logical_type::Physical;

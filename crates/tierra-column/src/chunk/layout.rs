@@ -49,7 +49,8 @@ use std::ops::Range;
 use crate::CHUNK_ROWS;
 use crate::bits::{BLOCK_LEN, MAX_WIDTH, PAD_BYTES, max_code, packed_bytes};
 use crate::block::Summary;
-use crate::encoding::{Encoding, delta, dynamic, plain};
+use crate::bytes::{LINE_BYTES, array, lines, read_u32, read_u64};
+use crate::encoding::{Encoding, delta, dynamic, frame_of_reference, plain};
 use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
 
@@ -57,10 +58,6 @@ use crate::logical_type::{LogicalType, Physical};
 pub(crate) const DESCRIPTOR_BYTES: usize = 128;
 /// Bytes of a directory entry.
 pub(crate) const ENTRY_BYTES: usize = 32;
-/// Blocks begin on a multiple of this many bytes.
-pub(crate) const LINE_BYTES: usize = 64;
-/// Bytes that all blocks may have together: their places are numbers of lines, in 32 bits.
-pub(crate) const DATA_BYTES_MAX: u64 = u32::MAX as u64 * LINE_BYTES as u64;
 
 const MAGIC: [u8; 4] = *b"TCHK";
 const VERSION: u8 = 1;
@@ -100,23 +97,6 @@ pub(crate) struct Entry {
     pub(crate) len_bytes: u32,
     pub(crate) null_count: u16,
     pub(crate) width: u8,
-}
-
-fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes[at..at + N].try_into().expect("a slice of N bytes")
-}
-
-pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(array(bytes, at))
-}
-
-pub(crate) fn read_u64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(array(bytes, at))
-}
-
-/// `len_bytes` rounded up to whole lines.
-pub(crate) fn lines(len_bytes: usize) -> usize {
-    len_bytes.div_ceil(LINE_BYTES) * LINE_BYTES
 }
 
 /// Bytes before the first block of a chunk of so many rows.
@@ -232,7 +212,7 @@ impl Descriptor {
     pub(crate) fn block_base(&self, entry: &Entry) -> u64 {
         match self.encoding {
             Encoding::Dynamic | Encoding::FrameOfReference => {
-                block_base(entry.summary(), self.null_codes())
+                frame_of_reference::base(entry.summary(), self.null_codes())
             }
             _ => self.base,
         }
@@ -424,15 +404,5 @@ impl Descriptor {
         } else {
             max_code(entry.width)
         }
-    }
-}
-
-/// The base of a block that has its own: its least value, one lower where code 0 is NULL.
-#[inline]
-pub(crate) fn block_base(summary: Summary, null_codes: u64) -> u64 {
-    if summary.min > summary.max {
-        0
-    } else {
-        summary.min.wrapping_sub(null_codes)
     }
 }

@@ -9,24 +9,29 @@
 //! ([`Chunk::verdict`]), and evaluated on packed codes ([`Chunk::select`]).
 
 mod batch;
-pub(crate) mod bind;
+mod bind;
 pub(crate) mod block_data;
+mod bound;
 mod code_filter;
 mod flat;
-pub(crate) mod layout;
+mod layout;
 mod lookup;
-pub(crate) mod plan;
+mod plan;
+mod scratch;
 mod select;
 
 pub use batch::{CellAt, CellSink, read_cells};
-pub use bind::{BoundFilter, Verdict};
+pub use bind::Verdict;
+pub use bound::BoundFilter;
 pub use code_filter::CodeFilter;
 pub use lookup::CellWalk;
 pub use plan::ChunkPlan;
-pub use select::{Scratch, Touched};
+pub use scratch::Scratch;
+pub use select::Touched;
 
 use std::ops::Range;
 
+use crate::bytes::LINE_BYTES;
 use crate::encoding::Encoding;
 use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
@@ -175,8 +180,7 @@ impl<'a> Chunk<'a> {
     /// If there is no such block.
     pub fn block_range(&self, block: usize) -> Range<usize> {
         let entry = self.entry(block);
-        let start =
-            self.descriptor.data_offset as usize + entry.offset_lines as usize * layout::LINE_BYTES;
+        let start = self.descriptor.data_offset as usize + entry.offset_lines as usize * LINE_BYTES;
         start..start + entry.len_bytes as usize
     }
 
@@ -251,6 +255,6 @@ impl<'a> Chunk<'a> {
     /// The block's bytes and everything behind them: at least the pad.
     #[inline]
     fn block_and_beyond(&self, entry: &Entry) -> &'a [u8] {
-        self.blocks_from(entry.offset_lines as usize * layout::LINE_BYTES)
+        self.blocks_from(entry.offset_lines as usize * LINE_BYTES)
     }
 }

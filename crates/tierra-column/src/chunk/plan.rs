@@ -9,9 +9,8 @@ use arrow::datatypes::Decimal128Type;
 
 use crate::bits::{BLOCK_LEN, Kernels, PAD_BYTES, packed_bytes};
 use crate::block::{OrdinalBlock, Summary};
-use crate::chunk::layout::{
-    DATA_BYTES_MAX, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry, LINE_BYTES, block_base, lines,
-};
+use crate::bytes::{LINE_BYTES, lines};
+use crate::chunk::layout::{DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry};
 use crate::dictionary::DictionaryBuilder;
 use crate::encoding::{
     Encoding, delta, dictionary, dynamic, frame_of_reference, plain, plain_strings, static_packing,
@@ -82,7 +81,7 @@ impl ChunkPlan {
                 });
                 match (wanted, dictionary, source) {
                     (Encoding::Dictionary, Some(dictionary), Source::Arrays(arrays)) => {
-                        let total = total(&summaries);
+                        let total = Summary::of_all(&summaries);
                         let mut plan = plan_codes(arrays, dictionary)?;
                         (plan.descriptor.min, plan.descriptor.max) = (total.min, total.max);
                         Ok(plan)
@@ -104,8 +103,8 @@ impl ChunkPlan {
     ) -> ChunkPlan {
         let source = Source::Codes(codes);
         let summaries = summarise(&source);
-        let total = total(&summaries);
-        let null_codes = u64::from(total_nulls(&summaries) > 0);
+        let total = Summary::of_all(&summaries);
+        let null_codes = u64::from(Summary::nulls_of(&summaries) > 0);
         let (base, width) = dictionary::base_and_width(total, null_codes);
         let entries: Vec<Entry> = summaries.iter().map(|&s| Entry::new(s, width)).collect();
         let mut plan = ChunkPlan::assemble(ty, Encoding::Dictionary, source, entries, total);
@@ -291,24 +290,6 @@ fn summarise(source: &Source) -> Vec<Summary> {
         .collect()
 }
 
-/// Least and greatest of all blocks.
-pub(crate) fn total(summaries: &[Summary]) -> Summary {
-    summaries
-        .iter()
-        .fold(Summary::EMPTY, |total, summary| Summary {
-            min: total.min.min(summary.min),
-            max: total.max.max(summary.max),
-            null_count: 0,
-        })
-}
-
-pub(crate) fn total_nulls(summaries: &[Summary]) -> u64 {
-    summaries
-        .iter()
-        .map(|summary| u64::from(summary.null_count))
-        .sum()
-}
-
 /// Plans `wanted`, or plain where it leaves NULL no code.
 fn plan_ordinals(
     ty: LogicalType,
@@ -316,8 +297,8 @@ fn plan_ordinals(
     summaries: &[Summary],
     wanted: Encoding,
 ) -> ChunkPlan {
-    let total = total(summaries);
-    let null_codes = u64::from(total_nulls(summaries) > 0);
+    let total = Summary::of_all(summaries);
+    let null_codes = u64::from(Summary::nulls_of(summaries) > 0);
     let widths = match wanted {
         Encoding::Static => static_packing::base_and_width(total, null_codes)
             .map(|(_, width)| vec![width; summaries.len()]),
@@ -384,7 +365,7 @@ fn dynamic_lens(source: &Source, summaries: &[Summary], null_codes: u64) -> Vec<
         .enumerate()
         .map(|(b, &summary)| {
             source.fill(b, &mut block);
-            block.codes(block_base(summary, null_codes), &mut codes);
+            block.codes(frame_of_reference::base(summary, null_codes), &mut codes);
             dynamic::block_bytes(&dynamic::widths(&codes[..block.rows]), block.rows)
         })
         .collect()
@@ -425,7 +406,7 @@ fn plan_wide(arrays: Arrays) -> ChunkPlan {
             Entry::new(summary, 0)
         })
         .collect();
-    let total = total(&entries.iter().map(Entry::summary).collect::<Vec<_>>());
+    let total = Summary::of_all(&entries.iter().map(Entry::summary).collect::<Vec<_>>());
     let mut plan = ChunkPlan::assemble(ty, Encoding::Plain, Source::Arrays(arrays), entries, total);
     plan.place(|descriptor, rows, _| descriptor.bitmap_bytes() + plain::WIDE_BYTES * rows);
     plan
@@ -442,12 +423,12 @@ fn plan_strings(arrays: Arrays) -> Result<ChunkPlan, EncodeError> {
         entries.push(Entry::new(plan.summary, plan.width));
         lens.push(plan.len_bytes);
     }
-    let total = total(&entries.iter().map(Entry::summary).collect::<Vec<_>>());
+    let total = Summary::of_all(&entries.iter().map(Entry::summary).collect::<Vec<_>>());
     let mut plan = ChunkPlan::assemble(ty, Encoding::Plain, Source::Arrays(arrays), entries, total);
     let mut lens = lens.into_iter();
     plan.place(|descriptor, _, _| descriptor.bitmap_bytes() + lens.next().unwrap_or(0));
     // All other encodings stay far below.
-    if plan.descriptor.len_bytes > DATA_BYTES_MAX {
+    if plan.descriptor.len_bytes > crate::DATA_BYTES_MAX {
         return Err(EncodeError::ChunkTooLong {
             rows: plan.rows(),
             bytes: plan.descriptor.len_bytes,

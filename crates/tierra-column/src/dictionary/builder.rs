@@ -20,7 +20,7 @@ use crate::NULL_CODE;
 use crate::error::EncodeError;
 use crate::logical_type::LogicalType;
 use crate::ordinal::OrdinalType;
-use crate::reader::INLINE_BYTES;
+use crate::view::INLINE_BYTES;
 
 /// A dictionary that takes up values. One thread at a time; dropping it undoes everything.
 #[derive(Debug)]

@@ -20,10 +20,10 @@ use arrow::array::{StringViewArray, make_view};
 use arrow::buffer::{Buffer, ScalarBuffer};
 
 use super::{Dictionary, Values};
-use crate::chunk::layout::{read_u32, read_u64};
+use crate::bytes::{read_u32, read_u64};
 use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
-use crate::reader::INLINE_BYTES;
+use crate::view::INLINE_BYTES;
 
 const MAGIC: [u8; 4] = *b"TDIC";
 const VERSION: u8 = 1;

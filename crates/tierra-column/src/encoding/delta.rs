@@ -11,10 +11,9 @@
 //! codes are one higher and a NULL (code 0) leaves the running value as it is. Blocks are
 //! independent: a row costs the codes of its block up to there, and filters decode.
 
-use crate::bits::{BLOCK_LEN, Kernels, Mask};
+use crate::bits::{BLOCK_LEN, Kernels, Mask, width_of};
 use crate::block::OrdinalBlock;
-use crate::chunk::layout::read_u64;
-use crate::encoding::width_of;
+use crate::bytes::read_u64;
 
 /// Bytes before the codes.
 pub(crate) const HEADER_BYTES: usize = 16;

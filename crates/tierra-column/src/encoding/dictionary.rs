@@ -9,8 +9,8 @@
 //! This is static packing with the codes as ordinals and the base -`null_codes`: the same kernels,
 //! the same random access. A code beyond the dictionary can only be corruption; readers check.
 
+use crate::bits::width_of;
 use crate::block::Summary;
-use crate::encoding::width_of;
 
 /// Base (modulo 2^64) and width of the stored codes.
 pub(crate) fn base_and_width(codes: Summary, null_codes: u64) -> (u64, u8) {

@@ -12,8 +12,7 @@
 //! value with 64 and 11.2 with 128, and unpacking costs the same within a tenth. Neighbours of one
 //! width are one packed run to the kernels: 64 values of any width end on a whole byte.
 
-use crate::bits::{BLOCK_LEN, Kernels, MAX_WIDTH, packed_bytes};
-use crate::encoding::width_of;
+use crate::bits::{BLOCK_LEN, Kernels, MAX_WIDTH, packed_bytes, width_of};
 use crate::error::FormatError;
 
 /// Values in a mini-block.

@@ -115,12 +115,6 @@ impl FromStr for Encoding {
     }
 }
 
-/// Bits that `code` needs.
-#[inline]
-pub(crate) fn width_of(code: u64) -> u8 {
-    (64 - code.leading_zeros()) as u8
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,10 +15,9 @@
 
 use arrow::array::{Array, AsArray};
 
-use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
+use crate::bits::{BLOCK_LEN, Kernels, packed_bytes, width_of};
 use crate::block::{OrdinalBlock, Summary};
-use crate::chunk::layout::lines;
-use crate::encoding::width_of;
+use crate::bytes::lines;
 use crate::error::{EncodeError, FormatError};
 use crate::ordinal;
 use crate::source::Arrays;

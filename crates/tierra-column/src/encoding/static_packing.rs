@@ -10,11 +10,10 @@
 //! encoding for columns that are looked up at random.
 
 use crate::block::Summary;
-use crate::chunk::layout::block_base;
 use crate::encoding::frame_of_reference;
 
 /// Base and width for values of `total`; `None` as [`frame_of_reference::width`].
 pub(crate) fn base_and_width(total: Summary, null_codes: u64) -> Option<(u64, u8)> {
     let width = frame_of_reference::width(total, null_codes)?;
-    Some((block_base(total, null_codes), width))
+    Some((frame_of_reference::base(total, null_codes), width))
 }

@@ -26,9 +26,8 @@
 //! Invariant: after [`PostingsLayout::read`] everything lies inside the bytes. Nothing about the
 //! content of data is believed.
 
-use crate::bits::{PAD_BYTES, packed_bytes};
-use crate::chunk::layout::{lines, read_u32, read_u64};
-use crate::encoding::width_of;
+use crate::bits::{PAD_BYTES, packed_bytes, width_of};
+use crate::bytes::{lines, read_u32, read_u64};
 use crate::error::FormatError;
 
 /// Chunks that postings can cover: a position has 32 bits, and so has a position plus one.

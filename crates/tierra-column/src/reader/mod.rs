@@ -54,9 +54,6 @@ enum Codes<'s> {
     Wide(&'s [u64]),
 }
 
-/// Strings of up to this many bytes live in their view.
-pub(crate) const INLINE_BYTES: usize = 12;
-
 /// Below one selected row in this many, rows are read one by one.
 const ROWS_PER_LOOKUP: usize = 24;
 
