@@ -31,12 +31,14 @@ impl Summary {
     };
 
     /// Least and greatest of all blocks.
-    pub(crate) fn of_all(blocks: &[Summary]) -> Summary {
-        blocks.iter().fold(Summary::EMPTY, |total, block| Summary {
-            min: total.min.min(block.min),
-            max: total.max.max(block.max),
-            null_count: 0,
-        })
+    pub(crate) fn of_all<'s>(blocks: impl IntoIterator<Item = &'s Summary>) -> Summary {
+        blocks
+            .into_iter()
+            .fold(Summary::EMPTY, |total, block| Summary {
+                min: total.min.min(block.min),
+                max: total.max.max(block.max),
+                null_count: 0,
+            })
     }
 
     /// NULLs of all blocks.

@@ -183,6 +183,17 @@ impl Source {
         }
     }
 
+    /// The values, where they are no codes.
+    ///
+    /// # Panics
+    /// If they are.
+    pub(crate) fn arrays(&self) -> &Arrays {
+        match self {
+            Source::Arrays(arrays) => arrays,
+            Source::Codes(_) => unreachable!("codes become dictionary chunks"),
+        }
+    }
+
     /// Reads block `block`'s ordinals (for codes: the codes).
     pub(crate) fn fill(&self, block: usize, out: &mut OrdinalBlock) {
         Kernels::best().compiled(|| self.fill_inlined(block, out));

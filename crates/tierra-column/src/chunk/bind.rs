@@ -10,7 +10,6 @@ use crate::chunk::bound::{MEMBERS_COMPARED, Test};
 use crate::chunk::layout::{Descriptor, Entry};
 use crate::chunk::{BoundFilter, Chunk, CodeFilter};
 use crate::dictionary::{Dictionary, clear_beyond};
-use crate::encoding::Encoding;
 use crate::error::{FilterError, FormatError};
 use crate::filter::{Filter, OrdinalSet, Resolved, ValueSet};
 use crate::ordinal;
@@ -26,7 +25,7 @@ pub enum Verdict {
     Test,
 }
 
-/// Sets are turned into bitmaps of up to this many bits, 32 KiB: they stay in a core's cache.
+/// Where codes have one base, sets are turned into bitmaps of up to this many bits, 32 KiB: they stay in a core's cache.
 const STATIC_SET_WIDTH: u8 = 18;
 
 impl Chunk<'_> {
@@ -43,7 +42,7 @@ impl Chunk<'_> {
         scheduling: impl Into<Scheduling>,
     ) -> Result<BoundFilter, FilterError> {
         let resolved = Resolved::new(filter, self.logical_type())?;
-        let is_dictionary = self.encoding() == Encoding::Dictionary;
+        let is_dictionary = self.encoding().uses_dictionary();
         let test = match resolved {
             Resolved::Nothing => Test::Nothing,
             Resolved::Everything => Test::Everything,
@@ -92,7 +91,7 @@ impl Chunk<'_> {
     /// # Errors
     /// [`FilterError`] where the chunk has another encoding, or codes of another dictionary.
     pub fn bind_codes(&self, filter: &CodeFilter) -> Result<BoundFilter, FilterError> {
-        if self.encoding() != Encoding::Dictionary {
+        if !self.encoding().uses_dictionary() {
             return Err(FilterError::Codes {
                 filter: filter.generation,
                 column: format!("a chunk with encoding {}", self.encoding()),
@@ -113,7 +112,6 @@ impl Chunk<'_> {
     /// blocks then need not cut their own piece out of the set.
     fn static_set(&self, values: &ValueSet, negated: bool, matches_null: bool) -> Option<Test> {
         let Descriptor {
-            encoding,
             width,
             base,
             min,
@@ -124,7 +122,7 @@ impl Chunk<'_> {
             return None;
         };
         let members = set.within(min, max);
-        if encoding != Encoding::Static
+        if !self.descriptor.has_one_base()
             || width > STATIC_SET_WIDTH
             || members.len() <= MEMBERS_COMPARED
         {

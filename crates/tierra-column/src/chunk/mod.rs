@@ -53,6 +53,8 @@ pub struct Chunk<'a> {
     descriptor: Descriptor,
 }
 
+const _: () = assert!(size_of::<Chunk<'_>>() == 2 * LINE_BYTES);
+
 impl<'a> Chunk<'a> {
     /// Bytes of the head of a chunk of so many rows: what lies before its first block.
     pub fn head_bytes_of(rows: usize) -> usize {
@@ -155,7 +157,7 @@ impl<'a> Chunk<'a> {
 
     /// The dictionary generation that the chunk's codes belong to.
     pub fn dictionary_generation(&self) -> Option<u64> {
-        (self.encoding() == Encoding::Dictionary).then_some(self.descriptor.generation)
+        (self.encoding().uses_dictionary()).then_some(self.descriptor.generation)
     }
 
     /// Bytes of block `block`, without the padding to whole lines.
@@ -211,7 +213,7 @@ impl<'a> Chunk<'a> {
     /// If there is no such block.
     pub fn block_codes(&self, block: usize) -> Option<(u64, u64)> {
         let entry = self.entry(block);
-        (self.encoding() == Encoding::Dictionary && entry.min <= entry.max)
+        (self.encoding().uses_dictionary() && entry.min <= entry.max)
             .then_some((entry.min, entry.max))
     }
 

@@ -5,7 +5,7 @@ use crate::bits::{Kernels, Mask};
 use crate::chunk::block_data::{BlockData, Payload};
 use crate::chunk::bound::{MEMBERS_COMPARED, Test};
 use crate::chunk::{BoundFilter, Chunk, Scratch};
-use crate::encoding::plain;
+use crate::encoding::plain_wide;
 use crate::error::FormatError;
 use crate::filter::{OrdinalSet, Resolved, ValueSet};
 
@@ -206,7 +206,7 @@ fn values(
     match data.payload {
         Payload::Wide(values) => {
             retain(mask, |row| {
-                resolved.wide_passes(plain::read_wide(values, row))
+                resolved.wide_passes(plain_wide::read_wide(values, row))
             });
         }
         Payload::Strings(strings) => {
@@ -235,7 +235,9 @@ fn values(
             });
             outcome?;
         }
-        _ => debug_assert!(false, "binding turns everything else into codes"),
+        Payload::Packed(_) | Payload::MiniBlocks(_) | Payload::Differences(..) => {
+            debug_assert!(false, "binding turns everything else into codes");
+        }
     }
     Ok(())
 }
