@@ -7,7 +7,7 @@ use crate::filter::{Resolved, ValueSet};
 /// Up to this many members a set is tested one by one, a comparison of packed codes each.
 pub(super) const MEMBERS_COMPARED: usize = 4;
 
-/// A filter bound to one chunk. Made by [`Chunk::bind`], of no use with another.
+/// A filter bound to one chunk. Made by [`Chunk::bind`](crate::Chunk::bind), of no use with another.
 #[derive(Debug, Clone)]
 pub struct BoundFilter {
     pub(crate) test: Test,
