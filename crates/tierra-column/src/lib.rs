@@ -64,13 +64,12 @@ mod chunk;
 mod dictionary;
 mod encoding;
 mod error;
-mod estimate;
 mod filter;
+mod limits;
 mod logical_type;
 pub mod ordinal;
 mod postings;
 mod reader;
-mod source;
 mod value;
 mod view;
 
@@ -79,9 +78,10 @@ pub use chunk::{
     Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
-pub use encoding::{Encoding, ParseEncodingError};
-pub use error::{EncodeError, FilterError, FormatError};
+pub use encoding::{EncodeError, Encoding, ParseEncodingError};
+pub use error::{FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
+pub use limits::{CHUNK_ROWS, NULL_CODE};
 pub use logical_type::{LogicalType, Physical};
 pub use postings::{
     Listed, POSTINGS_CHUNKS_MAX, Position, Postings, PostingsError, PostingsLayout, PostingsPlan,
@@ -89,12 +89,3 @@ pub use postings::{
 };
 pub use reader::ColumnReader;
 pub use value::{Cell, Value};
-
-/// Rows a chunk can have.
-pub const CHUNK_ROWS: usize = 1 << 20;
-
-/// Bytes that the blocks of a chunk may have together: their places are numbers of lines, in 32 bits.
-const DATA_BYTES_MAX: u64 = u32::MAX as u64 * bytes::LINE_BYTES as u64;
-
-/// Stands for NULL among dictionary codes; no value ever has it.
-pub const NULL_CODE: u32 = u32::MAX;

@@ -46,13 +46,13 @@
 
 use std::ops::Range;
 
-use crate::CHUNK_ROWS;
 use crate::bits::{BLOCK_LEN, MAX_WIDTH, PAD_BYTES, max_code, packed_bytes};
 use crate::block::Summary;
 use crate::bytes::{LINE_BYTES, array, lines, read_u32, read_u64};
 use crate::encoding::format::{BaseOf, Kind, Nulls};
 use crate::encoding::{Encoding, delta, dynamic, frame_of_reference, plain_wide, validity};
 use crate::error::FormatError;
+use crate::limits::CHUNK_ROWS;
 use crate::logical_type::LogicalType;
 
 /// Bytes before the block directory.

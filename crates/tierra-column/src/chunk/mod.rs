@@ -17,6 +17,7 @@ mod flat;
 mod layout;
 mod lookup;
 mod plan;
+mod remap;
 mod scratch;
 mod select;
 
@@ -97,10 +98,6 @@ impl<'a> Chunk<'a> {
             bytes,
             descriptor,
         })
-    }
-
-    pub(crate) fn descriptor(&self) -> Descriptor {
-        self.descriptor
     }
 
     /// The column's type.

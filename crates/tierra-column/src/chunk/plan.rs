@@ -11,13 +11,13 @@ use crate::block::Summary;
 use crate::bytes::{LINE_BYTES, lines};
 use crate::chunk::layout::{DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry, head_bytes};
 use crate::dictionary::DictionaryBuilder;
+use crate::encoding::EncodeError;
 use crate::encoding::format::{Plan, Target, Writer};
+use crate::encoding::source::{Arrays, Source};
 use crate::encoding::values::Values;
-use crate::encoding::{Encoding, dictionary, plain};
-use crate::error::EncodeError;
-use crate::estimate;
+use crate::encoding::{Encoding, dictionary, estimate, plain};
+use crate::limits::DATA_BYTES_MAX;
 use crate::logical_type::LogicalType;
-use crate::source::{Arrays, Source};
 
 /// A chunk about to be written: its encoding and sizes are settled.
 pub struct ChunkPlan {
@@ -78,7 +78,7 @@ impl ChunkPlan {
             None => (Encoding::Plain, plain::plan(&values)?),
         };
         let plan = ChunkPlan::place(encoding, values, plan);
-        if plan.descriptor.len_bytes > crate::DATA_BYTES_MAX {
+        if plan.descriptor.len_bytes > DATA_BYTES_MAX {
             return Err(EncodeError::ChunkTooLong {
                 rows: plan.rows(),
                 bytes: plan.descriptor.len_bytes,

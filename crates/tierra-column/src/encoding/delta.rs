@@ -14,9 +14,9 @@
 use crate::bits::{BLOCK_LEN, Kernels, Mask, packed_bytes, width_of};
 use crate::block::OrdinalBlock;
 use crate::bytes::read_u64;
+use crate::encoding::EncodeError;
 use crate::encoding::format::{BaseOf, BlockPlan, Format, Kind, Nulls, Plan, Target, Writer};
 use crate::encoding::values::{Sample, Values};
-use crate::error::EncodeError;
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {

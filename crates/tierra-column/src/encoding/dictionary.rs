@@ -18,9 +18,9 @@ use crate::block::Summary;
 use crate::encoding::distinct::Distinct;
 use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
 use crate::encoding::packed;
+use crate::encoding::source::Source;
 use crate::encoding::values::{SAMPLE_BLOCKS, Sample, Values, sampled};
 use crate::logical_type::Physical;
-use crate::source::Source;
 
 /// A dictionary pays for strings while fewer than one row in this many brings a new value.
 const ROWS_PER_STRING: usize = 4;

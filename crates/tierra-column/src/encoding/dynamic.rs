@@ -14,10 +14,11 @@
 
 use crate::bits::{BLOCK_LEN, MAX_WIDTH, packed_bytes, width_of};
 use crate::block::{OrdinalBlock, Summary};
+use crate::encoding::EncodeError;
 use crate::encoding::format::{BaseOf, BlockPlan, Format, Kind, Nulls, Plan, Target, Writer};
 use crate::encoding::frame_of_reference;
 use crate::encoding::values::{Sample, Values};
-use crate::error::{EncodeError, FormatError};
+use crate::error::FormatError;
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {

@@ -2,10 +2,10 @@
 
 use crate::bits::{BLOCK_LEN, Kernels};
 use crate::block::{OrdinalBlock, Summary};
+use crate::encoding::EncodeError;
+use crate::encoding::source::Source;
 use crate::encoding::values::{Sample, Values};
-use crate::error::EncodeError;
 use crate::logical_type::Physical;
-use crate::source::Source;
 
 /// An encoding as the rest of the crate sees it. Its file makes one, with every field.
 #[derive(Clone, Copy)]

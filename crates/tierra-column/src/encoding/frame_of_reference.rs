@@ -10,10 +10,10 @@
 
 use crate::bits::{packed_bytes, width_of};
 use crate::block::Summary;
+use crate::encoding::EncodeError;
 use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
 use crate::encoding::packed;
 use crate::encoding::values::{Sample, Values};
-use crate::error::EncodeError;
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {

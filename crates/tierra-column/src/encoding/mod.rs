@@ -24,6 +24,8 @@ pub(crate) mod delta;
 pub(crate) mod dictionary;
 mod distinct;
 pub(crate) mod dynamic;
+mod error;
+pub(crate) mod estimate;
 pub(crate) mod format;
 pub(crate) mod frame_of_reference;
 mod list;
@@ -31,6 +33,7 @@ mod packed;
 pub(crate) mod plain;
 pub(crate) mod plain_strings;
 pub(crate) mod plain_wide;
+pub(crate) mod source;
 mod static_packing;
 pub(crate) mod validity;
 pub(crate) mod values;
@@ -39,6 +42,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::logical_type::LogicalType;
+pub use error::EncodeError;
 use format::Format;
 pub use list::Encoding;
 

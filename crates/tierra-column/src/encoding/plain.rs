@@ -12,10 +12,10 @@
 //! holds is of no meaning. Wide DECIMALs and strings have files of their own, `plain_wide` and `plain_strings`.
 
 use crate::bits::packed_bytes;
+use crate::encoding::EncodeError;
 use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan, Target, Writer};
 use crate::encoding::values::{Sample, Values};
 use crate::encoding::{packed, plain_strings, plain_wide, validity};
-use crate::error::EncodeError;
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {

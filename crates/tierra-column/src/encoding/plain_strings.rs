@@ -18,12 +18,13 @@ use arrow::array::{Array, AsArray};
 use crate::bits::{BLOCK_LEN, Kernels, packed_bytes, width_of};
 use crate::block::Summary;
 use crate::bytes::lines;
+use crate::encoding::EncodeError;
 use crate::encoding::format::{BlockPlan, Plan, Target, Writer};
+use crate::encoding::source::Arrays;
 use crate::encoding::validity;
 use crate::encoding::values::Values;
-use crate::error::{EncodeError, FormatError};
+use crate::error::FormatError;
 use crate::ordinal;
-use crate::source::Arrays;
 
 /// Sizes and statistics of every block.
 pub(crate) fn plan(values: &Values) -> Result<Plan, EncodeError> {

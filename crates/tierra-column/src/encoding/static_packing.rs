@@ -10,10 +10,10 @@
 //! encoding for columns that are looked up at random.
 
 use crate::bits::packed_bytes;
+use crate::encoding::EncodeError;
 use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
 use crate::encoding::values::{Sample, Values};
 use crate::encoding::{frame_of_reference, packed};
-use crate::error::EncodeError;
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {

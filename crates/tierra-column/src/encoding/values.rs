@@ -3,8 +3,8 @@
 use crate::bits::{BLOCK_LEN, Kernels};
 use crate::block::{OrdinalBlock, Summary};
 use crate::bytes::lines;
+use crate::encoding::source::Source;
 use crate::logical_type::{LogicalType, Physical};
-use crate::source::Source;
 
 /// Blocks that are looked at.
 pub(crate) const SAMPLE_BLOCKS: usize = 32;
