@@ -10,10 +10,10 @@ use arrow::datatypes::{
 
 use crate::bits::{BLOCK_LEN, Kernels, Mask};
 use crate::block::OrdinalBlock;
-use crate::error::EncodeError;
+use crate::encoding::EncodeError;
+use crate::limits::{CHUNK_ROWS, NULL_CODE};
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::OrdinalType;
-use crate::{CHUNK_ROWS, NULL_CODE};
 
 /// Consecutive arrays of one type, with the row at which each begins.
 pub(crate) struct Arrays {
@@ -180,6 +180,17 @@ impl Source {
         match self {
             Source::Arrays(arrays) => arrays.rows(),
             Source::Codes(codes) => codes.len(),
+        }
+    }
+
+    /// The values, where they are no codes.
+    ///
+    /// # Panics
+    /// If they are.
+    pub(crate) fn arrays(&self) -> &Arrays {
+        match self {
+            Source::Arrays(arrays) => arrays,
+            Source::Codes(_) => unreachable!("codes become dictionary chunks"),
         }
     }
 
