@@ -3,7 +3,7 @@
 use super::keys::database;
 use super::options::Options;
 use super::{Call, Command, FAST, Failure, Group, NO_AUTH, NOSCRIPT, Outcome, UNQUEUED, admin};
-use crate::server::Replies;
+use crate::clients::Replies;
 
 /// The version of Redis whose commands these are.
 pub(super) const REDIS_VERSION: &str = "7.0.15";

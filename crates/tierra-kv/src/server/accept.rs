@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use mio::{Interest, Token};
 
-use super::connection::Connection;
-use super::stream::{Accepted, Listener, Stream};
-use super::{Client, ServeError, Server};
+use super::Server;
+use super::error::ServeError;
+use crate::clients::{Accepted, Client, Connection, Listener, Stream};
 use crate::config::Config;
 
 impl Server {

@@ -12,7 +12,6 @@ mod remove;
 mod sort;
 
 pub(super) use blocking::serve;
-pub(crate) use pop::Pop;
 
 use super::keys::scan;
 use super::{
