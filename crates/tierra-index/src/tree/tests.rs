@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use tierra_interleave::{Cx, Execution, GroupSize, Interleaved, Plain, in_mode, map_into};
 
+use super::levels::RESIDENT_BYTES;
 use super::*;
 
 fn check<K: Key + Debug>(sorted: &[K], keys: &[K]) {
