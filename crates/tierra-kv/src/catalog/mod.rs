@@ -10,6 +10,9 @@ pub(crate) use description::{
     NOSCRIPT, PAUSING, READONLY, SKIP_SLOWLOG, UNQUEUED, UNTIMED, WRITE,
 };
 
+/// The version of Redis whose commands these are.
+pub(crate) const REDIS_VERSION: &str = "7.0.15";
+
 const SLOTS: usize = 1024;
 const NAME_BYTES: usize = 16;
 

@@ -62,6 +62,13 @@ impl<'a> Call<'a> {
         self.of_kind(entry, kind)
     }
 
+    /// The same, of the key that is the first argument.
+    #[inline]
+    pub(crate) fn read_first(&mut self, kind: Kind) -> Result<Option<Entry>, Failure> {
+        let key = self.key(1);
+        self.read(&key, kind)
+    }
+
     /// The entry of a key of any kind, counted as hit or miss.
     #[inline]
     pub(crate) fn look(&mut self, key: &Key<'_>) -> Option<Entry> {

@@ -12,10 +12,12 @@
 mod accept;
 mod announcement;
 mod error;
+mod listen;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod turn;
+mod upkeep;
 mod window;
 
 use std::collections::VecDeque;
@@ -102,7 +104,7 @@ impl Server {
         config.maxclients = connections_allowed(clients_wanted);
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let mut listeners = accept::listen(&config)?;
+        let mut listeners = listen::listen(&config)?;
         for (index, listener) in listeners.iter_mut().enumerate() {
             listener.register(poll.registry(), Token(FIRST_LISTENER - index))?;
         }

@@ -2,8 +2,8 @@
 
 use std::fmt::{Arguments, Write};
 
-use super::super::connection::REDIS_VERSION;
 use super::super::{Call, Outcome};
+use crate::catalog::REDIS_VERSION;
 use crate::config::limit_shown;
 use crate::keyspace::{DATABASES, DbId};
 
