@@ -8,6 +8,7 @@ use super::{Call, Outcome, SKIP_SLOWLOG, admin, sorted};
 const MANY_ARGUMENTS: usize = 32;
 /// As may one whose reply is longer.
 const LONG_REPLY_BYTES: usize = 64 * 1024;
+
 /// Executes a command that has been admitted.
 #[inline]
 pub(super) fn run(mut call: Call<'_>, id: u16) {
