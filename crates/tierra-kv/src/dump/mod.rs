@@ -9,7 +9,7 @@
 //!  5 set      │ count │ member │ score: 64 │ ..      12 ziplist, 17 listpack: │ string that holds it │
 //! ```
 //!
-//! [`write()`] makes types 0, 4, 5, 16 and 17, which Redis 7.0 and those after it read; [`restore`] takes all of them. How
+//! [`write()`] makes types 0, 4, 5, 16 and 17, which Redis 7.0 and those after it read; [`restore()`] takes all of them. How
 //! strings, counts and scores are written is in `source.rs`.
 //!
 //! A payload comes from somebody else: a length is believed when as many bytes are there, nothing is allocated for a
