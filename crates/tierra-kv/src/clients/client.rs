@@ -1,7 +1,8 @@
 //! What is known about a client beside its bytes.
 
-use super::blocked::Block;
-use crate::command::{Queue, Watched};
+use super::block::Block;
+use super::queue::Queue;
+use super::watches::Watched;
 use crate::keyspace::DbId;
 use crate::protocol::Reply;
 
@@ -48,7 +49,7 @@ pub(crate) struct Client {
     pub(crate) closing: bool,
     pub(crate) created_ms: u64,
     pub(crate) used_ms: u64,
-    /// The number of its last command in the table.
+    /// The number of its last command in the catalog.
     pub(crate) last_command: Option<u16>,
     /// Bytes that have arrived and wait.
     pub(crate) input_bytes: usize,

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 /// Buffers of this size are used again.
-pub(super) const BUFFER_BYTES: usize = 64 * 1024;
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 /// So many buffers are kept for that.
 const KEPT_BUFFERS: usize = 256;
 /// As much is freed at a time.
@@ -14,7 +14,7 @@ const STEP_BYTES: usize = 4 << 20;
 
 /// Buffers that are not in use.
 #[derive(Default)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     /// The one used last, whose lines are in the cache, is used next.
     kept: Vec<Vec<u8>>,
     /// To be freed, each empty.
@@ -24,13 +24,13 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    pub(super) fn take(&mut self) -> Vec<u8> {
+    pub(crate) fn take(&mut self) -> Vec<u8> {
         self.kept
             .pop()
             .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
-    pub(super) fn put(&mut self, mut buffer: Vec<u8>) {
+    pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() == BUFFER_BYTES && self.kept.len() < KEPT_BUFFERS {
             buffer.clear();
             self.kept.push(buffer);
@@ -40,7 +40,7 @@ impl Buffers {
     }
 
     /// Takes a buffer that is one of many, to be freed.
-    pub(super) fn leave(&mut self, mut buffer: Vec<u8>) {
+    pub(crate) fn leave(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > 0 {
             buffer.clear();
             self.leaving.push_back(buffer);
@@ -48,7 +48,7 @@ impl Buffers {
     }
 
     /// Frees some of what is to be freed, in less than a millisecond. Whether there is more.
-    pub(super) fn free_some(&mut self) -> bool {
+    pub(crate) fn free_some(&mut self) -> bool {
         if let Some(buffer) = self.leaving.front_mut() {
             let left = buffer.capacity().saturating_sub(self.freed_bytes);
             if left > STEP_BYTES {

@@ -14,13 +14,13 @@ use super::arch;
 
 /// A connection to a client.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    pub(super) fn source(&mut self) -> &mut dyn Source {
+    pub(crate) fn source(&mut self) -> &mut dyn Source {
         match self {
             Self::Tcp(stream) => stream,
             Self::Unix(stream) => stream,
@@ -28,14 +28,14 @@ impl Stream {
     }
 
     /// Reads into the unused capacity of `buffer`, none of which is written first.
-    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    pub(crate) fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         Ok(rustix::io::read(
             self.as_fd(),
             rustix::buffer::spare_capacity(buffer),
         )?)
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
@@ -43,7 +43,7 @@ impl Stream {
     }
 
     /// Writes several pieces with one call, as much of them as goes.
-    pub(super) fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(crate) fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write_vectored(pieces),
             Self::Unix(stream) => stream.write_vectored(pieces),
@@ -61,19 +61,19 @@ impl AsFd for Stream {
 }
 
 /// A connection just accepted, and what is known about where it comes from.
-pub(super) struct Accepted {
-    pub(super) stream: Stream,
+pub(crate) struct Accepted {
+    pub(crate) stream: Stream,
     /// The client's address; the path of the socket where it is one in the file system.
-    pub(super) address: String,
+    pub(crate) address: String,
     /// The address it has reached.
-    pub(super) local_address: String,
+    pub(crate) local_address: String,
     /// Whether it comes from this machine.
-    pub(super) is_local: bool,
+    pub(crate) is_local: bool,
 }
 
 /// A socket that accepts connections.
 #[derive(Debug)]
-pub(super) enum Listener {
+pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix {
         listener: UnixListener,
@@ -83,7 +83,7 @@ pub(super) enum Listener {
 
 impl Listener {
     /// Listens on an address and a port; 0 for any.
-    pub(super) fn tcp(address: &str, port: u16, backlog: i32) -> io::Result<Self> {
+    pub(crate) fn tcp(address: &str, port: u16, backlog: i32) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((address, port))?;
         arch::backlog(listener.as_fd(), backlog)?;
         listener.set_nonblocking(true)?;
@@ -91,7 +91,7 @@ impl Listener {
     }
 
     /// Listens on a socket in the file system. One that nobody listens on any more is replaced, no other file is.
-    pub(super) fn unix(path: &Path, mode: Option<u32>, backlog: i32) -> io::Result<Self> {
+    pub(crate) fn unix(path: &Path, mode: Option<u32>, backlog: i32) -> io::Result<Self> {
         if let Ok(file) = std::fs::symlink_metadata(path) {
             if !file.file_type().is_socket() {
                 // Binding would say that the address is in use, as it does where a server listens.
@@ -115,7 +115,7 @@ impl Listener {
         })
     }
 
-    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Self::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
             Self::Unix { listener, .. } => registry.register(listener, token, Interest::READABLE),
@@ -123,7 +123,7 @@ impl Listener {
     }
 
     /// The port, where it has one.
-    pub(super) fn port(&self) -> Option<u16> {
+    pub(crate) fn port(&self) -> Option<u16> {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
             Self::Unix { .. } => None,
@@ -131,7 +131,7 @@ impl Listener {
     }
 
     /// Where clients reach it.
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         match self {
             Self::Tcp(listener) => listener
                 .local_addr()
@@ -141,7 +141,7 @@ impl Listener {
     }
 
     /// The next connection that waits. `keepalive_s` is 0 for none.
-    pub(super) fn accept(&self, keepalive_s: i32) -> io::Result<Accepted> {
+    pub(crate) fn accept(&self, keepalive_s: i32) -> io::Result<Accepted> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::buffers::{BUFFER_BYTES, Buffers};
 use super::client::Client;
+use super::queue::Queue;
 use super::stream::Stream;
-use crate::command::Queue;
 use crate::config::{Config, OutputLimit};
 use crate::protocol::{Args, Limits, Parser, ProtocolError, Reply, Request};
 
 /// A read asks for at least so much.
-pub(super) const READ_BYTES: usize = 16 * 1024;
+pub(crate) const READ_BYTES: usize = 16 * 1024;
 /// From so many bytes of a request on room is made for all of what is awaited of it.
 const BELIEVED_BYTES: usize = 1024 * 1024;
 /// The same for a request of many arguments.
@@ -30,36 +30,36 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     parser: Parser,
     pub(crate) client: Client,
-    pub(super) reply: Reply,
+    pub(crate) reply: Reply,
     /// Bytes of the first piece of the reply that have been sent.
     sent: usize,
     /// Whether there may be something to read.
-    pub(super) readable: bool,
+    pub(crate) readable: bool,
     /// Whether the client has closed its side: reading goes on until nothing comes.
-    pub(super) read_closed: bool,
+    pub(crate) read_closed: bool,
     /// Whether complete requests wait in the input.
-    pub(super) more: bool,
+    pub(crate) more: bool,
     /// What was not the protocol, once the requests before it have been executed.
-    pub(super) failed: Option<ProtocolError>,
+    pub(crate) failed: Option<ProtocolError>,
     /// Whether it waits in the queue of connections to be served, or in the batch that is late.
-    pub(super) queued: bool,
+    pub(crate) queued: bool,
     /// Whether requests of it are in the batch that is late.
-    pub(super) is_late: bool,
+    pub(crate) is_late: bool,
     /// Whether it waits to send more: the socket may take it.
-    pub(super) is_sending: bool,
+    pub(crate) is_sending: bool,
     /// Since when more than the soft limit of replies waits, in milliseconds.
     over_soft_since_ms: Option<u64>,
 }
 
 /// What came of reading.
-pub(super) enum Arrived {
+pub(crate) enum Arrived {
     Some(usize),
     Nothing,
     End,
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, client: Client) -> Self {
+    pub(crate) fn new(stream: Stream, client: Client) -> Self {
         Self {
             stream,
             input: Vec::new(),
@@ -78,13 +78,13 @@ impl Connection {
         }
     }
 
-    pub(super) fn stream(&mut self) -> &mut Stream {
+    pub(crate) fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
     /// What the requests found so far are made of.
     #[inline]
-    pub(super) fn args(&self, request: Request) -> Args<'_> {
+    pub(crate) fn args(&self, request: Request) -> Args<'_> {
         Args::new(
             &self.input,
             &self.parser.args()[request.first as usize..][..request.count as usize],
@@ -93,7 +93,7 @@ impl Connection {
 
     /// The requests' bytes and everything else, which commands change.
     #[inline]
-    pub(super) fn split(&mut self, request: Request) -> (Args<'_>, &mut Client, &mut Reply) {
+    pub(crate) fn split(&mut self, request: Request) -> (Args<'_>, &mut Client, &mut Reply) {
         let args = Args::new(
             &self.input,
             &self.parser.args()[request.first as usize..][..request.count as usize],
@@ -102,17 +102,17 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn parse(&mut self, limits: Limits) -> Result<Option<Request>, ProtocolError> {
+    pub(crate) fn parse(&mut self, limits: Limits) -> Result<Option<Request>, ProtocolError> {
         self.parser.next(&mut self.input, limits)
     }
 
     /// The request that was found last is found again by [`parse`](Self::parse): it is not executed now.
-    pub(super) fn put_back(&mut self, request: Request) {
+    pub(crate) fn put_back(&mut self, request: Request) {
         self.parser.put_back(request);
     }
 
     /// How many bytes have arrived that belong to no request yet executed, those of a transaction included.
-    pub(super) fn input_bytes(&self) -> usize {
+    pub(crate) fn input_bytes(&self) -> usize {
         self.input.len() - self.parser.found_bytes() + self.client.queue_bytes()
     }
 
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// Reads once. All requests found before have been executed.
-    pub(super) fn read(&mut self, buffers: &mut Buffers, limit: usize) -> io::Result<Arrived> {
+    pub(crate) fn read(&mut self, buffers: &mut Buffers, limit: usize) -> io::Result<Arrived> {
         self.make_room(buffers, limit);
         let asked = self.input.capacity() - self.input.len();
         match self.stream.read(&mut self.input) {
@@ -192,7 +192,7 @@ impl Connection {
     }
 
     /// All requests found have been executed.
-    pub(super) fn executed(&mut self, buffers: &mut Buffers) {
+    pub(crate) fn executed(&mut self, buffers: &mut Buffers) {
         self.reply.limit_bytes = usize::MAX;
         if self.parser.forget() == self.input.len() || !self.more {
             self.compact();
@@ -223,7 +223,7 @@ impl Connection {
     }
 
     /// How many bytes of replies wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.reply.len() - self.sent
     }
 
@@ -233,14 +233,14 @@ impl Connection {
     }
 
     /// The reply to a request that was executed in an earlier batch, to be sent at the end of the turn.
-    pub(super) fn answer(&mut self, write: impl FnOnce(&mut Reply)) {
+    pub(crate) fn answer(&mut self, write: impl FnOnce(&mut Reply)) {
         let before = self.reply.len();
         write(&mut self.reply);
         self.client.conclude(&mut self.reply, before);
     }
 
     /// The client waits no more: what has arrived meanwhile is to be executed.
-    pub(super) fn resume(&mut self, now_ms: u64) {
+    pub(crate) fn resume(&mut self, now_ms: u64) {
         self.client.used_ms = now_ms;
         self.more = !self.input.is_empty();
     }
@@ -258,7 +258,7 @@ impl Connection {
 
     /// From here on no more replies are written than may wait, until [`executed`](Self::executed).
     #[inline]
-    pub(super) fn bound_replies(&mut self, config: &Config) {
+    pub(crate) fn bound_replies(&mut self, config: &Config) {
         self.reply.limit_bytes = match self.output_limit(config).hard_bytes {
             0 => usize::MAX,
             bytes => self.sent.saturating_add(bytes as usize),
@@ -266,13 +266,13 @@ impl Connection {
     }
 
     /// Whether more than the limit waits.
-    pub(super) fn is_over_limit(&self, config: &Config) -> bool {
+    pub(crate) fn is_over_limit(&self, config: &Config) -> bool {
         let hard_bytes = self.output_limit(config).hard_bytes;
         hard_bytes > 0 && self.waiting() as u64 > hard_bytes
     }
 
     /// Whether not more waits than may, or not for too long.
-    pub(super) fn is_within(&mut self, config: &Config, now_ms: u64) -> bool {
+    pub(crate) fn is_within(&mut self, config: &Config, now_ms: u64) -> bool {
         if self.is_over_limit(config) {
             return false;
         }
@@ -286,19 +286,19 @@ impl Connection {
     }
 
     /// Whether requests of it are, or may be, so long that they are not short for that alone.
-    pub(super) fn has_long_input(&self) -> bool {
+    pub(crate) fn has_long_input(&self) -> bool {
         self.input.len() > BELIEVED_BYTES
     }
 
     /// Whether so much waits that it had better be sent now.
     #[inline]
-    pub(super) fn is_swollen(&self) -> bool {
+    pub(crate) fn is_swollen(&self) -> bool {
         self.waiting() > SEND_BYTES
     }
 
     /// A buffer for replies, where there is none yet.
     #[inline]
-    pub(super) fn prepare(&mut self, buffers: &mut Buffers) {
+    pub(crate) fn prepare(&mut self, buffers: &mut Buffers) {
         if !self.reply.has_buffer() {
             self.reply.give(buffers.take());
         }
@@ -306,7 +306,7 @@ impl Connection {
 
     /// Sends what the socket takes; how much that was. Where it takes it for too long the rest
     /// [waits](Self::is_sending) for the next turn.
-    pub(super) fn send(&mut self, buffers: &mut Buffers) -> io::Result<usize> {
+    pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<usize> {
         let (mut count, mut begun) = (0, None);
         self.is_sending = false;
         while self.waiting() > 0 {
@@ -347,12 +347,12 @@ impl Connection {
     }
 
     /// Whether the socket may take more of what waits, and much does.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.is_sending && self.is_swollen()
     }
 
     /// The connection has ended: what it holds is freed step by step, and the transaction that it has begun by the caller.
-    pub(super) fn discard(self, buffers: &mut Buffers) -> Option<Queue> {
+    pub(crate) fn discard(self, buffers: &mut Buffers) -> Option<Queue> {
         buffers.put(self.input);
         let is_one = self.reply.only_piece().is_some();
         for piece in self.reply.into_pieces() {

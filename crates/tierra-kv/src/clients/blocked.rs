@@ -19,34 +19,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use super::block::{Block, Pop, Wait};
 use super::client::Client;
-use super::shared::Shared;
-use crate::command::Pop;
 use crate::keyspace::{DATABASES, DbId};
-use crate::protocol::Reply;
-
-/// Why a client is not served at the moment.
-#[derive(Debug, Default)]
-pub(crate) enum Block {
-    #[default]
-    None,
-    /// It waits for a key.
-    Key(Box<Wait>),
-    /// Its next request waits for the end of a pause; the ticket by which it is known there.
-    Pause(u64),
-}
-
-/// What a client waits for.
-#[derive(Debug)]
-pub(crate) struct Wait {
-    /// Lower for those who began to wait earlier.
-    ticket: u64,
-    db: DbId,
-    keys: Box<[Box<[u8]>]>,
-    /// `None` where it waits for ever.
-    deadline: Option<Instant>,
-    pop: Pop,
-}
 
 /// Who waits for one key.
 #[derive(Debug, Default)]
@@ -131,14 +106,14 @@ impl Blocked {
     }
 
     /// Lets a client wait for the end of the pause.
-    pub(super) fn hold(&mut self, client: &mut Client) {
+    pub(crate) fn hold(&mut self, client: &mut Client) {
         let ticket = self.ticket();
         self.held.insert(ticket, client.slot);
         client.block = Block::Pause(ticket);
     }
 
     /// A client waits no more, whatever for; that is returned.
-    pub(super) fn forget(&mut self, client: &mut Client) -> Block {
+    pub(crate) fn forget(&mut self, client: &mut Client) -> Block {
         let block = std::mem::take(&mut client.block);
         match &block {
             Block::None => {}
@@ -224,109 +199,38 @@ impl Blocked {
         self.clients.get(&client).copied()
     }
 
+    /// Whose time is up first: when that is, and the slot.
+    #[inline]
+    pub(crate) fn first_deadline(&self) -> Option<(Instant, usize)> {
+        let &(deadline, _, slot) = self.deadlines.first()?;
+        Some((deadline, slot))
+    }
+
+    /// Slots of the clients that waited for the end of a pause, in the order in which their requests came.
+    pub(crate) fn take_held(&mut self) -> impl Iterator<Item = usize> + use<> {
+        std::mem::take(&mut self.held).into_values()
+    }
+
+    /// A client has ceased to wait.
+    pub(crate) fn released(&mut self, slot: usize) {
+        self.released.push(slot);
+    }
+
     /// Clients that have ceased to wait, by slot, in the order in which they did.
-    pub(super) fn take_released(&mut self) -> Vec<usize> {
+    pub(crate) fn take_released(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.released)
     }
 
     /// Whether there are any.
     #[inline]
-    pub(super) fn has_released(&self) -> bool {
+    pub(crate) fn has_released(&self) -> bool {
         !self.released.is_empty()
-    }
-}
-
-/// Requests that are not executed for a while (CLIENT PAUSE).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pause {
-    until: Instant,
-    /// Whether all requests wait, and not only those that write.
-    pub(crate) everything: bool,
-}
-
-impl Shared {
-    /// Ends a client's waiting for a key: `answer` writes the reply to its request. False where the client has gone; nothing
-    /// was written then.
-    pub(crate) fn release(
-        &mut self,
-        slot: usize,
-        now_ms: u64,
-        answer: impl FnOnce(Pop, &mut Reply),
-    ) -> bool {
-        let connection = self.connections[slot]
-            .as_mut()
-            .expect("who waits is connected, and executes nothing");
-        let Block::Key(wait) = self.blocked.forget(&mut connection.client) else {
-            return false;
-        };
-        // It is closed as soon as it has its turn: what is taken for it now would be lost.
-        if connection.read_closed {
-            return false;
-        }
-        connection.answer(|reply| answer(wait.pop, reply));
-        connection.resume(now_ms);
-        self.blocked.released.push(slot);
-        true
-    }
-
-    /// Ends the waiting of those whose time is up, with the reply that says so, and a pause that is over.
-    pub(super) fn release_overdue(&mut self, now: Instant, now_ms: u64) {
-        while let Some(&(deadline, _, slot)) = self.blocked.deadlines.first()
-            && deadline <= now
-        {
-            self.release(slot, now_ms, |_, reply| reply.null_array());
-        }
-        if self.pause.is_some_and(|pause| pause.until <= now) {
-            self.end_pause(now_ms);
-        }
-    }
-
-    /// When somebody's waiting ends by itself.
-    #[inline]
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let first = self.blocked.deadlines.first().map(|first| first.0);
-        let pause = self.pause.map(|pause| pause.until);
-        first.into_iter().chain(pause).min()
-    }
-
-    /// Begins a pause, or makes one longer and wider, as in Redis: it is never shortened by that.
-    pub(crate) fn begin_pause(&mut self, length: Duration, everything: bool) {
-        let now = Instant::now();
-        let pause = self.pause.get_or_insert(Pause {
-            until: now,
-            everything,
-        });
-        // Milliseconds in 64 bits are always within the clock.
-        pause.until = pause.until.max(now.checked_add(length).unwrap_or(now));
-        pause.everything |= everything;
-    }
-
-    /// Ends a pause: the requests that wait are executed in the order in which they came.
-    pub(crate) fn end_pause(&mut self, now_ms: u64) {
-        self.pause = None;
-        for slot in std::mem::take(&mut self.blocked.held).into_values() {
-            if let Some(connection) = &mut self.connections[slot] {
-                self.blocked.forget(&mut connection.client);
-                connection.resume(now_ms);
-                self.blocked.released.push(slot);
-            }
-        }
-    }
-
-    /// Ends a connection when the batch has been executed. Nothing more of it is, and it waits for nothing any more.
-    pub(crate) fn kill(&mut self, slot: usize) {
-        if let Some(connection) = &mut self.connections[slot] {
-            connection.client.closing = true;
-            self.blocked.forget(&mut connection.client);
-            self.killed.push(slot);
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
 
     fn client(id: u64) -> Client {
         Client {
@@ -414,28 +318,5 @@ mod tests {
         blocked.is_ready(place(0, "a"));
         assert_eq!(blocked.next_ready(), None, "nobody waits any more");
         assert!(nothing_is_left(&blocked));
-    }
-
-    #[test]
-    fn a_pause_becomes_longer_and_wider_and_never_less() {
-        let mut shared = Shared::new(Config::default());
-        let state = |shared: &Shared| {
-            let pause = shared.pause.expect("there is one");
-            let left = pause.until.saturating_duration_since(Instant::now());
-            (left > Duration::from_secs(3600), pause.everything)
-        };
-        shared.begin_pause(Duration::from_secs(7200), false);
-        assert_eq!(state(&shared), (true, false));
-        shared.begin_pause(Duration::ZERO, true);
-        assert_eq!(state(&shared), (true, true));
-        shared.begin_pause(Duration::from_millis(i64::MAX as u64), false);
-        assert_eq!(state(&shared), (true, true));
-        shared.release_overdue(Instant::now() + Duration::from_secs(7300), 0);
-        assert_eq!(state(&shared), (true, true));
-        shared.end_pause(0);
-        assert!(shared.pause.is_none() && shared.next_deadline().is_none());
-        shared.begin_pause(Duration::ZERO, true);
-        shared.release_overdue(Instant::now(), 0);
-        assert!(shared.pause.is_none());
     }
 }

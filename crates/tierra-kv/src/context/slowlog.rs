@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::client::Client;
+use crate::clients::Client;
 use crate::protocol::Args;
 
 /// Of a command's arguments so many are kept, and of each so many bytes, as in Redis.

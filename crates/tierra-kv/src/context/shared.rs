@@ -3,16 +3,14 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::blocked::{Blocked, Pause};
-use super::buffers::Buffers;
-use super::client::Client;
-use super::connection::Connection;
+use super::pause::Pause;
 use super::slowlog::Slowlog;
 use super::stats::Stats;
-use super::window::Pending;
-use crate::command::{FAST, Queue, Resolved, Table, UNTIMED, Watches};
+use crate::catalog::{Catalog, FAST, UNTIMED};
+use crate::clients::{Block, Blocked, Client, Connection, Pop, Queue, Watches};
 use crate::config::Config;
 use crate::keyspace::{DbId, Key, Keyspace, Room};
+use crate::protocol::Reply;
 use crate::random::Random;
 
 /// A transaction that has taken more is not freed at once.
@@ -23,7 +21,7 @@ const SHORT_US: Range<i64> = 0..1000;
 /// What commands see of the server.
 pub(crate) struct Shared {
     pub(crate) config: Config,
-    pub(crate) table: Table,
+    pub(crate) catalog: Catalog,
     pub(crate) stats: Stats,
     pub(crate) random: Random,
     pub(crate) slowlog: Slowlog,
@@ -43,7 +41,7 @@ pub(crate) struct Shared {
     /// Flags of commands that have no clock of their own.
     pub(crate) untimed: u16,
     /// Transactions that have ended, to be freed step by step.
-    pub(super) leaving: Vec<Queue>,
+    pub(crate) leaving: Vec<Queue>,
     /// Slots of connections that CLIENT KILL has ended.
     pub(crate) killed: Vec<usize>,
     /// Slots of clients that are told every command.
@@ -53,16 +51,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config) -> Self {
-        let table = Table::new();
-        let stats = Stats::new(table.len());
+    /// For a server that knows these commands.
+    pub(crate) fn new(config: Config, catalog: Catalog) -> Self {
+        let stats = Stats::new(catalog.len());
         let mut random = Random::new();
         let run_id = (0..5)
             .map(|_| format!("{:08x}", random.next() as u32))
             .collect();
         Self {
             config,
-            table,
+            catalog,
             stats,
             random,
             slowlog: Slowlog::default(),
@@ -109,41 +107,6 @@ impl Shared {
         room
     }
 
-    /// Sends replies before their batch ends, because there are many. A client that does not take them is
-    /// disconnected where its limit says so.
-    pub(super) fn send_early(&mut self, connection: &mut Connection, buffers: &mut Buffers) {
-        match connection.send(buffers) {
-            Ok(count) => self.stats.output_bytes += count as u64,
-            Err(_) => connection.client.closing = true,
-        }
-        connection.client.closing |= connection.is_over_limit(&self.config);
-        connection.bound_replies(&self.config);
-        self.clock = Instant::now();
-    }
-
-    /// Nanoseconds of calls that have a clock of their own, all together.
-    pub(super) fn timed_ns(&self) -> u64 {
-        self.stats.timed_ns
-    }
-
-    /// Shares the time of a batch, less that of calls with a clock of their own, among the other calls.
-    pub(super) fn note_batch(
-        &mut self,
-        requests: &[Pending],
-        spent: Duration,
-        timed_before_ns: u64,
-    ) {
-        self.stats.batches += 1;
-        let rest_ns =
-            (spent.as_nanos() as u64).saturating_sub(self.stats.timed_ns - timed_before_ns);
-        let share_ns = rest_ns / requests.len().max(1) as u64;
-        for pending in requests {
-            if let Resolved::Command(id) = pending.resolved {
-                self.stats.calls[id as usize].spent_ns += share_ns;
-            }
-        }
-    }
-
     /// A transaction has ended: one that is large is freed step by step.
     pub(crate) fn leave(&mut self, queue: Queue) {
         if queue.bytes() > LARGE_QUEUE_BYTES {
@@ -153,7 +116,7 @@ impl Shared {
 
     /// Chooses the commands that have no clock of their own: those that are short, unless the slowlog shows such as well, or the
     /// requests are long.
-    pub(super) fn choose_untimed(&mut self, has_long_requests: bool) {
+    pub(crate) fn choose_untimed(&mut self, has_long_requests: bool) {
         let shows_short = SHORT_US.contains(&self.config.slowlog_log_slower_than);
         self.untimed = match shows_short || has_long_requests {
             true => 0,
@@ -207,5 +170,110 @@ impl Shared {
         });
         self.blocked.changed_all(a);
         self.blocked.changed_all(b);
+    }
+
+    /// Ends a client's waiting for a key: `answer` writes the reply to its request. False where the client has gone; nothing
+    /// was written then.
+    pub(crate) fn release(
+        &mut self,
+        slot: usize,
+        now_ms: u64,
+        answer: impl FnOnce(Pop, &mut Reply),
+    ) -> bool {
+        let connection = self.connections[slot]
+            .as_mut()
+            .expect("who waits is connected, and executes nothing");
+        let Block::Key(wait) = self.blocked.forget(&mut connection.client) else {
+            return false;
+        };
+        // It is closed as soon as it has its turn: what is taken for it now would be lost.
+        if connection.read_closed {
+            return false;
+        }
+        connection.answer(|reply| answer(wait.pop, reply));
+        connection.resume(now_ms);
+        self.blocked.released(slot);
+        true
+    }
+
+    /// Ends the waiting of those whose time is up, with the reply that says so, and a pause that is over.
+    pub(crate) fn release_overdue(&mut self, now: Instant, now_ms: u64) {
+        while let Some((deadline, slot)) = self.blocked.first_deadline()
+            && deadline <= now
+        {
+            self.release(slot, now_ms, |_, reply| reply.null_array());
+        }
+        if self.pause.is_some_and(|pause| pause.until <= now) {
+            self.end_pause(now_ms);
+        }
+    }
+
+    /// When somebody's waiting ends by itself.
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let first = self.blocked.first_deadline().map(|first| first.0);
+        let pause = self.pause.map(|pause| pause.until);
+        first.into_iter().chain(pause).min()
+    }
+
+    /// Begins a pause, or makes one longer and wider, as in Redis: it is never shortened by that.
+    pub(crate) fn begin_pause(&mut self, length: Duration, everything: bool) {
+        let now = Instant::now();
+        let pause = self.pause.get_or_insert(Pause {
+            until: now,
+            everything,
+        });
+        // Milliseconds in 64 bits are always within the clock.
+        pause.until = pause.until.max(now.checked_add(length).unwrap_or(now));
+        pause.everything |= everything;
+    }
+
+    /// Ends a pause: the requests that wait are executed in the order in which they came.
+    pub(crate) fn end_pause(&mut self, now_ms: u64) {
+        self.pause = None;
+        for slot in self.blocked.take_held() {
+            if let Some(connection) = &mut self.connections[slot] {
+                self.blocked.forget(&mut connection.client);
+                connection.resume(now_ms);
+                self.blocked.released(slot);
+            }
+        }
+    }
+
+    /// Ends a connection when the batch has been executed. Nothing more of it is, and it waits for nothing any more.
+    pub(crate) fn kill(&mut self, slot: usize) {
+        if let Some(connection) = &mut self.connections[slot] {
+            connection.client.closing = true;
+            self.blocked.forget(&mut connection.client);
+            self.killed.push(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_becomes_longer_and_wider_and_never_less() {
+        let mut shared = Shared::new(Config::default(), Catalog::new());
+        let state = |shared: &Shared| {
+            let pause = shared.pause.expect("there is one");
+            let left = pause.until.saturating_duration_since(Instant::now());
+            (left > Duration::from_secs(3600), pause.everything)
+        };
+        shared.begin_pause(Duration::from_secs(7200), false);
+        assert_eq!(state(&shared), (true, false));
+        shared.begin_pause(Duration::ZERO, true);
+        assert_eq!(state(&shared), (true, true));
+        shared.begin_pause(Duration::from_millis(i64::MAX as u64), false);
+        assert_eq!(state(&shared), (true, true));
+        shared.release_overdue(Instant::now() + Duration::from_secs(7300), 0);
+        assert_eq!(state(&shared), (true, true));
+        shared.end_pause(0);
+        assert!(shared.pause.is_none() && shared.next_deadline().is_none());
+        shared.begin_pause(Duration::ZERO, true);
+        shared.release_overdue(Instant::now(), 0);
+        assert!(shared.pause.is_none());
     }
 }
