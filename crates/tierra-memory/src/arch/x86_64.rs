@@ -11,8 +11,8 @@ use std::arch::x86_64::{
     _mm512_loadu_si512, _mm512_mask_i64scatter_epi64, _mm512_set1_epi64, _rdtsc,
 };
 
+use super::lines::{Flush, Lines};
 use crate::LINE_BYTES;
-use crate::persist::{Flush, Lines};
 
 /// The best flush this processor has; `clflush` is part of every x86-64.
 pub(crate) fn detect() -> Option<Flush> {

@@ -6,7 +6,7 @@ use super::costs::Costs;
 use super::exchange::{Candidate, exchanges};
 use super::uses::Uses;
 use crate::LINE_BYTES;
-use crate::simulation::Random;
+use crate::random::Random;
 
 /// About what emulated Optane has.
 const COSTS: Costs = Costs {

@@ -5,7 +5,7 @@
 
 use super::{Heat, Migrations, Rounds};
 use crate::Speed;
-use crate::simulation::Random;
+use crate::random::Random;
 
 const OBJECTS: usize = 20_000;
 /// Objects that a step visits.

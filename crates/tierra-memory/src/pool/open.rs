@@ -14,21 +14,21 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{FlockOperation, flock, fstatvfs};
 use rustix::io::Errno;
 
-use super::allocation::Space;
-use super::backing;
 use super::counters::Counts;
 use super::layout::{
     FIRST_EXTENT, GRAIN_BYTES, HEADER_OFFSETS, HeaderFault, Line, PoolHeader, SLOT_OFFSETS, Slot,
     VERSION,
 };
-use super::medium::{self, Medium};
-use super::publication::Publication;
+use super::medium::{Medium, choose};
+use super::space::Space;
+use super::superblock::Publication;
 use super::{Pool, PoolError, PoolOptions};
 use crate::address::AddressRange;
+use crate::backing;
 use crate::directory::sync_directory;
 use crate::emulation::FarRange;
-use crate::faults::Watched;
-use crate::simulation::FileStep;
+use crate::recording::FileStep;
+use crate::signal::Watched;
 use crate::topology::Speed;
 use crate::{LARGE_PAGE_BYTES, LINE_BYTES};
 
@@ -326,10 +326,10 @@ impl Place<'_> {
     fn medium_of(&self, file: &File, options: &PoolOptions) -> Result<Box<dyn Medium>, PoolError> {
         match &options.recorder {
             _ if options.read_only => {
-                medium::read_only(file).map_err(|e| self.io("find out its file system", e))
+                choose::read_only(file).map_err(|e| self.io("find out its file system", e))
             }
-            Some(recorder) => Ok(medium::recorded(recorder)),
-            None => medium::detect(file, options.flush, options.emulate_dax)
+            Some(recorder) => Ok(choose::recorded(recorder)),
+            None => choose::detect(file, options.flush, options.emulate_dax)
                 .map_err(|e| self.io("find out its file system", e)),
         }
     }

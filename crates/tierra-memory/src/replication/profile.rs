@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use super::method::Composition;
+use super::composition::Composition;
 use super::switch::{Situation, Switch, class_bytes, size_class};
 use crate::machine::{MeasuredFile, MeasuredFileError};
 
