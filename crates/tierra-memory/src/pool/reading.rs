@@ -11,7 +11,7 @@ use crate::{LINE_BYTES, checksum, emulation};
 impl Pool {
     /// The payload of a sealed extent, in place, line-aligned.
     ///
-    /// The caller keeps the protocol above: the extent stays live as long as the slice is used, and
+    /// The caller keeps the protocol of the [module](super): the extent stays live as long as the slice is used, and
     /// while a log is written no slice of it is held.
     /// A page of it that is lost reads as zeros, and [`Pool::fault_epoch`] tells.
     ///
