@@ -434,12 +434,13 @@ impl Copies {
         self.written.add(written.bytes, written.lines);
         match self.are_well() {
             true => Ok(()),
-            false => self.refuse_if_lost(written),
+            // Numbers rather than the whole, which would be stored in memory for it, trouble or not.
+            false => self.refuse_if_lost(written.first, written.end),
         }
     }
 
     #[cold]
-    fn refuse_if_lost(&self, Written { first, end, .. }: Written) -> Result<(), PoolError> {
+    fn refuse_if_lost(&self, first: u64, end: u64) -> Result<(), PoolError> {
         let mut places = self.asked.iter().map(|copy| &copy.place);
         places.try_for_each(|place| place.refuse_if_lost(first.min(end), end.saturating_sub(first)))
     }
