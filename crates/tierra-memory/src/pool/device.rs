@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use super::layout::{FIRST_EXTENT, HEADER_OFFSETS, Line, PoolHeader, SLOT_OFFSETS};
 use super::medium::{MediumKind, choose};
-use super::open::{INITIAL_BYTES, Place, new_id};
+use super::open::{INITIAL_BYTES, new_id};
+use super::path::PoolPath;
 use super::space::Space;
 use super::superblock::Publication;
 use super::{Pool, PoolError, PoolOptions};
 use crate::LINE_BYTES;
 use crate::topology::{self, DaxDevice};
 
-impl Place<'_> {
+impl PoolPath<'_> {
     /// The device at the path, open, if there is one.
     pub(super) fn find_device(
         &self,
@@ -109,7 +110,7 @@ impl Pool {
         path: &Path,
         options: &PoolOptions,
     ) -> Result<Arc<Pool>, PoolError> {
-        let at = Place(path);
+        let at = PoolPath(path);
         let mut pool = Self::map_device(file, device, path, options)?;
         let headers = HEADER_OFFSETS.map(|at| pool.line(at));
         if headers.iter().all(Option::is_none) {
@@ -150,7 +151,7 @@ impl Pool {
         path: &Path,
         options: &PoolOptions,
     ) -> Result<Pool, PoolError> {
-        let at = Place(path);
+        let at = PoolPath(path);
         at.lock(&file)?;
         let unit_bytes = at.unit_bytes(device)?;
         let limit_bytes = device.bytes / unit_bytes * unit_bytes;

@@ -28,6 +28,7 @@ mod lost;
 mod medium;
 mod open;
 mod options;
+mod path;
 mod place;
 mod publication;
 mod reading;
