@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use super::costs::Costs;
-use super::exchange::{Candidate, exchanges};
-use super::uses::Uses;
 use crate::LINE_BYTES;
-use crate::simulation::Random;
+use crate::placement::{Candidate, Costs, Uses, exchanges};
+use crate::random::Random;
 
 /// About what emulated Optane has.
 const COSTS: Costs = Costs {

@@ -3,9 +3,9 @@
 //! The holder here does what a key-value store does, by the same clock ([`Rounds`]): it notes uses, goes around all objects, halves
 //! heats in rounds that say so, and searches for something cold where room is lacking. Uses are drawn with a printed seed.
 
-use super::{Heat, Migrations, Rounds};
 use crate::Speed;
-use crate::simulation::Random;
+use crate::placement::{Heat, Migrations, Rounds};
+use crate::random::Random;
 
 const OBJECTS: usize = 20_000;
 /// Objects that a step visits.

@@ -47,7 +47,7 @@ fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
 }
 
 /// Whether an error means that there is no space, rather than that something is broken.
-pub(super) fn means_full(error: &io::Error) -> bool {
+pub(crate) fn means_full(error: &io::Error) -> bool {
     [Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::NOMEM]
         .iter()
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
@@ -55,7 +55,7 @@ pub(super) fn means_full(error: &io::Error) -> bool {
 
 /// Whether an error of bringing pages in means that a store would have met no page: on tmpfs, that
 /// it is full.
-pub(super) fn means_bad_page(error: &io::Error) -> bool {
+pub(crate) fn means_bad_page(error: &io::Error) -> bool {
     let bad = [Errno::FAULT, Errno::HWPOISON].map(|errno| Some(errno.raw_os_error()));
     bad.contains(&error.raw_os_error())
 }

@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use rustix::mm::MapFlags;
 
-use super::medium::{Medium, MediumKind, map_fixed};
+use super::medium::{Medium, MediumKind};
 use super::{Durability, Extent, Pool, PoolError, PoolOptions};
+use crate::address::map_fixed;
+use crate::backing;
 use crate::replication::{Composition, Method, ReplicaSet, ReplicationError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ impl Medium for Refusing {
 
     fn allocate(&self, file: &File, from: u64, to: u64) -> io::Result<()> {
         match self.unless(Refused::Allocate) {
-            Ok(()) => super::backing::allocate(file, from, to),
+            Ok(()) => backing::allocate(file, from, to),
             Err(_) => Err(Errno::NOSPC.into()),
         }
     }

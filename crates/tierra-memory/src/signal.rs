@@ -21,7 +21,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-use super::trouble;
+use crate::trouble;
 
 /// Pages that can be noted before somebody has to take them.
 const NOTES: usize = 1024;

@@ -2,24 +2,18 @@
 //!
 //! Invariant: what memory holds is known exactly, store by store: a copy of it is kept, a store is
 //! written down with the words that it changes, and a slice that was handed out for writing is compared
-//! with the copy when it comes back. [`Recorder::unseen`] finds a store that took another way.
+//! with the copy when it comes back.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
 
-use super::files::{Content, FileStep, Variant};
-use super::power::{Power, words_at};
-use super::trace::{Event, LineOf, LineRange, Order, Store, Trace, Words};
+use super::event::{Event, LineRange, Order};
+use super::file_step::FileStep;
+use super::state::{Names, POOLS_MOST, Reads, State, Touched, Writes};
 use crate::LINE_BYTES;
+use crate::durability::Durability;
 use crate::persist::{Instructions, Lines};
-use crate::pool::{Durability, Pool};
-
-/// The most pools of one recording.
-pub(super) const POOLS_MOST: usize = 64;
 
 /// Handed to a pool in [`PoolOptions::recorder`](crate::PoolOptions::recorder). It stands for the first pool of a recording, its
 /// clones for the same one; [`Recorder::of_pool`] stands for others of the same recording, on which the
@@ -32,91 +26,6 @@ pub struct Recorder {
     /// What its file is called, if it lies in the directory that is recorded.
     name: Option<Arc<str>>,
     state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug)]
-enum State {
-    Writes(Box<Writes>),
-    Reads(Reads),
-}
-
-/// What recovery does with an image.
-#[derive(Debug, Default)]
-struct Reads {
-    /// By pool.
-    pools: Vec<Touched>,
-    names: Names,
-}
-
-/// Which pool's file has which name. Numbers are given once.
-#[derive(Debug, Default)]
-struct Names {
-    pools: HashMap<String, u8>,
-    next: u8,
-}
-
-impl Names {
-    fn pool(&mut self, name: &str) -> u8 {
-        if let Some(pool) = self.pools.get(name) {
-            return *pool;
-        }
-        let pool = self.next;
-        assert!(
-            usize::from(pool) < POOLS_MOST,
-            "{POOLS_MOST} pools are recorded at most"
-        );
-        self.next += 1;
-        self.pools.insert(name.to_owned(), pool);
-        pool
-    }
-
-    fn apply(&mut self, step: &FileStep) {
-        match step {
-            FileStep::Removed { name } => drop(self.pools.remove(name)),
-            FileStep::Renamed { from, to } => {
-                let pool = self.pools.remove(from);
-                self.pools.remove(to);
-                self.pools.extend(pool.map(|pool| (to.clone(), pool)));
-            }
-            _ => {}
-        }
-    }
-
-    /// Those of a directory. Other pools get numbers from `next` on.
-    fn of(files: &Variant, next: u8) -> Names {
-        let pools = files.iter().filter_map(|(name, content)| match content {
-            Content::Pool(pool) => Some((name.clone(), *pool)),
-            Content::Bytes(_) => None,
-        });
-        let pools = pools.collect();
-        Names { pools, next }
-    }
-}
-
-/// What was written, to be explored later.
-#[derive(Debug, Default)]
-struct Writes {
-    pools: Vec<Memory>,
-    events: Vec<Event>,
-    threads: Vec<ThreadId>,
-    names: Names,
-}
-
-/// A pool as it is in memory.
-#[derive(Debug, Default)]
-struct Memory {
-    /// Where it lies; zero before it does.
-    base: usize,
-    /// What it holds.
-    latest: Vec<u8>,
-}
-
-/// What recovery touched, as ranges of offsets in their order.
-#[derive(Debug, Default)]
-pub(super) struct Touched {
-    base: usize,
-    pub(super) read: Vec<Range<u64>>,
-    pub(super) written: Vec<Range<u64>>,
 }
 
 /// A slice that was handed out for writing.
@@ -138,7 +47,7 @@ impl Recorder {
     }
 
     /// Records what a pool reads, on a medium of this durability.
-    pub(super) fn of_reads(durability: Durability) -> Recorder {
+    pub(crate) fn of_reads(durability: Durability) -> Recorder {
         Recorder::new(durability, State::Reads(Reads::default()))
     }
 
@@ -172,18 +81,6 @@ impl Recorder {
         }
     }
 
-    /// This recording, for a process that goes on with what another one left that was killed after `events` events
-    /// ([`Trace::directory_killed_after`]): its pools keep their numbers.
-    pub fn going_on(self, trace: &Trace, events: usize) -> Recorder {
-        let mut power = Power::new();
-        trace.events[..events]
-            .iter()
-            .for_each(|event| power.apply(event));
-        let names = Names::of(&power.files().now(), trace.pools());
-        self.with_writes(|writes| writes.names = names);
-        self
-    }
-
     fn new(durability: Durability, state: State) -> Recorder {
         Recorder {
             durability,
@@ -200,32 +97,38 @@ impl Recorder {
     }
 
     /// What was recorded so far.
-    pub fn trace(&self) -> Trace {
-        let mut trace = Trace {
-            durability: self.durability,
-            events: Vec::new(),
-        };
-        self.with_writes(|writes| trace.events.clone_from(&writes.events));
-        trace
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.with_writes(|writes| events.clone_from(&writes.events));
+        events
     }
 
-    /// Offsets of lines of the pool that are not what was recorded: stores that nobody saw. Called while
-    /// nobody writes.
-    pub fn unseen(&self, pool: &Pool) -> Vec<u64> {
-        let mut unseen = Vec::new();
-        let base = pool.raw_bytes(0, 0).as_ptr().addr();
+    /// Offsets of lines that are not what was recorded of the pool that lies where `bytes` do.
+    pub(crate) fn differences(&self, bytes: &[u8]) -> Vec<u64> {
+        let mut different = Vec::new();
+        let base = bytes.as_ptr().addr();
         self.with_writes(|writes| {
             let memory = writes.pools.iter().find(|memory| memory.base == base);
             let latest = memory.map_or(&[][..], |memory| &memory.latest);
             let lines = latest.chunks_exact(LINE_BYTES).enumerate();
             for (line, latest) in lines {
                 let at = line * LINE_BYTES;
-                if pool.raw_bytes(at as u64, LINE_BYTES as u64) != latest {
-                    unseen.push(at as u64);
+                if bytes[at..at + LINE_BYTES] != *latest {
+                    different.push(at as u64);
                 }
             }
         });
-        unseen
+        different
+    }
+
+    /// The pools whose files have these names have these numbers. Others get numbers from `next` on.
+    pub(crate) fn name_pools(&self, pools: impl Iterator<Item = (String, u8)>, next: u8) {
+        let pools = pools.collect();
+        let names = Names { pools, next };
+        match &mut *self.lock() {
+            State::Writes(writes) => writes.names = names,
+            State::Reads(reads) => reads.names = names,
+        }
     }
 
     pub(crate) fn durability(&self) -> Durability {
@@ -233,7 +136,7 @@ impl Recorder {
     }
 
     /// What was touched of this pool since this was last asked.
-    pub(super) fn take_touched(&self) -> Touched {
+    pub(crate) fn take_touched(&self) -> Touched {
         let mut taken = Touched::default();
         if let State::Reads(reads) = &mut *self.lock() {
             let touched = self.touched(reads);
@@ -282,13 +185,6 @@ impl Recorder {
                 step => step,
             };
             self.file_step(step);
-        }
-    }
-
-    /// Recovery is run on such a directory next, of a trace of so many pools.
-    pub(super) fn finds(&self, files: &Variant, pools: u8) {
-        if let State::Reads(reads) = &mut *self.lock() {
-            reads.names = Names::of(files, pools);
         }
     }
 
@@ -434,64 +330,4 @@ impl Instructions for Recorder {
         self.with_writes(|writes| writes.events.push(Event::LengthSynced { pool }));
         Ok(())
     }
-}
-
-impl Writes {
-    fn memory(&mut self, pool: u8) -> &mut Memory {
-        let index = usize::from(pool);
-        if self.pools.len() <= index {
-            self.pools.resize_with(index + 1, Memory::default);
-        }
-        &mut self.pools[index]
-    }
-
-    fn thread(&mut self) -> u32 {
-        let this = std::thread::current().id();
-        let known = self.threads.iter().position(|thread| *thread == this);
-        let index = known.unwrap_or_else(|| {
-            self.threads.push(this);
-            self.threads.len() - 1
-        });
-        index as u32
-    }
-
-    /// Takes note of `bytes` at `at`, line by line, where they differ from what is there.
-    fn changes(
-        &mut self,
-        pool: u8,
-        at: usize,
-        bytes: &[u8],
-        order: Order,
-        mut found: impl FnMut(&mut Vec<Event>, Store),
-    ) {
-        // Made when it was mapped.
-        let latest = &mut self.pools[usize::from(pool)].latest;
-        let mut from = at;
-        while from < at + bytes.len() {
-            let line = from / LINE_BYTES;
-            let to = ((line + 1) * LINE_BYTES).min(at + bytes.len());
-            let new = &bytes[from - at..to - at];
-            if latest[from..to] != *new {
-                let index = line as u32;
-                let before = words_at(latest, index);
-                latest[from..to].copy_from_slice(new);
-                let words = words_at(latest, index);
-                let store = Store {
-                    line: LineOf { pool, index },
-                    mask: changed_words(&before, &words),
-                    words,
-                    order,
-                };
-                found(&mut self.events, store);
-            }
-            from = to;
-        }
-    }
-}
-
-fn changed_words(before: &Words, after: &Words) -> u8 {
-    let words = before.iter().zip(after).enumerate();
-    words.fold(0, |mask, (index, (before, after))| {
-        mask | u8::from(before != after) << index
-    })
 }
