@@ -24,7 +24,6 @@ const PACKED_BYTES: usize = BLOCK_LEN * 8 + PAD_BYTES;
 struct Input {
     width: u8,
     values: Box<Aligned<u64, BLOCK_LEN>>,
-    short: Box<Aligned<u32, BLOCK_LEN>>,
     packed: Box<Aligned<u8, PACKED_BYTES>>,
     half: Mask,
     bitmap: Vec<u64>,
@@ -71,7 +70,7 @@ struct Kernel {
 }
 
 /// Kernels on packed codes, then kernels on slices, whose cost does not depend on a width.
-const KERNELS: [Kernel; 15] = [
+const KERNELS: [Kernel; 13] = [
     Kernel {
         name: "pack",
         widths: 0..=64,
@@ -128,26 +127,11 @@ const KERNELS: [Kernel; 15] = [
         run: |kernels, i, o| o.extremes = kernels.min_max(&i.packed.0, i.width, BLOCK_LEN, None),
     },
     Kernel {
-        name: "slice select_between_u32",
-        widths: 32..=32,
-        run: |kernels, i, o| {
-            o.mask = Mask::all();
-            kernels.select_between_u32(&i.short.0, i.low as u32, i.high as u32, &mut o.mask);
-        },
-    },
-    Kernel {
         name: "slice select_between_u64",
         widths: 64..=64,
         run: |kernels, i, o| {
             o.mask = Mask::all();
             kernels.select_between_u64(&i.values.0, i.low, i.high, &mut o.mask);
-        },
-    },
-    Kernel {
-        name: "slice compress_u32, half",
-        widths: 32..=32,
-        run: |kernels, i, o| {
-            kernels.compress_u32(&i.short.0, &i.half, &mut o.u32s.0);
         },
     },
     Kernel {
@@ -186,7 +170,6 @@ fn input(width: u8) -> Input {
     let bitmap_words = (max_code(width) / 64 + 1).min(1 << 12);
     Input {
         width,
-        short: Box::new(Aligned(values.0.map(|value| value as u32))),
         values: Box::new(values),
         packed: Box::new(packed),
         half: Mask(std::array::from_fn(|_| random())),

@@ -29,6 +29,22 @@ impl Summary {
         max: 0,
         null_count: 0,
     };
+
+    /// Least and greatest of all blocks.
+    pub(crate) fn of_all<'s>(blocks: impl IntoIterator<Item = &'s Summary>) -> Summary {
+        blocks
+            .into_iter()
+            .fold(Summary::EMPTY, |total, block| Summary {
+                min: total.min.min(block.min),
+                max: total.max.max(block.max),
+                null_count: 0,
+            })
+    }
+
+    /// NULLs of all blocks.
+    pub(crate) fn nulls_of(blocks: &[Summary]) -> u64 {
+        blocks.iter().map(|block| u64::from(block.null_count)).sum()
+    }
 }
 
 impl OrdinalBlock {

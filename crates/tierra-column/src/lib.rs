@@ -59,27 +59,29 @@
 
 pub mod bits;
 mod block;
+mod bytes;
 mod chunk;
 mod dictionary;
 mod encoding;
 mod error;
-mod estimate;
 mod filter;
+mod limits;
 mod logical_type;
 pub mod ordinal;
 mod postings;
 mod reader;
-mod source;
 mod value;
+mod view;
 
 pub use chunk::{
     BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Scratch, Touched,
     Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
-pub use encoding::{Encoding, ParseEncodingError};
-pub use error::{EncodeError, FilterError, FormatError};
+pub use encoding::{EncodeError, Encoding, ParseEncodingError};
+pub use error::{FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
+pub use limits::{CHUNK_ROWS, NULL_CODE};
 pub use logical_type::{LogicalType, Physical};
 pub use postings::{
     Listed, POSTINGS_CHUNKS_MAX, Position, Postings, PostingsError, PostingsLayout, PostingsPlan,
@@ -87,9 +89,3 @@ pub use postings::{
 };
 pub use reader::ColumnReader;
 pub use value::{Cell, Value};
-
-/// Rows a chunk can have.
-pub const CHUNK_ROWS: usize = 1 << 20;
-
-/// Stands for NULL among dictionary codes; no value ever has it.
-pub const NULL_CODE: u32 = u32::MAX;

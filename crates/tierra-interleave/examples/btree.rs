@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use tierra_interleave::{
-    Chain, Cx, Execution, Gate, Group, GroupSize, Interleaved, Mode, Plain, in_mode, map_into,
-    map_into_gated,
+    Chain, Cx, Execution, Gate, Group, GroupSize, Interleaved, Lookups, Mode, Scheduling, in_mode,
+    map_into,
 };
 
 /// Children of an inner node; its keys and links fill three lines.
@@ -170,13 +170,16 @@ fn main() -> ExitCode {
         (
             "gated",
             Box::new(|keys, out| {
-                map_into_gated(
-                    &gate,
-                    keys,
-                    |cx: Cx<Plain>, &key| tree.get(cx, key),
-                    |cx: Cx<Interleaved>, &key| tree.get(cx, key),
-                    out,
-                );
+                let mut lookups = Lookups::new(Scheduling::Auto);
+                lookups.run(&gate, keys.len(), |execution, size, part| {
+                    let (keys, out) = (&keys[part.clone()], &mut out[part]);
+                    in_mode!(execution, M => map_into(
+                        size,
+                        keys,
+                        |cx: Cx<M>, &key| tree.get(cx, key),
+                        out,
+                    ))
+                });
             }),
         ),
         (

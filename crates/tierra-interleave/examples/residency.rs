@@ -14,9 +14,16 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use tierra_interleave::{Cx, Gate, GroupSize, Interleaved, Mode, Plain, map_into, map_into_gated};
+use tierra_interleave::{
+    Cx, Execution, Gate, GroupSize, Lookups, Mode, Scheduling, in_mode, map_into,
+};
 
 const SEARCHES: usize = 20_000;
+const WAYS: [Scheduling; 3] = [
+    Scheduling::Fixed(Execution::Plain),
+    Scheduling::Fixed(Execution::Interleaved),
+    Scheduling::Auto,
+];
 const ROUNDS: usize = 31;
 const ZIPF_EXPONENT: f64 = 0.99;
 
@@ -78,19 +85,22 @@ fn measure(kib: usize, zipf: bool) {
     let mut times_ns = [const { Vec::new() }; 3];
     let mut ranks = vec![usize::MAX; SEARCHES];
     for _ in 0..ROUNDS {
-        for (way, times_ns) in times_ns.iter_mut().enumerate() {
+        for (way, times_ns) in WAYS.into_iter().zip(&mut times_ns) {
             let keys: Vec<u32> =
                 std::iter::repeat_with(|| 2 * index(&mut random, values, zipf) as u32)
                     .take(SEARCHES)
                     .collect();
-            let plain = |cx: Cx<Plain>, &key: &u32| search(cx, sorted, key);
-            let interleaved = |cx: Cx<Interleaved>, &key: &u32| search(cx, sorted, key);
+            let mut lookups = Lookups::new(way);
             let start = Instant::now();
-            match way {
-                0 => map_into(GroupSize::DEFAULT, &keys, plain, &mut ranks),
-                1 => map_into(GroupSize::DEFAULT, &keys, interleaved, &mut ranks),
-                _ => map_into_gated(&gate, &keys, plain, interleaved, &mut ranks),
-            };
+            lookups.run(&gate, SEARCHES, |execution, size, part| {
+                let (keys, ranks) = (&keys[part.clone()], &mut ranks[part]);
+                in_mode!(execution, M => map_into(
+                    size,
+                    keys,
+                    |cx: Cx<M>, &key: &u32| search(cx, sorted, key),
+                    ranks,
+                ))
+            });
             times_ns.push(start.elapsed().as_nanos() as f64 / SEARCHES as f64);
             for (&key, rank) in keys.iter().zip(&mut ranks) {
                 assert_eq!(*rank, key as usize / 2, "wrong answer to {key}");

@@ -52,8 +52,7 @@ const UNKNOWN: u32 = 0;
 /// Keep one beside the structure that is looked into, or one per call site: what is measured of one
 /// size of data says nothing about another. It may be shared by threads.
 ///
-/// [`for_each_gated`](crate::for_each_gated) does what follows; the parts are public for whoever
-/// runs groups by other means.
+/// [`Lookups`](crate::Lookups) does what follows; the parts are public for whoever runs groups by other means.
 ///
 /// ```
 /// use tierra_interleave::{Execution, Gate, GroupSize};
@@ -295,7 +294,7 @@ fn expected_loss(cost: u32, other_cost: u32, lookups: usize) -> u64 {
     let lost_each = u64::from(other_cost)
         .saturating_sub(cost)
         .clamp(cost / 8, MOST_LOSS * cost);
-    lost_each * lookups as u64 / FRACTIONS
+    lost_each.saturating_mul(lookups as u64) / FRACTIONS
 }
 
 /// What is known after `lookups` of them cost `sample` each.

@@ -6,7 +6,6 @@
 //!
 //! Invariant: every input is answered exactly once, or something has panicked.
 
-use core::iter::Fuse;
 use core::marker::PhantomData;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -15,24 +14,7 @@ use crate::group_size::GroupSize;
 use crate::lanes::{Feed, Group};
 use crate::load::Cx;
 use crate::mode::{Mode, Plain};
-
-/// What a group has done.
-///
-/// Counting costs an addition per turn of the whole group, so every group counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupReport {
-    /// Lookups started; each has ended when [`for_each`] returns.
-    pub lookups: u64,
-    /// How often a lookup gave way to another: none in a plain mode.
-    pub suspensions: u64,
-}
-
-impl core::ops::AddAssign for GroupReport {
-    fn add_assign(&mut self, other: GroupReport) {
-        self.lookups += other.lookups;
-        self.suspensions += other.suspensions;
-    }
-}
+use crate::report::GroupReport;
 
 /// Runs `lookup` for every input, `size` of them taking turns, and calls `done` with the index of
 /// each input and its output as soon as it is known, which is not the order of the inputs.
@@ -47,7 +29,7 @@ impl core::ops::AddAssign for GroupReport {
 /// If `inputs`, a lookup or `done` panics, the lookups under way are dropped and the panic goes on;
 /// what `done` has already been given stands.
 #[inline]
-pub fn for_each<M, I, F, Fut, D>(size: GroupSize, inputs: I, lookup: F, done: D) -> GroupReport
+pub fn for_each<M, I, F, Fut, D>(size: GroupSize, inputs: I, lookup: F, mut done: D) -> GroupReport
 where
     M: Mode,
     I: IntoIterator,
@@ -56,14 +38,25 @@ where
     D: FnMut(usize, Fut::Output),
 {
     if !M::INTERLEAVED {
-        return one_by_one(0, inputs.into_iter(), lookup, done);
+        return one_by_one(inputs.into_iter(), lookup, done);
     }
-    run(size, Work::new(inputs, done), lookup, usize::MAX).2
+    // Some iterators start again after their end; a group must not.
+    let inputs = inputs.into_iter().fuse();
+    let mut group = pin!(Group::new(size));
+    let mut feed = Inputs {
+        inputs,
+        lookup,
+        taken: 0,
+        mode: PhantomData,
+    };
+    // A group takes inputs as long as there are any, so it is empty only when they have ended.
+    while group.as_mut().turn_fed(&mut feed, &mut done) != 0 {}
+    group.report()
 }
 
-/// The plain loop: lookups in the order of their inputs, which are numbered from `first`.
+/// The plain loop: lookups in the order of their inputs.
 #[inline(always)]
-fn one_by_one<M, I, F, Fut, D>(first: usize, inputs: I, mut lookup: F, mut done: D) -> GroupReport
+fn one_by_one<M, I, F, Fut, D>(inputs: I, mut lookup: F, mut done: D) -> GroupReport
 where
     M: Mode,
     I: Iterator,
@@ -71,82 +64,15 @@ where
     Fut: Future,
     D: FnMut(usize, Fut::Output),
 {
-    let mut index = first;
+    let mut index = 0;
     for input in inputs {
         done(index, run_alone(lookup(Cx::of_lookup(index), input)));
         index += 1;
     }
     GroupReport {
-        lookups: (index - first) as u64,
+        lookups: index as u64,
         suspensions: 0,
     }
-}
-
-/// What a group works on: the inputs that are left, how many have been taken, and who gets the outputs.
-pub(crate) struct Work<I, D> {
-    inputs: Fuse<I>,
-    taken: usize,
-    done: D,
-}
-
-impl<I: Iterator, D> Work<I, D> {
-    #[inline(always)]
-    pub(crate) fn new(inputs: impl IntoIterator<IntoIter = I>, done: D) -> Self {
-        Work {
-            // Some iterators start again after their end; a group must not.
-            inputs: inputs.into_iter().fuse(),
-            taken: 0,
-            done,
-        }
-    }
-}
-
-/// Works on up to `most` inputs, as [`for_each`] does. Fewer lookups in the report than that say that
-/// there are no more.
-///
-/// Work and lookup come and go by value: what the loop reaches through references it would have to
-/// read again behind every output that is written.
-#[inline(always)]
-pub(crate) fn run<M, I, F, Fut, D>(
-    size: GroupSize,
-    work: Work<I, D>,
-    mut lookup: F,
-    most: usize,
-) -> (Work<I, D>, F, GroupReport)
-where
-    M: Mode,
-    I: Iterator,
-    F: FnMut(Cx<M>, I::Item) -> Fut,
-    Fut: Future,
-    D: FnMut(usize, Fut::Output),
-{
-    let Work {
-        mut inputs,
-        taken: first,
-        mut done,
-    } = work;
-    let report = if M::INTERLEAVED {
-        let mut group = pin!(Group::new(size));
-        let mut feed = Inputs {
-            inputs,
-            lookup,
-            taken: first,
-            end: first.saturating_add(most),
-            mode: PhantomData,
-        };
-        // A group takes inputs as long as there are any, so it is empty only when they have ended.
-        while group.as_mut().turn_fed(&mut feed, &mut done) != 0 {}
-        (inputs, lookup) = (feed.inputs, feed.lookup);
-        group.report()
-    } else {
-        one_by_one(first, inputs.by_ref().take(most), &mut lookup, &mut done)
-    };
-    let work = Work {
-        inputs,
-        taken: first + report.lookups as usize,
-        done,
-    };
-    (work, lookup, report)
 }
 
 /// Inputs that become lookups in mode `M`, numbered.
@@ -154,7 +80,6 @@ struct Inputs<M, I, F> {
     inputs: I,
     lookup: F,
     taken: usize,
-    end: usize,
     mode: PhantomData<M>,
 }
 
@@ -166,9 +91,6 @@ where
 {
     #[inline(always)]
     fn next(&mut self) -> Option<(usize, Fut)> {
-        if self.taken == self.end {
-            return None;
-        }
         let input = self.inputs.next()?;
         let index = self.taken;
         self.taken += 1;

@@ -20,8 +20,8 @@ use core::mem::{self, MaybeUninit};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-use crate::group::GroupReport;
 use crate::group_size::{GroupSize, MAX_LANES};
+use crate::report::GroupReport;
 
 /// A group that outlives one call: lookups that arrive over time share its lanes.
 ///

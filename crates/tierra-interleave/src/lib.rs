@@ -35,18 +35,17 @@
 //! # The parts
 //!
 //! - [`Cx::load`] is a lookup's access to memory that it may wait for: a [`Load`], a future of a
-//!   pointer and a bit, written by hand because every suspension passes through it. [`Cx::load_all`]
-//!   joins several, [`Cx::walk`] follows a chain of them, and [`Chain`] continues any lookup; none of
-//!   them costs a state machine.
+//!   pointer and a bit, written by hand because every suspension passes through it. [`Cx::walk`]
+//!   follows a chain of them, and [`Chain`] continues any lookup; neither costs a state machine.
 //! - A [`Mode`] decides what a load does: [`Plain`] makes it at once, [`Interleaved`] prefetches
 //!   and gives way, [`Counted`] counts besides. A lookup is generic over it; [`Execution`] and
 //!   [`in_mode!`] choose at run time.
 //! - [`for_each`] and [`map_into`] run a group of lookups: [`GroupSize`] of them at a time, in lanes
 //!   that lie in the caller's frame, each refilled as soon as its lookup ends. A [`Group`] takes
 //!   lookups that arrive over time. No heap, no queue, no wakers, no threads.
-//! - A [`Gate`] finds out by the clock which mode is cheaper, and [`for_each_gated`] and
-//!   [`map_into_gated`] run it: cached data is looked up by the plain loop. [`Lookups`] is what a
-//!   statement takes along to the gates of everything that it looks into, and counts.
+//! - A [`Gate`] finds out by the clock which mode is cheaper: cached data is looked up by the plain
+//!   loop. [`Lookups`] is what a statement takes along to the gates of everything that it looks into:
+//!   it runs what they say, and counts.
 //!
 //! Where to begin: `examples/btree.rs`, somebody's own B+-tree made to hide its misses.
 //!
@@ -71,26 +70,24 @@ mod arch;
 mod chain;
 mod counted;
 mod gate;
-mod gated;
 mod group;
 mod group_size;
 mod lanes;
 mod load;
-mod load_all;
 mod lookups;
 mod mode;
+mod report;
 mod size_search;
 mod walk;
 
 pub use chain::{Chain, Map, Then};
 pub use counted::{Counted, Counts};
 pub use gate::{Choice, Gate};
-pub use gated::{for_each_gated, map_into_gated};
-pub use group::{GroupReport, for_each, map_into, run_plain};
+pub use group::{for_each, map_into, run_plain};
 pub use group_size::{GroupSize, MAX_LANES, ParseGroupSizeError};
 pub use lanes::Group;
 pub use load::{Cx, Load, LoadBytes};
-pub use load_all::{LoadAll, Places};
 pub use lookups::{Lookups, ParseSchedulingError, Scheduling};
 pub use mode::{Execution, Interleaved, LINE_BYTES, Mode, ParseExecutionError, Plain};
+pub use report::GroupReport;
 pub use walk::Walk;

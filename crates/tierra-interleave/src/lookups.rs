@@ -13,9 +13,9 @@ use core::str::FromStr;
 
 use crate::arch::ticks;
 use crate::gate::{Choice, Gate};
-use crate::group::GroupReport;
 use crate::group_size::GroupSize;
 use crate::mode::Execution;
+use crate::report::GroupReport;
 
 /// Fewer lookups than this hide little behind each other, and tell a gate nothing.
 const FEW: usize = 4;

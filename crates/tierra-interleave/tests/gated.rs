@@ -1,4 +1,4 @@
-//! The promises of a gated group: it answers as an ungated one, whatever the gate chooses, and learns
+//! The promises of lookups behind a gate: they answer as others do, whatever the gate chooses, and it learns
 //! from the real clock which mode is cheaper.
 
 use std::cell::Cell;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tierra_interleave::{
-    Cx, Execution, Gate, GroupSize, Interleaved, Mode, Plain, for_each_gated, map_into_gated,
+    Cx, Execution, Gate, GroupSize, Lookups, Mode, Scheduling, for_each, in_mode, map_into,
 };
 
 async fn hop<M: Mode>(cx: Cx<M>, ring: &[usize], start: usize, hops: usize) -> usize {
@@ -30,44 +30,20 @@ proptest! {
         for len in lens {
             let inputs: Vec<_> = (0..len).map(|i| (i % 97, i % 5)).collect();
             let mut out = vec![usize::MAX; len];
-            let mut calls = 0;
-            let report = for_each_gated(
-                &gate,
-                &inputs,
-                |cx: Cx<Plain>, &(start, hops)| hop(cx, &ring, start, hops),
-                |cx: Cx<Interleaved>, &(start, hops)| hop(cx, &ring, start, hops),
-                |index, end| {
-                    calls += 1;
-                    out[index] = end;
-                },
-            );
-            prop_assert_eq!((report.lookups, calls), (len as u64, len));
+            let mut lookups = Lookups::new(Scheduling::Auto);
+            lookups.run(&gate, len, |execution, size, part| {
+                in_mode!(execution, M => map_into(
+                    size,
+                    &inputs[part.clone()],
+                    |cx: Cx<M>, &(start, hops)| hop(cx, &ring, start, hops),
+                    &mut out[part],
+                ))
+            });
+            prop_assert_eq!(lookups.report().lookups, len as u64);
             for ((start, hops), end) in inputs.iter().zip(out) {
                 prop_assert_eq!(end, (start + 7 * hops) % 97);
             }
         }
-    }
-}
-
-#[test]
-fn inputs_are_not_asked_again_after_their_end() {
-    for end in [1, 2, 192, 193, 224, 225, 3000] {
-        let mut asked = 0;
-        let unruly = std::iter::from_fn(|| {
-            asked += 1;
-            (asked != end).then_some(asked)
-        });
-        let gate = Gate::new(GroupSize::DEFAULT);
-        let mut out = vec![0; 5000];
-        let report = map_into_gated(
-            &gate,
-            unruly,
-            |_: Cx<Plain>, input| std::future::ready(input),
-            |_: Cx<Interleaved>, input| std::future::ready(input),
-            &mut out,
-        );
-        assert_eq!(report.lookups as usize, end - 1);
-        assert!(out[..end - 1].iter().copied().eq(1..end));
     }
 }
 
@@ -87,19 +63,17 @@ fn the_cheaper_mode_is_used() {
             }
         };
         for _ in 0..20 {
-            for_each_gated(
-                &gate,
-                0..5000,
-                |_: Cx<Plain>, input| {
-                    spin(Execution::Plain);
-                    std::future::ready(input)
-                },
-                |_: Cx<Interleaved>, input| {
-                    spin(Execution::Interleaved);
-                    std::future::ready(input)
-                },
-                |_, _: i32| {},
-            );
+            Lookups::new(Scheduling::Auto).run(&gate, 5000, |execution, size, part| {
+                in_mode!(execution, M => for_each(
+                    size,
+                    part,
+                    |_: Cx<M>, input| {
+                        spin(execution);
+                        std::future::ready(input)
+                    },
+                    |_, _| {},
+                ))
+            });
         }
         assert_ne!(gate.execution(), slow);
         assert!(

@@ -1,4 +1,4 @@
-//! The promises of what lookups are made of: joined loads, chains, walks, lookups of several kinds in
+//! The promises of what lookups are made of: chains, walks, lookups of several kinds in
 //! one group, and groups fed over time. Each way of writing a lookup answers as the plain code does,
 //! and gives way exactly as often as it says.
 
@@ -31,40 +31,6 @@ fn run_counted<Fut: Future>(
         )
     });
     (output.expect("the one input is answered"), report, counts)
-}
-
-#[repr(align(64))]
-struct Line([u8; 64]);
-
-#[test]
-fn joined_loads_give_way_once_and_ask_for_every_line() {
-    let lines = [const { Line([7; 64]) }; 6];
-    let (sum, report, counts) = run_counted(|cx| {
-        let lines = &lines;
-        async move {
-            let (a, bytes) = cx.load_all((&lines[0], &lines[1].0[..32])).await;
-            let [c, d] = cx.load_all([&lines[2], &lines[3]]).await;
-            let (e, (), f) = {
-                let (e, nothing, f) = cx.load_all((&lines[4], &(), &lines[5])).await;
-                (e, *nothing, f)
-            };
-            [a, c, d, e, f]
-                .map(|line| u32::from(line.0[9]))
-                .iter()
-                .sum::<u32>()
-                + u32::from(bytes[0])
-        }
-    });
-    assert_eq!(sum, 42);
-    assert_eq!((report.lookups, report.suspensions), (1, 3));
-    assert_eq!(counts, Counts { loads: 6, lines: 6 });
-}
-
-#[test]
-fn joined_loads_of_nothing_do_not_give_way() {
-    let (nothing, report, counts) = run_counted(|cx| cx.load_all((&(), &[0u8; 0][..])));
-    assert_eq!(nothing, (&(), &[][..]));
-    assert_eq!((report.suspensions, counts.loads), (0, 0));
 }
 
 #[test]

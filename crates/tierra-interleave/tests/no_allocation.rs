@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::pin::pin;
 
 use tierra_interleave::{
-    Cx, Gate, Group, GroupSize, Interleaved, Mode, Plain, for_each, for_each_gated,
+    Cx, Gate, Group, GroupSize, Interleaved, Lookups, Mode, Plain, Scheduling, for_each, in_mode,
 };
 
 struct Counting;
@@ -95,18 +95,20 @@ fn a_group_fed_over_time_allocates_nothing() {
 }
 
 #[test]
-fn a_gated_group_allocates_nothing() {
+fn gated_lookups_allocate_nothing() {
     let ring: Vec<usize> = (0..5000).map(|i| (i + 7) % 5000).collect();
     let gate = Gate::new(GroupSize::DEFAULT);
     let mut sum = 0;
     let allocations = allocations_of(|| {
-        for_each_gated(
-            &gate,
-            0..ring.len(),
-            |cx: Cx<Plain>, start| chase(cx, &ring, start),
-            |cx: Cx<Interleaved>, start| chase(cx, &ring, start),
-            |_, end| sum += end,
-        );
+        let mut lookups = Lookups::new(Scheduling::Auto);
+        lookups.run(&gate, ring.len(), |execution, size, part| {
+            in_mode!(execution, M => for_each(
+                size,
+                part,
+                |cx: Cx<M>, start| chase(cx, &ring, start),
+                |_, end| sum += end,
+            ))
+        });
     });
     assert_eq!((allocations, sum), (0, 5000 * 4999 / 2));
 }

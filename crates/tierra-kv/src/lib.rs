@@ -21,8 +21,11 @@
 //!
 //! For Linux on 64-bit processors.
 
+mod catalog;
+mod clients;
 mod command;
 mod config;
+mod context;
 pub mod dump;
 pub mod keyspace;
 mod number;

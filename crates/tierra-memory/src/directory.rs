@@ -24,7 +24,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::simulation::{FileStep, Recorder};
+use crate::recording::{FileStep, Recorder};
 
 /// A directory whose files are written by one process. Names are those of files directly in it.
 #[derive(Clone, Debug)]

@@ -10,13 +10,13 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::mm::MapFlags;
 
 use crate::address::{self, AddressRange, map_fixed};
+use crate::backing;
 use crate::emulation::{FarRange, count_as_far};
-use crate::pool::backing;
 use crate::topology::NodeId;
 use crate::{LARGE_PAGE_BYTES, Region, RegionError};
 
@@ -52,7 +52,7 @@ impl Region {
         let region = match source {
             FarSource::Near => Region::near(len_bytes),
             FarSource::Node(node) => Region::on_node(*node, len_bytes),
-            FarSource::Directory(_) => {
+            FarSource::Directory(directory) => {
                 let failed = |source| RegionError::Map { len_bytes, source };
                 let mapped_bytes = len_bytes
                     .max(1)
@@ -64,11 +64,19 @@ impl Region {
                 let pages = unsafe { FarPages::new(source, range.start().as_ptr(), mapped_bytes) }?;
                 // SAFETY: as above.
                 unsafe { pages.open(&range, 0, 0, mapped_bytes) }
-                    .map_err(|error| RegionError::file(source, error))?;
+                    .map_err(|error| unusable(directory, error))?;
                 Ok(Region::of(range, len_bytes))
             }
         }?;
         Ok((count_as_far(&region[..]), region))
+    }
+}
+
+/// The directory cannot be far memory.
+fn unusable(directory: &Path, source: io::Error) -> RegionError {
+    RegionError::File {
+        directory: directory.to_owned(),
+        source,
     }
 }
 
@@ -105,7 +113,7 @@ impl FarPages {
                     backing::allocate(&file, 0, LARGE_PAGE_BYTES as u64)?;
                     Ok(file)
                 });
-                Some(file.map_err(|error| RegionError::file(source, error))?)
+                Some(file.map_err(|error| unusable(directory, error))?)
             }
         };
         Ok(FarPages { file })

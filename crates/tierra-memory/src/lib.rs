@@ -49,26 +49,34 @@
 
 mod address;
 mod arch;
+mod backing;
 mod budget;
 mod checksum;
 pub mod directory;
+mod durability;
 pub mod emulation;
 pub mod far;
 pub mod faults;
+mod free_space;
 mod gate;
+mod lock;
 pub mod machine;
 pub mod measure;
 pub mod near;
 pub mod persist;
 pub mod placement;
 pub mod pool;
+mod random;
+mod recording;
 pub mod region;
 pub mod replication;
+mod signal;
 pub mod simulation;
 mod size;
 pub mod slab;
 mod smaps;
 pub mod topology;
+mod trouble;
 mod unused;
 
 pub use far::FarSource;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::{Budget, Reservation};
 use crate::emulation::begin_read;
-use crate::pool::space::FreeSpace;
+use crate::free_space::FreeSpace;
 use crate::region::Region;
 use crate::{LARGE_PAGE_BYTES, LINE_BYTES};
 
@@ -255,7 +255,7 @@ impl fmt::Debug for NearCopy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulation::Random;
+    use crate::random::Random;
 
     fn mapped(near: &NearMemory) -> u64 {
         near.0.blocks().mapped_bytes

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::address::{self, AddressRange};
 use crate::topology::NodeId;
-use crate::{FarSource, LARGE_PAGE_BYTES, smaps};
+use crate::{LARGE_PAGE_BYTES, smaps};
 
 /// A region could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -51,20 +51,6 @@ pub enum RegionError {
         /// The system's answer.
         source: io::Error,
     },
-}
-
-impl RegionError {
-    /// What failed with a file of far memory.
-    pub(crate) fn file(source: &FarSource, error: io::Error) -> RegionError {
-        let directory = match source {
-            FarSource::Directory(directory) => directory.clone(),
-            FarSource::Near | FarSource::Node(_) => PathBuf::new(),
-        };
-        RegionError::File {
-            directory,
-            source: error,
-        }
-    }
 }
 
 /// A run of volatile memory, line-aligned, zero at first.

@@ -1,4 +1,4 @@
-//! An operator that rows pass untouched, and by which the optimiser learns less of them than from its input.
+//! An operator that rows pass, and by which the optimiser learns less of them than from its input, or by which their texts lie closer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,16 +8,21 @@ use datafusion::common::{Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::filter_pushdown::{
     ChildFilterDescription, FilterDescription, FilterPushdownPhase,
 };
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr,
     PlanProperties,
 };
+use futures::StreamExt;
+
+use crate::memory::with_close_texts;
 
 /// What is not to be learnt.
 #[derive(Debug, Clone)]
@@ -26,16 +31,33 @@ pub(crate) enum Pass {
     Fence(Vec<String>),
     /// What values columns have: they are NULL where the side of an outer join has no partner. How rows are ordered is told.
     OptionalSide,
+    /// That rows are ordered by these columns, or by others within equal values of them.
+    Order(Vec<usize>),
     /// Anything of their values and their order.
     Rows,
+    /// Nothing is kept back: texts are copied out of buffers of which they take a small part ([`with_close_texts`]).
+    Texts,
 }
 
 impl Pass {
     /// The operator above `input`.
     pub(crate) fn above(self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        let properties = match self {
+        let properties = match &self {
             // The very ones, so that no operator takes it for another one.
-            Self::Fence(_) => Arc::clone(input.properties()),
+            Self::Fence(_) | Self::Texts => Arc::clone(input.properties()),
+            Self::Order(columns) => {
+                let mut told = input.equivalence_properties().clone();
+                let orderings: Vec<_> = told.oeq_class().iter().cloned().collect();
+                told.clear_orderings();
+                told.add_orderings(orderings.into_iter().filter_map(|keys| {
+                    let is_free = |key: &PhysicalSortExpr| {
+                        let used = collect_columns(&key.expr);
+                        used.iter().all(|used| !columns.contains(&used.index()))
+                    };
+                    LexOrdering::new(keys.into_iter().take_while(is_free))
+                }));
+                Arc::new(input.properties().as_ref().clone().with_eq_properties(told))
+            }
             Self::OptionalSide | Self::Rows => {
                 let known = input.equivalence_properties();
                 let mut told = EquivalenceProperties::new(Arc::clone(known.schema()));
@@ -77,7 +99,9 @@ impl ExecutionPlan for PassExec {
         match self.pass {
             Pass::Fence(_) => "TierraFenceExec",
             Pass::OptionalSide => "TierraOptionalSideExec",
+            Pass::Order(_) => "TierraOrderExec",
             Pass::Rows => "TierraRowsExec",
+            Pass::Texts => "TierraTextsExec",
         }
     }
 
@@ -86,7 +110,8 @@ impl ExecutionPlan for PassExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![!matches!(self.pass, Pass::Rows)]
+        // Of the order that is told the input is sure itself. Asked for another one, it would say that it has it.
+        vec![!matches!(self.pass, Pass::Order(_) | Pass::Rows)]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -119,7 +144,14 @@ impl ExecutionPlan for PassExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
+        let rows = self.input.execute(partition, context)?;
+        Ok(match self.pass {
+            Pass::Texts => Box::pin(RecordBatchStreamAdapter::new(
+                rows.schema(),
+                rows.map(|batch| with_close_texts(batch?)),
+            )),
+            Pass::Fence(_) | Pass::OptionalSide | Pass::Order(_) | Pass::Rows => rows,
+        })
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
@@ -155,7 +187,7 @@ impl ExecutionPlan for PassExec {
         let fields = schema.fields().iter().enumerate();
         let free = fields.filter(|(_, field)| match &self.pass {
             Pass::Fence(names) => !names.contains(field.name()),
-            Pass::OptionalSide | Pass::Rows => true,
+            Pass::OptionalSide | Pass::Order(_) | Pass::Rows | Pass::Texts => true,
         });
         let passed = ChildFilterDescription::from_child_with_allowed_indices(
             &filters,

@@ -214,11 +214,6 @@ impl Kernels {
 
     /// Copies the selected values to the front of `out` in order; returns how many there are.
     /// Panics if `out` is shorter than that; what follows them in `out` is undefined.
-    pub fn compress_u32(&self, values: &[u32], mask: &Mask, out: &mut [u32]) -> usize {
-        arch::on_u32s(self.0, masked(values), UnpackSelected { mask, out })
-    }
-
-    /// As [`Kernels::compress_u32`].
     pub fn compress_u64(&self, values: &[u64], mask: &Mask, out: &mut [u64]) -> usize {
         arch::on_u64s(self.0, masked(values), UnpackSelected { mask, out })
     }
@@ -229,17 +224,6 @@ impl Kernels {
     }
 
     /// Keeps the rows with `low <= value <= high`; rows beyond the values are dropped.
-    pub fn select_between_u32(&self, values: &[u32], low: u32, high: u32, mask: &mut Mask) {
-        match high.checked_sub(low) {
-            Some(span) => {
-                let (low, span) = (u64::from(low), u64::from(span));
-                arch::on_u32s(self.0, masked(values), SelectBetween { low, span, mask });
-            }
-            None => *mask = Mask::none(),
-        }
-    }
-
-    /// As [`Kernels::select_between_u32`].
     pub fn select_between_u64(&self, values: &[u64], low: u64, high: u64, mask: &mut Mask) {
         match high.checked_sub(low) {
             Some(span) => {
@@ -247,32 +231,6 @@ impl Kernels {
             }
             None => *mask = Mask::none(),
         }
-    }
-
-    /// As [`Kernels::select_between_u32`].
-    pub fn select_between_i64(&self, values: &[i64], low: i64, high: i64, mask: &mut Mask) {
-        if low > high {
-            *mask = Mask::none();
-            return;
-        }
-        // Modulo 2^64 a signed range is as long as the unsigned one of the same bits.
-        let (low, span) = (low as u64, high.wrapping_sub(low) as u64);
-        let values = arch::as_u64s(masked(values));
-        arch::on_u64s(self.0, values, SelectBetween { low, span, mask });
-    }
-
-    /// Keeps the rows whose value's bit is set, as [`Kernels::select_in`].
-    pub fn select_in_u32(&self, values: &[u32], bitmap: &[u64], mask: &mut Mask) {
-        let code_limit = 1 << 32;
-        arch::on_u32s(
-            self.0,
-            masked(values),
-            SelectIn {
-                bitmap,
-                code_limit,
-                mask,
-            },
-        );
     }
 }
 

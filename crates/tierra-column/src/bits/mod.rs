@@ -43,6 +43,7 @@ mod vector;
 pub use kernels::{CodeOutOfRange, Kernels};
 pub use level::Level;
 pub use mask::{Mask, SetBits};
+pub(crate) use packing::width_of;
 pub use packing::{max_code, packed_bytes};
 
 /// Codes in a full block.

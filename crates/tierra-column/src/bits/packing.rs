@@ -20,6 +20,12 @@ pub const fn max_code(width: u8) -> u64 {
     if width >= 64 { !0 } else { (1 << width) - 1 }
 }
 
+/// Bits that `code` needs.
+#[inline]
+pub(crate) fn width_of(code: u64) -> u8 {
+    (64 - code.leading_zeros()) as u8
+}
+
 /// A block whose bounds have been checked: all that the kernels read lies inside `bytes`.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a> {

@@ -203,14 +203,11 @@ fn check_packed(codes: &[u64], width: u8, random: &mut Random) {
 fn check_slices(values: &[u64], random: &mut Random) {
     let n = values.len();
     let mask = random.mask();
-    let short: Vec<u32> = values.iter().map(|&value| value as u32).collect();
-    let signed: Vec<i64> = values.iter().map(|&value| value as i64).collect();
     let (a, b) = (random.next(), values.get(n / 3).copied().unwrap_or(5));
     let dictionary: Vec<u128> = (0..997)
         .map(|i| u128::from(random.next()) << 64 | i)
         .collect();
-    let codes: Vec<u32> = short.iter().map(|value| value % 997).collect();
-    let bitmap: Vec<u64> = (0..10).map(|_| random.next()).collect();
+    let codes: Vec<u32> = values.iter().map(|&value| value as u32 % 997).collect();
 
     for kernels in levels() {
         let context = format!("{n} values, {}", kernels.level());
@@ -222,36 +219,7 @@ fn check_slices(values: &[u64], random: &mut Random) {
                 filtered(&mask, n, |row| (low..=high).contains(&values[row])),
                 "{context}"
             );
-
-            let (low, high) = (low as u32, high as u32);
-            let mut result = mask;
-            kernels.select_between_u32(&short, low, high, &mut result);
-            assert_eq!(
-                result,
-                filtered(&mask, n, |row| (low..=high).contains(&short[row])),
-                "{context}"
-            );
         }
-        for (low, high) in [
-            (a, b),
-            (b, a),
-            (1 << 63, i64::MAX as u64),
-            (1 << 63, 0),
-            (!0, 1),
-        ] {
-            let (low, high) = (low as i64, high as i64);
-            let mut result = mask;
-            kernels.select_between_i64(&signed, low, high, &mut result);
-            assert_eq!(
-                result,
-                filtered(&mask, n, |row| (low..=high).contains(&signed[row])),
-                "{context}"
-            );
-        }
-        let mut result = mask;
-        kernels.select_in_u32(&codes, &bitmap, &mut result);
-        let expected = filtered(&mask, n, |row| in_bitmap(&bitmap, u64::from(codes[row])));
-        assert_eq!(result, expected, "{context}: select_in_u32");
 
         let mut out = vec![0; n];
         let len = kernels.compress_u64(values, &mask, &mut out);
@@ -260,17 +228,6 @@ fn check_slices(values: &[u64], random: &mut Random) {
             out[..len].iter().copied().eq(rows().map(|row| values[row])),
             "{context}"
         );
-        let mut out = vec![0; rows().count()];
-        assert_eq!(
-            kernels.compress_u32(&short, &mask, &mut out),
-            out.len(),
-            "{context}"
-        );
-        assert!(
-            out.iter().copied().eq(rows().map(|row| short[row])),
-            "{context}"
-        );
-
         let extremes = values
             .iter()
             .min()

@@ -39,7 +39,7 @@ pub(super) trait Vector: Copy {
     unsafe fn store_u64(self, out: *mut u64);
 
     /// One bit per lane, lowest lane first: `low <= lane <= low + span`, where the lanes count
-    /// modulo their size (so that signed ranges work as well).
+    /// modulo their size.
     unsafe fn within(self, low: Self, span: Self) -> u64;
 
     /// Lanes whose bit in `selected` is set, those of `other` elsewhere. Bits from `LANES` on

@@ -4,15 +4,12 @@
 //! the dictionary), predicates on dictionary values become a bitmap over stored codes or, where
 //! the bits form few stretches, intervals of codes again, which are cheaper to test ([`CodeFilter`]).
 
-use std::sync::Arc;
-
 use tierra_interleave::{Lookups, Scheduling};
 
+use crate::chunk::bound::{MEMBERS_COMPARED, Test};
 use crate::chunk::layout::{Descriptor, Entry};
-use crate::chunk::select::MEMBERS_COMPARED;
-use crate::chunk::{Chunk, CodeFilter};
+use crate::chunk::{BoundFilter, Chunk, CodeFilter};
 use crate::dictionary::{Dictionary, clear_beyond};
-use crate::encoding::Encoding;
 use crate::error::{FilterError, FormatError};
 use crate::filter::{Filter, OrdinalSet, Resolved, ValueSet};
 use crate::ordinal;
@@ -28,31 +25,7 @@ pub enum Verdict {
     Test,
 }
 
-/// A filter bound to one chunk. Made by [`Chunk::bind`], of no use with another.
-#[derive(Debug, Clone)]
-pub struct BoundFilter {
-    pub(crate) test: Test,
-    pub(crate) matches_null: bool,
-}
-
-/// Which values pass, in the terms of the chunk.
-#[derive(Debug, Clone)]
-pub(crate) enum Test {
-    Nothing,
-    Everything,
-    /// Of ordinals or dictionary codes: inclusive, sorted, disjoint.
-    Ranges(Vec<(u64, u64)>),
-    Set {
-        values: Arc<ValueSet>,
-        negated: bool,
-    },
-    /// A bit per stored code (of a dictionary, or static packing), NULL's included.
-    Codes(Arc<[u64]>),
-    /// Strings and wide DECIMALs, value by value.
-    Values(Resolved),
-}
-
-/// Sets are turned into bitmaps of up to this many bits, 32 KiB: they stay in a core's cache.
+/// Where codes have one base, sets are turned into bitmaps of up to this many bits, 32 KiB: they stay in a core's cache.
 const STATIC_SET_WIDTH: u8 = 18;
 
 impl Chunk<'_> {
@@ -69,7 +42,7 @@ impl Chunk<'_> {
         scheduling: impl Into<Scheduling>,
     ) -> Result<BoundFilter, FilterError> {
         let resolved = Resolved::new(filter, self.logical_type())?;
-        let is_dictionary = self.encoding() == Encoding::Dictionary;
+        let is_dictionary = self.encoding().uses_dictionary();
         let test = match resolved {
             Resolved::Nothing => Test::Nothing,
             Resolved::Everything => Test::Everything,
@@ -118,7 +91,7 @@ impl Chunk<'_> {
     /// # Errors
     /// [`FilterError`] where the chunk has another encoding, or codes of another dictionary.
     pub fn bind_codes(&self, filter: &CodeFilter) -> Result<BoundFilter, FilterError> {
-        if self.encoding() != Encoding::Dictionary {
+        if !self.encoding().uses_dictionary() {
             return Err(FilterError::Codes {
                 filter: filter.generation,
                 column: format!("a chunk with encoding {}", self.encoding()),
@@ -139,7 +112,6 @@ impl Chunk<'_> {
     /// blocks then need not cut their own piece out of the set.
     fn static_set(&self, values: &ValueSet, negated: bool, matches_null: bool) -> Option<Test> {
         let Descriptor {
-            encoding,
             width,
             base,
             min,
@@ -150,7 +122,7 @@ impl Chunk<'_> {
             return None;
         };
         let members = set.within(min, max);
-        if encoding != Encoding::Static
+        if !self.descriptor.has_one_base()
             || width > STATIC_SET_WIDTH
             || members.len() <= MEMBERS_COMPARED
         {
@@ -216,16 +188,6 @@ impl Chunk<'_> {
                 count_bits(bitmap, min.wrapping_sub(base), max.wrapping_sub(base))
             }
             Test::Values(resolved) => (no_image_passes(resolved, min, max), false),
-        }
-    }
-}
-
-impl Test {
-    pub(super) fn of_ranges(ranges: Vec<(u64, u64)>) -> Test {
-        match ranges[..] {
-            [] => Test::Nothing,
-            [(u64::MIN, u64::MAX)] => Test::Everything,
-            _ => Test::Ranges(ranges),
         }
     }
 }

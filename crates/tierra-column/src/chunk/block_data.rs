@@ -3,13 +3,13 @@
 use crate::bits::{BLOCK_LEN, Kernels, Mask};
 use crate::chunk::Chunk;
 use crate::chunk::layout::Entry;
-use crate::encoding::Encoding;
 use crate::encoding::delta::{self, Frame};
 use crate::encoding::dynamic::{MiniBlocks, Run};
-use crate::encoding::plain::{self, BITMAP_BYTES, WIDE_BYTES};
+use crate::encoding::format::Kind;
 use crate::encoding::plain_strings::Strings;
+use crate::encoding::plain_wide::WIDE_BYTES;
+use crate::encoding::validity::{self, BITMAP_BYTES};
 use crate::error::FormatError;
-use crate::logical_type::Physical;
 
 /// A block ready to be read.
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ pub(crate) struct BlockData<'a> {
     pub(crate) payload: Payload<'a>,
 }
 
-/// A block's values in their format.
+/// A block's values in their format: one for each [`Kind`].
 #[derive(Clone, Copy)]
 pub(crate) enum Payload<'a> {
     /// Codes of one width.
@@ -33,7 +33,7 @@ pub(crate) enum Payload<'a> {
     /// Codes with a width per mini-block.
     MiniBlocks(MiniBlocks<'a>),
     /// Differences.
-    Delta(Frame, Run<'a>),
+    Differences(Frame, Run<'a>),
     /// 16 bytes each.
     Wide(&'a [u8]),
     Strings(Strings<'a>),
@@ -61,16 +61,14 @@ impl<'a> Chunk<'a> {
             width: entry.width,
             packed,
         };
-        let payload = match (descriptor.encoding, descriptor.ty.physical()) {
-            (Encoding::Plain, Physical::Wide) => Payload::Wide(&bytes[..rows * WIDE_BYTES]),
-            (Encoding::Plain, Physical::Bytes) => {
-                Payload::Strings(Strings::new(bytes, len, rows, entry.width))
+        let payload = match descriptor.kind {
+            Kind::Packed => Payload::Packed(run(bytes)),
+            Kind::MiniBlocks => Payload::MiniBlocks(MiniBlocks::new(bytes, len, rows)?),
+            Kind::Differences => {
+                Payload::Differences(Frame::read(bytes), run(&bytes[delta::HEADER_BYTES..]))
             }
-            (Encoding::Dynamic, _) => Payload::MiniBlocks(MiniBlocks::new(bytes, len, rows)?),
-            (Encoding::Delta, _) => {
-                Payload::Delta(Frame::read(bytes), run(&bytes[delta::HEADER_BYTES..]))
-            }
-            _ => Payload::Packed(run(bytes)),
+            Kind::Wide => Payload::Wide(&bytes[..rows * WIDE_BYTES]),
+            Kind::Strings => Payload::Strings(Strings::new(bytes, len, rows, entry.width)),
         };
         Ok(BlockData {
             base: descriptor.block_base(&entry),
@@ -92,11 +90,15 @@ impl BlockData<'_> {
         }
         nulls = *among;
         match (self.validity, self.payload) {
-            (Some(validity), _) => nulls.and_not(&plain::read_validity(validity)),
-            (None, Payload::Delta(_, run)) => {
+            (Some(validity), _) => nulls.and_not(&validity::read(validity)),
+            (None, Payload::Differences(_, run)) => {
                 kernels.select_between(run.packed, run.width, run.rows, 0, 0, &mut nulls);
             }
-            (None, _) => self.codes_between(kernels, 0, 0, &mut nulls),
+            (None, Payload::Packed(_) | Payload::MiniBlocks(_)) => {
+                self.codes_between(kernels, 0, 0, &mut nulls);
+            }
+            // Only a bitmap tells of them.
+            (None, Payload::Wide(_) | Payload::Strings(_)) => nulls = Mask::none(),
         }
         nulls
     }
@@ -108,8 +110,8 @@ impl BlockData<'_> {
             return false;
         }
         match (self.validity, self.payload) {
-            (Some(validity), _) => !plain::is_valid(validity, row),
-            (None, Payload::Packed(run) | Payload::Delta(_, run)) => {
+            (Some(validity), _) => !validity::is_valid(validity, row),
+            (None, Payload::Packed(run) | Payload::Differences(_, run)) => {
                 Kernels::get(run.packed, run.width, row) == 0
             }
             (None, Payload::MiniBlocks(minis)) => {
@@ -150,7 +152,7 @@ impl BlockData<'_> {
                     }
                 }
             }
-            Payload::Delta(..) | Payload::Wide(_) | Payload::Strings(_) => {
+            Payload::Differences(..) | Payload::Wide(_) | Payload::Strings(_) => {
                 debug_assert!(false, "only codes are filtered as codes");
                 *mask = Mask::none();
             }
@@ -173,7 +175,7 @@ impl BlockData<'_> {
                     kernels.unpack_u64(run.packed, run.width, &mut out[rows]);
                 }
             }
-            Payload::Delta(frame, run) => {
+            Payload::Differences(frame, run) => {
                 kernels.unpack_u64(run.packed, run.width, out);
                 frame.decode(self.null_codes, out);
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tierra_interleave::Lookups;
 
-use super::bind::Test;
+use super::bound::Test;
 use crate::dictionary::{CodeSet, Dictionary, bitmap_of, clear_beyond};
 use crate::error::FilterError;
 use crate::filter::{Filter, Resolved};

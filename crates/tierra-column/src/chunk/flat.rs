@@ -11,10 +11,9 @@
 //! ```
 
 use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
-use crate::chunk::layout::{Descriptor, LINE_BYTES};
+use crate::bytes::LINE_BYTES;
+use crate::chunk::layout::Descriptor;
 use crate::dictionary::{Decoder, Entry};
-use crate::encoding::Encoding;
-use crate::logical_type::Physical;
 
 const _: () = assert!(packed_bytes(BLOCK_LEN, 1).is_multiple_of(LINE_BYTES));
 
@@ -53,14 +52,13 @@ pub(super) enum Decoded<'a> {
 
 impl<'a> FlatCodes<'a> {
     pub(super) fn of(descriptor: &Descriptor, bytes: &'a [u8]) -> FlatCodes<'a> {
-        let is_wide = descriptor.ty.physical() == Physical::Wide;
-        let has_codes_only = descriptor.bitmap_bytes() == 0 && !is_wide;
+        let has_codes_only = descriptor.bitmap_bytes() == 0 && descriptor.has_one_base();
         // Codes of no width have no place.
-        let is_flat = has_codes_only && descriptor.stride_bytes().is_some_and(|bytes| bytes > 0);
-        let meaning = match descriptor.encoding {
+        let is_flat = has_codes_only && descriptor.width > 0;
+        let meaning = match descriptor.encoding.uses_dictionary() {
             _ if !is_flat => Meaning::Other,
-            Encoding::Dictionary => Meaning::Entry,
-            _ => Meaning::Ordinal,
+            true => Meaning::Entry,
+            false => Meaning::Ordinal,
         };
         FlatCodes {
             packed: &bytes[descriptor.data_offset as usize..],

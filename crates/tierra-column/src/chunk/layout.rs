@@ -46,21 +46,19 @@
 
 use std::ops::Range;
 
-use crate::CHUNK_ROWS;
 use crate::bits::{BLOCK_LEN, MAX_WIDTH, PAD_BYTES, max_code, packed_bytes};
 use crate::block::Summary;
-use crate::encoding::{Encoding, delta, dynamic, plain};
+use crate::bytes::{LINE_BYTES, array, lines, read_u32, read_u64};
+use crate::encoding::format::{BaseOf, Kind, Nulls};
+use crate::encoding::{Encoding, delta, dynamic, frame_of_reference, plain_wide, validity};
 use crate::error::FormatError;
-use crate::logical_type::{LogicalType, Physical};
+use crate::limits::CHUNK_ROWS;
+use crate::logical_type::LogicalType;
 
 /// Bytes before the block directory.
 pub(crate) const DESCRIPTOR_BYTES: usize = 128;
 /// Bytes of a directory entry.
 pub(crate) const ENTRY_BYTES: usize = 32;
-/// Blocks begin on a multiple of this many bytes.
-pub(crate) const LINE_BYTES: usize = 64;
-/// Bytes that all blocks may have together: their places are numbers of lines, in 32 bits.
-pub(crate) const DATA_BYTES_MAX: u64 = u32::MAX as u64 * LINE_BYTES as u64;
 
 const MAGIC: [u8; 4] = *b"TCHK";
 const VERSION: u8 = 1;
@@ -78,8 +76,12 @@ const UNUSED: [(Range<usize>, &str); 4] = [
 pub(crate) struct Descriptor {
     pub(crate) ty: LogicalType,
     pub(crate) encoding: Encoding,
+    /// What its blocks are.
+    pub(crate) kind: Kind,
+    pub(crate) base_of: BaseOf,
+    /// How NULLs are stored, if there are any.
+    pub(crate) nulls: Option<Nulls>,
     pub(crate) width: u8,
-    pub(crate) has_nulls: bool,
     pub(crate) rows: u32,
     pub(crate) null_count: u32,
     pub(crate) base: u64,
@@ -100,23 +102,6 @@ pub(crate) struct Entry {
     pub(crate) len_bytes: u32,
     pub(crate) null_count: u16,
     pub(crate) width: u8,
-}
-
-fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes[at..at + N].try_into().expect("a slice of N bytes")
-}
-
-pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(array(bytes, at))
-}
-
-pub(crate) fn read_u64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(array(bytes, at))
-}
-
-/// `len_bytes` rounded up to whole lines.
-pub(crate) fn lines(len_bytes: usize) -> usize {
-    len_bytes.div_ceil(LINE_BYTES) * LINE_BYTES
 }
 
 /// Bytes before the first block of a chunk of so many rows.
@@ -185,56 +170,53 @@ impl Descriptor {
 
     /// 1 where code 0 is NULL.
     pub(crate) fn null_codes(&self) -> u64 {
-        u64::from(self.has_nulls && self.encoding != Encoding::Plain)
+        u64::from(self.nulls == Some(Nulls::Code))
     }
 
     /// Bytes of the validity bitmap at the head of each block.
     pub(crate) fn bitmap_bytes(&self) -> usize {
-        if self.has_nulls && self.encoding == Encoding::Plain {
-            plain::BITMAP_BYTES
-        } else {
-            0
+        match self.nulls {
+            Some(Nulls::Bitmap) => validity::BITMAP_BYTES,
+            Some(Nulls::Code) | None => 0,
         }
     }
 
     /// Bytes from one block to the next where all are alike, so that a lookup need not read the
     /// directory.
     pub(crate) fn stride_bytes(&self) -> Option<usize> {
-        match (self.encoding, self.ty.physical()) {
-            (Encoding::Plain, Physical::Bytes) => None,
-            (Encoding::Plain, Physical::Wide) => {
-                Some(self.bitmap_bytes() + plain::WIDE_BYTES * BLOCK_LEN)
-            }
-            (Encoding::Plain | Encoding::Static | Encoding::Dictionary, _) => {
-                Some(self.bitmap_bytes() + packed_bytes(BLOCK_LEN, self.width))
-            }
-            (Encoding::Dynamic | Encoding::FrameOfReference | Encoding::Delta, _) => None,
-        }
+        let values = match (self.kind, self.base_of) {
+            (Kind::Packed, BaseOf::Chunk) => packed_bytes(BLOCK_LEN, self.width),
+            (Kind::Wide, _) => plain_wide::WIDE_BYTES * BLOCK_LEN,
+            (Kind::Packed, BaseOf::Block)
+            | (Kind::MiniBlocks | Kind::Differences | Kind::Strings, _) => return None,
+        };
+        Some(self.bitmap_bytes() + values)
+    }
+
+    /// Whether all codes of the chunk have one base and one width.
+    pub(crate) fn has_one_base(&self) -> bool {
+        (self.kind, self.base_of) == (Kind::Packed, BaseOf::Chunk)
     }
 
     /// The least bytes a block of `rows` rows and this width has, and whether it may have more.
     fn block_bytes(&self, rows: usize, width: u8) -> (usize, bool) {
         let packed = packed_bytes(rows, width);
-        match (self.encoding, self.ty.physical()) {
-            (Encoding::Plain, Physical::Bytes) => (self.bitmap_bytes() + lines(packed), true),
-            (Encoding::Plain, Physical::Wide) => {
-                (self.bitmap_bytes() + plain::WIDE_BYTES * rows, false)
-            }
-            (Encoding::Plain, Physical::Ordinal) => (self.bitmap_bytes() + packed, false),
-            (Encoding::Dynamic, _) => (dynamic::HEADER_BYTES, true),
-            (Encoding::Delta, _) => (delta::HEADER_BYTES + packed, false),
-            _ => (packed, false),
-        }
+        let (values, more) = match self.kind {
+            Kind::Packed => (packed, false),
+            Kind::MiniBlocks => (dynamic::HEADER_BYTES, true),
+            Kind::Differences => (delta::HEADER_BYTES + packed, false),
+            Kind::Wide => (plain_wide::WIDE_BYTES * rows, false),
+            Kind::Strings => (lines(packed), true),
+        };
+        (self.bitmap_bytes() + values, more)
     }
 
     /// The base of a block's codes.
     #[inline]
     pub(crate) fn block_base(&self, entry: &Entry) -> u64 {
-        match self.encoding {
-            Encoding::Dynamic | Encoding::FrameOfReference => {
-                block_base(entry.summary(), self.null_codes())
-            }
-            _ => self.base,
+        match self.base_of {
+            BaseOf::Chunk => self.base,
+            BaseOf::Block => frame_of_reference::base(entry.summary(), self.null_codes()),
         }
     }
 
@@ -245,7 +227,7 @@ impl Descriptor {
         out[5..8].copy_from_slice(&self.ty.tag());
         out[8] = self.encoding.tag();
         out[9] = self.width;
-        out[10] = u8::from(self.has_nulls);
+        out[10] = u8::from(self.nulls.is_some());
         out[12..16].copy_from_slice(&self.rows.to_le_bytes());
         out[16..20].copy_from_slice(&self.null_count.to_le_bytes());
         out[20..24].copy_from_slice(&(self.blocks() as u32).to_le_bytes());
@@ -292,15 +274,23 @@ impl Descriptor {
             }
         }
         let corrupt = |why: &str| FormatError::corrupt("a chunk's descriptor", why);
+        let ty = LogicalType::of_tag(array(bytes, 5)).ok_or_else(|| corrupt("unknown type"))?;
+        let encoding = Encoding::of_tag(bytes[8]).ok_or_else(|| corrupt("unknown encoding"))?;
+        let format = encoding.format();
+        let nulls = match bytes[10] {
+            0 => None,
+            1 => Some(format.nulls),
+            _ => return Err(corrupt("the NULL flag is neither 0 nor 1")),
+        };
+        let kind = (format.blocks)(ty.physical())
+            .ok_or_else(|| corrupt("the encoding does not exist for the type"))?;
         let descriptor = Descriptor {
-            ty: LogicalType::of_tag(array(bytes, 5)).ok_or_else(|| corrupt("unknown type"))?,
-            encoding: Encoding::of_tag(bytes[8]).ok_or_else(|| corrupt("unknown encoding"))?,
+            ty,
+            encoding,
+            kind,
+            base_of: format.base_of,
+            nulls,
             width: bytes[9],
-            has_nulls: match bytes[10] {
-                0 => false,
-                1 => true,
-                _ => return Err(corrupt("the NULL flag is neither 0 nor 1")),
-            },
             rows: read_u32(bytes, 12),
             null_count: read_u32(bytes, 16),
             base: read_u64(bytes, 24),
@@ -312,16 +302,13 @@ impl Descriptor {
         };
         let blocks = descriptor.blocks();
         let directory_end = DESCRIPTOR_BYTES + blocks * ENTRY_BYTES;
-        if !descriptor.encoding.supports(descriptor.ty) {
-            return Err(corrupt("the encoding does not exist for the type"));
-        }
         if descriptor.rows as usize > CHUNK_ROWS || read_u32(bytes, 20) as usize != blocks {
             return Err(corrupt("rows and blocks disagree"));
         }
         if descriptor.width > MAX_WIDTH {
             return Err(corrupt("codes are wider than 64 bits"));
         }
-        if descriptor.encoding == Encoding::Dictionary
+        if encoding.uses_dictionary()
             && (descriptor.width > 32
                 || descriptor.base != 0_u64.wrapping_sub(descriptor.null_codes()))
         {
@@ -377,7 +364,9 @@ impl Descriptor {
             if len < least || (len > least && !more) {
                 return Err(corrupt("its length does not fit its rows and width"));
             }
-            if usize::from(entry.null_count) > rows || (entry.null_count > 0 && !self.has_nulls) {
+            if usize::from(entry.null_count) > rows
+                || (entry.null_count > 0 && self.nulls.is_none())
+            {
                 return Err(corrupt("it cannot hold that many NULLs"));
             }
             let all_null = usize::from(entry.null_count) == rows;
@@ -396,13 +385,13 @@ impl Descriptor {
             (min, max) = (min.min(entry.min), max.max(entry.max));
         }
         // Dictionary entries hold codes, the descriptor the values' ordinals.
-        if self.encoding != Encoding::Dictionary && (min, max) != (self.min, self.max) {
+        if !self.encoding.uses_dictionary() && (min, max) != (self.min, self.max) {
             return Err(FormatError::corrupt(
                 "a chunk's descriptor",
                 "its least and greatest value are not those of its blocks",
             ));
         }
-        if null_count != u64::from(self.null_count) || self.has_nulls != (null_count > 0) {
+        if null_count != u64::from(self.null_count) || self.nulls.is_some() != (null_count > 0) {
             return Err(FormatError::corrupt(
                 "a chunk's descriptor",
                 "its NULLs are not those of its blocks",
@@ -413,26 +402,17 @@ impl Descriptor {
 
     /// Whether filters are evaluated on codes of one base per block.
     pub(crate) fn has_codes(&self) -> bool {
-        self.ty.physical() == Physical::Ordinal && self.encoding != Encoding::Delta
-            || self.encoding == Encoding::Dictionary
+        match self.kind {
+            Kind::Packed | Kind::MiniBlocks => true,
+            Kind::Differences | Kind::Wide | Kind::Strings => false,
+        }
     }
 
     fn code_limit(&self, entry: &Entry) -> u64 {
-        // Mini-blocks have widths of their own.
-        if self.encoding == Encoding::Dynamic {
-            u64::MAX
-        } else {
-            max_code(entry.width)
+        match self.kind {
+            // They have widths of their own.
+            Kind::MiniBlocks => u64::MAX,
+            Kind::Packed | Kind::Differences | Kind::Wide | Kind::Strings => max_code(entry.width),
         }
-    }
-}
-
-/// The base of a block that has its own: its least value, one lower where code 0 is NULL.
-#[inline]
-pub(crate) fn block_base(summary: Summary, null_codes: u64) -> u64 {
-    if summary.min > summary.max {
-        0
-    } else {
-        summary.min.wrapping_sub(null_codes)
     }
 }

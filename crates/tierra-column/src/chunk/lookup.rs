@@ -30,11 +30,11 @@ use crate::chunk::block_data::Payload;
 use crate::chunk::flat::Decoded;
 use crate::chunk::layout::Entry;
 use crate::dictionary::{Decoder, Entry as DictionaryEntry};
-use crate::encoding::Encoding;
 use crate::encoding::delta::HEADER_BYTES;
-use crate::encoding::plain::{self, BITMAP_BYTES, WIDE_BYTES};
+use crate::encoding::format::Kind;
+use crate::encoding::plain_wide::{self, WIDE_BYTES};
+use crate::encoding::validity::BITMAP_BYTES;
 use crate::error::FormatError;
-use crate::logical_type::Physical;
 use crate::value::Cell;
 
 impl<'a> Chunk<'a> {
@@ -81,7 +81,7 @@ impl<'a> Chunk<'a> {
             return Decoded::Null;
         }
         let ordinal = code.wrapping_add(base);
-        if descriptor.encoding != Encoding::Dictionary {
+        if !descriptor.encoding.uses_dictionary() {
             return Decoded::Ordinal(ordinal);
         }
         Decoded::of_dictionary(ordinal, descriptor.generation, decoder)
@@ -118,7 +118,7 @@ impl<'a> Chunk<'a> {
 
     /// Where the value of a block's row lies among its values, if these are all alike.
     fn value_place(&self, values: &'a [u8], row: usize) -> (&'a [u8], Place) {
-        if self.descriptor.ty.physical() == Physical::Wide {
+        if self.descriptor.kind == Kind::Wide {
             let wide = &values[row * WIDE_BYTES..][..WIDE_BYTES];
             return (wide, Place::Inner(Inner::Wide));
         }
@@ -273,7 +273,7 @@ impl<'a> Reading<'_, 'a> {
     /// Of every encoding whose blocks are not all alike.
     #[inline(always)]
     fn entry(&mut self, bytes: &'a [u8]) -> Next<'a> {
-        if self.chunk.descriptor.encoding != Encoding::FrameOfReference {
+        if self.chunk.descriptor.kind != Kind::Packed {
             return self.irregular(bytes);
         }
         let entry = Entry::read(bytes);
@@ -291,16 +291,17 @@ impl<'a> Reading<'_, 'a> {
     fn irregular(&mut self, entry: &'a [u8]) -> Next<'a> {
         let entry = Entry::read(entry);
         let (block, row) = (self.chunk.block_and_beyond(&entry), self.row_in_block());
-        let (inner, place) = match self.chunk.encoding() {
-            Encoding::Dynamic => (Inner::Widths, &block[..1]),
-            Encoding::Delta => {
+        let (inner, place) = match self.chunk.descriptor.kind {
+            Kind::MiniBlocks => (Inner::Widths, &block[..1]),
+            Kind::Differences => {
                 let codes = packed_bytes(row + 1, entry.width);
                 (Inner::Differences, &block[..HEADER_BYTES + codes])
             }
-            _ if self.chunk.descriptor.bitmap_bytes() > 0 => {
+            Kind::Strings if self.chunk.descriptor.bitmap_bytes() > 0 => {
                 (Inner::StringValidity, &block[row / 8..][..1])
             }
-            _ => return self.ends(),
+            Kind::Strings => return self.ends(),
+            Kind::Packed | Kind::Wide => return self.mistaken(),
         };
         self.place = Place::Inner(inner);
         Continue(place)
@@ -320,7 +321,7 @@ impl<'a> Reading<'_, 'a> {
             }
             Inner::StringValidity if is_valid() => return self.ends(),
             Inner::ValueValidity | Inner::StringValidity => return Break(Ok(Cell::Null)),
-            Inner::Wide => return Break(Ok(Cell::Wide(plain::read_wide(place, 0)))),
+            Inner::Wide => return Break(Ok(Cell::Wide(plain_wide::read_wide(place, 0)))),
             Inner::Widths | Inner::Differences | Inner::Ends => {}
         }
         let data = match self.chunk.block(block) {
@@ -334,7 +335,7 @@ impl<'a> Reading<'_, 'a> {
                 (self.row, self.place) = ((row - run.first_row) as u32, Place::Code);
                 Continue(Kernels::words(run.packed, run.width, row - run.first_row))
             }
-            Payload::Delta(frame, run) => {
+            Payload::Differences(frame, run) => {
                 let kernels = Kernels::best();
                 let value = frame.value(kernels, run.packed, run.width, row, data.null_codes);
                 Break(Ok(value.map_or(Cell::Null, Cell::Ordinal)))
@@ -359,7 +360,10 @@ impl<'a> Reading<'_, 'a> {
                     self.place = Place::Inner(Inner::Ends);
                     Continue(Kernels::words(strings.ends, strings.width, row))
                 }
-                _ => self.mistaken(),
+                Payload::Packed(_)
+                | Payload::MiniBlocks(_)
+                | Payload::Differences(..)
+                | Payload::Wide(_) => self.mistaken(),
             },
             Err(error) => failed(error),
         }

@@ -9,24 +9,30 @@
 //! ([`Chunk::verdict`]), and evaluated on packed codes ([`Chunk::select`]).
 
 mod batch;
-pub(crate) mod bind;
+mod bind;
 pub(crate) mod block_data;
+mod bound;
 mod code_filter;
 mod flat;
-pub(crate) mod layout;
+mod layout;
 mod lookup;
-pub(crate) mod plan;
+mod plan;
+mod remap;
+mod scratch;
 mod select;
 
 pub use batch::{CellAt, CellSink, read_cells};
-pub use bind::{BoundFilter, Verdict};
+pub use bind::Verdict;
+pub use bound::BoundFilter;
 pub use code_filter::CodeFilter;
 pub use lookup::CellWalk;
 pub use plan::ChunkPlan;
-pub use select::{Scratch, Touched};
+pub use scratch::Scratch;
+pub use select::Touched;
 
 use std::ops::Range;
 
+use crate::bytes::LINE_BYTES;
 use crate::encoding::Encoding;
 use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
@@ -47,6 +53,8 @@ pub struct Chunk<'a> {
     bytes: &'a [u8],
     descriptor: Descriptor,
 }
+
+const _: () = assert!(size_of::<Chunk<'_>>() == 2 * LINE_BYTES);
 
 impl<'a> Chunk<'a> {
     /// Bytes of the head of a chunk of so many rows: what lies before its first block.
@@ -90,10 +98,6 @@ impl<'a> Chunk<'a> {
             bytes,
             descriptor,
         })
-    }
-
-    pub(crate) fn descriptor(&self) -> Descriptor {
-        self.descriptor
     }
 
     /// The column's type.
@@ -150,7 +154,7 @@ impl<'a> Chunk<'a> {
 
     /// The dictionary generation that the chunk's codes belong to.
     pub fn dictionary_generation(&self) -> Option<u64> {
-        (self.encoding() == Encoding::Dictionary).then_some(self.descriptor.generation)
+        (self.encoding().uses_dictionary()).then_some(self.descriptor.generation)
     }
 
     /// Bytes of block `block`, without the padding to whole lines.
@@ -175,8 +179,7 @@ impl<'a> Chunk<'a> {
     /// If there is no such block.
     pub fn block_range(&self, block: usize) -> Range<usize> {
         let entry = self.entry(block);
-        let start =
-            self.descriptor.data_offset as usize + entry.offset_lines as usize * layout::LINE_BYTES;
+        let start = self.descriptor.data_offset as usize + entry.offset_lines as usize * LINE_BYTES;
         start..start + entry.len_bytes as usize
     }
 
@@ -207,7 +210,7 @@ impl<'a> Chunk<'a> {
     /// If there is no such block.
     pub fn block_codes(&self, block: usize) -> Option<(u64, u64)> {
         let entry = self.entry(block);
-        (self.encoding() == Encoding::Dictionary && entry.min <= entry.max)
+        (self.encoding().uses_dictionary() && entry.min <= entry.max)
             .then_some((entry.min, entry.max))
     }
 
@@ -251,6 +254,6 @@ impl<'a> Chunk<'a> {
     /// The block's bytes and everything behind them: at least the pad.
     #[inline]
     fn block_and_beyond(&self, entry: &Entry) -> &'a [u8] {
-        self.blocks_from(entry.offset_lines as usize * layout::LINE_BYTES)
+        self.blocks_from(entry.offset_lines as usize * LINE_BYTES)
     }
 }

@@ -4,23 +4,20 @@
 //! Planning reads the values once for their minima, maxima and NULLs, and again only where widths
 //! depend on more than that (mini-blocks, differences). Writing reads them once more and packs.
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::Decimal128Type;
+use arrow::array::ArrayRef;
 
-use crate::bits::{BLOCK_LEN, Kernels, PAD_BYTES, packed_bytes};
-use crate::block::{OrdinalBlock, Summary};
-use crate::chunk::layout::{
-    DATA_BYTES_MAX, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry, LINE_BYTES, block_base, lines,
-};
+use crate::bits::PAD_BYTES;
+use crate::block::Summary;
+use crate::bytes::{LINE_BYTES, lines};
+use crate::chunk::layout::{DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry, head_bytes};
 use crate::dictionary::DictionaryBuilder;
-use crate::encoding::{
-    Encoding, delta, dictionary, dynamic, frame_of_reference, plain, plain_strings, static_packing,
-};
-use crate::error::EncodeError;
-use crate::estimate;
-use crate::logical_type::{LogicalType, Physical};
-use crate::ordinal;
-use crate::source::{Arrays, Source};
+use crate::encoding::EncodeError;
+use crate::encoding::format::{Plan, Target, Writer};
+use crate::encoding::source::{Arrays, Source};
+use crate::encoding::values::Values;
+use crate::encoding::{Encoding, dictionary, estimate, plain};
+use crate::limits::DATA_BYTES_MAX;
+use crate::logical_type::LogicalType;
 
 /// A chunk about to be written: its encoding and sizes are settled.
 pub struct ChunkPlan {
@@ -49,10 +46,12 @@ impl ChunkPlan {
     ) -> Result<ChunkPlan, EncodeError> {
         let arrays = Arrays::new(ty, values)?;
         if let Some(encoding) = encoding {
-            let remedy = match encoding {
-                _ if !encoding.supports(ty) => "choose plain, or leave the choice to Tierra",
-                Encoding::Dictionary if dictionary.is_none() => "give the column a dictionary",
-                _ => "",
+            let remedy = if !encoding.supports(ty) {
+                "choose plain, or leave the choice to Tierra"
+            } else if encoding.uses_dictionary() && dictionary.is_none() {
+                "give the column a dictionary"
+            } else {
+                ""
             };
             if !remedy.is_empty() {
                 return Err(EncodeError::Unsupported {
@@ -62,35 +61,30 @@ impl ChunkPlan {
                 });
             }
         }
-        match ty.physical() {
-            Physical::Wide => Ok(plan_wide(arrays)),
-            Physical::Bytes => {
-                let wanted = encoding.unwrap_or_else(|| match &dictionary {
-                    Some(_) => estimate::string_encoding(&arrays),
-                    None => Encoding::Plain,
-                });
-                match (wanted, dictionary) {
-                    (Encoding::Dictionary, Some(dictionary)) => plan_codes(arrays, dictionary),
-                    _ => plan_strings(arrays),
-                }
-            }
-            Physical::Ordinal => {
-                let source = Source::Arrays(arrays);
-                let summaries = summarise(&source);
-                let wanted = encoding.unwrap_or_else(|| {
-                    estimate::ordinal_encoding(ty, &source, &summaries, dictionary.is_some())
-                });
-                match (wanted, dictionary, source) {
-                    (Encoding::Dictionary, Some(dictionary), Source::Arrays(arrays)) => {
-                        let total = total(&summaries);
-                        let mut plan = plan_codes(arrays, dictionary)?;
-                        (plan.descriptor.min, plan.descriptor.max) = (total.min, total.max);
-                        Ok(plan)
-                    }
-                    (wanted, _, source) => Ok(plan_ordinals(ty, source, &summaries, wanted)),
-                }
-            }
+        let values = Values::new(ty, Source::Arrays(arrays));
+        let wanted = encoding.unwrap_or_else(|| estimate::encoding(&values, dictionary.is_some()));
+        if let Some(dictionary) = dictionary.filter(|_| wanted.uses_dictionary()) {
+            let codes = dictionary.encode(values.source.arrays().arrays())?;
+            let min_max = (values.total.min, values.total.max);
+            return Ok(ChunkPlan::of_codes(
+                ty,
+                dictionary.generation(),
+                codes,
+                min_max,
+            ));
         }
+        let (encoding, plan) = match (wanted.format().plan)(&values)? {
+            Some(plan) => (wanted, plan),
+            None => (Encoding::Plain, plain::plan(&values)?),
+        };
+        let plan = ChunkPlan::place(encoding, values, plan);
+        if plan.descriptor.len_bytes > DATA_BYTES_MAX {
+            return Err(EncodeError::ChunkTooLong {
+                rows: plan.rows(),
+                bytes: plan.descriptor.len_bytes,
+            });
+        }
+        Ok(plan)
     }
 
     /// Plans a dictionary chunk of codes that are at hand, [`NULL_CODE`](crate::NULL_CODE) for
@@ -102,64 +96,55 @@ impl ChunkPlan {
         codes: Vec<u32>,
         min_max: (u64, u64),
     ) -> ChunkPlan {
-        let source = Source::Codes(codes);
-        let summaries = summarise(&source);
-        let total = total(&summaries);
-        let null_codes = u64::from(total_nulls(&summaries) > 0);
-        let (base, width) = dictionary::base_and_width(total, null_codes);
-        let entries: Vec<Entry> = summaries.iter().map(|&s| Entry::new(s, width)).collect();
-        let mut plan = ChunkPlan::assemble(ty, Encoding::Dictionary, source, entries, total);
-        plan.descriptor.base = base;
-        plan.descriptor.width = width;
+        let codes = Values::new(ty, Source::Codes(codes));
+        let plan = dictionary::plan(&codes);
+        let mut plan = ChunkPlan::place(Encoding::Dictionary, codes, plan);
         plan.descriptor.generation = generation;
         (plan.descriptor.min, plan.descriptor.max) = min_max;
-        plan.place(|descriptor, rows, _| packed_bytes(rows, descriptor.width));
         plan
     }
 
-    fn assemble(
-        ty: LogicalType,
-        encoding: Encoding,
-        source: Source,
-        entries: Vec<Entry>,
-        total: Summary,
-    ) -> ChunkPlan {
-        let null_count: u32 = entries
+    /// Places the blocks one after the other.
+    fn place(encoding: Encoding, values: Values, plan: Plan) -> ChunkPlan {
+        let Values { ty, source, .. } = values;
+        let format = encoding.format();
+        let mut entries: Vec<Entry> = plan
+            .blocks
             .iter()
-            .map(|entry| u32::from(entry.null_count))
-            .sum();
-        ChunkPlan {
-            descriptor: Descriptor {
-                ty,
-                encoding,
-                width: 0,
-                has_nulls: null_count > 0,
-                rows: source.rows() as u32,
-                null_count,
-                base: 0,
-                generation: 0,
-                data_offset: 0,
-                len_bytes: 0,
-                min: total.min,
-                max: total.max,
-            },
-            entries,
-            source,
-        }
-    }
-
-    /// Places the blocks one after the other; `len` says how long each one is.
-    fn place(&mut self, mut len: impl FnMut(&Descriptor, usize, &Entry) -> usize) {
-        let data_offset = lines(DESCRIPTOR_BYTES + self.entries.len() * ENTRY_BYTES);
+            .map(|block| Entry::new(block.summary, block.width))
+            .collect();
+        let nulls = entries.iter().map(|entry| u32::from(entry.null_count));
+        let null_count: u32 = nulls.sum();
+        let total = Summary::of_all(plan.blocks.iter().map(|block| &block.summary));
+        let mut descriptor = Descriptor {
+            ty,
+            encoding,
+            kind: (format.blocks)(ty.physical()).expect("the type was found to have the encoding"),
+            base_of: format.base_of,
+            nulls: (null_count > 0).then_some(format.nulls),
+            width: plan.width,
+            rows: source.rows() as u32,
+            null_count,
+            base: plan.base,
+            generation: 0,
+            data_offset: head_bytes(source.rows()) as u64,
+            len_bytes: 0,
+            min: total.min,
+            max: total.max,
+        };
         let mut offset = 0;
-        for (block, entry) in self.entries.iter_mut().enumerate() {
-            let len = len(&self.descriptor, self.descriptor.block_rows(block), entry);
+        for (entry, block) in entries.iter_mut().zip(&plan.blocks) {
+            let len = descriptor.bitmap_bytes() + block.len_bytes;
             entry.len_bytes = len as u32;
             entry.offset_lines = (offset / LINE_BYTES) as u32;
             offset += lines(len);
         }
-        self.descriptor.data_offset = data_offset as u64;
-        self.descriptor.len_bytes = (data_offset + offset + PAD_BYTES) as u64;
+        descriptor.len_bytes = descriptor.data_offset + (offset + PAD_BYTES) as u64;
+        ChunkPlan {
+            descriptor,
+            entries,
+            source,
+        }
     }
 
     /// The encoding chosen.
@@ -186,12 +171,8 @@ impl ChunkPlan {
         let out = &mut out[..self.len_bytes()];
         let (head, data) = out.split_at_mut(self.descriptor.data_offset as usize);
         let (descriptor, directory) = head.split_at_mut(DESCRIPTOR_BYTES);
-        let mut writer = BlockWriter {
-            descriptor: &self.descriptor,
-            kernels: Kernels::best(),
-            block: OrdinalBlock::new(),
-            codes: Box::new([0; BLOCK_LEN]),
-        };
+        let write = self.descriptor.encoding.format().write;
+        let mut writer = Writer::new(&self.source);
         directory.fill(0);
         let mut end = 0;
         for (block, entry) in self.entries.iter().enumerate() {
@@ -199,7 +180,14 @@ impl ChunkPlan {
             data[end..from].fill(0);
             end = from + entry.len_bytes as usize;
             let bytes = &mut data[from..end];
-            writer.write(&self.source, block, entry, bytes);
+            let target = Target {
+                block,
+                base: self.descriptor.block_base(entry),
+                width: entry.width,
+                null_codes: self.descriptor.null_codes(),
+                bitmap_bytes: self.descriptor.bitmap_bytes(),
+            };
+            write(&mut writer, &target, bytes);
             let entry = Entry {
                 crc: crc32c::crc32c(bytes),
                 ..*entry
@@ -210,248 +198,4 @@ impl ChunkPlan {
         let directory = &directory[..self.entries.len() * ENTRY_BYTES];
         self.descriptor.write(directory, descriptor);
     }
-}
-
-/// One block at a time into its place, with the buffers that takes.
-struct BlockWriter<'p> {
-    descriptor: &'p Descriptor,
-    kernels: Kernels,
-    block: OrdinalBlock,
-    codes: Box<[u64; BLOCK_LEN]>,
-}
-
-impl BlockWriter<'_> {
-    fn write(&mut self, source: &Source, block: usize, entry: &Entry, out: &mut [u8]) {
-        let descriptor = self.descriptor;
-        let null_codes = descriptor.null_codes();
-        match (descriptor.encoding, descriptor.ty.physical(), source) {
-            (Encoding::Plain, Physical::Bytes, Source::Arrays(arrays)) => {
-                let rest = self.validity(arrays, block, out);
-                plain_strings::write(self.kernels, arrays, block, entry.width, rest);
-            }
-            (Encoding::Plain, Physical::Wide, Source::Arrays(arrays)) => {
-                let rest = self.validity(arrays, block, out);
-                arrays.pieces(block, |array, from, len, at| {
-                    let values = &array.as_primitive::<Decimal128Type>().values()[from..from + len];
-                    let out = &mut rest[at * plain::WIDE_BYTES..];
-                    for (bytes, value) in out.chunks_exact_mut(plain::WIDE_BYTES).zip(values) {
-                        bytes.copy_from_slice(&value.to_le_bytes());
-                    }
-                });
-            }
-            (Encoding::Plain, ..) => {
-                source.fill(block, &mut self.block);
-                let (bitmap, rest) = out.split_at_mut(descriptor.bitmap_bytes());
-                plain::write_validity(&self.block, bitmap);
-                self.kernels.pack(self.block.values(), entry.width, rest);
-            }
-            (Encoding::Delta, ..) => {
-                source.fill(block, &mut self.block);
-                let (frame, _) = delta::plan(&self.block, null_codes)
-                    .expect("planning gave up on delta where a block does not fit it");
-                delta::codes(&self.block, frame, null_codes, &mut self.codes);
-                frame.write(out);
-                let codes = &self.codes[..self.block.rows];
-                self.kernels
-                    .pack(codes, entry.width, &mut out[delta::HEADER_BYTES..]);
-            }
-            (encoding, ..) => {
-                source.fill(block, &mut self.block);
-                self.block
-                    .codes(descriptor.block_base(entry), &mut self.codes);
-                let codes = &self.codes[..self.block.rows];
-                if encoding == Encoding::Dynamic {
-                    dynamic::write(self.kernels, codes, out);
-                } else {
-                    self.kernels.pack(codes, entry.width, out);
-                }
-            }
-        }
-    }
-
-    /// Writes the validity bitmap, if the chunk has one, and returns the bytes behind it.
-    fn validity<'o>(&mut self, arrays: &Arrays, block: usize, out: &'o mut [u8]) -> &'o mut [u8] {
-        let (bitmap, rest) = out.split_at_mut(self.descriptor.bitmap_bytes());
-        if !bitmap.is_empty() {
-            arrays.nulls(block, &mut self.block);
-            plain::write_validity(&self.block, bitmap);
-        }
-        rest
-    }
-}
-
-fn summarise(source: &Source) -> Vec<Summary> {
-    let kernels = Kernels::best();
-    let mut block = OrdinalBlock::new();
-    (0..source.rows().div_ceil(BLOCK_LEN))
-        .map(|b| {
-            source.fill(b, &mut block);
-            block.summary(kernels)
-        })
-        .collect()
-}
-
-/// Least and greatest of all blocks.
-pub(crate) fn total(summaries: &[Summary]) -> Summary {
-    summaries
-        .iter()
-        .fold(Summary::EMPTY, |total, summary| Summary {
-            min: total.min.min(summary.min),
-            max: total.max.max(summary.max),
-            null_count: 0,
-        })
-}
-
-pub(crate) fn total_nulls(summaries: &[Summary]) -> u64 {
-    summaries
-        .iter()
-        .map(|summary| u64::from(summary.null_count))
-        .sum()
-}
-
-/// Plans `wanted`, or plain where it leaves NULL no code.
-fn plan_ordinals(
-    ty: LogicalType,
-    source: Source,
-    summaries: &[Summary],
-    wanted: Encoding,
-) -> ChunkPlan {
-    let total = total(summaries);
-    let null_codes = u64::from(total_nulls(summaries) > 0);
-    let widths = match wanted {
-        Encoding::Static => static_packing::base_and_width(total, null_codes)
-            .map(|(_, width)| vec![width; summaries.len()]),
-        Encoding::FrameOfReference => summaries
-            .iter()
-            .map(|&summary| frame_of_reference::width(summary, null_codes))
-            .collect(),
-        // The widths are the mini-blocks' own; only whether the codes fit is asked here.
-        Encoding::Dynamic => summaries
-            .iter()
-            .map(|&summary| frame_of_reference::width(summary, null_codes).map(|_| 0))
-            .collect(),
-        Encoding::Delta => {
-            let mut block = OrdinalBlock::new();
-            (0..summaries.len())
-                .map(|b| {
-                    source.fill(b, &mut block);
-                    Some(delta::plan(&block, null_codes)?.1)
-                })
-                .collect()
-        }
-        Encoding::Plain | Encoding::Dictionary => None,
-    };
-    let (encoding, widths) = match widths {
-        Some(widths) => (wanted, widths),
-        None => (Encoding::Plain, vec![ty.natural_width(); summaries.len()]),
-    };
-    let entries: Vec<Entry> = summaries
-        .iter()
-        .zip(widths)
-        .map(|(&summary, width)| Entry::new(summary, width))
-        .collect();
-    let mut plan = ChunkPlan::assemble(ty, encoding, source, entries, total);
-    match encoding {
-        Encoding::Plain => plan.descriptor.width = ty.natural_width(),
-        Encoding::Static => {
-            (plan.descriptor.base, plan.descriptor.width) =
-                static_packing::base_and_width(total, null_codes).unwrap_or((0, 0));
-        }
-        _ => {}
-    }
-    if encoding == Encoding::Dynamic {
-        let lens = dynamic_lens(&plan.source, summaries, null_codes);
-        let mut lens = lens.into_iter();
-        plan.place(|_, _, _| lens.next().unwrap_or(0));
-    } else {
-        let head = if encoding == Encoding::Delta {
-            delta::HEADER_BYTES
-        } else {
-            0
-        };
-        plan.place(|descriptor, rows, entry| {
-            descriptor.bitmap_bytes() + head + packed_bytes(rows, entry.width)
-        });
-    }
-    plan
-}
-
-fn dynamic_lens(source: &Source, summaries: &[Summary], null_codes: u64) -> Vec<usize> {
-    let mut block = OrdinalBlock::new();
-    let mut codes = Box::new([0; BLOCK_LEN]);
-    summaries
-        .iter()
-        .enumerate()
-        .map(|(b, &summary)| {
-            source.fill(b, &mut block);
-            block.codes(block_base(summary, null_codes), &mut codes);
-            dynamic::block_bytes(&dynamic::widths(&codes[..block.rows]), block.rows)
-        })
-        .collect()
-}
-
-fn plan_codes(
-    arrays: Arrays,
-    dictionary: &mut DictionaryBuilder,
-) -> Result<ChunkPlan, EncodeError> {
-    let ty = arrays.ty;
-    let codes = dictionary.encode(arrays.arrays())?;
-    let none = (Summary::EMPTY.min, Summary::EMPTY.max);
-    Ok(ChunkPlan::of_codes(
-        ty,
-        dictionary.generation(),
-        codes,
-        none,
-    ))
-}
-
-fn plan_wide(arrays: Arrays) -> ChunkPlan {
-    let ty = arrays.ty;
-    let entries: Vec<Entry> = (0..arrays.rows().div_ceil(BLOCK_LEN))
-        .map(|block| {
-            let mut summary = Summary::EMPTY;
-            arrays.pieces(block, |array, from, len, _| {
-                let array = array.as_primitive::<Decimal128Type>();
-                for row in from..from + len {
-                    if array.is_valid(row) {
-                        let image = ordinal::of_i128_saturating(array.value(row));
-                        summary.min = summary.min.min(image);
-                        summary.max = summary.max.max(image);
-                    } else {
-                        summary.null_count += 1;
-                    }
-                }
-            });
-            Entry::new(summary, 0)
-        })
-        .collect();
-    let total = total(&entries.iter().map(Entry::summary).collect::<Vec<_>>());
-    let mut plan = ChunkPlan::assemble(ty, Encoding::Plain, Source::Arrays(arrays), entries, total);
-    plan.place(|descriptor, rows, _| descriptor.bitmap_bytes() + plain::WIDE_BYTES * rows);
-    plan
-}
-
-fn plan_strings(arrays: Arrays) -> Result<ChunkPlan, EncodeError> {
-    let ty = arrays.ty;
-    let mut scratch = OrdinalBlock::new();
-    let blocks = arrays.rows().div_ceil(BLOCK_LEN);
-    let mut entries = Vec::with_capacity(blocks);
-    let mut lens = Vec::with_capacity(blocks);
-    for block in 0..blocks {
-        let plan = plain_strings::plan(&arrays, block, &mut scratch)?;
-        entries.push(Entry::new(plan.summary, plan.width));
-        lens.push(plan.len_bytes);
-    }
-    let total = total(&entries.iter().map(Entry::summary).collect::<Vec<_>>());
-    let mut plan = ChunkPlan::assemble(ty, Encoding::Plain, Source::Arrays(arrays), entries, total);
-    let mut lens = lens.into_iter();
-    plan.place(|descriptor, _, _| descriptor.bitmap_bytes() + lens.next().unwrap_or(0));
-    // All other encodings stay far below.
-    if plan.descriptor.len_bytes > DATA_BYTES_MAX {
-        return Err(EncodeError::ChunkTooLong {
-            rows: plan.rows(),
-            bytes: plan.descriptor.len_bytes,
-        });
-    }
-    Ok(plan)
 }

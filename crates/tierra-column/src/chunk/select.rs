@@ -1,42 +1,13 @@
 //! Filters on packed blocks: a mask of rows goes in, the rows that pass come out, and no value is
 //! decoded on the way except where the encoding is delta or a set is too sparse for a bitmap.
 
-use crate::bits::{BLOCK_LEN, Kernels, Mask};
-use crate::chunk::Chunk;
-use crate::chunk::bind::{BoundFilter, Test};
+use crate::bits::{Kernels, Mask};
 use crate::chunk::block_data::{BlockData, Payload};
-use crate::encoding::plain;
+use crate::chunk::bound::{MEMBERS_COMPARED, Test};
+use crate::chunk::{BoundFilter, Chunk, Scratch};
+use crate::encoding::plain_wide;
 use crate::error::FormatError;
 use crate::filter::{OrdinalSet, Resolved, ValueSet};
-
-/// Buffers for working on one block at a time: make one per thread and keep it.
-#[derive(Debug)]
-pub struct Scratch {
-    pub(crate) kernels: Kernels,
-    pub(crate) codes: Box<[u64; BLOCK_LEN]>,
-    pub(crate) selected: Box<[u64; BLOCK_LEN]>,
-    pub(crate) narrow: Box<[u32; BLOCK_LEN]>,
-    window: Vec<u64>,
-}
-
-impl Scratch {
-    /// Fresh buffers, 20 KiB.
-    pub fn new() -> Scratch {
-        Scratch {
-            kernels: Kernels::best(),
-            codes: Box::new([0; BLOCK_LEN]),
-            selected: Box::new([0; BLOCK_LEN]),
-            narrow: Box::new([0; BLOCK_LEN]),
-            window: Vec::new(),
-        }
-    }
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Scratch::new()
-    }
-}
 
 /// What evaluating a filter on a block took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +18,6 @@ pub struct Touched {
     pub bytes: usize,
 }
 
-/// Up to this many members a set is tested one by one, a comparison of packed codes each.
-pub(super) const MEMBERS_COMPARED: usize = 4;
 /// Blocks whose values span at most this get a bitmap of the set; 32 KiB stay in a core's cache.
 const WINDOW_BITS: u64 = 1 << 18;
 
@@ -237,7 +206,7 @@ fn values(
     match data.payload {
         Payload::Wide(values) => {
             retain(mask, |row| {
-                resolved.wide_passes(plain::read_wide(values, row))
+                resolved.wide_passes(plain_wide::read_wide(values, row))
             });
         }
         Payload::Strings(strings) => {
@@ -266,7 +235,9 @@ fn values(
             });
             outcome?;
         }
-        _ => debug_assert!(false, "binding turns everything else into codes"),
+        Payload::Packed(_) | Payload::MiniBlocks(_) | Payload::Differences(..) => {
+            debug_assert!(false, "binding turns everything else into codes");
+        }
     }
     Ok(())
 }

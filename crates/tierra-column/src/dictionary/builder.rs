@@ -16,11 +16,11 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use tierra_memory::MemoryGate;
 
 use super::{Dictionary, Values, sort};
-use crate::NULL_CODE;
-use crate::error::EncodeError;
+use crate::encoding::EncodeError;
+use crate::limits::NULL_CODE;
 use crate::logical_type::LogicalType;
 use crate::ordinal::OrdinalType;
-use crate::reader::INLINE_BYTES;
+use crate::view::INLINE_BYTES;
 
 /// A dictionary that takes up values. One thread at a time; dropping it undoes everything.
 #[derive(Debug)]

@@ -93,6 +93,13 @@ fn set(bitmap: &mut [u64], code: u32) {
     bitmap[code as usize / 64] |= 1 << (code % 64);
 }
 
+/// Clears the bits from `len` on.
+pub(crate) fn clear_beyond(bitmap: &mut [u64], len: usize) {
+    if let Some(word) = bitmap.get_mut(len / 64) {
+        *word &= (1 << (len % 64)) - 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use arrow::datatypes::ToByteSlice;
 
 use super::{Dictionary, Values};
 use crate::error::FormatError;
-use crate::reader::INLINE_BYTES;
+use crate::view::INLINE_BYTES;
 
 /// Leads from codes to values. Made by [`Dictionary::decoder`], for
 /// [`Chunk::value`](crate::Chunk::value).

@@ -20,10 +20,11 @@ use arrow::array::{StringViewArray, make_view};
 use arrow::buffer::{Buffer, ScalarBuffer};
 
 use super::{Dictionary, Values};
-use crate::chunk::layout::{read_u32, read_u64};
+use crate::bytes::{read_u32, read_u64};
 use crate::error::FormatError;
+use crate::limits::NULL_CODE;
 use crate::logical_type::{LogicalType, Physical};
-use crate::reader::INLINE_BYTES;
+use crate::view::INLINE_BYTES;
 
 const MAGIC: [u8; 4] = *b"TDIC";
 const VERSION: u8 = 1;
@@ -221,7 +222,7 @@ impl Reading {
         let len = count
             .checked_mul(each)
             .and_then(|fixed| fixed.checked_add(string_bytes))
-            .filter(|_| self.len() as u64 + count < u64::from(crate::NULL_CODE))
+            .filter(|_| self.len() as u64 + count < u64::from(NULL_CODE))
             .ok_or_else(|| corrupt("it has more values than there are codes"))?;
         let body = usize::try_from(len)
             .ok()

@@ -19,6 +19,7 @@ mod image;
 mod merge;
 mod search;
 mod sort;
+mod values;
 
 use std::sync::Arc;
 
@@ -27,13 +28,14 @@ use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
 use tierra_interleave::Lookups;
-use tierra_memory::{MemoryGate, collapse, in_mode};
+use tierra_memory::{MemoryGate, in_mode};
 
 pub use builder::DictionaryBuilder;
-pub(crate) use code_set::{CodeSet, bitmap_of};
+pub(crate) use code_set::{CodeSet, bitmap_of, clear_beyond};
 pub use decoder::Decoder;
 pub(crate) use decoder::Entry;
 pub use merge::Remapping;
+pub(crate) use values::Values;
 
 use crate::filter::{Filter, Resolved, ValueSet};
 use crate::logical_type::{LogicalType, Physical};
@@ -52,33 +54,6 @@ pub struct Dictionary {
     delta: Order,
     /// Of looking values up. Generations that follow each other share it.
     gate: Arc<MemoryGate>,
-}
-
-/// The values, indexed by code.
-#[derive(Debug, Clone)]
-pub(crate) enum Values {
-    Ordinals(Arc<Vec<u64>>),
-    Strings(StringViewArray),
-}
-
-impl Values {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Values::Ordinals(values) => values.len(),
-            Values::Strings(values) => values.len(),
-        }
-    }
-
-    /// Onto large pages: they are read at random, those of many columns at a time.
-    fn collapse(&self) {
-        match self {
-            Values::Ordinals(values) => collapse(values),
-            Values::Strings(values) => {
-                collapse(values.views());
-                values.data_buffers().iter().for_each(|text| collapse(text));
-            }
-        }
-    }
 }
 
 /// A merge is due when more than one value in this many is in the delta.
@@ -380,12 +355,5 @@ impl Dictionary {
     /// Whether columns of `ty` can have a dictionary.
     pub(crate) fn supports(ty: LogicalType) -> bool {
         ty.physical() != Physical::Wide
-    }
-}
-
-/// Clears the bits from `len` on.
-pub(crate) fn clear_beyond(bitmap: &mut [u64], len: usize) {
-    if let Some(word) = bitmap.get_mut(len / 64) {
-        *word &= (1 << (len % 64)) - 1;
     }
 }

@@ -17,7 +17,7 @@ use tierra_interleave::{Cx, GroupReport, GroupSize, Mode, for_each};
 
 use super::{Values, sort};
 use crate::filter::BytesRange;
-use crate::reader::INLINE_BYTES;
+use crate::view::INLINE_BYTES;
 
 /// Codes in the order of their values.
 #[derive(Clone)]

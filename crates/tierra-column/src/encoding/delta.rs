@@ -11,10 +11,25 @@
 //! codes are one higher and a NULL (code 0) leaves the running value as it is. Blocks are
 //! independent: a row costs the codes of its block up to there, and filters decode.
 
-use crate::bits::{BLOCK_LEN, Kernels, Mask};
+use crate::bits::{BLOCK_LEN, Kernels, Mask, packed_bytes, width_of};
 use crate::block::OrdinalBlock;
-use crate::chunk::layout::read_u64;
-use crate::encoding::width_of;
+use crate::bytes::read_u64;
+use crate::encoding::EncodeError;
+use crate::encoding::format::{BaseOf, BlockPlan, Format, Kind, Nulls, Plan, Target, Writer};
+use crate::encoding::values::{Sample, Values};
+use crate::logical_type::Physical;
+
+pub(crate) const FORMAT: Format = Format {
+    name: "delta",
+    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Differences),
+    nulls: Nulls::Code,
+    base_of: BaseOf::Chunk,
+    uses_dictionary: false,
+    handicap: 1.06,
+    estimate,
+    plan,
+    write,
+};
 
 /// Bytes before the codes.
 pub(crate) const HEADER_BYTES: usize = 16;
@@ -26,8 +41,42 @@ pub(crate) struct Frame {
     least: u64,
 }
 
+fn estimate(values: &Values, sample: &Sample) -> Option<f64> {
+    sample.bytes(|_, block| {
+        let (_, width) = frame(block, values.null_codes)?;
+        Some(HEADER_BYTES + packed_bytes(block.rows, width))
+    })
+}
+
+fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
+    let mut ordinals = OrdinalBlock::new();
+    let block = |block| {
+        values.source.fill(block, &mut ordinals);
+        let (_, width) = frame(&ordinals, values.null_codes)?;
+        Some(BlockPlan {
+            summary: values.summaries[block],
+            width,
+            len_bytes: HEADER_BYTES + packed_bytes(ordinals.rows, width),
+        })
+    };
+    let blocks: Option<_> = (0..values.blocks()).map(block).collect();
+    Ok(blocks.map(Plan::of_blocks))
+}
+
+fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+    writer.source.fill(target.block, &mut writer.block);
+    let (frame, _) = frame(&writer.block, target.null_codes)
+        .expect("planning gave up on delta where a block does not fit it");
+    codes(&writer.block, frame, target.null_codes, &mut writer.codes);
+    frame.write(out);
+    let codes = &writer.codes[..writer.block.rows];
+    writer
+        .kernels
+        .pack(codes, target.width, &mut out[HEADER_BYTES..]);
+}
+
 /// The frame of a block and the width of its codes; `None` if the codes leave no room for NULL.
-pub(crate) fn plan(block: &OrdinalBlock, null_codes: u64) -> Option<(Frame, u8)> {
+fn frame(block: &OrdinalBlock, null_codes: u64) -> Option<(Frame, u8)> {
     let values = block.values();
     let (mut least, mut greatest) = (i64::MAX, i64::MIN);
     let mut take = |difference: u64| {
@@ -69,12 +118,7 @@ fn first_value(block: &OrdinalBlock) -> usize {
 }
 
 /// The codes of a block.
-pub(crate) fn codes(
-    block: &OrdinalBlock,
-    frame: Frame,
-    null_codes: u64,
-    out: &mut [u64; BLOCK_LEN],
-) {
+fn codes(block: &OrdinalBlock, frame: Frame, null_codes: u64, out: &mut [u64; BLOCK_LEN]) {
     let offset = frame.least.wrapping_sub(null_codes);
     if !block.nulls.any() {
         let values = block.values();
@@ -100,7 +144,7 @@ pub(crate) fn codes(
 }
 
 impl Frame {
-    pub(crate) fn write(self, out: &mut [u8]) {
+    fn write(self, out: &mut [u8]) {
         out[..8].copy_from_slice(&self.start.to_le_bytes());
         out[8..16].copy_from_slice(&self.least.to_le_bytes());
     }

@@ -12,9 +12,26 @@
 //! value with 64 and 11.2 with 128, and unpacking costs the same within a tenth. Neighbours of one
 //! width are one packed run to the kernels: 64 values of any width end on a whole byte.
 
-use crate::bits::{BLOCK_LEN, Kernels, MAX_WIDTH, packed_bytes};
-use crate::encoding::width_of;
+use crate::bits::{BLOCK_LEN, MAX_WIDTH, packed_bytes, width_of};
+use crate::block::{OrdinalBlock, Summary};
+use crate::encoding::EncodeError;
+use crate::encoding::format::{BaseOf, BlockPlan, Format, Kind, Nulls, Plan, Target, Writer};
+use crate::encoding::frame_of_reference;
+use crate::encoding::values::{Sample, Values};
 use crate::error::FormatError;
+use crate::logical_type::Physical;
+
+pub(crate) const FORMAT: Format = Format {
+    name: "dynamic",
+    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::MiniBlocks),
+    nulls: Nulls::Code,
+    base_of: BaseOf::Block,
+    uses_dictionary: false,
+    handicap: 1.03,
+    estimate,
+    plan,
+    write,
+};
 
 /// Values in a mini-block.
 pub(crate) const MINI_LEN: usize = 64;
@@ -32,8 +49,51 @@ pub(crate) struct Run<'a> {
     pub(crate) packed: &'a [u8],
 }
 
+/// Whether all blocks have codes. Their widths are the mini-blocks' own.
+fn fits(values: &Values) -> bool {
+    let mut summaries = values.summaries.iter();
+    summaries.all(|&summary| frame_of_reference::width(summary, values.null_codes).is_some())
+}
+
+fn estimate(values: &Values, sample: &Sample) -> Option<f64> {
+    let mut codes = Box::new([0; BLOCK_LEN]);
+    let len = |summary: &Summary, block: &OrdinalBlock| {
+        Some(len_bytes(block, *summary, values.null_codes, &mut codes))
+    };
+    sample.bytes(len).filter(|_| fits(values))
+}
+
+fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
+    if !fits(values) {
+        return Ok(None);
+    }
+    let mut ordinals = OrdinalBlock::new();
+    let mut codes = Box::new([0; BLOCK_LEN]);
+    let block = |(block, &summary): (usize, &Summary)| {
+        values.source.fill(block, &mut ordinals);
+        BlockPlan {
+            summary,
+            width: 0,
+            len_bytes: len_bytes(&ordinals, summary, values.null_codes, &mut codes),
+        }
+    };
+    let blocks = values.summaries.iter().enumerate().map(block).collect();
+    Ok(Some(Plan::of_blocks(blocks)))
+}
+
+/// Bytes of a block.
+fn len_bytes(
+    block: &OrdinalBlock,
+    summary: Summary,
+    null_codes: u64,
+    codes: &mut [u64; BLOCK_LEN],
+) -> usize {
+    block.codes(frame_of_reference::base(summary, null_codes), codes);
+    block_bytes(&widths(&codes[..block.rows]), block.rows)
+}
+
 /// The width of every mini-block of `codes`.
-pub(crate) fn widths(codes: &[u64]) -> [u8; MINI_BLOCKS] {
+fn widths(codes: &[u64]) -> [u8; MINI_BLOCKS] {
     let mut widths = [0; MINI_BLOCKS];
     for (width, codes) in widths.iter_mut().zip(codes.chunks(MINI_LEN)) {
         *width = width_of(codes.iter().fold(0, |bits, code| bits | code));
@@ -42,7 +102,7 @@ pub(crate) fn widths(codes: &[u64]) -> [u8; MINI_BLOCKS] {
 }
 
 /// Bytes of a block of `rows` rows with these widths.
-pub(crate) fn block_bytes(widths: &[u8; MINI_BLOCKS], rows: usize) -> usize {
+fn block_bytes(widths: &[u8; MINI_BLOCKS], rows: usize) -> usize {
     let packed: usize = widths
         .iter()
         .enumerate()
@@ -55,7 +115,9 @@ fn mini_rows(rows: usize, mini: usize) -> usize {
     rows.saturating_sub(mini * MINI_LEN).min(MINI_LEN)
 }
 
-pub(crate) fn write(kernels: Kernels, codes: &[u64], out: &mut [u8]) {
+fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+    let kernels = writer.kernels;
+    let codes = writer.codes(target);
     let widths = widths(codes);
     out[..HEADER_BYTES].copy_from_slice(&widths);
     let mut at = HEADER_BYTES;

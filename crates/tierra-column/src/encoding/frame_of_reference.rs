@@ -8,8 +8,41 @@
 //!
 //! The directory's least value doubles as base, so a block of equal values takes no bytes at all.
 
+use crate::bits::{packed_bytes, width_of};
 use crate::block::Summary;
-use crate::encoding::width_of;
+use crate::encoding::EncodeError;
+use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
+use crate::encoding::packed;
+use crate::encoding::values::{Sample, Values};
+use crate::logical_type::Physical;
+
+pub(crate) const FORMAT: Format = Format {
+    name: "for",
+    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Packed),
+    nulls: Nulls::Code,
+    base_of: BaseOf::Block,
+    uses_dictionary: false,
+    handicap: 1.0,
+    estimate,
+    plan,
+    write: packed::write,
+};
+
+fn estimate(values: &Values, _: &Sample) -> Option<f64> {
+    values.bytes(|block| {
+        let width = width(values.summaries[block], values.null_codes)?;
+        Some(packed_bytes(values.block_rows(block), width))
+    })
+}
+
+fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
+    let block = |block| {
+        let width = width(values.summaries[block], values.null_codes)?;
+        Some(packed::block(values, block, width))
+    };
+    let blocks: Option<_> = (0..values.blocks()).map(block).collect();
+    Ok(blocks.map(Plan::of_blocks))
+}
 
 /// The width of codes from `summary`'s least value on. `None` if a chunk with a NULL has no code
 /// left for it: values that span all 2^64 ordinals can only be stored plain.
@@ -20,4 +53,14 @@ pub(crate) fn width(summary: Summary, null_codes: u64) -> Option<u8> {
     Some(width_of(
         (summary.max - summary.min).checked_add(null_codes)?,
     ))
+}
+
+/// The base of a block that has its own: its least value, one lower where code 0 is NULL.
+#[inline]
+pub(crate) fn base(summary: Summary, null_codes: u64) -> u64 {
+    if summary.min > summary.max {
+        0
+    } else {
+        summary.min.wrapping_sub(null_codes)
+    }
 }

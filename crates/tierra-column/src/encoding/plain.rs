@@ -9,46 +9,64 @@
 //! ```
 //!
 //! Ordinals at the type's width are codes of base 0, so every kernel works on them. What a NULL row
-//! holds is of no meaning. Strings have a file of their own, `plain_strings`.
+//! holds is of no meaning. Wide DECIMALs and strings have files of their own, `plain_wide` and `plain_strings`.
 
-use crate::bits::{BLOCK_LEN, Mask};
-use crate::block::OrdinalBlock;
+use crate::bits::packed_bytes;
+use crate::encoding::EncodeError;
+use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan, Target, Writer};
+use crate::encoding::values::{Sample, Values};
+use crate::encoding::{packed, plain_strings, plain_wide, validity};
+use crate::logical_type::Physical;
 
-/// Bytes of a block's validity bitmap, whatever its rows.
-pub(crate) const BITMAP_BYTES: usize = BLOCK_LEN / 8;
-/// Bytes of a wide DECIMAL.
-pub(crate) const WIDE_BYTES: usize = 16;
+pub(crate) const FORMAT: Format = Format {
+    name: "plain",
+    blocks: |physical| Some(blocks(physical)),
+    nulls: Nulls::Bitmap,
+    base_of: BaseOf::Chunk,
+    uses_dictionary: false,
+    handicap: 1.0,
+    estimate,
+    plan: |values| plan(values).map(Some),
+    write,
+};
 
-/// Writes the validity bitmap of a block's rows.
-pub(crate) fn write_validity(block: &OrdinalBlock, out: &mut [u8]) {
-    let mut valid = block.nulls.not();
-    valid.and(&Mask::first(block.rows));
-    for (bytes, word) in out.chunks_exact_mut(8).zip(valid.0) {
-        bytes.copy_from_slice(&word.to_le_bytes());
+fn blocks(physical: Physical) -> Kind {
+    match physical {
+        Physical::Ordinal => Kind::Packed,
+        Physical::Wide => Kind::Wide,
+        Physical::Bytes => Kind::Strings,
     }
 }
 
-/// The rows that have a value.
-pub(crate) fn read_validity(bitmap: &[u8; BITMAP_BYTES]) -> Mask {
-    let mut mask = Mask::none();
-    for (word, bytes) in mask.0.iter_mut().zip(bitmap.as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*bytes);
+fn estimate(values: &Values, _: &Sample) -> Option<f64> {
+    let bitmap = match values.null_codes {
+        0 => 0,
+        _ => validity::BITMAP_BYTES,
+    };
+    let width = values.ty.natural_width();
+    values.bytes(|block| Some(bitmap + packed_bytes(values.block_rows(block), width)))
+}
+
+/// Any values can be stored plain.
+pub(crate) fn plan(values: &Values) -> Result<Plan, EncodeError> {
+    match values.ty.physical() {
+        Physical::Ordinal => Ok(packed::plan(values, 0, values.ty.natural_width())),
+        Physical::Wide => Ok(plain_wide::plan(values)),
+        Physical::Bytes => plain_strings::plan(values),
     }
-    mask
 }
 
-/// Whether `row` has a value.
-#[inline]
-pub(crate) fn is_valid(bitmap: &[u8; BITMAP_BYTES], row: usize) -> bool {
-    bitmap[row / 8] >> (row % 8) & 1 == 1
-}
-
-/// The wide DECIMAL in row `row` of a block's values.
-///
-/// # Panics
-/// If the row lies outside `values`.
-#[inline]
-pub(crate) fn read_wide(values: &[u8], row: usize) -> i128 {
-    let bytes = &values[row * WIDE_BYTES..][..WIDE_BYTES];
-    i128::from_le_bytes(bytes.try_into().expect("sliced to 16 bytes"))
+fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+    match writer.source.arrays().ty.physical() {
+        Physical::Ordinal => {
+            let (bitmap, rest) = out.split_at_mut(target.bitmap_bytes);
+            writer.source.fill(target.block, &mut writer.block);
+            validity::write(&writer.block, bitmap);
+            writer
+                .kernels
+                .pack(writer.block.values(), target.width, rest);
+        }
+        Physical::Wide => plain_wide::write(writer, target, out),
+        Physical::Bytes => plain_strings::write(writer, target, out),
+    }
 }

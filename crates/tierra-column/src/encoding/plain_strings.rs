@@ -15,29 +15,27 @@
 
 use arrow::array::{Array, AsArray};
 
-use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
-use crate::block::{OrdinalBlock, Summary};
-use crate::chunk::layout::lines;
-use crate::encoding::width_of;
-use crate::error::{EncodeError, FormatError};
+use crate::bits::{BLOCK_LEN, Kernels, packed_bytes, width_of};
+use crate::block::Summary;
+use crate::bytes::lines;
+use crate::encoding::EncodeError;
+use crate::encoding::format::{BlockPlan, Plan, Target, Writer};
+use crate::encoding::source::Arrays;
+use crate::encoding::validity;
+use crate::encoding::values::Values;
+use crate::error::FormatError;
 use crate::ordinal;
-use crate::source::Arrays;
 
-/// What planning finds out about a block.
-pub(crate) struct Plan {
-    pub(crate) summary: Summary,
-    /// Of the ends.
-    pub(crate) width: u8,
-    /// Ends and strings, without a validity bitmap.
-    pub(crate) len_bytes: usize,
+/// Sizes and statistics of every block.
+pub(crate) fn plan(values: &Values) -> Result<Plan, EncodeError> {
+    let arrays = values.source.arrays();
+    let blocks: Result<_, _> = (0..values.blocks())
+        .map(|block| plan_block(arrays, block))
+        .collect();
+    Ok(Plan::of_blocks(blocks?))
 }
 
-/// Sizes and statistics of a block; `scratch` receives its NULLs.
-pub(crate) fn plan(
-    arrays: &Arrays,
-    block: usize,
-    scratch: &mut OrdinalBlock,
-) -> Result<Plan, EncodeError> {
+fn plan_block(arrays: &Arrays, block: usize) -> Result<BlockPlan, EncodeError> {
     let mut summary = Summary::EMPTY;
     let mut bytes = 0_u64;
     let rows = arrays.pieces(block, |array, from, len, _| {
@@ -54,7 +52,6 @@ pub(crate) fn plan(
             }
         }
     });
-    arrays.nulls(block, scratch);
     let width = width_of(bytes);
     let len_bytes = lines(packed_bytes(rows, width)) as u64 + bytes;
     // With room for a bitmap and the last line.
@@ -64,7 +61,7 @@ pub(crate) fn plan(
             bytes,
         });
     }
-    Ok(Plan {
+    Ok(BlockPlan {
         summary,
         width,
         len_bytes: len_bytes as usize,
@@ -72,7 +69,10 @@ pub(crate) fn plan(
 }
 
 /// Writes ends and strings of a block.
-pub(crate) fn write(kernels: Kernels, arrays: &Arrays, block: usize, width: u8, out: &mut [u8]) {
+pub(crate) fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+    let out = validity::split(writer, target, out);
+    let (arrays, kernels) = (writer.source.arrays(), writer.kernels);
+    let (block, width) = (target.block, target.width);
     let mut ends = [0_u64; BLOCK_LEN];
     let rows = arrays.rows().min((block + 1) * BLOCK_LEN) - block * BLOCK_LEN;
     let (packed, bytes) = out.split_at_mut(lines(packed_bytes(rows, width)));

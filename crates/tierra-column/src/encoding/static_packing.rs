@@ -9,12 +9,35 @@
 //! All blocks have the same length, so row `i` is found without reading the directory: the
 //! encoding for columns that are looked up at random.
 
-use crate::block::Summary;
-use crate::chunk::layout::block_base;
-use crate::encoding::frame_of_reference;
+use crate::bits::packed_bytes;
+use crate::encoding::EncodeError;
+use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
+use crate::encoding::values::{Sample, Values};
+use crate::encoding::{frame_of_reference, packed};
+use crate::logical_type::Physical;
 
-/// Base and width for values of `total`; `None` as [`frame_of_reference::width`].
-pub(crate) fn base_and_width(total: Summary, null_codes: u64) -> Option<(u64, u8)> {
-    let width = frame_of_reference::width(total, null_codes)?;
-    Some((block_base(total, null_codes), width))
+pub(crate) const FORMAT: Format = Format {
+    name: "static",
+    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Packed),
+    nulls: Nulls::Code,
+    base_of: BaseOf::Chunk,
+    uses_dictionary: false,
+    handicap: 0.97,
+    estimate,
+    plan,
+    write: packed::write,
+};
+
+fn estimate(values: &Values, _: &Sample) -> Option<f64> {
+    let width = width(values)?;
+    values.bytes(|block| Some(packed_bytes(values.block_rows(block), width)))
+}
+
+fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
+    let base = frame_of_reference::base(values.total, values.null_codes);
+    Ok(width(values).map(|width| packed::plan(values, base, width)))
+}
+
+fn width(values: &Values) -> Option<u8> {
+    frame_of_reference::width(values.total, values.null_codes)
 }

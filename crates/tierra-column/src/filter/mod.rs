@@ -5,7 +5,7 @@
 //! (`matches_null`, only ever for `IS NULL` and its kin). `NULL <> 3` and `NULL NOT IN (3)` are
 //! unknown, so their filters leave `matches_null` off; nothing negates a filter afterwards.
 
-mod evaluate;
+mod arrays;
 mod ordinal_set;
 mod resolved;
 mod value_set;
@@ -13,7 +13,7 @@ mod value_set;
 use std::ops::Bound;
 use std::sync::Arc;
 
-pub use evaluate::evaluate;
+pub use arrays::evaluate;
 pub use ordinal_set::OrdinalSet;
 pub(crate) use resolved::{BytesRange, Resolved};
 pub use value_set::ValueSet;

@@ -17,13 +17,13 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::error::PostingsError;
 use super::layout::{Kind, POSTINGS_CHUNKS_MAX, PostingsLayout, ROW_BITS};
 use super::threads::{Results, on_threads};
-use crate::bits::{Mask, packed_bytes};
+use crate::bits::{Kernels, Mask, packed_bytes, width_of};
 use crate::chunk::block_data::Payload;
 use crate::chunk::{Chunk, Scratch};
 use crate::dictionary::Dictionary;
-use crate::encoding::width_of;
 use crate::error::FormatError;
 
 /// Rows of a slab, about: its sort stays within a last-level cache.
@@ -34,38 +34,6 @@ const HISTOGRAM_BITS: u8 = 16;
 const LEAST_GRAIN_BITS: u8 = 6;
 /// Packed values that fill whole bytes, whatever their width.
 const RUN: u64 = 8;
-
-/// Why postings were not built.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PostingsError {
-    /// A chunk cannot be what was written.
-    #[error("chunk {chunk}: {source}")]
-    Chunk {
-        /// Its number among those given.
-        chunk: usize,
-        /// What is wrong.
-        source: FormatError,
-    },
-    /// Blocks hold codes that their minima and maxima deny.
-    #[error(
-        "the chunks contradict their directories about the rows of codes {first}..: restore them from another copy"
-    )]
-    Contradiction {
-        /// The first code of the slab.
-        first: u64,
-    },
-    /// The system refuses threads.
-    #[error(
-        "no thread could be started: {why}; end other programs, or raise the limit of processes"
-    )]
-    Thread {
-        /// The system's words.
-        why: String,
-    },
-    /// The caller asked to stop.
-    #[error("building was interrupted")]
-    Interrupted,
-}
 
 /// How postings of some chunks are to be written.
 #[derive(Debug)]
@@ -116,7 +84,7 @@ impl Piece {
     /// Of values from number `first` on, a multiple of eight.
     fn led(of: Section, first: u64, values: &[u64], width: u8) -> Piece {
         let mut bytes = vec![0; packed_bytes(values.len(), width)];
-        crate::bits::Kernels::best().pack(values, width, &mut bytes);
+        Kernels::best().pack(values, width, &mut bytes);
         Piece { of, first, bytes }
     }
 }

@@ -26,17 +26,17 @@
 //! Invariant: after [`PostingsLayout::read`] everything lies inside the bytes. Nothing about the
 //! content of data is believed.
 
-use crate::bits::{PAD_BYTES, packed_bytes};
-use crate::chunk::layout::{lines, read_u32, read_u64};
-use crate::encoding::width_of;
+use crate::bits::{PAD_BYTES, packed_bytes, width_of};
+use crate::bytes::{lines, read_u32, read_u64};
 use crate::error::FormatError;
+use crate::limits::CHUNK_ROWS;
 
 /// Chunks that postings can cover: a position has 32 bits, and so has a position plus one.
 pub const POSTINGS_CHUNKS_MAX: usize = 4095;
 /// The unit of checksums.
 pub(super) const PAGE_BYTES: usize = 4096;
 /// Bits of a row in a position.
-pub(super) const ROW_BITS: u32 = crate::CHUNK_ROWS.trailing_zeros();
+pub(super) const ROW_BITS: u32 = CHUNK_ROWS.trailing_zeros();
 
 const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"TINV";

@@ -37,6 +37,7 @@
 //! ```
 
 mod build;
+mod error;
 mod layout;
 mod threads;
 
@@ -44,11 +45,12 @@ use std::ops::Range;
 
 use tierra_interleave::{Chain, Cx, Mode};
 
-pub use build::{PostingsError, PostingsPlan};
+pub use build::PostingsPlan;
+pub use error::PostingsError;
 pub use layout::{POSTINGS_CHUNKS_MAX, PostingsLayout};
 
 use crate::bits::{Kernels, max_code};
-use crate::chunk::layout::read_u32;
+use crate::bytes::read_u32;
 use crate::error::FormatError;
 use layout::{Kind, PAGE_BYTES, ROW_BITS};
 

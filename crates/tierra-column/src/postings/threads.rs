@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::Builder;
 
-use super::build::PostingsError;
+use super::error::PostingsError;
 
 /// Where a task leaves its results, one by one.
 pub(super) struct Results<'a, T> {

@@ -22,8 +22,9 @@ use crate::bits::{Kernels, Mask};
 use crate::chunk::block_data::{BlockData, Payload};
 use crate::chunk::{Chunk, Scratch};
 use crate::dictionary::{Dictionary, Values};
-use crate::encoding::{Encoding, plain};
-use crate::error::{EncodeError, FormatError};
+use crate::encoding::EncodeError;
+use crate::encoding::plain_wide;
+use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::OrdinalType;
 use crate::value::Cell;
@@ -53,9 +54,6 @@ enum Codes<'s> {
     Narrow(&'s [u32]),
     Wide(&'s [u64]),
 }
-
-/// Strings of up to this many bytes live in their view.
-pub(crate) const INLINE_BYTES: usize = 12;
 
 /// Below one selected row in this many, rows are read one by one.
 const ROWS_PER_LOOKUP: usize = 24;
@@ -110,11 +108,11 @@ impl ColumnReader {
                 strings.append_block(&block, data.rows, &mask, count, scratch)?;
             }
             (Column::Decimal(values), Payload::Wide(block)) => {
-                values.extend(mask.iter().map(|row| plain::read_wide(block, row)));
+                values.extend(mask.iter().map(|row| plain_wide::read_wide(block, row)));
             }
             // The column may have no dictionary yet.
             (column, _) if chunk.is_all_null() => column.extend_empty(count),
-            (column, _) if chunk.encoding() == Encoding::Dictionary => {
+            (column, _) if chunk.encoding().uses_dictionary() => {
                 let dictionary = chunk.dictionary(dictionary)?;
                 dictionary_codes(&data, &mask, count, dictionary.len(), scratch)?;
                 let codes = &scratch.narrow[..count];
@@ -381,7 +379,11 @@ fn selected_codes<'s>(
             }
             Codes::Wide(out)
         }
-        _ => {
+        Payload::Packed(_)
+        | Payload::MiniBlocks(_)
+        | Payload::Differences(..)
+        | Payload::Wide(_)
+        | Payload::Strings(_) => {
             let codes = data.unpack(kernels, &mut scratch.codes);
             if all {
                 return Codes::Wide(codes);

@@ -14,7 +14,7 @@ use crate::bits::{Kernels, Mask};
 use crate::chunk::Scratch;
 use crate::encoding::plain_strings::Strings;
 use crate::error::FormatError;
-use crate::reader::INLINE_BYTES;
+use crate::view::INLINE_BYTES;
 
 /// A buffer is closed at this size: views hold 32-bit offsets.
 const HEAP_BYTES_MAX: usize = 1 << 30;

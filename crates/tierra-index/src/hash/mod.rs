@@ -20,11 +20,13 @@
 
 mod bucket;
 mod segment;
+mod spread;
 
 use tierra_interleave::{Cx, GroupSize, Interleaved, Load, Mode, for_each};
 
 use bucket::{Bucket, NO_ROW};
 use segment::{SPLIT_BUCKETS, Segment};
+pub(crate) use spread::hash_of;
 
 /// A multimap from 64-bit keys to rows. See the [crate] for an example.
 ///
@@ -258,17 +260,6 @@ impl<'a> Candidates<'a> {
     fn load<M: Mode>(&self, cx: Cx<M>) -> Load<'a, Bucket, M> {
         cx.load(self.segment.bucket(self.bucket))
     }
-}
-
-/// Spreads keys over all bits: two rounds of multiply and xor-shift, each of them reversible, so
-/// that different keys have different hashes.
-#[inline(always)]
-pub(crate) fn hash_of(key: u64) -> u64 {
-    let mut hash = key ^ key >> 32;
-    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash ^= hash >> 29;
-    hash = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
-    hash ^ hash >> 32
 }
 
 #[cfg(test)]

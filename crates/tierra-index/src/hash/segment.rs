@@ -9,7 +9,7 @@
 use tierra_memory::LARGE_PAGE_BYTES;
 
 use super::bucket::{Bucket, SLOTS};
-use super::hash_of;
+use super::spread::hash_of;
 use crate::lines::Lines;
 
 /// Beyond this a segment grows. At this load a probe for an absent key touches 1.3 lines on average.

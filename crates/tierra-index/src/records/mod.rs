@@ -26,15 +26,17 @@
 //!   `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive places. All segments have
 //!   [`SEGMENT_GROUPS`] groups, or there is only one.
 //! - An entry lies in its home group, chosen by the low bits of its hash, or in the first group on its way from there
-//!   ([`after`]) that had a vacant slot when it came; the groups before count it as having passed.
-//! - Of every segment at most [`LOAD`] slots a group are occupied on average, so there is always a vacant one.
+//!   ([`way`]) that had a vacant slot when it came; the groups before count it as having passed.
+//! - Of every segment at most [`LOAD`](segments::LOAD) slots a group are occupied on average, so there is always a vacant one.
 
 mod arch;
 mod group;
+mod holder;
 mod scan;
 mod segments;
 #[cfg(test)]
 mod tests;
+mod way;
 
 use std::sync::Arc;
 
@@ -42,33 +44,13 @@ use tierra_interleave::{Cx, Mode};
 use tierra_memory::FarSource;
 
 use group::{Entry, HASH_BITS, NOTE_BITS, RECORD_BITS, SLOTS, VERSIONS, tag_of};
+pub use holder::Records;
 pub use scan::Slot;
 use segments::{SEGMENT_GROUPS, Segments};
-
-/// Entries a group holds on average when its segment is full.
-///
-/// Where entries come and go, those that came while a group was full stay away from home: of twelve a search for a key
-/// that is not there reads nine groups then, of eleven three (`churn_makes_no_search_long`).
-const LOAD: usize = 11;
-
-/// How far searches go from one group to the next, by the tag: odd, so that each meets all groups.
-const STRIDES: [usize; 4] = [1, 39, 103, 205];
+use way::{after, home_of};
 
 /// The slot of a [`Carried`] whose key was not there.
 const ABSENT: u8 = SLOTS as u8;
-
-/// Whoever holds the records that a [`RecordTable`] names.
-pub trait Records {
-    /// The first bytes of a record, as many as [`has_key`](Self::has_key) mostly needs: they are waited for
-    /// before it is asked. Not empty.
-    fn head(&self, record: u64) -> &[u8];
-
-    /// Whether `key` is the record's.
-    fn has_key(&self, record: u64, key: &[u8]) -> bool;
-
-    /// The hash of the record's key, the same as was given when it was inserted.
-    fn hash(&self, record: u64) -> u64;
-}
 
 /// A map from keys to records, which are numbers below 2^40. See the [module](self).
 pub struct RecordTable {
@@ -439,20 +421,6 @@ impl Default for RecordTable {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The home of a hash among `groups` groups, a power of two.
-#[inline(always)]
-fn home_of(hash: u64, groups: usize) -> usize {
-    hash as usize & (groups - 1)
-}
-
-/// The group at which the search for a key with this tag goes on; at its home again once it has met all.
-///
-/// Keys whose home is full go different ways: if all went to the next group, full groups would make more of them.
-#[inline(always)]
-fn after(group: usize, tag: u8, groups: usize) -> usize {
-    (group + STRIDES[usize::from(tag) % STRIDES.len()]) & (groups - 1)
 }
 
 // The tag, the bits that choose a group, and those kept in an entry are different ones.

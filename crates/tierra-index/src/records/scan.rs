@@ -9,9 +9,11 @@
 
 use tierra_interleave::{Interleaved, Mode};
 
-use super::group::Group;
+use super::RecordTable;
+use super::group::{Group, SLOTS};
+use super::holder::Records;
 use super::segments::SEGMENT_GROUPS;
-use super::{RecordTable, Records, STRIDES, after, home_of};
+use super::way::{STRIDES, after, home_of};
 
 const GROUP_BITS: u32 = SEGMENT_GROUPS.trailing_zeros();
 /// Places of the directory as a cursor counts them, more than there ever are.
@@ -183,7 +185,7 @@ impl RecordTable {
             let groups = self.segments.groups(number);
             let at = random() as usize % groups.len();
             // A slot, not an entry, so that full groups are met more often.
-            let slot = random() as usize % super::SLOTS;
+            let slot = random() as usize % SLOTS;
             if !groups[at].is_vacant(slot) {
                 return Some((number, at, slot));
             }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 use tierra_interleave::{Interleaved, Plain, run_plain};
 
+use super::segments::LOAD;
 use super::*;
 
 /// Records whose number is their place in a list of keys, hashed as badly as the test likes.

@@ -9,45 +9,29 @@ use std::mem::MaybeUninit;
 
 use tierra_interleave::{LINE_BYTES, Mode};
 
-use super::{FANOUT, Key, LANES, Searcher};
+use super::arch::Compare;
+use super::levels::Levels;
+use super::node::{FANOUT, LANES, Value};
 
 /// Keys that go down together. The more, the less often the processor runs out of misses to wait for
 /// at a level's end: over 64 MB of `u32`, 64, 128, 256 and 512 keys took 13, 9.3, 8.0 and 8.0 ns each. Their nodes,
 /// 16 or 32 KiB, still fit the nearest cache until they are read.
 const BATCH: usize = 256;
 
-/// Comparing a key with a node's values, with the instructions of one level.
-pub(super) trait Compare<K: Key> {
-    /// A key as the comparison wants it.
-    type Splat: Copy;
-
-    /// Prepares a key.
-    ///
-    /// # Safety
-    /// The CPU has the level's instructions.
-    unsafe fn splat(key: K) -> Self::Splat;
-
-    /// How many of the `LANES` values at `values` are less than the key.
-    ///
-    /// # Safety
-    /// The CPU has the level's instructions, and the values can be read. Their alignment is that of
-    /// `K`.
-    unsafe fn less(values: *const K, key: Self::Splat) -> usize;
-}
-
 /// The ranks of `keys`, for as many places in `ranks`.
 ///
 /// # Safety
-/// The CPU has `C`'s instructions, and the searcher's slice has at least `LANES` values.
+/// The CPU has `C`'s instructions, and `sorted` has at least `LANES` values.
 #[inline(always)]
-pub(super) unsafe fn lower_bounds<K: Key, C: Compare<K>, M: Mode>(
-    searcher: Searcher<'_, K>,
+pub(super) unsafe fn lower_bounds<K: Value, C: Compare<K>, M: Mode>(
+    levels: &Levels<K>,
+    sorted: &[K],
     keys: &[K],
     ranks: &mut [usize],
 ) {
     for (keys, ranks) in keys.chunks(BATCH).zip(ranks.chunks_mut(BATCH)) {
         // SAFETY: the caller's promise.
-        unsafe { descend::<K, C, M>(searcher, keys, ranks) }
+        unsafe { descend::<K, C, M>(levels, sorted, keys, ranks) }
     }
 }
 
@@ -61,13 +45,13 @@ pub(super) unsafe fn lower_bounds<K: Key, C: Compare<K>, M: Mode>(
 /// # Safety
 /// As [`lower_bounds`].
 #[inline(always)]
-unsafe fn descend<K: Key, C: Compare<K>, M: Mode>(
-    searcher: Searcher<'_, K>,
+unsafe fn descend<K: Value, C: Compare<K>, M: Mode>(
+    levels: &Levels<K>,
+    sorted: &[K],
     keys: &[K],
     ranks: &mut [usize],
 ) {
-    let (tree, sorted) = (searcher.tree, searcher.sorted);
-    let nodes: &[K::Node] = &tree.nodes;
+    let nodes: &[K::Node] = &levels.nodes;
     let mode = M::default();
     let mut tickets = [const { MaybeUninit::<M::Ticket>::uninit() }; BATCH];
 
@@ -89,6 +73,7 @@ unsafe fn descend<K: Key, C: Compare<K>, M: Mode>(
         LINE_BYTES => 1,
         several => several,
     };
+    let leaf_start = |leaf: usize| levels.leaf_start(leaf, sorted.len());
     let fetch = |values: *const K| mode.issue(values.cast(), len_bytes);
     let leaf = |start: usize| -> *const K {
         debug_assert!(start + LANES <= sorted.len());
@@ -97,7 +82,7 @@ unsafe fn descend<K: Key, C: Compare<K>, M: Mode>(
     };
 
     ranks.fill(0);
-    let (nearest, larger) = tree.levels.split_at(tree.nearest);
+    let (nearest, larger) = levels.firsts.split_at(levels.nearest);
     for &first in nearest {
         for (key, number) in keys.iter().zip(&mut *ranks) {
             *number = child_of(first, *number, *key);
@@ -111,7 +96,7 @@ unsafe fn descend<K: Key, C: Compare<K>, M: Mode>(
         }
         None => {
             for (number, ticket) in ranks.iter_mut().zip(&mut tickets) {
-                *number = searcher.leaf_start(*number);
+                *number = leaf_start(*number);
                 ticket.write(fetch(leaf(*number)));
             }
         }
@@ -132,7 +117,7 @@ unsafe fn descend<K: Key, C: Compare<K>, M: Mode>(
                 for ((key, number), ticket) in lanes {
                     // SAFETY: as above.
                     mode.arrive(unsafe { ticket.assume_init() });
-                    *number = searcher.leaf_start(child_of(first, *number, *key));
+                    *number = leaf_start(child_of(first, *number, *key));
                     ticket.write(fetch(leaf(*number)));
                 }
             }

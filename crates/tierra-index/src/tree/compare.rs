@@ -1,7 +1,8 @@
 //! A node's comparison for nodes of other structures.
 
 use super::arch::Available;
-use super::{Key, LANES};
+use super::key::Key;
+use super::node::LANES;
 
 /// Counts which of sixteen values are less than a key, with the fastest instructions of this CPU.
 #[derive(Clone, Copy, Debug)]

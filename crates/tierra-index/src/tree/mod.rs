@@ -29,46 +29,24 @@ mod arch;
 mod batch;
 mod compare;
 mod key;
-mod separators;
+mod levels;
+mod node;
 
 use tierra_interleave::{Cx, GroupReport, Mode};
 
-use crate::lines::Lines;
 use arch::Available;
 pub(crate) use compare::Compare16;
 pub use key::Key;
-
-/// A lookup by itself reads levels where they stand, without giving way, as long as all of them
-/// together with those above take at most this: they stay in the cache next to the core, 1 MiB and more
-/// on the processors this is made for, and a turn costs more than reading from there. Of 64, 256, 600
-/// and 1,400 KiB this was best or near it everywhere: the least cost 1.5 ns over 64 MB, the others 2 ns
-/// over 4 MB.
-const RESIDENT_BYTES: usize = 256 << 10;
-
-/// The same for a batch, where fetching a node ahead costs little: what stays in the nearest cache.
-const NEAREST_BYTES: usize = 32 << 10;
-
-/// Values in a leaf, and separators in a node.
-const LANES: usize = 16;
-
-/// Children of a node.
-const FANOUT: usize = LANES + 1;
+use levels::Levels;
+use node::{FANOUT, LANES};
 
 /// The separators over a sorted slice. See the [crate] for an example.
 ///
 /// The slice stays its owner's; [`over`](Self::over) joins the two for lookups.
 pub struct SearchTree<K: Key> {
-    /// All levels, root first.
-    nodes: Lines<K::Node>,
-    /// The number of the first node of each level, root first.
-    levels: Box<[usize]>,
-    /// How many of the levels, from the root, take at most [`RESIDENT_BYTES`].
-    resident: usize,
-    /// How many take at most [`NEAREST_BYTES`].
-    nearest: usize,
-    /// Values of the slice, and how many the first leaf lacks.
+    levels: Levels<K>,
+    /// Values of the slice.
     len: usize,
-    pad: usize,
     /// The instructions to compare with.
     level: Available,
 }
@@ -81,35 +59,22 @@ impl<K: Key> SearchTree<K> {
             sorted.is_sorted(),
             "a search tree is built over sorted values"
         );
-        let node_bytes = LANES * size_of::<K>();
-        let pad = sorted.as_ptr().addr() % node_bytes / size_of::<K>();
-        let (nodes, levels) = separators::build(sorted, pad);
-        let level_end = |level: usize| levels.get(level + 1).copied().unwrap_or(nodes.len());
-        let within = |len_bytes: usize| {
-            (0..levels.len())
-                .take_while(|&level| level_end(level) * node_bytes <= len_bytes)
-                .count()
-        };
         SearchTree {
+            levels: Levels::over(sorted),
             len: sorted.len(),
-            resident: within(RESIDENT_BYTES),
-            nearest: within(NEAREST_BYTES),
-            nodes,
-            levels,
-            pad,
             level: Available::fastest(),
         }
     }
 
     /// Bytes of memory that the tree takes beside the slice.
     pub fn len_bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.nodes) + size_of_val(&*self.levels)
+        size_of::<Self>() + self.levels.len_bytes()
     }
 
     /// Nodes that a lookup by itself gives way at: the leaf, and those of levels too large to stay in a
     /// near cache.
     pub fn nodes_waited_for(&self) -> usize {
-        self.levels.len() - self.resident + 1
+        self.levels.firsts.len() - self.levels.resident + 1
     }
 
     /// The tree together with the slice it was built over, ready for lookups.
@@ -141,16 +106,17 @@ impl<K: Key> Searcher<'_, K> {
         if sorted.len() < LANES {
             return few_less(cx.load(sorted).await, key);
         }
-        let (resident, larger) = tree.levels.split_at(tree.resident);
+        let levels = &tree.levels;
+        let (resident, larger) = levels.firsts.split_at(levels.resident);
         let mut child = 0;
         for first in resident {
-            child = child * FANOUT + K::less(tree.level, tree.nodes[first + child].as_ref(), key);
+            child = child * FANOUT + K::less(tree.level, levels.nodes[first + child].as_ref(), key);
         }
         for first in larger {
-            let node = cx.load(&tree.nodes[first + child]).await;
+            let node = cx.load(&levels.nodes[first + child]).await;
             child = child * FANOUT + K::less(tree.level, node.as_ref(), key);
         }
-        let start = self.leaf_start(child);
+        let start = levels.leaf_start(child, sorted.len());
         let leaf = cx.load(&sorted[start..start + LANES]).await;
         start + K::less(tree.level, leaf, key)
     }
@@ -169,7 +135,7 @@ impl<K: Key> Searcher<'_, K> {
     pub fn lower_bounds<M: Mode>(self, keys: &[K], ranks: &mut [usize]) -> GroupReport {
         self.lower_bounds_with::<M>(self.tree.level, keys, ranks);
         let fetched = match M::INTERLEAVED && self.sorted.len() >= LANES {
-            true => self.tree.levels.len() - self.tree.nearest + 1,
+            true => self.tree.levels.firsts.len() - self.tree.levels.nearest + 1,
             false => 0,
         };
         GroupReport {
@@ -186,14 +152,7 @@ impl<K: Key> Searcher<'_, K> {
             }
             return;
         }
-        K::lower_bounds::<M>(level, self, keys, ranks);
-    }
-
-    /// Where the window of leaf `leaf` begins. The slice is at least as long as a window.
-    #[inline(always)]
-    fn leaf_start(self, leaf: usize) -> usize {
-        let start = (leaf * LANES).saturating_sub(self.tree.pad);
-        start.min(self.sorted.len() - LANES)
+        K::lower_bounds::<M>(level, &self.tree.levels, self.sorted, keys, ranks);
     }
 }
 

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use tierra_interleave::{Cx, Execution, GroupSize, Interleaved, Plain, in_mode, map_into};
 
+use super::levels::RESIDENT_BYTES;
 use super::*;
 
 fn check<K: Key + Debug>(sorted: &[K], keys: &[K]) {
@@ -83,7 +84,7 @@ fn a_level_too_large_to_stay_near_is_waited_for() {
     let tree = SearchTree::new(&sorted);
     assert_eq!(tree.nodes_waited_for(), 2);
     assert!(tree.len_bytes() < len * size_of::<u32>() * 10 / 155);
-    let keys: Vec<u32> = (0..3000).map(|i| i * 2_654_435).collect();
+    let keys: Vec<u32> = (0..3000u32).map(|i| i.wrapping_mul(2_654_435)).collect();
     check(&sorted, &keys);
     let mut ranks = [0; 10];
     let mut report = tree

@@ -1,7 +1,7 @@
 //! Where the keys of a command were found before it got to them.
 //!
 //! The batch that a request arrived in looks up its keys, as far as there is room for them
-//! ([`crate::server`]). Keys beyond that are looked up in windows of their own, each as soon as the command gets to its
+//! (`server/window.rs`). Keys beyond that are looked up in windows of their own, each as soon as the command gets to its
 //! first key, so that what a window fetches is used before the next one evicts it.
 
 use super::KeyArgs;

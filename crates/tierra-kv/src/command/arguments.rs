@@ -196,12 +196,12 @@ fn reply_each(arguments: &[Argument<'_>], keys: &mut std::ops::Range<usize>, rep
 
 #[cfg(test)]
 mod tests {
-    use super::super::Table;
+    use super::super::catalog;
     use super::*;
 
     #[test]
     fn every_command_says_what_its_arguments_are() {
-        for listed in Table::new().iter() {
+        for listed in catalog().iter() {
             let command = listed.command;
             let arguments = parse(command.arguments);
             let arguments = arguments.unwrap_or_else(|rest| panic!("{}: {rest}", listed.full_name));

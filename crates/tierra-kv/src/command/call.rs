@@ -1,14 +1,21 @@
 //! One execution of a command: its arguments, who asks, and what it works on.
 
-use super::{Ahead, Command, Failure};
+use super::{Ahead, Failure, Outcome};
+use crate::catalog::Description;
+use crate::clients::Client;
+use crate::context::Shared;
 use crate::keyspace::{Db, Entry, Key, Keyspace, Kind};
 use crate::number::parse_i64;
 use crate::protocol::{Args, Reply};
-use crate::server::{Client, Shared};
+
+/// What a command does.
+pub(crate) type Run = fn(&mut Call<'_>) -> Outcome;
 
 /// What a command is given.
 pub(crate) struct Call<'a> {
-    pub(crate) command: &'static Command,
+    /// What each command does, by its number: EXEC executes others.
+    pub(crate) runs: &'a [Run],
+    pub(crate) command: &'static Description,
     pub(crate) args: Args<'a>,
     /// Where its keys were found when they were looked up ahead.
     pub(crate) ahead: Ahead<'a>,
@@ -53,6 +60,13 @@ impl<'a> Call<'a> {
     pub(crate) fn read(&mut self, key: &Key<'_>, kind: Kind) -> Result<Option<Entry>, Failure> {
         let entry = self.look(key);
         self.of_kind(entry, kind)
+    }
+
+    /// The same, of the key that is the first argument.
+    #[inline]
+    pub(crate) fn read_first(&mut self, kind: Kind) -> Result<Option<Entry>, Failure> {
+        let key = self.key(1);
+        self.read(&key, kind)
     }
 
     /// The entry of a key of any kind, counted as hit or miss.

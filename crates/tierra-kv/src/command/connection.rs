@@ -3,10 +3,8 @@
 use super::keys::database;
 use super::options::Options;
 use super::{Call, Command, FAST, Failure, Group, NO_AUTH, NOSCRIPT, Outcome, UNQUEUED, admin};
-use crate::server::Replies;
-
-/// The version of Redis whose commands these are.
-pub(super) const REDIS_VERSION: &str = "7.0.15";
+use crate::catalog::REDIS_VERSION;
+use crate::clients::Replies;
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
     Command::new(name, arity, Group::Connection, run)

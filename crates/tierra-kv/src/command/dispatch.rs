@@ -1,24 +1,21 @@
 //! From a request to its reply: may it be executed, now or in a transaction, and what came of it.
 
-use std::time::Instant;
-
 use super::{
-    Ahead, Call, Command, DENYOOM, Failure, NO_AUTH, NO_MULTI, Outcome, READONLY, Resolved,
-    SKIP_SLOWLOG, UNQUEUED, WRITE, admin, sorted,
+    Ahead, Call, DENYOOM, Failure, NO_AUTH, NO_MULTI, READONLY, Run, UNQUEUED, WRITE, execute,
 };
+use crate::catalog::{Description, Resolved};
+use crate::clients::Client;
+use crate::context::{Pause, Shared};
 use crate::keyspace::{Found, Keyspace, Room};
 use crate::protocol::{Args, Reply};
-use crate::server::{Client, Pause, Shared};
 
-/// With more arguments any command may take long.
-const MANY_ARGUMENTS: usize = 32;
-/// As may one whose reply is longer.
-const LONG_REPLY_BYTES: usize = 64 * 1024;
 /// Of an unknown command so many bytes are repeated.
 const SHOWN_BYTES: usize = 128;
 
-/// Executes or queues or refuses a request and writes its reply.
+/// Executes or queues or refuses a request and writes its reply. `runs` says what each command does.
+#[expect(clippy::too_many_arguments, reason = "all that a command is given")]
 pub(crate) fn process(
+    runs: &[Run],
     keyspace: &mut Keyspace,
     shared: &mut Shared,
     client: &mut Client,
@@ -38,8 +35,9 @@ pub(crate) fn process(
                     reply.simple("QUEUED");
                 }
                 _ => {
-                    run(
+                    execute::run(
                         Call {
+                            runs,
                             command,
                             args,
                             ahead: Ahead::new(found),
@@ -57,7 +55,7 @@ pub(crate) fn process(
         Err(mut failure) => {
             if let Resolved::Command(id) = resolved {
                 shared.stats.calls[id as usize].rejected += 1;
-                if shared.table.get(id).command.name == "exec" {
+                if shared.catalog.get(id).command.name == "exec" {
                     failure = give_up(shared, client, &failure);
                 }
             }
@@ -81,7 +79,7 @@ fn admit(
     client: &Client,
     args: Args<'_>,
     resolved: Resolved,
-) -> Result<(u16, &'static Command), Failure> {
+) -> Result<(u16, &'static Description), Failure> {
     let (id, command) = check(shared, client, args, resolved)?;
     // Whatever the command is, as in Redis; one whose room is still being made is executed.
     if shared.make_room(keyspace) == Room::None {
@@ -105,15 +103,15 @@ fn check(
     client: &Client,
     args: Args<'_>,
     resolved: Resolved,
-) -> Result<(u16, &'static Command), Failure> {
+) -> Result<(u16, &'static Description), Failure> {
     let id = match resolved {
         Resolved::Command(id) => id,
         Resolved::Unknown => return Err(unknown(args)),
         Resolved::UnknownSubcommand(id) => return Err(unknown_subcommand(shared, id, args)),
     };
-    let command = shared.table.get(id).command;
+    let command = shared.catalog.get(id).command;
     if !command.takes(args.len()) {
-        return Err(Failure::arity(&shared.table.get(id).full_name));
+        return Err(Failure::arity(&shared.catalog.get(id).full_name));
     }
     if !client.authenticated && shared.is_guarded() && command.flags & NO_AUTH == 0 {
         return Err(Failure::NO_AUTH);
@@ -187,7 +185,7 @@ fn unknown(args: Args<'_>) -> Failure {
 
 #[cold]
 fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
-    let command = shared.table.get(id).command;
+    let command = shared.catalog.get(id).command;
     if command.name == "debug" {
         return Failure::subcommand(command.name, args.at(1));
     }
@@ -195,74 +193,4 @@ fn unknown_subcommand(shared: &Shared, id: u16, args: Args<'_>) -> Failure {
     text.extend(Failure::shown(args.at(1)).iter().take(SHOWN_BYTES));
     text.extend_from_slice(format!("'. Try {} HELP.", command.name.to_uppercase()).as_bytes());
     Failure::Owned(text)
-}
-
-/// Executes a command that has been admitted.
-#[inline]
-pub(super) fn run(mut call: Call<'_>, id: u16) {
-    call.reply.make_some_room();
-    let written = call.reply.len();
-    let has_clock = call.command.flags & call.shared.untimed == 0;
-    let outcome = if has_clock || call.args.len() > MANY_ARGUMENTS {
-        timed(&mut call, id)
-    } else {
-        let outcome = (call.command.run)(&mut call);
-        if call.reply.len() > written + LONG_REPLY_BYTES {
-            // Few were executed since the clock was read.
-            let (begun, timed_ns) = (call.shared.clock, call.shared.stats.timed_ns);
-            note_time(&mut call, id, begun, timed_ns);
-        }
-        outcome
-    };
-    call.shared.stats.commands += 1;
-    let calls = &mut call.shared.stats.calls[id as usize];
-    calls.calls += 1;
-    if let Err(failure) = outcome {
-        calls.failed += 1;
-        call.shared.stats.error(failure.text());
-        // A reply that is followed by an error would be two.
-        call.reply.cut(written);
-        call.reply.error(failure.text());
-    }
-    if !call.shared.monitors.is_empty() {
-        admin::tell(&mut call);
-    }
-    if call.shared.blocked.is_stirred() {
-        sorted::serve(&mut call);
-    }
-}
-
-/// Commands that may take long have a clock of their own.
-fn timed(call: &mut Call<'_>, id: u16) -> Outcome {
-    let (begun, timed_ns) = (Instant::now(), call.shared.stats.timed_ns);
-    call.shared.clock = begun;
-    let outcome = (call.command.run)(call);
-    note_time(call, id, begun, timed_ns);
-    outcome
-}
-
-/// Notes how long a command took, and that it was slow. `timed_ns` is the time that had been noted when it began: what
-/// those of a transaction have noted since is within its own.
-fn note_time(call: &mut Call<'_>, id: u16, begun: Instant, timed_ns: u64) {
-    call.shared.clock = Instant::now();
-    let spent = call.shared.clock.duration_since(begun);
-    call.shared.stats.timed_ns = timed_ns + spent.as_nanos() as u64;
-    call.shared.stats.calls[id as usize].spent_ns += spent.as_nanos() as u64;
-    let slower_than = call.shared.config.slowlog_log_slower_than;
-    if slower_than >= 0
-        && spent.as_micros() as i64 >= slower_than
-        && call.command.flags & SKIP_SLOWLOG == 0
-    {
-        let (at_s, limit) = (
-            call.keyspace.now() / 1000,
-            call.shared.config.slowlog_max_len,
-        );
-        call.shared.slowlog.add(
-            call.args,
-            call.client,
-            at_s,
-            spent.as_micros() as u64,
-            limit,
-        );
-    }
 }

@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use super::{Config, ConfigError, Refused, is_setting};
+use super::change::{Refused, is_setting};
+use super::{Config, ConfigError};
 
 /// The place of settings that no file has.
 const COMMAND_LINE: &str = "the command line";

@@ -4,7 +4,8 @@ use tierra_memory::FarSource;
 use tierra_memory::emulation;
 use tierra_memory::topology::NodeId;
 
-use super::{Config, DebugCommand, OutputLimit, OutputLimits, limit};
+use super::limit;
+use super::values::{Config, DebugCommand, OutputLimit, OutputLimits};
 use crate::keyspace::Eviction;
 use crate::size;
 

@@ -11,8 +11,7 @@
 //! bytes of an element are told behind it, seven bits a byte, the highest first; all but the first have
 //! their high bit set.
 
-use super::Element;
-use super::source::{Malformed, text};
+use super::source::{Element, Malformed, text};
 use crate::number::parse_i64;
 
 const HEAD_BYTES: usize = 6;

@@ -11,7 +11,8 @@
 
 use std::borrow::Cow;
 
-use super::{lzf, score};
+use super::lzf;
+use crate::number::parse_bound;
 
 /// The longest string, as in Redis: only what is compressed could be longer than the payload.
 const STRING_BYTES_MAX: usize = 512 << 20;
@@ -24,6 +25,9 @@ const COMPRESSED: u64 = 3;
 /// It is not what Redis writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
+
+/// An element of a packed value.
+pub(super) type Element<'p> = Result<Cow<'p, [u8]>, Malformed>;
 
 /// The rest of a payload.
 pub(super) struct Source<'p>(&'p [u8]);
@@ -110,6 +114,12 @@ impl<'p> Source<'p> {
             bytes => score(self.take(bytes.into())?),
         }
     }
+}
+
+/// A score as text: nothing but a number, which is not NaN.
+pub(super) fn score(text: &[u8]) -> Result<f64, Malformed> {
+    let text = Some(text).filter(|text| !text.is_empty());
+    text.and_then(parse_bound).ok_or(Malformed)
 }
 
 /// A number that stands for the text that it is printed as.

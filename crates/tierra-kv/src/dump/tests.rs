@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 
+use super::seal::CRC;
+use super::source::{Element, Malformed};
 use super::*;
-use crate::keyspace::{Keyspace, Kind, Options, Settings};
+use crate::keyspace::{Db, Expiry, Key, Keyspace, Kind, MemoryFull, Options, Settings};
 
 fn keyspace(packed_max: usize) -> Keyspace {
     let settings = Settings {

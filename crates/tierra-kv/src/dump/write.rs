@@ -1,8 +1,9 @@
 //! Values as payloads: the types that Redis 7.0 writes of them.
 
 use super::listpack::Writer;
+use super::seal::seal;
 use super::source::{push_length, push_string};
-use super::{HASH, HASH_LISTPACK, SET, SET_LISTPACK, STRING, seal};
+use super::types::{HASH, HASH_LISTPACK, SET, SET_LISTPACK, STRING};
 use crate::keyspace::{Db, Entry, Kind};
 use crate::number::push_double;
 

@@ -11,9 +11,8 @@
 //!
 //! 65,535 elements stand for any number.
 
-use super::Element;
 use super::listpack::little_endian;
-use super::source::{Malformed, text};
+use super::source::{Element, Malformed, text};
 
 const HEAD_BYTES: usize = 10;
 const END: u8 = 0xff;

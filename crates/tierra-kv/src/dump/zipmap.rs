@@ -8,8 +8,7 @@
 //!
 //! 254 fields stand for any number.
 
-use super::Element;
-use super::source::Malformed;
+use super::source::{Element, Malformed};
 
 const COUNT_UNKNOWN: u8 = 254;
 const LONG: u8 = 254;

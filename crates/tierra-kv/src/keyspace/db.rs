@@ -1,106 +1,27 @@
 //! The keys of the databases: found, made, removed, gone through.
 
-use std::collections::VecDeque;
+use tierra_index::{Carried, RecordTable, Records, Resolved};
+use tierra_memory::{MemoryGate, Speed};
 
-use tierra_index::{Carried, RecordTable, Records, Resolved, Slot};
-use tierra_interleave::{Cx, Execution, GroupSize, for_each};
-use tierra_memory::{MemoryGate, Speed, in_mode};
-
-use super::DATABASES;
-use super::expiry::ExpiryQueue;
-use super::hash::scan_table;
+use super::entry::{Entry, Kind};
+use super::freeing::{Freeing, Leaving};
 use super::heap::Heap;
 use super::key::{Found, Key};
-use super::large::{Large, Larges};
+use super::large::Larges;
+use super::lookup::{look_up_one, scan_table};
 use super::migration::Migration;
 use super::record::Form;
-use super::window::{Arriving, Windows};
+use super::store::Store;
+use super::table::{DATABASES, Table};
+use super::window::{Arriving, Fetching, WINDOW_KEYS, Windows, look_up_many};
 use crate::random::Random;
 
-/// The type of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Bytes.
-    String,
-    /// Fields with values.
-    Hash,
-    /// Members with scores.
-    SortedSet,
-}
-
-/// What becomes of the time at which a key expires when its value is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
-    /// It never expires.
-    Clear,
-    /// It stays what it was.
-    Keep,
-    /// It expires at this time, in milliseconds since 1970.
-    At(u64),
-}
-
-/// A live entry, valid until something changes in its database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub(super) carried: Carried,
-    pub(super) record: u64,
-}
-
-/// The keys of one database.
-pub(super) struct Table {
-    pub(super) records: RecordTable,
-    pub(super) expiries: ExpiryQueue,
-    /// Keys that expire.
-    pub(super) expiring: usize,
-}
-
-impl Table {
-    fn new(records: RecordTable) -> Table {
-        Table {
-            records,
-            expiries: ExpiryQueue::default(),
-            expiring: 0,
-        }
-    }
-}
-
-/// What goes by and by.
-enum Leaving {
-    /// The fields or members of a large value.
-    Value(Large),
-    /// The keys of a database, large values among them.
-    Keys(RecordTable),
-}
-
-impl Leaving {
-    fn table(&self) -> &RecordTable {
-        match self {
-            Leaving::Value(large) => large.table(),
-            Leaving::Keys(table) => table,
-        }
-    }
-
-    fn table_mut(&mut self) -> &mut RecordTable {
-        match self {
-            Leaving::Value(large) => large.table_mut(),
-            Leaving::Keys(table) => table,
-        }
-    }
-
-    /// The memory that it takes, records not included.
-    fn bytes(&self) -> usize {
-        match self {
-            Leaving::Value(large) => large.bytes(),
-            Leaving::Keys(table) => table.bytes(),
-        }
-    }
-}
+/// What a write counts as in uses: far memory is slower to write than to read.
+pub(super) const WRITE_USES: u32 = 2;
 
 /// A database, of those that share one memory: the one that was selected.
 pub struct Db {
-    pub(super) heap: Heap,
-    pub(super) tables: [Table; DATABASES],
-    pub(super) larges: Larges,
+    pub(super) store: Store,
     pub(super) selected: usize,
     /// Raised where everything that was found before is void.
     epoch: u32,
@@ -112,11 +33,7 @@ pub struct Db {
     pub(super) windows: Windows,
     pub(super) arriving: Arriving,
     pub(super) has_window: bool,
-    /// What nobody names any more, whose records are freed by and by, and how far the first has come.
-    leaving: VecDeque<Leaving>,
-    leaving_point: usize,
-    /// Bytes of their tables and orders.
-    leaving_bytes: usize,
+    pub(super) freeing: Freeing,
     /// Keys removed because somebody met them when their time had come.
     pub(super) expired: u64,
     /// Where packed values are made anew; kept for its memory.
@@ -127,9 +44,7 @@ impl Db {
     /// Databases whose tables are like this one, which is empty.
     pub(super) fn new(heap: Heap, table: RecordTable) -> Db {
         Db {
-            heap,
-            tables: std::array::from_fn(|_| Table::new(table.empty_like())),
-            larges: Larges::default(),
+            store: Store::new(heap, table),
             selected: 0,
             epoch: 0,
             now_ms: 0,
@@ -139,9 +54,7 @@ impl Db {
             windows: Windows::default(),
             arriving: Arriving::default(),
             has_window: true,
-            leaving: VecDeque::new(),
-            leaving_point: 0,
-            leaving_bytes: 0,
+            freeing: Freeing::default(),
             expired: 0,
             scratch: Vec::new(),
         }
@@ -159,12 +72,12 @@ impl Db {
 
     #[inline(always)]
     pub(super) fn table(&self) -> &Table {
-        &self.tables[self.selected]
+        &self.store.tables[self.selected]
     }
 
     #[inline(always)]
     pub(super) fn table_mut(&mut self) -> &mut Table {
-        &mut self.tables[self.selected]
+        &mut self.store.tables[self.selected]
     }
 
     #[inline(always)]
@@ -179,28 +92,20 @@ impl Db {
 
     /// How much of [`table_bytes`](Self::table_bytes) is far memory.
     pub(super) fn far_table_bytes(&self) -> u64 {
-        let tables = self.tables.iter().map(|table| &table.records);
-        let leaving = self.leaving.iter().map(Leaving::table);
-        let far = tables.chain(self.larges.tables()).chain(leaving);
+        let far = self.store.all_tables().chain(self.freeing.tables());
         far.map(RecordTable::far_bytes).sum::<usize>() as u64
     }
 
     pub(super) fn table_bytes(&self) -> u64 {
-        let table = |table: &Table| table.records.bytes() + table.expiries.bytes();
-        let tables = self.tables.iter().map(table).sum::<usize>();
-        (tables + self.larges.bytes() + self.leaving_bytes) as u64
+        (self.store.table_bytes() + self.freeing.bytes()) as u64
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
-        let memory = &self.heap.memory;
-        let [near, far] = [Speed::Near, Speed::Far].map(|speed| memory.used(speed));
-        near.held_bytes + far.held_bytes + self.table_bytes()
+        self.store.held_bytes() + self.table_bytes()
     }
 
     pub(super) fn stored_bytes(&self) -> u64 {
-        let memory = &self.heap.memory;
-        let [near, far] = [Speed::Near, Speed::Far].map(|speed| memory.used(speed));
-        near.object_bytes + far.object_bytes + self.table_bytes()
+        self.store.object_bytes() + self.table_bytes()
     }
 
     /// How many keys there are, expired ones that nobody has met since among them.
@@ -231,7 +136,7 @@ impl Db {
                     if !found.is_likely() {
                         return (carried, resolved);
                     }
-                    if self.heap.has_key(record, key.bytes) {
+                    if self.store.heap.has_key(record, key.bytes) {
                         key.found.set(self.found(carried));
                         return (carried, resolved);
                     }
@@ -240,14 +145,51 @@ impl Db {
                 Resolved::Changed => {}
             }
         }
-        let hash = found.hash().unwrap_or_else(|| self.heap.hash_of(key.bytes));
-        let carried = self.look_up(hash, key.bytes);
+        let hash = found
+            .hash()
+            .unwrap_or_else(|| self.store.heap.hash_of(key.bytes));
+        let carried = look_up_one(&self.table().records, &self.store.heap, hash, key.bytes);
         key.found.set(self.found(carried));
         (carried, self.table().records.resolve(&carried))
     }
 
-    fn look_up(&self, hash: u64, key: &[u8]) -> Carried {
-        look_up_one(&self.table().records, &self.heap, hash, key)
+    /// Looks up at most [`WINDOW_KEYS`] keys as one group, fetches their records, and pushes
+    /// what it found of each.
+    pub fn find_many(&mut self, keys: &[&[u8]], found: &mut Vec<Found>) {
+        assert!(
+            keys.len() <= WINDOW_KEYS,
+            "a window takes {WINDOW_KEYS} keys"
+        );
+        self.migration.before_window(&mut self.store, keys.len());
+        let first = found.len();
+        found.resize(first + keys.len(), Found::UNKNOWN);
+        if keys.len() < 2 || !self.has_window {
+            self.migration.go_on_fetching(&self.store.heap);
+            return;
+        }
+        let mut hashes = [0; WINDOW_KEYS];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.store.heap.hash_of(key);
+        }
+        // What nobody has used by now nobody will.
+        self.arriving.forget();
+        let fetching = Fetching::new(&self.store.heap, std::mem::take(&mut self.arriving));
+        let table = &self.table().records;
+        let (found, hashes) = (&mut found[first..], &hashes[..keys.len()]);
+        look_up_many(table, &self.gate, &fetching, hashes, |at, carried| {
+            found[at] = self.found(carried).likely();
+        });
+        let fetched;
+        (fetched, self.arriving) = fetching.end();
+        self.windows.note(keys.len(), fetched);
+        self.migration.go_on_fetching(&self.store.heap);
+    }
+
+    /// More of what has to be done in the background, and what the clock asks for. Whether there is more to do.
+    pub(super) fn tick(&mut self) -> bool {
+        let heap = &mut self.store.heap;
+        heap.chooser.check(self.now_ms, &heap.memory);
+        self.migration.tick(&mut self.store)
     }
 
     /// The live entry of a key, not counted as a use. An expired one is removed when it is met.
@@ -258,7 +200,7 @@ impl Db {
             return None;
         };
         let entry = Entry { carried, record };
-        if self.heap.header(record).expires && self.is_due(record) {
+        if self.store.heap.header(record).expires && self.is_due(record) {
             if !self.keeps_expired {
                 self.unlink_entry(entry);
                 self.expired += 1;
@@ -269,7 +211,10 @@ impl Db {
     }
 
     pub(super) fn is_due(&self, record: u64) -> bool {
-        self.heap.expiry(record).is_some_and(|at| at <= self.now_ms)
+        self.store
+            .heap
+            .expiry(record)
+            .is_some_and(|at| at <= self.now_ms)
     }
 
     /// The live entry of a key. An expired one is removed when it is met.
@@ -292,8 +237,12 @@ impl Db {
     /// Counts uses of an entry, which may be moved for it.
     #[inline]
     pub(super) fn use_entry(&mut self, key: &Key<'_>, entry: &mut Entry, uses: u32) {
-        let table = &mut self.tables[self.selected].records;
-        if self.migration.note_use(table, &mut self.heap, entry, uses) {
+        let table = &mut self.store.tables[self.selected].records;
+        if self
+            .migration
+            .mover
+            .note_use(table, &mut self.store.heap, entry, uses)
+        {
             key.found.set(self.found(entry.carried));
         }
     }
@@ -301,28 +250,12 @@ impl Db {
     /// The type of a value.
     #[inline]
     pub fn kind(&self, entry: Entry) -> Kind {
-        self.kind_of(entry.record)
-    }
-
-    fn kind_of(&self, record: u64) -> Kind {
-        match self.heap.header(record).form {
-            Form::Bytes => Kind::String,
-            Form::PackedHash => Kind::Hash,
-            Form::PackedSet => Kind::SortedSet,
-            Form::Large => match self.larges.get(self.heap.large_number(record)) {
-                Large::Hash(_) => Kind::Hash,
-                Large::Set(..) => Kind::SortedSet,
-            },
-        }
-    }
-
-    pub(super) fn large(&self, entry: Entry) -> &Large {
-        self.larges.get(self.heap.large_number(entry.record))
+        self.store.kind(entry.record)
     }
 
     /// The key of an entry.
     pub fn key_of(&self, entry: Entry) -> &[u8] {
-        self.heap.key(entry.record)
+        self.store.heap.key(entry.record)
     }
 
     /// Removes a key. False where there is none.
@@ -341,83 +274,39 @@ impl Db {
     pub(super) fn unlink_entry(&mut self, entry: Entry) {
         /// As many records are freed in the time of some requests.
         const FEW: usize = 1024;
-        if self.heap.header(entry.record).form != Form::Large
-            || self.large(entry).table().len() <= FEW
+        if self.store.heap.header(entry.record).form != Form::Large
+            || self.store.large(entry).table().len() <= FEW
         {
             return self.remove_entry(entry);
         }
         self.forget(entry);
-        let large = self.larges.take(self.heap.large_number(entry.record));
-        self.heap.free(entry.record);
-        self.leave(Leaving::Value(large));
-    }
-
-    fn leave(&mut self, leaving: Leaving) {
-        self.leaving_bytes += leaving.bytes();
-        self.leaving.push_back(leaving);
+        let large = self
+            .store
+            .larges
+            .take(self.store.heap.large_number(entry.record));
+        self.store.heap.free(entry.record);
+        self.freeing.push(Leaving::Value(large));
     }
 
     /// Frees some records of large values that were unlinked, or of keys that were ([`clear_by_and_by`](Self::clear_by_and_by)),
     /// some microseconds' worth. Whether there are more.
     pub fn free_some(&mut self) -> bool {
-        const GROUPS: usize = 64;
-        let mut named = Vec::new();
-        if let Some(leaving) = self.leaving.front_mut() {
-            let heap = &mut self.heap;
-            let are_keys = matches!(leaving, Leaving::Keys(_));
-            let free = |slot: Slot<'_>| {
-                let record = slot.record();
-                if are_keys && heap.header(record).form == Form::Large {
-                    named.push(heap.large_number(record));
-                }
-                heap.free(record);
-            };
-            self.leaving_point = leaving.table_mut().visit(self.leaving_point, GROUPS, free);
-            if self.leaving_point == 0 {
-                self.leaving_bytes -= leaving.bytes();
-                self.leaving.pop_front();
-            }
-        }
-        for number in named {
-            let large = self.larges.take(number);
-            self.leave(Leaving::Value(large));
-        }
-        self.has_leaving()
-    }
-
-    /// Whether there are such records.
-    pub(super) fn has_leaving(&self) -> bool {
-        !self.leaving.is_empty()
+        self.freeing.free_some(&mut self.store)
     }
 
     pub(super) fn remove_entry(&mut self, entry: Entry) {
         self.forget(entry);
-        self.free(entry.record);
+        self.store.free(entry.record);
     }
 
     /// Removes an entry, whose record the caller frees or names again.
     pub(super) fn forget(&mut self, entry: Entry) {
-        let table = &mut self.tables[self.selected];
-        table.records.remove(&entry.carried, &self.heap);
-        if self.heap.header(entry.record).expires {
+        let table = &mut self.store.tables[self.selected];
+        table.records.remove(&entry.carried, &self.store.heap);
+        if self.store.heap.header(entry.record).expires {
             table.expiring -= 1;
             self.tidy_expiries();
         }
-    }
-
-    /// Frees a record that no table names any more, and what it names.
-    pub(super) fn free(&mut self, record: u64) {
-        if self.heap.header(record).form == Form::Large {
-            for part in self
-                .larges
-                .take(self.heap.large_number(record))
-                .table()
-                .iter()
-            {
-                self.heap.free(part);
-            }
-        }
-        self.heap.free(record);
     }
 
     /// Adds a record whose key is not there.
@@ -426,11 +315,11 @@ impl Db {
             .found
             .get()
             .hash()
-            .unwrap_or_else(|| self.heap.hash_of(key.bytes));
-        let note = self.migration.rounds.birth_heat().bits();
-        let expiry = self.heap.expiry(record);
-        let table = &mut self.tables[self.selected];
-        let carried = table.records.insert(hash, record, note, &self.heap);
+            .unwrap_or_else(|| self.store.heap.hash_of(key.bytes));
+        let note = self.migration.mover.rounds.birth_heat().bits();
+        let expiry = self.store.heap.expiry(record);
+        let table = &mut self.store.tables[self.selected];
+        let carried = table.records.insert(hash, record, note, &self.store.heap);
         if let Some(at_ms) = expiry {
             table.expiring += 1;
             table.expiries.push((at_ms, hash));
@@ -452,11 +341,17 @@ impl Db {
     /// Tells about `count` keys, from a cursor on, and where to go on: 0 once all were told. A key that
     /// is there all the time is told at least once.
     pub fn scan(&mut self, cursor: u64, count: usize, mut each: impl FnMut(&[u8], Kind)) -> u64 {
-        scan_table(&self.table().records, &self.heap, cursor, count, |record| {
-            if !self.is_due(record) {
-                each(self.heap.key(record), self.kind_of(record));
-            }
-        })
+        scan_table(
+            &self.table().records,
+            &self.store.heap,
+            cursor,
+            count,
+            |record| {
+                if !self.is_due(record) {
+                    each(self.store.heap.key(record), self.store.kind(record));
+                }
+            },
+        )
     }
 
     /// Some key, chosen by a random number.
@@ -467,7 +362,7 @@ impl Db {
         for look in 0.. {
             let table = &self.table().records;
             let record = table.some(|| random.next())?;
-            let key = self.heap.key(record).to_vec();
+            let key = self.store.heap.key(record).to_vec();
             // An expired one is removed on the way.
             let entry = self.peek(&Key::new(&key));
             if entry.is_some() || (self.keeps_expired && look >= LOOKS) {
@@ -485,14 +380,14 @@ impl Db {
     /// Removes all keys.
     pub fn clear(&mut self) {
         if let Some(table) = self.cleared() {
-            table.iter().for_each(|record| self.free(record));
+            table.iter().for_each(|record| self.store.free(record));
         }
     }
 
     /// Removes all keys at once, and what they take by and by ([`free_some`](Self::free_some)).
     pub fn clear_by_and_by(&mut self) {
         if let Some(table) = self.cleared() {
-            self.leave(Leaving::Keys(table));
+            self.freeing.push(Leaving::Keys(table));
         }
     }
 
@@ -501,7 +396,11 @@ impl Db {
         let empty = Table::new(self.new_table());
         let table = std::mem::replace(self.table_mut(), empty);
         self.forget_found();
-        let are_all = self.tables.iter().all(|table| table.records.is_empty());
+        let are_all = self
+            .store
+            .tables
+            .iter()
+            .all(|table| table.records.is_empty());
         if are_all {
             self.forget_records();
         }
@@ -510,31 +409,22 @@ impl Db {
 
     /// Removes all keys of all databases.
     pub(super) fn clear_all(&mut self) {
-        let empty = self.new_table();
-        self.tables = std::array::from_fn(|_| Table::new(empty.empty_like()));
+        self.store.tables = Table::all_like(&self.new_table());
         self.forget_records();
         self.forget_found();
     }
 
     /// Frees all records, which no table names any more, at once.
     fn forget_records(&mut self) {
-        self.heap.memory.clear();
-        self.larges = Larges::default();
-        self.leaving.clear();
-        self.leaving_point = 0;
-        self.leaving_bytes = 0;
+        self.store.heap.memory.clear();
+        self.store.larges = Larges::default();
+        self.freeing = Freeing::default();
         self.arriving = Arriving::default();
     }
 
     /// Bytes taken by a key and its value.
     pub fn memory_usage(&self, entry: Entry) -> usize {
-        let own = size_of::<u64>() + self.heap.capacity(entry.record);
-        if self.heap.header(entry.record).form != Form::Large {
-            return own;
-        }
-        let large = self.large(entry);
-        let parts = large.table().iter().map(|part| self.heap.capacity(part));
-        own + large.bytes() + parts.sum::<usize>()
+        self.store.memory_usage(entry)
     }
 
     /// How often an entry is used, as OBJECT FREQ tells it: a logarithm, 0 to 127.
@@ -553,19 +443,6 @@ impl Db {
 
     /// The tier that an entry's record lies in.
     pub fn tier(&self, entry: Entry) -> Speed {
-        self.heap.speed(entry.record)
+        self.store.heap.speed(entry.record)
     }
-}
-
-/// Where a key of a table is, found by itself.
-#[inline]
-pub(super) fn look_up_one(table: &RecordTable, heap: &Heap, hash: u64, key: &[u8]) -> Carried {
-    let mut found = None;
-    in_mode!(Execution::Plain, M => for_each(
-        GroupSize::DEFAULT,
-        [()],
-        |cx: Cx<M>, ()| table.find(cx, hash, key, heap),
-        |_, carried| found = Some(carried),
-    ));
-    found.expect("one lookup, one answer")
 }

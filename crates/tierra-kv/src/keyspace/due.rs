@@ -1,12 +1,15 @@
 //! When keys expire: said, changed, and come.
 
-use super::db::Table;
-use super::{Db, Entry, Key, MemoryFull};
+use super::db::Db;
+use super::entry::Entry;
+use super::heap::MemoryFull;
+use super::key::Key;
+use super::table::Table;
 
 impl Db {
     /// When an entry expires, in milliseconds since 1970.
     pub fn expiry(&self, entry: Entry) -> Option<u64> {
-        self.heap.expiry(entry.record)
+        self.store.heap.expiry(entry.record)
     }
 
     /// Says when a key expires, or that it does not. False where there is no such key.
@@ -17,8 +20,8 @@ impl Db {
         let Some(mut entry) = self.peek(key) else {
             return Ok(false);
         };
-        let before = self.heap.expiry(entry.record);
-        let record = self.heap.set_expiry(entry.record, at_ms)?;
+        let before = self.store.heap.expiry(entry.record);
+        let record = self.store.heap.set_expiry(entry.record, at_ms)?;
         self.replace(key, &mut entry, record);
         self.note_expiry(&entry, before, at_ms);
         Ok(true)
@@ -44,11 +47,11 @@ impl Db {
             records,
             expiries,
             expiring,
-        } = &mut self.tables[self.selected];
+        } = &mut self.store.tables[self.selected];
         if expiries.len() <= 2 * *expiring + FEW {
             return;
         }
-        let heap = &self.heap;
+        let heap = &self.store.heap;
         expiries.sweep(LOOKS, |(at_ms, hash)| {
             let mut first = None;
             records.find_hash(hash, heap, |record| {
@@ -69,7 +72,7 @@ impl Db {
             let Some((_, hash)) = self.table_mut().expiries.pop_due(now_ms) else {
                 return (removed, false);
             };
-            let (table, heap) = (&self.table().records, &self.heap);
+            let (table, heap) = (&self.table().records, &self.store.heap);
             let mut later = None;
             let due = table.find_hash(hash, heap, |record| {
                 let at_ms = heap.expiry(record);

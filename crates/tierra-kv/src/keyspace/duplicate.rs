@@ -2,11 +2,14 @@
 
 use tierra_index::Records;
 
+use super::db::Db;
+use super::entry::Entry;
+use super::heap::MemoryFull;
+use super::key::Key;
 use super::large::Large;
+use super::member::score_of;
 use super::order::Order;
 use super::record::Form;
-use super::zset::score_of;
-use super::{Db, Entry, Key, MemoryFull};
 
 impl Db {
     /// Gives a value another key, whose own is replaced. False where there is nothing to rename.
@@ -20,10 +23,10 @@ impl Db {
         if from.bytes == to.bytes {
             return Ok(true);
         }
-        let record = self.heap.duplicate(entry.record, to.bytes)?;
+        let record = self.store.heap.duplicate(entry.record, to.bytes)?;
         // A large value goes along, so only its old record is freed.
         self.forget(entry);
-        self.heap.free(entry.record);
+        self.store.heap.free(entry.record);
         self.remove(to);
         self.put(to, record);
         Ok(true)
@@ -31,15 +34,16 @@ impl Db {
 
     /// A record with the value of another, and all that it names.
     pub(super) fn duplicate(&mut self, entry: Entry, key: &[u8]) -> Result<u64, MemoryFull> {
-        let copy = self.heap.duplicate(entry.record, key)?;
-        if self.heap.header(copy).form == Form::Large {
+        let copy = self.store.heap.duplicate(entry.record, key)?;
+        if self.store.heap.header(copy).form == Form::Large {
             match self.duplicate_large(entry) {
                 Ok(number) => self
+                    .store
                     .heap
                     .value_mut(copy)
                     .copy_from_slice(&number.to_le_bytes()),
                 Err(full) => {
-                    self.heap.free(copy);
+                    self.store.heap.free(copy);
                     return Err(full);
                 }
             }
@@ -48,7 +52,7 @@ impl Db {
     }
 
     fn duplicate_large(&mut self, entry: Entry) -> Result<u32, MemoryFull> {
-        let (parts, is_set): (Vec<u64>, bool) = match self.large(entry) {
+        let (parts, is_set): (Vec<u64>, bool) = match self.store.large(entry) {
             Large::Hash(table) => (table.iter().collect(), false),
             Large::Set(_, order) => (
                 order
@@ -61,17 +65,17 @@ impl Db {
         let mut table = self.new_table();
         let mut ranked = Vec::new();
         for part in parts {
-            let key = self.heap.key(part).to_vec();
-            let Ok(copy) = self.heap.duplicate(part, &key) else {
-                table.iter().for_each(|record| self.heap.free(record));
+            let key = self.store.heap.key(part).to_vec();
+            let Ok(copy) = self.store.heap.duplicate(part, &key) else {
+                table.iter().for_each(|record| self.store.heap.free(record));
                 return Err(MemoryFull);
             };
-            table.insert(self.heap.hash(copy), copy, 0, &self.heap);
+            table.insert(self.store.heap.hash(copy), copy, 0, &self.store.heap);
             if is_set {
-                ranked.push((score_of(self.heap.value(copy)), copy));
+                ranked.push((score_of(self.store.heap.value(copy)), copy));
             }
         }
-        Ok(self.larges.add(if is_set {
+        Ok(self.store.larges.add(if is_set {
             Large::Set(table, Order::new(ranked.into_iter()))
         } else {
             Large::Hash(table)

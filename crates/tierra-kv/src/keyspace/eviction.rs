@@ -12,9 +12,12 @@
 
 use tierra_index::Carried;
 
-use super::db::Table;
+use super::Keyspace;
+use super::db::Db;
+use super::entry::Entry;
 use super::record::Form;
-use super::{DATABASES, Db, Entry, Keyspace};
+use super::store::Store;
+use super::table::{DATABASES, Table};
 use crate::random::Random;
 
 /// What one call of [`Keyspace::evict`] does at most: about half a millisecond's worth, in evictions of small values.
@@ -118,7 +121,7 @@ impl Candidate {
 impl Keyspace {
     /// Says which keys will go, so that what that takes is counted.
     pub fn set_eviction(&mut self, policy: Eviction) {
-        let rounds = &mut self.db.migration.rounds;
+        let rounds = &mut self.db.migration.mover.rounds;
         rounds.count_for_eviction(policy.rounds_to_age());
     }
 
@@ -142,13 +145,13 @@ impl Keyspace {
             if work >= WORK_MAX {
                 return (evicted, Room::Some);
             }
-            if self.db.has_leaving() {
+            if self.db.freeing.has_some() {
                 self.db.free_some();
                 work += FREEING_WORK;
                 continue;
             }
             work += 1 + samples.min(SAMPLES_MAX) / SAMPLES_PER_WORK;
-            match self.db.choose(policy, samples, &mut random) {
+            match self.db.store.choose(policy, samples, &mut random) {
                 Choice::Key(candidate) => {
                     work += self.db.evict_key(&candidate) / ELEMENTS_PER_WORK;
                     evicted += 1;
@@ -174,15 +177,17 @@ impl Db {
     fn evict_key(&mut self, candidate: &Candidate) -> usize {
         self.select(candidate.database);
         let entry = candidate.entry;
-        let elements = match self.heap.header(entry.record).form {
-            Form::Large => self.large(entry).table().len(),
+        let elements = match self.store.heap.header(entry.record).form {
+            Form::Large => self.store.large(entry).table().len(),
             _ => 0,
         };
         self.unlink_entry(entry);
-        self.migration.rounds.note_eviction();
-        if self.has_leaving() { 0 } else { elements }
+        self.migration.mover.rounds.note_eviction();
+        if self.freeing.has_some() { 0 } else { elements }
     }
+}
 
+impl Store {
     fn choose(
         &mut self,
         policy: Eviction,

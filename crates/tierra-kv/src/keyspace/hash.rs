@@ -2,19 +2,18 @@
 
 use std::iter::FusedIterator;
 
-use tierra_index::{Carried, RecordTable, Resolved};
+use tierra_index::RecordTable;
 
 use super::ahead::Ahead;
-use super::db::look_up_one;
-use super::heap::Heap;
+use super::db::{Db, WRITE_USES};
+use super::entry::Entry;
+use super::heap::{Heap, MemoryFull};
+use super::key::Key;
 use super::large::Large;
-use super::packed::{self, COUNT_BYTES, PairPlace, Pairs};
+use super::lookup::{look_up, scan_table};
+use super::packed::{self, COUNT_BYTES, PACKED_BYTES_MAX, PairPlace, Pairs};
 use super::record::Form;
-use super::{Db, Entry, Key, MemoryFull};
 use crate::random::Random;
-
-/// A packed value longer than this is not packed: each change may move all of it.
-pub(super) const PACKED_BYTES_MAX: usize = 16 << 10;
 
 /// The fields of a hash and their values.
 pub struct HashIter<'a>(Fields<'a>);
@@ -41,27 +40,17 @@ impl<'a> Iterator for HashIter<'a> {
 
 impl FusedIterator for HashIter<'_> {}
 
-/// The entry of a key in a table, found by itself.
-pub(super) fn look_up(table: &RecordTable, heap: &Heap, key: &[u8]) -> Option<(Carried, u64)> {
-    let hash = heap.hash_of(key);
-    let carried = look_up_one(table, heap, hash, key);
-    match table.resolve(&carried) {
-        Resolved::Record(record) => Some((carried, record)),
-        _ => None,
-    }
-}
-
 impl Db {
     /// Whether a hash or sorted set is one packed record.
     pub fn is_packed(&self, entry: Entry) -> bool {
         matches!(
-            self.heap.header(entry.record).form,
+            self.store.heap.header(entry.record).form,
             Form::PackedHash | Form::PackedSet
         )
     }
 
     fn field_table(&self, entry: Entry) -> &RecordTable {
-        match self.large(entry) {
+        match self.store.large(entry) {
             Large::Hash(table) => table,
             Large::Set(..) => unreachable!("the caller has asked for the kind"),
         }
@@ -70,7 +59,7 @@ impl Db {
     /// How many fields a hash has.
     pub fn hash_len(&self, entry: Entry) -> usize {
         if self.is_packed(entry) {
-            packed::count(self.heap.value(entry.record))
+            packed::count(self.store.heap.value(entry.record))
         } else {
             self.field_table(entry).len()
         }
@@ -79,27 +68,30 @@ impl Db {
     /// The value of a field.
     pub fn hash_get(&self, entry: Entry, field: &[u8]) -> Option<&[u8]> {
         if self.is_packed(entry) {
-            let value = self.heap.value(entry.record);
+            let value = self.store.heap.value(entry.record);
             return Pairs::new(value)
                 .find(field)
                 .map(|place| &value[place.value_at..place.end]);
         }
-        let (_, record) = look_up(self.field_table(entry), &self.heap, field)?;
-        Some(self.heap.value(record))
+        let (_, record) = look_up(self.field_table(entry), &self.store.heap, field)?;
+        Some(self.store.heap.value(record))
     }
 
     /// All fields and their values.
     pub fn hash_iter(&self, entry: Entry) -> HashIter<'_> {
         HashIter(if self.is_packed(entry) {
-            Fields::Packed(Pairs::new(self.heap.value(entry.record)))
+            Fields::Packed(Pairs::new(self.store.heap.value(entry.record)))
         } else {
             let records = self.field_table(entry).iter();
-            Fields::Large(&self.heap, Box::new(Ahead::new(&self.heap, records)))
+            Fields::Large(
+                &self.store.heap,
+                Box::new(Ahead::new(&self.store.heap, records)),
+            )
         })
     }
 
     fn field_may_be_packed(&self, field: &[u8], value: &[u8]) -> bool {
-        field.len().max(value.len()) <= self.heap.chooser.settings.hash_packed_value_max
+        field.len().max(value.len()) <= self.store.heap.chooser.settings.hash_packed_value_max
     }
 
     /// Sets fields of a hash, which is made where there is none; how many of them are new.
@@ -113,7 +105,7 @@ impl Db {
     ) -> Result<usize, MemoryFull> {
         let mut entry = self.peek(key);
         if let Some(entry) = &mut entry {
-            self.use_entry(key, entry, super::WRITE_USES);
+            self.use_entry(key, entry, WRITE_USES);
             if !self.is_packed(*entry) {
                 return self.large_hash_set(entry.record, pairs);
             }
@@ -125,7 +117,7 @@ impl Db {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         match entry {
-            Some(entry) => scratch.extend_from_slice(self.heap.value(entry.record)),
+            Some(entry) => scratch.extend_from_slice(self.store.heap.value(entry.record)),
             None => scratch.extend_from_slice(&[0; COUNT_BYTES]),
         }
         let mut count = packed::count(&scratch);
@@ -142,7 +134,7 @@ impl Db {
                     count += 1;
                 }
             }
-            fits = count <= self.heap.chooser.settings.hash_packed_entries_max
+            fits = count <= self.store.heap.chooser.settings.hash_packed_entries_max
                 && scratch.len() <= PACKED_BYTES_MAX;
             if !fits {
                 break;
@@ -167,7 +159,7 @@ impl Db {
         entry: Entry,
         pairs: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> Option<usize> {
-        let packed = self.heap.value(entry.record);
+        let packed = self.store.heap.value(entry.record);
         let place = |field: &[u8], value: &[u8]| {
             let place = Pairs::new(packed).find(field)?;
             (place.end - place.value_at == value.len()).then_some(place)
@@ -176,12 +168,13 @@ impl Db {
         if !pairs.clone().all(fits) {
             return None;
         }
-        let value_at = self.heap.header(entry.record).value_at();
+        let value_at = self.store.heap.header(entry.record).value_at();
         for (field, value) in pairs {
-            let packed = self.heap.value_mut(entry.record);
+            let packed = self.store.heap.value_mut(entry.record);
             let place = Pairs::new(packed).find(field)?;
             packed[place.value_at..place.end].copy_from_slice(value);
-            self.heap
+            self.store
+                .heap
                 .wrote(entry.record, value_at + place.value_at, value.len());
         }
         Some(0)
@@ -197,33 +190,38 @@ impl Db {
     ) -> Result<(), MemoryFull> {
         let record = match entry {
             Some(mut entry) => {
-                let record = self.heap.resize(entry.record, packed.len())?;
+                let record = self.store.heap.resize(entry.record, packed.len())?;
                 self.replace(key, &mut entry, record);
                 record
             }
             None => {
-                let record = self.heap.create(form, key.bytes, packed.len(), None)?;
+                let record = self
+                    .store
+                    .heap
+                    .create(form, key.bytes, packed.len(), None)?;
                 self.put(key, record);
                 record
             }
         };
-        self.heap.value_mut(record).copy_from_slice(packed);
-        self.heap.wrote(record, 0, self.heap.header(record).bytes());
+        self.store.heap.value_mut(record).copy_from_slice(packed);
+        self.store
+            .heap
+            .wrote(record, 0, self.store.heap.header(record).bytes());
         Ok(())
     }
 
     /// Makes a hash a large one, with the fields it has; the record that names it.
     fn unpack_hash(&mut self, key: &Key<'_>, entry: Option<Entry>) -> Result<u64, MemoryFull> {
         let packed = entry
-            .map(|entry| self.heap.value(entry.record).to_vec())
+            .map(|entry| self.store.heap.value(entry.record).to_vec())
             .unwrap_or_default();
         let mut table = self.new_table();
         for (field, value) in Pairs::new(&packed) {
-            let Ok(record) = self.heap.create_field(field, value) else {
-                table.iter().for_each(|record| self.heap.free(record));
+            let Ok(record) = self.store.heap.create_field(field, value) else {
+                table.iter().for_each(|record| self.store.heap.free(record));
                 return Err(MemoryFull);
             };
-            table.insert(self.heap.hash_of(field), record, 0, &self.heap);
+            table.insert(self.store.heap.hash_of(field), record, 0, &self.store.heap);
         }
         self.write_large(key, entry, Large::Hash(table))
     }
@@ -237,7 +235,7 @@ impl Db {
         if result.is_err()
             && let Some(entry) = self.peek(key)
             && !self.is_packed(entry)
-            && self.large(entry).table().is_empty()
+            && self.store.large(entry).table().is_empty()
         {
             self.remove_entry(entry);
         }
@@ -251,26 +249,28 @@ impl Db {
         entry: Option<Entry>,
         large: Large,
     ) -> Result<u64, MemoryFull> {
-        let expiry = entry.and_then(|entry| self.heap.expiry(entry.record));
+        let expiry = entry.and_then(|entry| self.store.heap.expiry(entry.record));
         let Ok(record) = self
+            .store
             .heap
             .create(Form::Large, key.bytes, size_of::<u32>(), expiry)
         else {
             large
                 .table()
                 .iter()
-                .for_each(|record| self.heap.free(record));
+                .for_each(|record| self.store.heap.free(record));
             return Err(MemoryFull);
         };
-        let number = self.larges.add(large);
-        self.heap
+        let number = self.store.larges.add(large);
+        self.store
+            .heap
             .value_mut(record)
             .copy_from_slice(&number.to_le_bytes());
         match entry {
             Some(mut entry) => {
                 let old = entry.record;
                 self.replace(key, &mut entry, record);
-                self.heap.free(old);
+                self.store.heap.free(old);
             }
             None => _ = self.put(key, record),
         }
@@ -285,7 +285,7 @@ impl Db {
         if !self.is_packed(entry) {
             return self.remove_parts(entry, std::iter::once(field)) == 1;
         }
-        let value = self.heap.value(entry.record);
+        let value = self.store.heap.value(entry.record);
         let Some(place) = Pairs::new(value).find(field) else {
             return false;
         };
@@ -294,7 +294,7 @@ impl Db {
             self.remove_entry(entry);
             return true;
         }
-        let packed = self.heap.value_mut(entry.record);
+        let packed = self.store.heap.value_mut(entry.record);
         packed.copy_within(place.end.., place.start);
         packed::set_count(packed, count);
         self.shrink(key, &mut entry, len - (place.end - place.start));
@@ -304,15 +304,17 @@ impl Db {
     /// Shortens a packed value whose kept bytes are at the beginning. Where there is no memory to move it, it
     /// stays where it is, which has room.
     pub(super) fn shrink(&mut self, key: &Key<'_>, entry: &mut Entry, len: usize) {
-        let record = self.heap.shrink(entry.record, len);
+        let record = self.store.heap.shrink(entry.record, len);
         self.replace(key, entry, record);
-        self.heap.wrote(record, 0, self.heap.header(record).bytes());
+        self.store
+            .heap
+            .wrote(record, 0, self.store.heap.header(record).bytes());
     }
 
     /// Some field and its value, chosen by a random number.
     pub fn hash_random(&self, entry: Entry, random: u64) -> (&[u8], &[u8]) {
         if self.is_packed(entry) {
-            let value = self.heap.value(entry.record);
+            let value = self.store.heap.value(entry.record);
             let at = random as usize % packed::count(value);
             return Pairs::new(value)
                 .nth(at)
@@ -321,7 +323,7 @@ impl Db {
         let mut numbers = Random::seeded(random);
         let record = self.field_table(entry).some(|| numbers.next());
         let record = record.expect("a hash has fields");
-        (self.heap.key(record), self.heap.value(record))
+        (self.store.heap.key(record), self.store.heap.value(record))
     }
 
     /// As [`Db::scan`], over fields and values.
@@ -339,35 +341,13 @@ impl Db {
         }
         scan_table(
             self.field_table(entry),
-            &self.heap,
+            &self.store.heap,
             cursor,
             count,
             |record| {
-                each(self.heap.key(record), self.heap.value(record));
+                each(self.store.heap.key(record), self.store.heap.value(record));
             },
         )
-    }
-}
-
-/// Tells about `count` records of a table from a cursor on.
-pub(super) fn scan_table(
-    table: &RecordTable,
-    heap: &Heap,
-    mut cursor: u64,
-    count: usize,
-    mut each: impl FnMut(u64),
-) -> u64 {
-    let (mut told, mut homes) = (0, 0);
-    loop {
-        cursor = table.scan(cursor, heap, |record| {
-            told += 1;
-            each(record);
-        });
-        homes += 1;
-        // Of a table that has become nearly empty many homes would have to be passed.
-        if cursor == 0 || told >= count || homes >= count.saturating_mul(10) {
-            return cursor;
-        }
     }
 }
 

@@ -16,14 +16,21 @@ use tierra_memory::Speed;
 use tierra_memory::emulation::{self, Transfer};
 use tierra_memory::slab::{FetchStep, Place, RecordMemory};
 
-use super::MemoryFull;
 use super::chooser::Chooser;
-use super::migration::{Free, MOVED_BYTES_MAX};
+use super::free::Free;
 use super::record::{EXPIRY_BYTES, Form, HEADER_BYTES, Header, KEY_BYTES_MAX};
 use super::settings::Policy;
 
 /// Bytes of a record that are fetched ahead at most. The processor notices what follows by itself.
 pub(super) const FETCHED_BYTES_MAX: usize = 4096;
+
+/// Larger records are left where they are: moving one would hold up a request.
+pub(super) const MOVED_BYTES_MAX: usize = 64 << 10;
+
+/// There is no memory left for a record in either tier. What was asked for has not been done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("neither tier has memory left for the record")]
+pub struct MemoryFull;
 
 pub(super) struct Heap {
     pub(super) memory: RecordMemory,
@@ -148,7 +155,7 @@ impl Heap {
     #[cold]
     fn note_lack(&mut self, bytes: usize) {
         let is_dynamic = self.chooser.settings.policy == Policy::Dynamic;
-        if is_dynamic && bytes <= MOVED_BYTES_MAX && Free::now(self).is_half() {
+        if is_dynamic && bytes <= MOVED_BYTES_MAX && Free::now(&self.memory).is_half() {
             self.lacking_bytes += bytes as u64;
         }
     }

@@ -1,10 +1,11 @@
 //! What is stored: sixteen databases of keys with strings, hashes and sorted sets, in two tiers of memory.
 //!
 //! ```text
-//!  Db ─┬─ 16 x Table: RecordTable (key → record), expiries
-//!      ├─ Heap: every record, near or far, made where the policy says
-//!      ├─ Larges: the tables of large hashes and sorted sets
-//!      └─ Migration: what is hot comes near, what is cold goes far
+//!  Db ─┬─ Store ─┬─ 16 x Table: RecordTable (key → record), expiries
+//!      │         ├─ Heap: every record, near or far, made where the policy says
+//!      │         └─ Larges: the tables of large hashes and sorted sets
+//!      ├─ Migration: what is hot comes near, what is cold goes far
+//!      └─ Freeing: what was unlinked is freed later
 //! ```
 //!
 //! Everything here belongs to one thread. A key is hashed once: [`Key`] carries where it was found, and
@@ -21,19 +22,26 @@ mod chooser;
 mod db;
 mod due;
 mod duplicate;
+mod entry;
 mod eviction;
 mod expiry;
+mod free;
+mod freeing;
 mod hash;
 mod heap;
 mod key;
 mod large;
+mod lookup;
+mod member;
 mod migration;
 mod order;
 mod packed;
 mod parts;
 mod record;
 mod settings;
+mod store;
 mod string;
+mod table;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -46,36 +54,22 @@ use tierra_index::RecordTable;
 use tierra_memory::slab::{RecordMemory, RecordMemoryOptions, TierUse};
 use tierra_memory::{FarSource, RegionError, Speed};
 
-pub use db::{Db, Entry, Expiry, Kind};
+pub use db::Db;
+pub use entry::{Entry, Expiry, Kind};
 pub use eviction::{Eviction, Room};
 pub use hash::HashIter;
+pub use heap::MemoryFull;
 pub use key::{Found, Key};
 pub use record::KEY_BYTES_MAX;
 pub use settings::{Policy, Settings};
+pub use table::{DATABASES, DbId};
 pub use tierra_memory::placement::Migrations;
 pub use whole::NotMade;
-pub use window::Windows;
+pub use window::{WINDOW_KEYS, Windows};
 pub use zset::ZsetRange;
 
 use chooser::Chooser;
 use heap::Heap;
-
-/// The number of a database.
-pub type DbId = u8;
-
-/// How many databases there are, as in Redis by default.
-pub const DATABASES: usize = 16;
-
-/// How many keys one group of lookups takes at most.
-pub const WINDOW_KEYS: usize = 128;
-
-/// What a write counts as in uses: far memory is slower to write than to read.
-const WRITE_USES: u32 = 2;
-
-/// There is no memory left for a record in either tier. What was asked for has not been done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("neither tier has memory left for the record")]
-pub struct MemoryFull;
 
 /// How a keyspace begins.
 #[derive(Clone, Debug, Default)]
@@ -156,17 +150,17 @@ impl Keyspace {
 
     /// How many keys a database has, expired ones that nobody has met since among them.
     pub fn len_of(&self, id: DbId) -> usize {
-        self.db.tables[usize::from(id)].records.len()
+        self.db.store.tables[usize::from(id)].records.len()
     }
 
     /// How many keys of a database will expire.
     pub fn expiring_of(&self, id: DbId) -> usize {
-        self.db.tables[usize::from(id)].expiring
+        self.db.store.tables[usize::from(id)].expiring
     }
 
     /// Exchanges the contents of two databases.
     pub fn swap(&mut self, a: DbId, b: DbId) {
-        self.db.tables.swap(usize::from(a), usize::from(b));
+        self.db.store.tables.swap(usize::from(a), usize::from(b));
         self.db.forget_found();
     }
 
@@ -252,12 +246,12 @@ impl Keyspace {
     /// Where the memory is.
     pub fn report(&self) -> Report {
         Report {
-            near: self.db.heap.memory.used(Speed::Near),
-            far: self.db.heap.memory.used(Speed::Far),
+            near: self.db.store.heap.memory.used(Speed::Near),
+            far: self.db.store.heap.memory.used(Speed::Far),
             table_bytes: self.db.table_bytes(),
             far_table_bytes: self.db.far_table_bytes(),
             windows: self.db.windows,
-            migrations: self.db.migration.rounds.done(),
+            migrations: self.db.migration.mover.rounds.done(),
         }
     }
 
@@ -268,7 +262,7 @@ impl Keyspace {
 
     /// The value of such a setting.
     pub fn setting(&self, name: &str) -> Option<String> {
-        self.db.heap.chooser.settings.get(name)
+        self.db.store.heap.chooser.settings.get(name)
     }
 
     /// Changes such a setting.
@@ -285,12 +279,12 @@ impl Keyspace {
 
     /// All of these settings.
     pub fn placement(&self) -> &Settings {
-        &self.db.heap.chooser.settings
+        &self.db.store.heap.chooser.settings
     }
 
     /// Changes all of them. Where they do not [go together](Settings::check), the least threshold is what holds.
     pub fn set_placement(&mut self, settings: Settings) {
-        let heap = &mut self.db.heap;
+        let heap = &mut self.db.store.heap;
         let is_other_policy = heap.chooser.settings.policy != settings.policy;
         let near_bytes = settings.near_bytes;
         heap.chooser = Chooser::new(settings);

@@ -11,6 +11,9 @@ use std::cmp::Ordering;
 
 /// Bytes of the count at the beginning.
 pub(super) const COUNT_BYTES: usize = 2;
+
+/// A packed value longer than this is not packed: each change may move all of it.
+pub(super) const PACKED_BYTES_MAX: usize = 16 << 10;
 const SHORT_MAX: usize = 127;
 const SCORE_BYTES: usize = 8;
 

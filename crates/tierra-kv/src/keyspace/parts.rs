@@ -6,12 +6,14 @@
 
 use tierra_index::{Carried, RecordTable, Records, Resolved};
 
-use super::db::look_up_one;
-use super::heap::Heap;
+use super::db::Db;
+use super::entry::Entry;
+use super::heap::{Heap, MemoryFull};
+use super::key::Key;
 use super::large::Large;
-use super::window::{Arriving, Fetching, look_up_many};
-use super::zset::{compare, score_of};
-use super::{Db, Entry, Key, MemoryFull, WINDOW_KEYS};
+use super::lookup::look_up_one;
+use super::member::{compare, score_of};
+use super::window::{Arriving, Fetching, WINDOW_KEYS, look_up_many};
 
 /// What a window has found of the names that it was given.
 enum Parts {
@@ -86,7 +88,7 @@ impl Db {
         number: u32,
         mut names: impl ExactSizeIterator<Item = &'n [u8]>,
     ) -> Parts {
-        let (table, heap) = (self.larges.get(number).table(), &self.heap);
+        let (table, heap) = (self.store.larges.get(number).table(), &self.store.heap);
         let len = names.len();
         if len == 1 {
             let name = names.next().expect("one name");
@@ -120,13 +122,13 @@ impl Db {
         names: impl Iterator<Item = &'n [u8]>,
         mut each: impl FnMut(Option<&[u8]>),
     ) {
-        let number = self.heap.large_number(entry.record);
+        let number = self.store.heap.large_number(entry.record);
         in_windows(names, |names| {
             let parts = self.find_parts(number, names.iter().copied());
-            let table = self.larges.get(number).table();
+            let table = self.store.larges.get(number).table();
             for (at, name) in names.iter().enumerate() {
-                let (_, record) = parts.at(at, name, table, &self.heap);
-                each(record.map(|record| self.heap.value(record)));
+                let (_, record) = parts.at(at, name, table, &self.store.heap);
+                each(record.map(|record| self.store.heap.value(record)));
             }
             true
         });
@@ -164,11 +166,14 @@ impl Db {
         record: u64,
         pairs: impl Iterator<Item = (&'n [u8], &'n [u8])>,
     ) -> Result<usize, MemoryFull> {
-        let number = self.heap.large_number(record);
+        let number = self.store.heap.large_number(record);
         let mut result = Ok(0);
         in_windows(pairs, |pairs| {
             let parts = self.find_parts(number, pairs.iter().map(|(field, _)| *field));
-            let (table, heap) = (self.larges.get_mut(number).table_mut(), &mut self.heap);
+            let (table, heap) = (
+                self.store.larges.get_mut(number).table_mut(),
+                &mut self.store.heap,
+            );
             for (at, (field, value)) in pairs.iter().enumerate() {
                 let (mut carried, found) = parts.at(at, field, table, heap);
                 let set = match found {
@@ -229,20 +234,21 @@ impl Db {
         entry: Entry,
         names: impl Iterator<Item = &'n [u8]>,
     ) -> usize {
-        let number = self.heap.large_number(entry.record);
+        let number = self.store.heap.large_number(entry.record);
         let mut removed = 0;
         in_windows(names, |names| {
             let parts = self.find_parts(number, names.iter().copied());
-            let large = self.larges.get_mut(number);
+            let large = self.store.larges.get_mut(number);
             for (at, name) in names.iter().enumerate() {
-                if let (carried, Some(record)) = parts.at(at, name, large.table(), &self.heap) {
-                    large.remove(&carried, record, &mut self.heap);
+                if let (carried, Some(record)) = parts.at(at, name, large.table(), &self.store.heap)
+                {
+                    large.remove(&carried, record, &mut self.store.heap);
                     removed += 1;
                 }
             }
             true
         });
-        if self.larges.get(number).table().is_empty() {
+        if self.store.larges.get(number).table().is_empty() {
             self.remove_entry(entry);
         }
         removed

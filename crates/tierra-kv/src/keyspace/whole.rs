@@ -7,14 +7,16 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::hash::PACKED_BYTES_MAX;
+use super::db::Db;
+use super::entry::Kind;
+use super::heap::MemoryFull;
+use super::key::Key;
 use super::large::Large;
+use super::member::score_of;
 use super::order::Order;
-use super::packed::{self, COUNT_BYTES};
+use super::packed::{self, COUNT_BYTES, PACKED_BYTES_MAX};
 use super::record::Form;
-use super::window::WINDOW_BYTES;
-use super::zset::score_of;
-use super::{Db, Key, Kind, MemoryFull, WINDOW_KEYS};
+use super::window::{WINDOW_BYTES, WINDOW_KEYS};
 
 /// Why a value was not made. The key is what it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +79,7 @@ impl Db {
         expiry: Option<u64>,
         mut parts: impl Iterator<Item = Result<(Cow<'s, [u8]>, V), E>>,
     ) -> Result<(), NotMade<E>> {
-        let settings = &self.heap.chooser.settings;
+        let settings = &self.store.heap.chooser.settings;
         let is_set = kind == Kind::SortedSet;
         let (entries_max, value_max) = match is_set {
             true => (
@@ -141,10 +143,12 @@ impl Db {
             }
             Form::PackedHash
         };
-        let record = self.heap.create(form, key.bytes, value.len(), expiry);
+        let record = self.store.heap.create(form, key.bytes, value.len(), expiry);
         if let Ok(record) = record {
-            self.heap.value_mut(record).copy_from_slice(&value);
-            self.heap.wrote(record, 0, self.heap.header(record).bytes());
+            self.store.heap.value_mut(record).copy_from_slice(&value);
+            self.store
+                .heap
+                .wrote(record, 0, self.store.heap.header(record).bytes());
         }
         self.scratch = value;
         Ok(record?)
@@ -160,13 +164,18 @@ impl Db {
         parts: impl Iterator<Item = Result<(Cow<'s, [u8]>, V), E>>,
     ) -> Result<u64, NotMade<E>> {
         let bytes = size_of::<u32>();
-        let record = self.heap.create(Form::Large, key.bytes, bytes, expiry)?;
-        let number = self.larges.add(Large::Hash(self.new_table()));
-        let named = self.heap.value_mut(record);
+        let record = self
+            .store
+            .heap
+            .create(Form::Large, key.bytes, bytes, expiry)?;
+        let number = self.store.larges.add(Large::Hash(self.new_table()));
+        let named = self.store.heap.value_mut(record);
         named.copy_from_slice(&number.to_le_bytes());
-        self.heap.wrote(record, 0, self.heap.header(record).bytes());
+        self.store
+            .heap
+            .wrote(record, 0, self.store.heap.header(record).bytes());
         if let Err(why) = self.add_parts(record, gathered, parts) {
-            self.free(record);
+            self.store.free(record);
             return Err(why);
         }
         if kind == Kind::SortedSet {
@@ -203,9 +212,9 @@ impl Db {
     /// Makes a large hash, whose values are scores, a sorted set.
     fn order_parts(&mut self, number: u32) {
         let empty = self.new_table();
-        let large = self.larges.get_mut(number);
+        let large = self.store.larges.get_mut(number);
         let table = std::mem::replace(large.table_mut(), empty);
-        let heap = &self.heap;
+        let heap = &self.store.heap;
         let records = table.iter();
         let mut ranked: Vec<_> = records
             .map(|record| (score_of(heap.value(record)), record))

@@ -2,7 +2,7 @@
 //! that have arrived.
 //!
 //! A lookup reads the group of its key, asks for all of the record that the key's hash leads to, and waits for none of it: where
-//! the record is goes along as a [`Found`]. Lookups of a window take turns, so the misses of their groups overlap, and
+//! the record is goes along as a [`Found`](super::Found). Lookups of a window take turns, so the misses of their groups overlap, and
 //! records arrive, from whichever tier, while others are looked up and requests before theirs are executed. Whether a record is
 //! the key's is seen when the request is executed, which reads it anyway; once in some thousand times it is not, and the key
 //! is looked up by itself.
@@ -18,7 +18,9 @@ use tierra_memory::emulation::{self, Fetch};
 use tierra_memory::{LINE_BYTES, MemoryGate, Speed, in_mode};
 
 use super::heap::Heap;
-use super::{Db, Found, WINDOW_KEYS};
+
+/// How many keys one group of lookups takes at most.
+pub const WINDOW_KEYS: usize = 128;
 
 /// Bytes of records that one window fetches: a quarter of a common second-level cache.
 pub(super) const WINDOW_BYTES: usize = 256 << 10;
@@ -48,6 +50,11 @@ impl Arriving {
         if !self.0.is_empty() {
             self.wait(record);
         }
+    }
+
+    /// Nobody will use them.
+    pub(super) fn forget(&mut self) {
+        self.0.clear();
     }
 
     /// All of them are used now.
@@ -119,40 +126,6 @@ impl Windows {
         self.keys += keys as u64;
         self.fetched_near += near;
         self.fetched_far += far;
-    }
-}
-
-impl Db {
-    /// Looks up at most [`WINDOW_KEYS`](super::WINDOW_KEYS) keys as one group, fetches their records, and pushes
-    /// what it found of each.
-    pub fn find_many(&mut self, keys: &[&[u8]], found: &mut Vec<Found>) {
-        assert!(
-            keys.len() <= WINDOW_KEYS,
-            "a window takes {WINDOW_KEYS} keys"
-        );
-        self.step(keys.len());
-        let first = found.len();
-        found.resize(first + keys.len(), Found::UNKNOWN);
-        if keys.len() < 2 || !self.has_window {
-            self.migration.go_on_fetching(&self.heap);
-            return;
-        }
-        let mut hashes = [0; WINDOW_KEYS];
-        for (hash, key) in hashes.iter_mut().zip(keys) {
-            *hash = self.heap.hash_of(key);
-        }
-        // What nobody has used by now nobody will.
-        self.arriving.0.clear();
-        let fetching = Fetching::new(&self.heap, std::mem::take(&mut self.arriving));
-        let table = &self.table().records;
-        let (found, hashes) = (&mut found[first..], &hashes[..keys.len()]);
-        look_up_many(table, &self.gate, &fetching, hashes, |at, carried| {
-            found[at] = self.found(carried).likely();
-        });
-        let fetched;
-        (fetched, self.arriving) = fetching.end();
-        self.windows.note(keys.len(), fetched);
-        self.migration.go_on_fetching(&self.heap);
     }
 }
 

@@ -6,13 +6,16 @@ use std::ops::Range;
 use tierra_index::RecordTable;
 
 use super::ahead::Ahead;
-use super::hash::{PACKED_BYTES_MAX, look_up, scan_table};
-use super::heap::Heap;
+use super::db::{Db, WRITE_USES};
+use super::entry::Entry;
+use super::heap::{Heap, MemoryFull};
+use super::key::Key;
 use super::large::Large;
-use super::order::{Order, OrderPlace, Ranked, RankedRange};
-use super::packed::{self, COUNT_BYTES, Member};
+use super::lookup::{look_up, scan_table};
+use super::member::{compare, score_of};
+use super::order::{Order, Ranked, RankedRange};
+use super::packed::{self, COUNT_BYTES, Member, PACKED_BYTES_MAX};
 use super::record::Form;
-use super::{Db, Entry, Key, MemoryFull};
 
 /// Members and scores, in order. Made by [`Db::zset_range`].
 pub struct ZsetRange<'a>(Members<'a>);
@@ -55,46 +58,25 @@ impl DoubleEndedIterator for ZsetRange<'_> {
 
 impl ExactSizeIterator for ZsetRange<'_> {}
 
-/// The score that is the value of a member's record.
-pub(super) fn score_of(value: &[u8]) -> f64 {
-    f64::from_le_bytes(value.try_into().expect("a score"))
-}
-
-/// How an entry of an order compares with a member.
-pub(super) fn compare<'a>(
-    heap: &'a Heap,
-    score: f64,
-    member: &'a [u8],
-) -> impl Fn(Ranked) -> Ordering + 'a {
-    move |(other, record)| match other.partial_cmp(&score) {
-        // Members are read only where scores are equal.
-        Some(Ordering::Equal) | None => heap.key(record).cmp(member),
-        Some(unequal) => unequal,
-    }
-}
-
-/// The place in an order of the member that a record holds.
-pub(super) fn member_place(order: &Order, heap: &Heap, record: u64) -> OrderPlace {
-    let score = score_of(heap.value(record));
-    let place = order.find(compare(heap, score, heap.key(record)));
-    place.expect("a member has its place")
-}
-
 impl Db {
     fn members(&self, entry: Entry) -> impl Iterator<Item = Member<'_>> + Clone {
-        packed::members(self.heap.value(entry.record))
+        packed::members(self.store.heap.value(entry.record))
     }
 
     fn set_parts(&self, entry: Entry) -> (&RecordTable, &Order) {
-        match self.large(entry) {
+        match self.store.large(entry) {
             Large::Set(table, order) => (table, order),
             Large::Hash(_) => unreachable!("the caller has asked for the kind"),
         }
     }
 
     fn set_parts_mut(&mut self, record: u64) -> (&mut RecordTable, &mut Order, &mut Heap) {
-        match self.larges.get_mut(self.heap.large_number(record)) {
-            Large::Set(table, order) => (table, order, &mut self.heap),
+        match self
+            .store
+            .larges
+            .get_mut(self.store.heap.large_number(record))
+        {
+            Large::Set(table, order) => (table, order, &mut self.store.heap),
             Large::Hash(_) => unreachable!("the caller has asked for the kind"),
         }
     }
@@ -102,7 +84,7 @@ impl Db {
     /// How many members a sorted set has.
     pub fn zset_len(&self, entry: Entry) -> usize {
         if self.is_packed(entry) {
-            packed::count(self.heap.value(entry.record))
+            packed::count(self.store.heap.value(entry.record))
         } else {
             self.set_parts(entry).0.len()
         }
@@ -116,8 +98,8 @@ impl Db {
                 .find(|found| found.member == member)
                 .map(|found| found.score);
         }
-        let (_, record) = look_up(self.set_parts(entry).0, &self.heap, member)?;
-        Some(score_of(self.heap.value(record)))
+        let (_, record) = look_up(self.set_parts(entry).0, &self.store.heap, member)?;
+        Some(score_of(self.store.heap.value(record)))
     }
 
     /// How many members come before this one.
@@ -126,7 +108,7 @@ impl Db {
             return self.members(entry).position(|found| found.member == member);
         }
         let score = self.zset_score(entry, member)?;
-        let compare = compare(&self.heap, score, member);
+        let compare = compare(&self.store.heap, score, member);
         Some(
             self.set_parts(entry)
                 .1
@@ -142,15 +124,15 @@ impl Db {
         debug_assert!(!score.is_nan());
         let mut entry = self.peek(key);
         if let Some(entry) = &mut entry {
-            self.use_entry(key, entry, super::WRITE_USES);
+            self.use_entry(key, entry, WRITE_USES);
             if !self.is_packed(*entry) {
                 return self.large_set(entry.record, member, score);
             }
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let settings = &self.heap.chooser.settings;
+        let settings = &self.store.heap.chooser.settings;
         let fits = member.len() <= settings.set_packed_value_max && {
-            let before = entry.map(|entry| self.heap.value(entry.record));
+            let before = entry.map(|entry| self.store.heap.value(entry.record));
             packed::put_member(
                 &mut scratch,
                 before.unwrap_or(&[0; COUNT_BYTES]),
@@ -172,18 +154,24 @@ impl Db {
     }
 
     fn unpack_set(&mut self, key: &Key<'_>, entry: Option<Entry>) -> Result<u64, MemoryFull> {
-        let packed = entry.map(|entry| self.heap.value(entry.record).to_vec());
+        let packed = entry.map(|entry| self.store.heap.value(entry.record).to_vec());
         let packed = packed.unwrap_or_else(|| vec![0; COUNT_BYTES]);
         let (mut table, mut ranked) = (self.new_table(), Vec::new());
         for found in packed::members(&packed) {
             let Ok(record) = self
+                .store
                 .heap
                 .create_field(found.member, &found.score.to_le_bytes())
             else {
-                table.iter().for_each(|record| self.heap.free(record));
+                table.iter().for_each(|record| self.store.heap.free(record));
                 return Err(MemoryFull);
             };
-            table.insert(self.heap.hash_of(found.member), record, 0, &self.heap);
+            table.insert(
+                self.store.heap.hash_of(found.member),
+                record,
+                0,
+                &self.store.heap,
+            );
             ranked.push((found.score, record));
         }
         self.write_large(
@@ -245,20 +233,22 @@ impl Db {
             return self.remove_entry(entry);
         }
         if self.is_packed(entry) {
-            let bytes = self.heap.value(entry.record).len();
+            let bytes = self.store.heap.value(entry.record).len();
             let mut members = self.members(entry).skip(ranks.start).take(ranks.len());
             let first = members.next().expect("there are members of these ranks");
             let end = members.last().map_or(first.end, |last| last.end);
             let start = first.start;
-            let packed = self.heap.value_mut(entry.record);
+            let packed = self.store.heap.value_mut(entry.record);
             packed.copy_within(end.., start);
             packed::set_count(packed, len - ranks.len());
             return self.shrink(key, &mut entry, bytes - (end - start));
         }
         let removed: Vec<Ranked> = self.set_parts(entry).1.range(ranks).collect();
         let (large, heap) = (
-            self.larges.get_mut(self.heap.large_number(entry.record)),
-            &mut self.heap,
+            self.store
+                .larges
+                .get_mut(self.store.heap.large_number(entry.record)),
+            &mut self.store.heap,
         );
         for (_, record) in removed {
             let found = look_up(large.table(), heap, heap.key(record));
@@ -290,7 +280,7 @@ impl Db {
         }
         self.set_parts(entry)
             .1
-            .count(|(_, record)| below(self.heap.key(record)))
+            .count(|(_, record)| below(self.store.heap.key(record)))
     }
 
     /// The members of these ranks in order, from either end.
@@ -303,7 +293,7 @@ impl Db {
             Members::Packed(members.into_iter())
         } else {
             Members::Large(Box::new(Ahead::new(
-                &self.heap,
+                &self.store.heap,
                 self.set_parts(entry).1.range(ranks),
             )))
         })
@@ -324,11 +314,14 @@ impl Db {
         }
         scan_table(
             self.set_parts(entry).0,
-            &self.heap,
+            &self.store.heap,
             cursor,
             count,
             |record| {
-                each(self.heap.key(record), score_of(self.heap.value(record)));
+                each(
+                    self.store.heap.key(record),
+                    score_of(self.store.heap.value(record)),
+                );
             },
         )
     }

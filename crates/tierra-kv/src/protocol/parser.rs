@@ -240,12 +240,14 @@ impl Parser {
         };
         let line = &mut buffer[self.at..self.at + len];
         let start = self.at;
-        inline::split(line, |from, words| {
+        let split = inline::split(line, |from, words| {
             self.args.push(Arg {
                 start: (start + from) as u32,
                 len: words as u32,
             })
-        })?;
+        });
+        // Words before a mistake are no part of a request.
+        split.inspect_err(|_| self.args.truncate(self.first))?;
         self.at += len + 1;
         Ok(Some(self.args.len() > self.first))
     }

@@ -153,6 +153,15 @@ fn lines_of_words_are_requests() {
 }
 
 #[test]
+fn words_of_a_line_that_is_refused_are_forgotten() {
+    let (mut parser, mut buffer) = (Parser::default(), b" word \"open\n".to_vec());
+    let refused = parser.next(&mut buffer, LIMITS);
+    assert!(matches!(refused, Err(ProtocolError::Quotes)));
+    assert_eq!((parser.args().len(), parser.forget()), (0, 0));
+    parser.moved(0);
+}
+
+#[test]
 fn what_is_awaited_is_known() {
     let mut parser = Parser::default();
     let mut buffer = b"*2\r\n$3\r\nGET\r\n$1000\r\nabc".to_vec();

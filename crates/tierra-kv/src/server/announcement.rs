@@ -1,7 +1,7 @@
 //! What whoever starts a server should know: where it is reached, what is not kept, and what of its settings it does not heed.
 
 use super::Server;
-use super::stream::Listener;
+use crate::clients::Listener;
 
 impl Server {
     /// Lines to print as it starts.

@@ -11,24 +11,17 @@
 
 mod accept;
 mod announcement;
-mod arch;
-mod blocked;
-mod buffers;
-mod client;
-mod connection;
-mod files;
-mod shared;
-mod slowlog;
-mod stats;
-mod stream;
+mod error;
+mod listen;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod turn;
+mod upkeep;
 mod window;
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -37,15 +30,13 @@ use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
 use tierra_memory::emulation;
 
-pub(crate) use blocked::Pause;
-use buffers::Buffers;
-pub(crate) use client::{Client, Replies};
-pub(crate) use files::connections_allowed;
-pub(crate) use shared::Shared;
-use stream::Listener;
+pub use error::ServeError;
 use window::Batch;
 
+use crate::clients::{Buffers, Listener, connections_allowed};
+use crate::command::{self, Run};
 use crate::config::Config;
+use crate::context::Shared;
 use crate::keyspace::{Keyspace, Options};
 
 /// Listeners have the highest tokens, below that of the waker.
@@ -53,44 +44,6 @@ const WAKER: Token = Token(usize::MAX);
 const FIRST_LISTENER: usize = usize::MAX - 1;
 /// How many events one look at the sockets tells.
 const EVENTS: usize = 1024;
-
-/// Why the server cannot start or go on.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {error}{}", remedy(error))]
-    Listen {
-        /// The address and port, or the path of a socket.
-        address: String,
-        /// Why not.
-        error: io::Error,
-    },
-    /// There is nothing to listen on.
-    #[error("there is nothing to listen on: port is 0 and no unixsocket is given")]
-    Nowhere,
-    /// There are no addresses for records.
-    #[error("no memory for records: {0}")]
-    Memory(#[from] tierra_memory::RegionError),
-    /// Far memory cannot be emulated.
-    #[error("emulate: {0}")]
-    Emulation(#[from] tierra_memory::emulation::EmulationError),
-    /// The system does not tell of events.
-    #[error("cannot wait for events: {0}")]
-    Events(#[from] io::Error),
-}
-
-/// What to do about an address that cannot be listened on, where the system's words do not say it.
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::AddrInUse => {
-            "; another server has it: end that one, or give this one another port or unixsocket"
-        }
-        ErrorKind::AddrNotAvailable => "; bind names addresses of this machine",
-        ErrorKind::AlreadyExists => ": remove it, or give another unixsocket",
-        _ => "",
-    }
-}
 
 /// Ends a server from another thread.
 #[derive(Clone, Debug)]
@@ -116,6 +69,8 @@ pub struct Server {
     /// `maxclients` as it was asked for.
     clients_wanted: usize,
     keyspace: Keyspace,
+    /// What each command does, by its number.
+    runs: Box<[Run]>,
     shared: Shared,
     /// Connections to be served, and slots of those that are gone.
     ready: VecDeque<usize>,
@@ -149,7 +104,7 @@ impl Server {
         config.maxclients = connections_allowed(clients_wanted);
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let mut listeners = accept::listen(&config)?;
+        let mut listeners = listen::listen(&config)?;
         for (index, listener) in listeners.iter_mut().enumerate() {
             listener.register(poll.registry(), Token(FIRST_LISTENER - index))?;
         }
@@ -166,7 +121,7 @@ impl Server {
         })?;
         keyspace.set_eviction(config.maxmemory_policy);
         keyspace.set_now(now_ms);
-        let mut shared = Shared::new(config);
+        let mut shared = Shared::new(config, command::catalog());
         shared.port = listeners.iter().find_map(Listener::port).unwrap_or(0);
         Ok(Self {
             poll,
@@ -177,6 +132,7 @@ impl Server {
             },
             clients_wanted,
             keyspace,
+            runs: command::runs(),
             shared,
             ready: VecDeque::new(),
             vacant: Vec::new(),

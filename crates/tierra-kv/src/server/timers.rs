@@ -1,26 +1,18 @@
-//! What has to be done now and then: keys expire, clients time out or have waited long enough, rates are measured.
+//! When what has to be done now and then is done next.
 
 use std::time::{Duration, Instant};
 
-use super::Server;
-use crate::keyspace::{DATABASES, DbId, Room};
-
-/// How many keys are looked at before the clock is.
-const EXPIRE_STEP: usize = 100;
-/// As long, at most, nobody is served because keys expire and large values are freed...
-const EXPIRE_SLICE: Duration = Duration::from_millis(1);
-/// ...and for as many times that, everybody is.
-const SERVED_SLICES: u32 = 3;
+use crate::keyspace::DbId;
 
 /// When what is done next.
 pub(super) struct Timers {
-    next: Instant,
-    expire: Instant,
+    pub(super) next: Instant,
+    pub(super) expire: Instant,
     /// The database whose keys are looked at first.
-    expire_first: DbId,
-    sampled_ms: u64,
+    pub(super) expire_first: DbId,
+    pub(super) sampled_ms: u64,
     /// Commands that had been executed when the background last had its turn.
-    commands: u64,
+    pub(super) commands: u64,
 }
 
 impl Timers {
@@ -40,174 +32,5 @@ impl Timers {
         deadline
             .map_or(next, |deadline| next.min(deadline))
             .saturating_duration_since(Instant::now())
-    }
-}
-
-impl Server {
-    /// Does what has to be done, where it is time.
-    pub(super) fn look_after(&mut self) {
-        let now = Instant::now();
-        if (self.shared.next_deadline()).is_some_and(|deadline| deadline <= now) {
-            self.shared.release_overdue(now, self.now_ms);
-            self.resume();
-        }
-        let period = Duration::from_millis(1000 / self.shared.config.hz.clamp(1, 1000));
-        if now >= self.timers.expire {
-            self.timers.expire = if self.expire(now + EXPIRE_SLICE) {
-                Instant::now() + EXPIRE_SLICE * SERVED_SLICES
-            } else {
-                // Together with everything else: an idle server wakes once.
-                let next = self.timers.next;
-                if next > now { next } else { now + period }
-            };
-        }
-        if now < self.timers.next {
-            return;
-        }
-        self.timers.next = now + period;
-        let commands = self.shared.stats.commands;
-        if self.keyspace.tick() && commands == self.timers.commands {
-            // Nobody else wants the time.
-            self.timers.next = Instant::now() + now.elapsed() * SERVED_SLICES;
-        }
-        self.timers.commands = commands;
-        if std::mem::take(&mut self.accept_again) {
-            (0..self.listeners.len()).for_each(|listener| self.accept(listener));
-        }
-        let elapsed_ms = self.now_ms.saturating_sub(self.timers.sampled_ms);
-        if elapsed_ms >= 1000 {
-            self.timers.sampled_ms = self.now_ms;
-            self.shared.stats.sample(elapsed_ms);
-            let used = self.keyspace.used_bytes();
-            self.shared.stats.used_bytes_peak = self.shared.stats.used_bytes_peak.max(used);
-            self.end_overdue();
-        }
-    }
-
-    /// Removes keys whose time has come, frees large values and buffers that are gone, and evicts what is too much, until a time.
-    /// Whether there may be more.
-    fn expire(&mut self, until: Instant) -> bool {
-        self.shared.stats.expired += self.keyspace.take_expired();
-        self.free_buffers();
-        // In a pause no key changes, as in Redis.
-        if self.shared.pause.is_none() && self.expire_keys(until) {
-            return true;
-        }
-        while self.free_buffers() {
-            if Instant::now() >= until {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Frees some of what requests and replies took. Whether there is more.
-    fn free_buffers(&mut self) -> bool {
-        if self.buffers.free_some() {
-            return true;
-        }
-        let Some(queue) = self.shared.leaving.last_mut() else {
-            return false;
-        };
-        match queue.free_piece() {
-            Some(bytes) => self.buffers.leave(bytes),
-            None => _ = self.shared.leaving.pop(),
-        }
-        true
-    }
-
-    fn expire_keys(&mut self, until: Instant) -> bool {
-        for _ in 0..DATABASES {
-            let id = self.timers.expire_first;
-            // Where time is up before this one is done, the others have theirs first.
-            self.timers.expire_first = (id + 1) % DATABASES as DbId;
-            loop {
-                let (removed, more) = self.keyspace.db(id).expire_some(EXPIRE_STEP);
-                self.shared.stats.expired += removed as u64;
-                // What large values leave behind goes as they go.
-                self.keyspace.free_some();
-                if Instant::now() >= until {
-                    return true;
-                }
-                if !more {
-                    break;
-                }
-            }
-        }
-        while self.keyspace.free_some() {
-            if Instant::now() >= until {
-                return true;
-            }
-        }
-        // What commands have left of it: each makes only so much.
-        while self.shared.make_room(&mut self.keyspace) == Room::Some {
-            if Instant::now() >= until {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Ends connections that were silent, or whose replies were not taken, for too long.
-    pub(super) fn end_overdue(&mut self) {
-        let timeout_s = self.shared.config.timeout;
-        for slot in 0..self.shared.connections.len() {
-            let Some(connection) = &mut self.shared.connections[slot] else {
-                continue;
-            };
-            let silent_ms = self.now_ms.saturating_sub(connection.client.used_ms);
-            let client = &connection.client;
-            let may_be_silent = timeout_s == 0 || client.is_monitor || client.is_blocked();
-            let is_silent = !may_be_silent && silent_ms > timeout_s.saturating_mul(1000);
-            let is_within = connection.is_within(&self.shared.config, self.now_ms);
-            self.shared.stats.output_buffer_limit_closed += u64::from(!is_within);
-            if is_silent || !is_within {
-                self.close(slot);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Config;
-    use crate::keyspace::{Expiry, Key};
-
-    #[test]
-    fn no_database_waits_for_another_to_be_done() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut server = Server::bind(Config {
-            port: 0,
-            unixsocket: Some(directory.path().join("socket")),
-            ..Config::default()
-        })
-        .unwrap();
-        let due = Expiry::At(server.now_ms + 1);
-        for (id, keys) in [(0, 10_000u32), (7, 50)] {
-            for key in 0..keys {
-                let db = server.keyspace.db(id);
-                db.set_string(&Key::new(&key.to_le_bytes()), b"value", due)
-                    .unwrap();
-            }
-        }
-        let names: Vec<[u8; 4]> = (0..10_000u32).map(u32::to_le_bytes).collect();
-        let (db, large) = (server.keyspace.db(9), Key::new(b"large"));
-        let fields = names.iter().map(|name| (&name[..], &name[..]));
-        assert_eq!(db.hash_set(&large, fields), Ok(10_000));
-        assert!(db.unlink(&large));
-        let stored_bytes = server.keyspace.stored_bytes();
-        server.keyspace.set_now(server.now_ms + 1);
-        // Each time there is time for one step.
-        for _ in 0..DATABASES {
-            assert!(server.expire(Instant::now()), "there may be more");
-        }
-        assert_eq!(server.keyspace.len_of(7), 0);
-        assert_eq!(server.keyspace.len_of(0), 10_000 - EXPIRE_STEP);
-        // Some of the large value has gone each time: all of it, with what has expired.
-        assert!(!server.keyspace.free_some());
-        assert!(server.keyspace.stored_bytes() < stored_bytes - 10_000 * 16);
-        assert!(!server.expire(Instant::now() + Duration::from_secs(3600)));
-        assert_eq!(server.keyspace.len_of(0), 0);
     }
 }

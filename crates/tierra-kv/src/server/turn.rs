@@ -5,9 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::connection::Arrived;
-use super::{Server, Shared};
-use crate::command::{PAUSING, Resolved, held, process};
+use super::Server;
+use super::window::Pending;
+use crate::catalog::{PAUSING, Resolved};
+use crate::clients::{Arrived, Buffers, Connection};
+use crate::command::{held, process};
+use crate::context::Shared;
 use crate::protocol::Limits;
 
 /// No request of a batch is begun after it has taken so long.
@@ -15,7 +18,32 @@ const BATCH_SLICE: Duration = Duration::from_millis(5);
 
 /// Whether a request begins or ends a pause, if it is executed.
 fn is_pausing(shared: &Shared, resolved: Resolved) -> bool {
-    matches!(resolved, Resolved::Command(id) if shared.table.get(id).command.flags & PAUSING != 0)
+    matches!(resolved, Resolved::Command(id) if shared.catalog.get(id).command.flags & PAUSING != 0)
+}
+
+/// Sends replies before their batch ends, because there are many. A client that does not take them is
+/// disconnected where its limit says so.
+fn send_early(shared: &mut Shared, connection: &mut Connection, buffers: &mut Buffers) {
+    match connection.send(buffers) {
+        Ok(count) => shared.stats.output_bytes += count as u64,
+        Err(_) => connection.client.closing = true,
+    }
+    connection.client.closing |= connection.is_over_limit(&shared.config);
+    connection.bound_replies(&shared.config);
+    shared.clock = Instant::now();
+}
+
+/// Shares the time of a batch, less that of calls with a clock of their own, among the other calls.
+fn note_batch(shared: &mut Shared, requests: &[Pending], spent: Duration, timed_before_ns: u64) {
+    let stats = &mut shared.stats;
+    stats.batches += 1;
+    let rest_ns = (spent.as_nanos() as u64).saturating_sub(stats.timed_ns - timed_before_ns);
+    let share_ns = rest_ns / requests.len().max(1) as u64;
+    for pending in requests {
+        if let Resolved::Command(id) = pending.resolved {
+            stats.calls[id as usize].spent_ns += share_ns;
+        }
+    }
 }
 
 impl Server {
@@ -149,7 +177,7 @@ impl Server {
             match connection.parse(limits) {
                 Ok(Some(request)) => {
                     let args = connection.args(request);
-                    let resolved = shared.table.resolve(args.at(0), args.get(1));
+                    let resolved = shared.catalog.resolve(args.at(0), args.get(1));
                     if let Some(pause) = pause
                         && let Some(id) = held(shared, pause, &connection.client, args, resolved)
                     {
@@ -193,7 +221,7 @@ impl Server {
         }
         // In a pause nothing changes, as in Redis.
         self.keyspace.keep_expired(shared.pause.is_some());
-        let (begun, timed_before) = (Instant::now(), shared.timed_ns());
+        let (begun, timed_before) = (Instant::now(), shared.stats.timed_ns);
         shared.clock = begun;
         let (mut at, until) = (0, begun + BATCH_SLICE);
         while let Some(first) = batch.requests.get(at)
@@ -217,6 +245,7 @@ impl Server {
                     let (args, client, reply) = connection.split(pending.request);
                     let found = batch.found(at, client.db);
                     process(
+                        &self.runs,
                         &mut self.keyspace,
                         shared,
                         client,
@@ -228,14 +257,14 @@ impl Server {
                     if connection.reply.is_over() {
                         connection.client.closing = true;
                     } else if connection.is_swollen() {
-                        shared.send_early(&mut connection, &mut self.buffers);
+                        send_early(shared, &mut connection, &mut self.buffers);
                     }
                 }
                 at += 1;
             }
             shared.connections[slot] = Some(connection);
         }
-        shared.note_batch(&batch.requests[..at], begun.elapsed(), timed_before);
+        note_batch(shared, &batch.requests[..at], begun.elapsed(), timed_before);
         if at < batch.requests.len() {
             self.postpone(at);
         }
@@ -381,7 +410,7 @@ mod tests {
         while server.shared.stats.commands < 4 {
             turn(&mut server);
         }
-        let timed_ns = u128::from(server.shared.timed_ns());
+        let timed_ns = u128::from(server.shared.stats.timed_ns);
         assert!(timed_ns >= 20_000_000, "{timed_ns}");
         assert!(timed_ns <= begun.elapsed().as_nanos(), "{timed_ns}");
     }

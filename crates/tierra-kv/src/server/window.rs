@@ -3,8 +3,8 @@
 //! A batch is what has arrived on all connections, cut at [`REQUESTS`] requests and as many keys, so that
 //! what is fetched for the last of them has not left the cache before it is used.
 
-use super::shared::Shared;
-use crate::command::{BLOCKING, PAUSING, Resolved};
+use crate::catalog::{BLOCKING, PAUSING, Resolved};
+use crate::context::Shared;
 use crate::keyspace::{DbId, Found, Keyspace, WINDOW_KEYS};
 use crate::protocol::Request;
 
@@ -69,7 +69,7 @@ impl Batch {
     ) -> bool {
         let (mut keys, mut is_barrier) = (0, false);
         if let Resolved::Command(id) = resolved {
-            let command = shared.table.get(id).command;
+            let command = shared.catalog.get(id).command;
             is_barrier = command.flags & (BLOCKING | PAUSING) != 0;
             if looked_up && command.keys.first != 0 && command.takes(request.count as usize) {
                 keys = command
@@ -124,7 +124,7 @@ impl Batch {
             pending.found.0 = (self.found.len() + len) as u32;
             let args = connection.args(pending.request);
             for index in shared
-                .table
+                .catalog
                 .get(id)
                 .command
                 .keys

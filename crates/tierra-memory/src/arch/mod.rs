@@ -1,5 +1,12 @@
 //! Instructions that move a line towards memory, and the clock to wait by, one file per instruction set.
 
+mod lines;
+mod scattered;
+
+pub use lines::Flush;
+pub(crate) use lines::Lines;
+pub use scattered::Scatter;
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::persist::{Flush, Lines};
+use super::lines::{Flush, Lines};
 
 /// No instruction: [`flush`] is never reached.
 pub(crate) fn detect() -> Option<Flush> {

@@ -11,8 +11,8 @@ use std::arch::x86_64::{
     _mm512_loadu_si512, _mm512_mask_i64scatter_epi64, _mm512_set1_epi64, _rdtsc,
 };
 
+use super::lines::{Flush, Lines};
 use crate::LINE_BYTES;
-use crate::persist::{Flush, Lines};
 
 /// The best flush this processor has; `clflush` is part of every x86-64.
 pub(crate) fn detect() -> Option<Flush> {
@@ -105,7 +105,8 @@ pub(crate) fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
 pub(crate) unsafe fn stream_words(to: *mut u8, from: &[u8]) {
     const WORD_BYTES: usize = 8;
     const HALF_BYTES: usize = 4;
-    debug_assert!(to.addr().is_multiple_of(HALF_BYTES) && from.len().is_multiple_of(HALF_BYTES));
+    debug_assert!(from.is_empty() || to.addr().is_multiple_of(HALF_BYTES));
+    debug_assert!(from.len().is_multiple_of(HALF_BYTES));
     let mut at = 0;
     while at < from.len() {
         // SAFETY: both sides have what is read and written here, and the targets are aligned for it: a

@@ -5,6 +5,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What is read from the device.
+pub(super) static READS: Channel = Channel::new();
+/// What is written to it.
+pub(super) static WRITES: Channel = Channel::new();
+
+/// Forgets what bandwidth was taken at other costs.
+pub(super) fn clear() {
+    READS.clear();
+    WRITES.clear();
+}
+
 /// The time up to which one direction of the device is taken.
 #[derive(Debug, Default)]
 pub(super) struct Channel {
@@ -37,7 +48,7 @@ impl Channel {
     }
 
     /// Forgets what was taken.
-    pub(super) fn clear(&self) {
+    fn clear(&self) {
         self.taken_until.store(0, Ordering::Relaxed);
     }
 }

@@ -5,15 +5,12 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::channel::Channel;
+use super::channel::{Channel, READS, WRITES};
 use super::costs::Costs;
 use super::misses::Misses;
 use super::streams::Streams;
 use super::{cache, clock, far, switch};
 use crate::LINE_BYTES;
-
-static READS: Channel = Channel::new();
-static WRITES: Channel = Channel::new();
 
 thread_local! {
     static LOCAL: Local = const { Local::new() };
@@ -138,12 +135,6 @@ impl Core {
 fn lines(address: usize, len_bytes: usize) -> (u64, u64) {
     let last = address + len_bytes.max(1) - 1;
     ((address / LINE_BYTES) as u64, (last / LINE_BYTES) as u64)
-}
-
-/// Forgets what bandwidth was taken at other costs.
-pub(super) fn clear_channels() {
-    READS.clear();
-    WRITES.clear();
 }
 
 /// A load issued now that concerns emulation; returns when it arrives, 0 if it already has.

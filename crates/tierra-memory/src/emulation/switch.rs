@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::costs::Costs;
 use super::far::{self, Concern};
-use super::{EmulationError, FarMemory, cache, clock, local};
+use super::{EmulationError, FarMemory, cache, channel, clock};
 
 /// The number of the state that everyone is in.
 static STATE: AtomicU32 = AtomicU32::new(0);
@@ -84,7 +84,7 @@ pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
     }
     let emulated = far.map_or(0, |_| switch.settings);
     EMULATED.store(emulated, Ordering::Relaxed);
-    local::clear_channels();
+    channel::clear();
     switch.setting = far;
     switch.costs = costs;
     switch.announce();

@@ -15,7 +15,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::pool::Pool;
-use crate::simulation::Random;
+use crate::random::Random;
 
 /// Does damage to pools.
 ///

@@ -1,14 +1,10 @@
-//! Memory that fails: caught, so that a page is lost and not the process ([`Pool::take_faults`] says which),
-//! made to fail, to see what comes of it ([`Injector`]), and walked over to find out in time ([`Walk`]).
+//! Memory that fails: made to fail, to see what comes of it ([`Injector`]), and walked over to find out in time ([`Walk`]).
+//! That a page is lost then and not the process, a pool sees to itself: [`Pool::take_faults`] says which.
 //!
 //! [`Pool::take_faults`]: crate::Pool::take_faults
 
 mod inject;
-mod signal;
-pub(crate) mod trouble;
 mod walk;
 
 pub use inject::{Damage, Injector, Target};
 pub use walk::{Ended, PIECE_BYTES, Piece, Position, Stop, Walk};
-
-pub(crate) use signal::Watched;

@@ -121,7 +121,7 @@ impl Heat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulation::Random;
+    use crate::random::Random;
 
     #[test]
     fn it_counts_what_it_stands_for() {

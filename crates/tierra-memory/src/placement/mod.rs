@@ -8,15 +8,13 @@
 
 mod costs;
 mod exchange;
-#[cfg(test)]
-mod exchange_tests;
 mod heat;
 mod migrations;
 mod mover;
 mod pace;
-#[cfg(test)]
-mod played;
 mod rounds;
+#[cfg(test)]
+mod tests;
 mod uses;
 
 pub use costs::{Costs, LineTimes};

@@ -1,20 +1,21 @@
-//! Space of a pool: allocated, given back, and rebuilt from what is live.
+//! Space of a pool: allocated, given back, and rebuilt from what is live (`space.rs`).
 //!
 //! Invariant: every grain below the pool's length is in the header, in one live run, in one free run,
 //! or (between open and retain) not yet known and left alone. What is handed out has space in the file system: free runs
 //! without it are known as holes, and what was given back is had again before it is used.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::backing;
 use super::layout::{self, EXTENT_HEADER_BYTES, FIRST_EXTENT};
-use super::space::FreeSpace;
-use super::{ExtentWriter, Pool, PoolError, lock};
-use crate::pool::Extent;
+use super::space::Space;
+use super::writer::ExtentWriter;
+use super::{Extent, Pool, PoolError};
+use crate::backing;
+use crate::free_space::FreeSpace;
+use crate::lock::lock;
 use crate::{LARGE_PAGE_BYTES, address};
 
 /// A pool doubles until its steps reach this many bytes: large enough that growing costs a load
@@ -23,70 +24,6 @@ const GROWTH_MOST_BYTES: u64 = 256 << 20;
 const GROWTH_UNIT_BYTES: u64 = LARGE_PAGE_BYTES as u64;
 /// Free runs shorter than this are kept: giving them back would cost the file system a piece of its map each.
 const GIVEN_BACK_LEAST_BYTES: u64 = 64 << 10;
-
-/// What is known of a pool's grains.
-#[derive(Debug)]
-pub(super) struct Space {
-    free: FreeSpace,
-    /// Runs in use, offset to length: finished extents and open writers.
-    live: BTreeMap<u64, u64>,
-    live_bytes: u64,
-    /// Bytes that are neither live nor free before the live extents are told.
-    unknown_bytes: u64,
-    /// Whether an allocation has been made since the pool was opened.
-    allocated: bool,
-    /// Whether what is live, or unknown, is known to have no holes.
-    backed: bool,
-    /// What of the free space may have none in the file system.
-    holes: FreeSpace,
-}
-
-impl Space {
-    /// Of a new pool: all free.
-    pub(super) fn new(len_bytes: u64) -> Space {
-        Space {
-            free: FreeSpace::around(FIRST_EXTENT, len_bytes, std::iter::empty()),
-            live: BTreeMap::new(),
-            live_bytes: 0,
-            unknown_bytes: 0,
-            allocated: false,
-            backed: true,
-            holes: FreeSpace::none(u64::MAX),
-        }
-    }
-
-    /// Of a pool just opened: nothing is known to be free.
-    pub(super) fn unknown(len_bytes: u64) -> Space {
-        Space {
-            free: FreeSpace::none(len_bytes),
-            unknown_bytes: len_bytes - FIRST_EXTENT,
-            backed: false,
-            ..Space::new(FIRST_EXTENT)
-        }
-    }
-
-    pub(super) fn used_bytes(&self) -> u64 {
-        self.live_bytes + self.unknown_bytes
-    }
-
-    /// Bytes of the live run that begins at `start`.
-    pub(super) fn live_bytes_at(&self, start: u64) -> Option<u64> {
-        self.live.get(&start).copied()
-    }
-
-    /// Whether something may be live that is not known to be.
-    pub(super) fn is_unknown(&self) -> bool {
-        self.unknown_bytes > 0
-    }
-
-    fn take(&mut self, span: u64) -> Option<u64> {
-        let start = self.free.take(span)?;
-        self.live.insert(start, span);
-        self.live_bytes += span;
-        self.allocated = true;
-        Some(start)
-    }
-}
 
 impl Pool {
     /// Tells what is live after an open; everything else, the published root aside, becomes free. A root of which

@@ -2,7 +2,7 @@
 //!
 //! A [`Replica`] is generic over who is [`Below`] it, and over nothing else: the processor, which flushes and fences
 //! without being asked twice, or the pool ([`Asked`]), where the kernel has to be asked, where far memory is
-//! emulated, and where a recorder looks on ([`crate::simulation`]). What is stored, in which order, what of it is
+//! emulated, and where a recorder looks on ([`crate::recording`]). What is stored, in which order, what of it is
 //! flushed and what is fenced is decided here, by the same code over both, so a recording is one of what ships.
 //!
 //! Questions whose answers change only with a trouble ([`trouble`]) are asked again only after one: is the pool
@@ -17,11 +17,10 @@ use super::PoolError;
 use super::counters::{Cause, Tally};
 use super::place::Place;
 use super::stored::{Persisted, Words, copy, store_words};
-use crate::faults::trouble;
+use crate::arch::Scatter;
 use crate::persist::{Lines, Processor};
-use crate::replication::Scatter;
-use crate::simulation::Order;
-use crate::{LINE_BYTES, arch, emulation};
+use crate::recording::Order;
+use crate::{LINE_BYTES, arch, emulation, trouble};
 
 /// Who carries out what a copy asks for. Lines are mapped and lie in the copy.
 pub(crate) trait Below: Sized {
@@ -435,12 +434,13 @@ impl Copies {
         self.written.add(written.bytes, written.lines);
         match self.are_well() {
             true => Ok(()),
-            false => self.refuse_if_lost(written),
+            // Numbers rather than the whole, which would be stored in memory for it, trouble or not.
+            false => self.refuse_if_lost(written.first, written.end),
         }
     }
 
     #[cold]
-    fn refuse_if_lost(&self, Written { first, end, .. }: Written) -> Result<(), PoolError> {
+    fn refuse_if_lost(&self, first: u64, end: u64) -> Result<(), PoolError> {
         let mut places = self.asked.iter().map(|copy| &copy.place);
         places.try_for_each(|place| place.refuse_if_lost(first.min(end), end.saturating_sub(first)))
     }

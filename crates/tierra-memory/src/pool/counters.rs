@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::{Pool, lock};
+use crate::lock::lock;
 
 /// Bytes that were stored, and the lines that were sent to the medium for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -145,7 +145,7 @@ impl Counts {
         self.add(shard(), LOST_PAGES, pages);
     }
 
-    fn checked(&self, bytes: u64, is_whole: bool) {
+    pub(super) fn checked(&self, bytes: u64, is_whole: bool) {
         let shard = shard();
         self.add(shard, CHECKED_BYTES, bytes);
         self.add(shard, FAILED_CHECKS, u64::from(!is_whole));
@@ -166,21 +166,11 @@ impl Counts {
         }
     }
 
-    fn sum(&self, slot: usize) -> u64 {
-        let tallies = lock(&self.tallies);
-        let shards = self.shards.iter().map(|shard| &shard.0[slot]);
-        let counts = shards.map(|count| count.load(Ordering::Relaxed));
-        let counts = counts.chain(tallies.iter().map(|tally| tally.sum(slot)));
-        counts.fold(0, u64::wrapping_add)
-    }
-}
-
-impl Pool {
-    /// What was written and found since the pool was opened.
-    pub fn counters(&self) -> Counters {
+    /// What was counted so far.
+    pub(super) fn so_far(&self) -> Counters {
         let written = |cause: Cause| Written {
-            bytes: self.counts.sum(2 * cause as usize),
-            lines: self.counts.sum(2 * cause as usize + 1),
+            bytes: self.sum(2 * cause as usize),
+            lines: self.sum(2 * cause as usize + 1),
         };
         Counters {
             extents: written(Cause::Extent),
@@ -188,16 +178,18 @@ impl Pool {
             superblock: written(Cause::Superblock),
             repair: written(Cause::Repair),
             believed_lines: written(Cause::Belief).lines,
-            checked_bytes: self.counts.sum(CHECKED_BYTES),
-            failed_checks: self.counts.sum(FAILED_CHECKS),
-            lost_pages: self.counts.sum(LOST_PAGES),
+            checked_bytes: self.sum(CHECKED_BYTES),
+            failed_checks: self.sum(FAILED_CHECKS),
+            lost_pages: self.sum(LOST_PAGES),
         }
     }
 
-    /// Counts a check of some of the pool's bytes, made by somebody who has their checksum.
-    /// [`Pool::verify_extent`] counts its own.
-    pub fn count_check(&self, bytes: u64, is_whole: bool) {
-        self.counts.checked(bytes, is_whole);
+    fn sum(&self, slot: usize) -> u64 {
+        let tallies = lock(&self.tallies);
+        let shards = self.shards.iter().map(|shard| &shard.0[slot]);
+        let counts = shards.map(|count| count.load(Ordering::Relaxed));
+        let counts = counts.chain(tallies.iter().map(|tally| tally.sum(slot)));
+        counts.fold(0, u64::wrapping_add)
     }
 }
 

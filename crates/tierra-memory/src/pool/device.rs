@@ -9,16 +9,17 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::allocation::Space;
 use super::layout::{FIRST_EXTENT, HEADER_OFFSETS, Line, PoolHeader, SLOT_OFFSETS};
-use super::medium;
-use super::open::{INITIAL_BYTES, Place, new_id};
-use super::publication::Publication;
+use super::medium::{MediumKind, choose};
+use super::open::{INITIAL_BYTES, new_id};
+use super::path::PoolPath;
+use super::space::Space;
+use super::superblock::Publication;
 use super::{Pool, PoolError, PoolOptions};
 use crate::LINE_BYTES;
-use crate::topology::DaxDevice;
+use crate::topology::{self, DaxDevice};
 
-impl Place<'_> {
+impl PoolPath<'_> {
     /// The device at the path, open, if there is one.
     pub(super) fn find_device(
         &self,
@@ -48,7 +49,7 @@ impl Place<'_> {
             return Ok(None);
         }
         let machine = options.machine.as_deref().unwrap_or(Path::new("/"));
-        match DaxDevice::of_number(machine, metadata.rdev()) {
+        match topology::dax_device_of(machine, metadata.rdev()) {
             Ok(None) if is_device => Err(self.device("it is no DAX device".to_owned())),
             Ok(found) => Ok(found),
             Err(error) => Err(self.device(error.to_string())),
@@ -109,7 +110,7 @@ impl Pool {
         path: &Path,
         options: &PoolOptions,
     ) -> Result<Arc<Pool>, PoolError> {
-        let at = Place(path);
+        let at = PoolPath(path);
         let mut pool = Self::map_device(file, device, path, options)?;
         let headers = HEADER_OFFSETS.map(|at| pool.line(at));
         if headers.iter().all(Option::is_none) {
@@ -150,7 +151,7 @@ impl Pool {
         path: &Path,
         options: &PoolOptions,
     ) -> Result<Pool, PoolError> {
-        let at = Place(path);
+        let at = PoolPath(path);
         at.lock(&file)?;
         let unit_bytes = at.unit_bytes(device)?;
         let limit_bytes = device.bytes / unit_bytes * unit_bytes;
@@ -158,7 +159,7 @@ impl Pool {
         if len_bytes <= FIRST_EXTENT {
             return Err(at.full(limit_bytes));
         }
-        let medium = medium::device(device, unit_bytes, options.flush)
+        let medium = choose::device(device, unit_bytes, options.flush)
             .map_err(|source| at.io("choose how to flush", source))?;
         Self::assemble(file, medium, path, options, len_bytes, limit_bytes)
     }
@@ -198,7 +199,7 @@ impl Pool {
     /// [`PoolError::Io`].
     pub fn discard(&self) -> Result<(), PoolError> {
         let discarded = match self.medium() {
-            medium::MediumKind::Device => {
+            MediumKind::Device => {
                 // SAFETY: header and slots are mapped, and the caller has nothing left there.
                 let cleared = unsafe { self.copy(0, &[0; FIRST_EXTENT as usize]).persist() };
                 cleared.map(drop)

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an entry is believed only if it is whole, of the transaction asked for, and in its order.
 
-use super::Extent;
+use super::extent::Extent;
 use crate::LINE_BYTES;
 
 const MAGIC: [u8; 4] = *b"UNDO";

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::pool::Extent;
+use super::extent::Extent;
 use crate::topology::NodeId;
 
 /// Of several pools that were to be published together, one was not.

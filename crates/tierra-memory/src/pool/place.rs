@@ -11,7 +11,7 @@ use super::medium::Medium;
 use super::stored::Unpersisted;
 use super::{Extent, Pool, PoolError};
 use crate::persist::Processor;
-use crate::simulation::Recorder;
+use crate::recording::Recorder;
 
 /// A log of a pool. Its methods take places that lie in it, which the caller has checked.
 #[derive(Clone, Debug)]

@@ -4,7 +4,8 @@
 //! some of each, and whoever checks them finds the damage again. Doing it again does no harm.
 
 use super::layout::{self, EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind};
-use super::{Extent, Pool, PoolError, lock};
+use super::{Extent, Pool, PoolError};
+use crate::lock::lock;
 
 /// What an extent's header says beyond place and length: the same in all copies of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use super::Pool;
 use super::counters::Cause;
 use super::layout::FIRST_EXTENT;
 use crate::persist::Lines;
-use crate::simulation::Order;
+use crate::recording::Order;
 use crate::{LINE_BYTES, arch};
 
 /// Bytes that were stored and may be in a cache only: a power cut may keep any part of them.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::layout::{EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind};
 use super::{Extent, Pool, PoolError};
-use crate::simulation::Lent;
+use crate::recording::Lent;
 
 /// An extent that was finished, and so may be published or named by what is. Only [`ExtentWriter`] makes
 /// one: what was not written to its end, checksummed and sent on its way cannot be published.

@@ -6,7 +6,8 @@
 
 use std::time::Instant;
 
-use super::method::{Composition, CopyBy, Method};
+use super::composition::{Composition, CopyBy};
+use super::method::Method;
 use super::profile::Profile;
 use super::switch::{SIZE_CLASSES, Situation, class_bytes};
 use super::{Member, ReplicaSet, ReplicatedUndo, ReplicationError};

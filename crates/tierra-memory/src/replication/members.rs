@@ -13,15 +13,8 @@
 
 use std::sync::Arc;
 
-use super::{Member, REPLICAS_MOST, ReplicaSet, ReplicationError};
+use super::{Joining, Member, REPLICAS_MOST, ReplicaSet, ReplicationError};
 use crate::pool::{Extent, Pool};
-
-/// A copy that is being added.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Joining {
-    /// So many bytes from its beginning are as in the master, durably.
-    equal_bytes: u64,
-}
 
 impl ReplicaSet {
     /// Begins to add a replica, a log as long as the others, whatever it holds. Writes reach it from now on;

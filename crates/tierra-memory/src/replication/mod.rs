@@ -11,93 +11,36 @@
 //! anybody has read from it stays.
 
 mod calibrate;
+mod composition;
+mod error;
 mod line;
 mod members;
 mod method;
-#[cfg(test)]
-mod planted_tests;
 mod profile;
 mod switch;
 mod template;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod workers;
 
 use std::sync::Arc;
 
-pub use method::{Composition, CopyBy, Master, Method, Scatter, Waits, WorkerCopy};
+pub use composition::{Composition, CopyBy, Master, REPLICAS_MOST, Waits, WorkerCopy};
+pub use error::ReplicationError;
+pub use method::Method;
 pub use profile::Profile;
 pub use switch::{SIZE_CLASSES, Situation, Switch, class_bytes, size_class};
 pub use transaction::{ReplicatedTransaction, ReplicatedUndo};
 
 use crate::LINE_BYTES;
-use crate::pool::{Copies, Extent, Place, Pool, PoolError};
-use members::Joining;
+pub use crate::arch::Scatter;
+use crate::pool::{Copies, Extent, Persisted, Place, Pool, PoolError, WrittenToCopies};
+use template::{One, run};
 use workers::Workers;
-
-/// The most replicas beside the master: as many as one scattered store reaches.
-pub const REPLICAS_MOST: usize = 8;
 
 /// A copy: a log of a pool.
 pub type Member = (Arc<Pool>, Extent);
-
-/// Copies that are no replica set.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplicationError {
-    /// None, or too many.
-    #[error("{copies} copies given; a replica set has a master and up to {REPLICAS_MOST} replicas")]
-    Copies {
-        /// How many.
-        copies: usize,
-    },
-    /// Copies of different length.
-    #[error("copy {copy} has {found} bytes, the master {expected}; make it as long as the master")]
-    Length {
-        /// Which; the master is 0.
-        copy: usize,
-        /// Its bytes.
-        found: u64,
-        /// The master's.
-        expected: u64,
-    },
-    /// One extent given twice.
-    #[error("copies {first} and {second} are the same extent; a copy of its own is what protects")]
-    Twice {
-        /// The one.
-        first: usize,
-        /// The other.
-        second: usize,
-    },
-    /// A write would leave the copies.
-    #[error("{len_bytes} bytes at {at} do not fit into copies of {copy_bytes} bytes")]
-    Outside {
-        /// Where it was to begin.
-        at: u64,
-        /// How long it was to be.
-        len_bytes: u64,
-        /// Bytes of a copy.
-        copy_bytes: u64,
-    },
-    /// The log of a replica set's transactions is none, or another set's.
-    #[error("the undo log of the replica set cannot be used: {0}")]
-    Undo(&'static str),
-    /// A transaction is too long for the undo log.
-    #[error(
-        "the transaction needs {needed_bytes} bytes of an undo log of {len_bytes}; make the log longer"
-    )]
-    UndoLogFull {
-        /// Bytes for what it overwrites.
-        needed_bytes: u64,
-        /// Bytes of the log.
-        len_bytes: u64,
-    },
-    /// One replica is added at a time.
-    #[error("a replica is being added; let it catch up, or cancel it")]
-    Joining,
-    /// A pool failed, or a copy is no log of it.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-}
 
 /// A log and its copies. It is their one writer.
 ///
@@ -135,6 +78,13 @@ pub struct ReplicaSet {
     last_end: u64,
     len_bytes: u64,
     repaired_bytes: u64,
+}
+
+/// A copy that is being added.
+#[derive(Clone, Copy, Debug, Default)]
+struct Joining {
+    /// So many bytes from its beginning are as in the master, durably.
+    equal_bytes: u64,
 }
 
 impl ReplicaSet {
@@ -321,6 +271,80 @@ impl ReplicaSet {
                 copy_bytes: self.len_bytes,
             }),
         }
+    }
+
+    /// Writes all copies by a composition. The place lies in them.
+    #[inline]
+    fn replicate(
+        &mut self,
+        composition: Composition,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<Persisted, PoolError> {
+        if let CopyBy::Threads(_) = composition.copy
+            && self.copies.len() > 1
+        {
+            return self.by_threads(composition, at, bytes);
+        }
+        self.replicate_one(composition, at, bytes)
+    }
+
+    /// Writes one place, which lies in the copies. No threads take part.
+    #[inline(always)]
+    fn replicate_one(
+        &mut self,
+        composition: Composition,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<Persisted, PoolError> {
+        let persisted = match self.written.by_processor() {
+            Some(copies) => run(composition, copies, One(at, bytes))?,
+            None => run(composition, self.written.by_asking(), One(at, bytes))?,
+        };
+        self.written
+            .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
+        Ok(persisted)
+    }
+
+    /// Writes several places, which lie in the copies, and waits for all of them at once, if the composition
+    /// waits once. No threads take part.
+    fn replicate_all<'b>(
+        &mut self,
+        composition: Composition,
+        places: impl IntoIterator<Item = (u64, &'b [u8])>,
+    ) -> Result<Persisted, PoolError> {
+        let mut written = WrittenToCopies::NOTHING;
+        let places = places
+            .into_iter()
+            .inspect(|(at, bytes)| written = written.and(*at, bytes.len()));
+        let persisted = match self.written.by_processor() {
+            Some(copies) => run(composition, copies, places)?,
+            None => run(composition, self.written.by_asking(), places)?,
+        };
+        self.written.wrote(written)?;
+        Ok(persisted)
+    }
+
+    /// The replicas by workers, the master meanwhile by this thread.
+    #[cold]
+    fn by_threads(
+        &mut self,
+        composition: Composition,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<Persisted, PoolError> {
+        let (master, replicas) = self.written.by_asking().split_at(1);
+        let handed = self.workers.hand_out(replicas, composition.copy, at, bytes);
+        let alone = Composition {
+            prefetch: false,
+            ..composition
+        };
+        let written = run(alone, master, One(at, bytes));
+        handed.wait()?;
+        let persisted = written?;
+        self.written
+            .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
+        Ok(persisted)
     }
 
     #[inline(always)]

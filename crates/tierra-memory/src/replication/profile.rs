@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use super::method::Composition;
+use super::composition::Composition;
 use super::switch::{Situation, Switch, class_bytes, size_class};
 use crate::machine::{MeasuredFile, MeasuredFileError};
 
@@ -83,19 +83,6 @@ impl Profile {
         });
         let (_, cell) = alike.min_by_key(|(cell, _)| distance(cell))?;
         (!cell.is_empty()).then_some(cell)
-    }
-
-    /// The decision tree of a profile in a file; that of uncalibrated machines where there is none, or, with
-    /// a warning, where it must not be used.
-    pub fn switch_of(path: &Path) -> Switch {
-        match Profile::read(path) {
-            Ok(Some(profile)) => profile.switch(),
-            Ok(None) => Switch::uncalibrated(),
-            Err(error) => {
-                tracing::warn!("{error}");
-                Switch::uncalibrated()
-            }
-        }
     }
 
     /// Reads a profile; `None` where there is none.
@@ -187,12 +174,7 @@ fn situation(key: &str) -> Option<Situation> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-    use std::{fmt, fs};
-
-    use tracing::field::{Field, Visit};
-    use tracing::span::{Attributes, Id, Record};
-    use tracing::{Event, Level, Metadata, Subscriber};
+    use std::fs;
 
     use super::*;
     use crate::replication::Waits;
@@ -251,10 +233,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("profile");
         assert_eq!(Profile::read(&path).unwrap(), None);
-        assert_eq!(Profile::switch_of(&path), Switch::uncalibrated());
         profile().write(&path).unwrap();
         assert_eq!(Profile::read(&path).unwrap(), Some(profile()));
-        assert_eq!(Profile::switch_of(&path), profile().switch());
         assert_ne!(profile().switch(), Switch::uncalibrated());
     }
 
@@ -277,7 +257,7 @@ mod tests {
 
     /// A planted bug: what was measured elsewhere, or for another Tierra, would be the worst choice here.
     #[test]
-    fn a_stale_profile_is_refused_by_name_with_one_warning() {
+    fn a_stale_profile_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("profile");
         profile().write(&path).unwrap();
@@ -294,54 +274,11 @@ mod tests {
             assert_ne!(stale, body);
             let crc = crc32c::crc32c(stale.as_bytes());
             fs::write(&path, format!("{stale}crc32c = {crc:#010x}\n")).unwrap();
-            let (switch, warnings) = heard(|| Profile::switch_of(&path));
-            assert_eq!(switch, Switch::uncalibrated());
-            let [warning] = &warnings[..] else {
-                panic!("one warning, not {warnings:?}");
-            };
+            let error = Profile::read(&path).unwrap_err().to_string();
             let path = path.display().to_string();
-            assert!(
-                warning.contains(named) && warning.contains(&path),
-                "{warning}"
-            );
+            assert!(error.contains(named) && error.contains(&path), "{error}");
         }
         fs::write(&path, &ours).unwrap();
-        let (switch, warnings) = heard(|| Profile::switch_of(&path));
-        assert_eq!((switch, warnings.len()), (profile().switch(), 0));
-    }
-
-    /// What is warned of meanwhile, on this thread.
-    fn heard<R>(run: impl FnOnce() -> R) -> (R, Vec<String>) {
-        #[derive(Clone, Default)]
-        struct Ear(Arc<Mutex<Vec<String>>>);
-        struct Message(String);
-        impl Visit for Message {
-            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-                if field.name() == "message" {
-                    self.0 = format!("{value:?}");
-                }
-            }
-        }
-        impl Subscriber for Ear {
-            fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-                *metadata.level() == Level::WARN
-            }
-            fn new_span(&self, _: &Attributes<'_>) -> Id {
-                Id::from_u64(1)
-            }
-            fn record(&self, _: &Id, _: &Record<'_>) {}
-            fn record_follows_from(&self, _: &Id, _: &Id) {}
-            fn event(&self, event: &Event<'_>) {
-                let mut message = Message(String::new());
-                event.record(&mut message);
-                self.0.lock().unwrap().push(message.0);
-            }
-            fn enter(&self, _: &Id) {}
-            fn exit(&self, _: &Id) {}
-        }
-        let ear = Ear::default();
-        let result = tracing::subscriber::with_default(ear.clone(), run);
-        let heard = ear.0.lock().unwrap().clone();
-        (result, heard)
+        assert_eq!(Profile::read(&path).unwrap(), Some(profile()));
     }
 }

@@ -6,8 +6,7 @@
 //! table and a decision one load. The first question, what memory it is, is answered when the tree is made
 //! ([`Profile::switch`](super::Profile::switch)).
 
-use super::REPLICAS_MOST;
-use super::method::{Composition, CopyBy, Master, Waits};
+use super::composition::{Composition, CopyBy, Master, REPLICAS_MOST, Waits};
 
 /// Lengths that are told apart: 4 B, 8 B, and so on to 1 MiB.
 pub const SIZE_CLASSES: usize = 19;

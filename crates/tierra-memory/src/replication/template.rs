@@ -3,91 +3,14 @@
 //! Invariant: on return all copies are durable: what each step flushed is either fenced at once, or is in
 //! flight until the one fence at the end.
 
-use super::ReplicaSet;
-use super::method::{Composition, CopyBy, Master, Waits};
-use crate::pool::{Asked, Below, Persisted, PoolError, Replica, WrittenToCopies};
+use super::composition::{Composition, CopyBy, Master, Waits};
+use crate::pool::{Asked, Below, Persisted, PoolError, Replica};
 
 /// When the master is flushed, as a parameter of functions.
 type MasterCode = u8;
 const PRE: MasterCode = Master::Pre as MasterCode;
 const POST: MasterCode = Master::Post as MasterCode;
 const STREAMED: MasterCode = Master::Streamed as MasterCode;
-
-impl ReplicaSet {
-    /// Writes all copies by a composition. The place lies in them.
-    #[inline]
-    pub(super) fn replicate(
-        &mut self,
-        composition: Composition,
-        at: u64,
-        bytes: &[u8],
-    ) -> Result<Persisted, PoolError> {
-        if let CopyBy::Threads(_) = composition.copy
-            && self.copies.len() > 1
-        {
-            return self.by_threads(composition, at, bytes);
-        }
-        self.replicate_one(composition, at, bytes)
-    }
-
-    /// Writes one place, which lies in the copies. No threads take part.
-    #[inline(always)]
-    pub(super) fn replicate_one(
-        &mut self,
-        composition: Composition,
-        at: u64,
-        bytes: &[u8],
-    ) -> Result<Persisted, PoolError> {
-        let persisted = match self.written.by_processor() {
-            Some(copies) => run(composition, copies, One(at, bytes))?,
-            None => run(composition, self.written.by_asking(), One(at, bytes))?,
-        };
-        self.written
-            .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
-        Ok(persisted)
-    }
-
-    /// Writes several places, which lie in the copies, and waits for all of them at once, if the composition
-    /// waits once. No threads take part.
-    pub(super) fn replicate_all<'b>(
-        &mut self,
-        composition: Composition,
-        places: impl IntoIterator<Item = (u64, &'b [u8])>,
-    ) -> Result<Persisted, PoolError> {
-        let mut written = WrittenToCopies::NOTHING;
-        let places = places
-            .into_iter()
-            .inspect(|(at, bytes)| written = written.and(*at, bytes.len()));
-        let persisted = match self.written.by_processor() {
-            Some(copies) => run(composition, copies, places)?,
-            None => run(composition, self.written.by_asking(), places)?,
-        };
-        self.written.wrote(written)?;
-        Ok(persisted)
-    }
-
-    /// The replicas by workers, the master meanwhile by this thread.
-    #[cold]
-    fn by_threads(
-        &mut self,
-        composition: Composition,
-        at: u64,
-        bytes: &[u8],
-    ) -> Result<Persisted, PoolError> {
-        let (master, replicas) = self.written.by_asking().split_at(1);
-        let handed = self.workers.hand_out(replicas, composition.copy, at, bytes);
-        let alone = Composition {
-            prefetch: false,
-            ..composition
-        };
-        let written = run(alone, master, One(at, bytes));
-        handed.wait()?;
-        let persisted = written?;
-        self.written
-            .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
-        Ok(persisted)
-    }
-}
 
 /// Writes one copy, durably: what a worker does.
 pub(super) fn write_alone(
@@ -107,7 +30,7 @@ pub(super) fn write_alone(
 }
 
 /// Places to be written, in turn.
-trait Places<'b> {
+pub(super) trait Places<'b> {
     /// Hands each place over, up to the first that fails.
     fn try_each(
         self,
@@ -117,7 +40,7 @@ trait Places<'b> {
 
 /// A single place, as most writes have. A loop over an iterator of one makes an update of a word 8 % slower, of
 /// a word and three replicas 15 %.
-struct One<'b>(u64, &'b [u8]);
+pub(super) struct One<'b>(pub(super) u64, pub(super) &'b [u8]);
 
 impl<'b> Places<'b> for One<'b> {
     #[inline(always)]
@@ -141,7 +64,7 @@ impl<'b, I: Iterator<Item = (u64, &'b [u8])>> Places<'b> for I {
 
 /// Runs a composition on copies, the master first: compiled alone, so that what it leaves out costs nothing.
 #[inline(always)]
-fn run<'b, B: Below>(
+pub(super) fn run<'b, B: Below>(
     composition: Composition,
     copies: &[Replica<B>],
     places: impl Places<'b>,

@@ -10,11 +10,12 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle, Thread, current, park};
 
-use super::method::{CopyBy, WorkerCopy};
+use super::composition::{CopyBy, WorkerCopy};
 use super::template::write_alone;
+use crate::lock::lock;
 use crate::pool::{Asked, PoolError, Replica};
 
 /// How often a thread looks before it parks: some microseconds.
@@ -228,8 +229,4 @@ impl Drop for Handed<'_> {
         // Only where the caller failed or panicked; the pools remember a failure.
         let _ = self.await_all();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

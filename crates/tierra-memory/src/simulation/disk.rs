@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::files::{Content, Variant};
-use super::recorder::Touched;
+use crate::recording::Touched;
 
 /// The file of a pool.
 pub(super) struct Disk {

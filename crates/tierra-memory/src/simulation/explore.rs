@@ -18,12 +18,12 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::disk::{Disk, Folder};
-use super::files::{Content, Variant};
+use super::files::{Content, Variant, pools_of};
 use super::power::{Power, bytes_of};
-use super::random::Random;
-use super::recorder::{Recorder, Touched};
-use super::trace::{Event, LineOf, LineRange, Trace, Words};
+use super::trace::Trace;
 use crate::LINE_BYTES;
+use crate::random::Random;
+use crate::recording::{Event, LineOf, LineRange, Recorder, Touched, Words};
 
 /// How far to look.
 #[derive(Clone, Copy, Debug)]
@@ -263,7 +263,8 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
             }
         };
         for files in variants {
-            self.recorder.finds(&files, self.disks.len() as u8);
+            self.recorder
+                .name_pools(pools_of(&files), self.disks.len() as u8);
             self.files = files;
             let mut seen = HashSet::new();
             let mut read = Vec::new();

@@ -48,14 +48,9 @@ mod disk;
 mod explore;
 mod files;
 mod power;
-mod random;
-mod recorder;
 mod trace;
 
 pub use explore::{Image, Limits, Report, Violation};
-pub(crate) use files::FileStep;
-pub(crate) use random::Random;
-pub(crate) use recorder::Lent;
-pub use recorder::Recorder;
-pub(crate) use trace::Order;
 pub use trace::{StepKind, Trace, Useless};
+
+pub use crate::recording::Recorder;

@@ -18,9 +18,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::iter;
 
 use super::files::Files;
-use super::random::Random;
-use super::trace::{Event, LineOf, LineRange, Order, Store, Words};
 use crate::LINE_BYTES;
+use crate::random::Random;
+use crate::recording::{Event, LineOf, LineRange, Order, Store, Words, words_at};
 
 /// What memory certainly holds and may hold at one moment of a trace.
 #[derive(Debug, Default)]
@@ -363,18 +363,6 @@ fn apply(words: &mut Words, store: &Store, mask: u8) {
             *word = store.words[index];
         }
     }
-}
-
-/// The words of a line in a pool's bytes.
-pub(super) fn words_at(bytes: &[u8], line: u32) -> Words {
-    let mut words = Words::default();
-    let line = &bytes[line as usize * LINE_BYTES..][..LINE_BYTES];
-    for (word, bytes) in words.iter_mut().zip(line.chunks_exact(8)) {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(bytes);
-        *word = u64::from_ne_bytes(eight);
-    }
-    words
 }
 
 /// The bytes of a line's words.

@@ -1,149 +1,17 @@
 //! What pools were told to do, in order: stores, flushes, fences, and marks of who watched.
 //!
 //! A trace is data: [`Trace::without`] leaves an instruction out, which is the same as a program that
-//! forgot it, so a check can be shown to notice every one that matters.
+//! forgot it, so a check can be shown to notice every one that matters. [`Recorder::unseen`] finds a store that no trace has.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 
-use super::files::{Content, FileStep};
+use super::files::{Content, pools_of};
 use super::power::Power;
-use crate::LINE_BYTES;
-use crate::pool::Durability;
-
-/// The words of a line.
-pub(super) type Words = [u64; LINE_BYTES / 8];
-
-/// A line of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct LineOf {
-    pub(super) pool: u8,
-    pub(super) index: u32,
-}
-
-/// Lines of a pool, from the first to before the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LineRange {
-    pub(super) pool: u8,
-    pub(super) first: u32,
-    pub(super) end: u32,
-}
-
-impl LineRange {
-    /// As a range of the lines of all pools.
-    pub(super) fn bounds(self) -> Range<LineOf> {
-        let line = |index| LineOf {
-            pool: self.pool,
-            index,
-        };
-        line(self.first)..line(self.end)
-    }
-
-    pub(super) fn lines(self) -> impl Iterator<Item = LineOf> {
-        let pool = self.pool;
-        (self.first..self.end).map(move |index| LineOf { pool, index })
-    }
-}
-
-/// How a store relates to others of its line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Reaches memory after those before it and before those behind it.
-    Program,
-    /// Its words reach memory in any order; stores before it have, once one of them has.
-    None,
-    /// Goes past the cache: its words reach memory in any order, whatever was stored before or is stored
-    /// behind it, and certainly at the next fence of its thread, without a flush.
-    Stream,
-}
-
-/// A store to one line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Store {
-    pub(super) line: LineOf,
-    /// Which words it changes.
-    pub(super) mask: u8,
-    /// Their values; the others are as before.
-    pub(super) words: Words,
-    pub(super) order: Order,
-}
-
-/// One step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    /// A pool is there, new or opened, and holds these bytes, all of them durable.
-    Made {
-        pool: u8,
-        bytes: Vec<u8>,
-    },
-    /// A file grew, with zeros.
-    Grown {
-        pool: u8,
-        len_bytes: u64,
-    },
-    /// A file's length is durable.
-    LengthSynced {
-        pool: u8,
-    },
-    Store(Store),
-    /// A store past the cache by a thread.
-    Streamed {
-        thread: u32,
-        store: Store,
-    },
-    /// Stores through a slice, seen when it was handed in and dated back to when it was handed out:
-    /// they may have happened, and reached memory, at any moment between.
-    Scribbled(Vec<Store>),
-    /// The thread wrote lines back.
-    Flush {
-        thread: u32,
-        lines: LineRange,
-    },
-    /// The thread waited for what it wrote back, of whatever pool.
-    Fence {
-        thread: u32,
-    },
-    /// All of a file is durable.
-    FileSynced {
-        pool: u8,
-    },
-    /// Lines, in whole pages, are durable.
-    RangeSynced(LineRange),
-    /// A step on the directory that the pools lie in.
-    File(FileStep),
-    /// The program was told that everything up to this step of it has been done.
-    Acknowledged(u64),
-}
-
-impl Event {
-    fn thread(&self) -> Option<u32> {
-        match self {
-            Event::Flush { thread, .. }
-            | Event::Fence { thread }
-            | Event::Streamed { thread, .. } => Some(*thread),
-            _ => None,
-        }
-    }
-
-    /// Whether something becomes certain here, so that the moment before it is the one with most
-    /// images.
-    pub(super) fn is_barrier(&self) -> bool {
-        match self {
-            Event::File(step) => step.is_barrier(),
-            _ => self.is_wait(),
-        }
-    }
-
-    /// Whether lines of pools become certain here.
-    fn is_wait(&self) -> bool {
-        matches!(
-            self,
-            Event::Fence { .. } | Event::FileSynced { .. } | Event::RangeSynced(_)
-        )
-    }
-}
+use crate::durability::Durability;
+use crate::pool::Pool;
+use crate::recording::{Event, FileStep, Recorder};
 
 /// A kind of instruction that a program might leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -366,5 +234,32 @@ impl Trace {
             power.apply(event);
         }
         useless
+    }
+}
+
+impl Recorder {
+    /// What was recorded so far.
+    pub fn trace(&self) -> Trace {
+        Trace {
+            durability: self.durability(),
+            events: self.events(),
+        }
+    }
+
+    /// Offsets of lines of the pool that are not what was recorded: stores that nobody saw. Called while
+    /// nobody writes.
+    pub fn unseen(&self, pool: &Pool) -> Vec<u64> {
+        self.differences(pool.raw_bytes(0, pool.len_bytes()))
+    }
+
+    /// This recording, for a process that goes on with what another one left that was killed after `events` events
+    /// ([`Trace::directory_killed_after`]): its pools keep their numbers.
+    pub fn going_on(self, trace: &Trace, events: usize) -> Recorder {
+        let mut power = Power::new();
+        trace.events[..events]
+            .iter()
+            .for_each(|event| power.apply(event));
+        self.name_pools(pools_of(&power.files().now()), trace.pools());
+        self
     }
 }

@@ -11,7 +11,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use super::{NodeId, TopologyError, sysfs};
+use super::error::TopologyError;
+use super::node::NodeId;
+use super::sysfs;
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]

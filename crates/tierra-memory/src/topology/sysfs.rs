@@ -7,7 +7,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{DaxDevice, Node, NodeId, Socket, SocketId, TopologyError};
+use super::dax::DaxDevice;
+use super::error::TopologyError;
+use super::node::{Node, NodeId, Socket, SocketId};
 
 /// The packages that online CPUs belong to.
 pub(super) fn sockets(root: &Path) -> Result<Vec<Socket>, TopologyError> {
@@ -90,8 +92,8 @@ pub(super) fn dax_devices(root: &Path) -> Result<Vec<DaxDevice>, TopologyError> 
     Ok(devices)
 }
 
-/// The device of that number, if it is on the DAX bus.
-pub(super) fn dax_device_of(root: &Path, number: u64) -> Result<Option<DaxDevice>, TopologyError> {
+/// The DAX device of that number on the machine described below `root`; `None` where the number is another device's, or none's.
+pub(crate) fn dax_device_of(root: &Path, number: u64) -> Result<Option<DaxDevice>, TopologyError> {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let link = root.join(format!("sys/dev/char/{major}:{minor}"));
     let resolve = |path: PathBuf| match fs::canonicalize(&path) {

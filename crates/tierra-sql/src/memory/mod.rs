@@ -8,11 +8,13 @@
 //! operators that gather rows -- ask --> this pool
 //! functions that make much of little -> growing.rs: the size of the result first, smaller batches
 //! rows of an answer that is collected -> answer.rs: accounted for like an operator's
+//! texts that hold many buffers ---------> texts.rs: copied together before and behind a sort
 //! all that none of them knows of ----> watch.rs: what the process has really grown by
 //! ```
 
 mod answer;
 mod growing;
+mod texts;
 mod watch;
 
 use std::fmt;
@@ -25,6 +27,7 @@ use tierra_memory::{Size, Topology};
 
 pub(crate) use answer::Collected;
 pub(crate) use growing::{add_to, batch_rows};
+pub(crate) use texts::with_close_texts;
 pub(crate) use watch::{Watched, Writing};
 
 /// Without a setting, queries may fill one part in this many of the machine's memory.

@@ -10,7 +10,8 @@
 //! settled, and must see sums of constants before the optimiser folds them. Subqueries and lists need
 //! types as well, and must see conditions before the optimiser takes NULL for false. Casts are hidden from estimates
 //! when nothing else looks at them. Where a rule of the optimiser is wrong it is kept from that ([`constant_conditions`],
-//! [`distinct_sums`], [`known_aggregates`], [`tried`]), and put right behind it ([`sorted_inputs`]).
+//! [`distinct_sums`], [`known_aggregates`], [`tried`], [`window_orders`]), and put right behind it ([`sorted_inputs`],
+//! [`sorted_texts`], [`unasked_partitions`]).
 
 mod arithmetic;
 mod assigned;
@@ -29,8 +30,11 @@ mod numbers;
 mod outer_values;
 mod set_operations;
 mod sorted_inputs;
+mod sorted_texts;
 mod subquery;
 mod tried;
+mod unasked_partitions;
+mod window_orders;
 
 use std::sync::Arc;
 
@@ -87,6 +91,11 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(tried::Tried(rule))
     });
     sorted_inputs::add_to(&mut builder);
+    window_orders::add_to(&mut builder);
+    let optimizer = builder.physical_optimizers();
+    let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
+    rules.push(Arc::new(unasked_partitions::UnaskedPartitions));
+    rules.push(Arc::new(sorted_texts::SortedTexts));
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)

@@ -9,7 +9,8 @@
 //!     Window: row_number() PARTITION BY columns
 //!     Window: row_number() PARTITION BY columns
 //! ```
-//! Without ALL the left side has each row once, and the join is right as it is.
+//! Without ALL the left side has each row once, and the join is right. Here the right side has each row once as well: a row that is there a
+//! thousand times would be compared with each of them.
 
 use std::sync::Arc;
 
@@ -19,13 +20,13 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::logical_plan::Join;
-use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Distinct, Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
 /// The column that numbers a row's copies, on the left and on the right.
 const COPY: [&str; 2] = ["tierra_left_copy", "tierra_right_copy"];
 
-/// Numbers the copies of rows where they are counted.
+/// Numbers the copies of rows where they are counted, and takes each row once where they are not.
 #[derive(Debug)]
 pub(super) struct CountedCopies;
 
@@ -43,8 +44,17 @@ fn counted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Join(join) = plan else {
         return Ok(Transformed::no(plan));
     };
-    if !counts(&join) {
+    if !is_set_operation(&join) {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let is_distinct = |plan: &LogicalPlan| matches!(plan, LogicalPlan::Distinct(_));
+    match (is_distinct(&join.left), is_distinct(&join.right)) {
+        (true, true) => return Ok(Transformed::no(LogicalPlan::Join(join))),
+        (true, false) => {
+            let right = Arc::new(LogicalPlan::Distinct(Distinct::All(join.right)));
+            return Ok(Transformed::yes(LogicalPlan::Join(Join { right, ..join })));
+        }
+        (false, _) => {}
     }
     let columns: Vec<Expr> = expressions(&join.left);
     let mut on = join.on.clone();
@@ -63,16 +73,15 @@ fn counted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(plan.build()?))
 }
 
-/// Whether the planner made this of EXCEPT ALL or INTERSECT ALL: nothing else compares all columns of two
-/// sides, NULL with NULL, before joins are optimised.
-fn counts(join: &Join) -> bool {
+/// Whether the planner made this of EXCEPT or INTERSECT: nothing else compares all columns of two sides, NULL with NULL, before
+/// joins are optimised.
+fn is_set_operation(join: &Join) -> bool {
     let width = join.left.schema().fields().len();
     matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)
         && join.null_equality == NullEquality::NullEqualsNull
         && join.filter.is_none()
         && join.on.len() == width
         && join.right.schema().fields().len() == width
-        && !matches!(join.left.as_ref(), LogicalPlan::Distinct(_))
 }
 
 fn expressions(plan: &LogicalPlan) -> Vec<Expr> {

@@ -73,13 +73,6 @@ pub(super) fn on_u64s<K: Kernel>(level: Available, values: &[u64], kernel: K) ->
     }
 }
 
-/// The same values read as unsigned: the kernels count modulo 2^64.
-#[inline]
-pub(super) fn as_u64s(values: &[i64]) -> &[u64] {
-    // SAFETY: both types have the same size and alignment, and any bits are a value of either.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
-}
-
 /// `out[i] = dictionary[codes[i]]`; `Err` with the largest code, and `out` untouched, if the
 /// dictionary does not have it.
 pub(super) fn gather<T: Copy>(

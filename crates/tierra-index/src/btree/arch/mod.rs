@@ -1,10 +1,8 @@
-//! Comparing a byte with all prints of a leaf.
-
-use super::near::PLACES;
+//! Comparing a byte with all prints of a leaf: a multiple of sixteen, at most sixty-four.
 
 /// A bit for each of the bytes that equals `print`.
 #[inline(always)]
-pub(super) fn equal(prints: &[u8; PLACES], print: u8) -> u64 {
+pub(super) fn equal<const PLACES: usize>(prints: &[u8; PLACES], print: u8) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         x86_64::equal(prints, print)
@@ -17,7 +15,7 @@ pub(super) fn equal(prints: &[u8; PLACES], print: u8) -> u64 {
 
 /// For any processor; the oracle of the others.
 #[cfg(any(test, not(target_arch = "x86_64")))]
-fn portable(prints: &[u8; PLACES], print: u8) -> u64 {
+fn portable<const PLACES: usize>(prints: &[u8; PLACES], print: u8) -> u64 {
     let bytes = prints.iter().enumerate();
     bytes.fold(0, |bits, (place, byte)| {
         bits | u64::from(*byte == print) << place
@@ -29,10 +27,9 @@ fn portable(prints: &[u8; PLACES], print: u8) -> u64 {
 mod x86_64 {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
 
-    use super::PLACES;
-
     #[inline(always)]
-    pub(super) fn equal(prints: &[u8; PLACES], print: u8) -> u64 {
+    pub(super) fn equal<const PLACES: usize>(prints: &[u8; PLACES], print: u8) -> u64 {
+        const { assert!(PLACES.is_multiple_of(16) && PLACES <= 64) };
         let mut bits = 0;
         for (part, bytes) in prints.chunks_exact(16).enumerate() {
             // SAFETY: sixteen bytes are read from a slice of sixteen, at any alignment; SSE2 belongs to
@@ -50,6 +47,8 @@ mod x86_64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PLACES: usize = 48;
 
     #[test]
     fn every_way_finds_the_same_bytes() {

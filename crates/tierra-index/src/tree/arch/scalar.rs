@@ -1,11 +1,11 @@
 //! Comparisons in plain Rust: the oracle of the others, and what a CPU without them runs.
 
-use crate::tree::batch::Compare;
-use crate::tree::{Key, LANES};
+use super::compare::Compare;
+use crate::tree::node::{LANES, Value};
 
-pub(in crate::tree) struct Scalar;
+pub(crate) struct Scalar;
 
-impl<K: Key> Compare<K> for Scalar {
+impl<K: Value> Compare<K> for Scalar {
     type Splat = K;
 
     #[inline(always)]

@@ -5,26 +5,29 @@ use std::arch::x86_64::*;
 
 use tierra_interleave::Mode;
 
-use crate::tree::batch::{self, Compare};
-use crate::tree::{Key, Searcher};
+use super::compare::Compare;
+use crate::tree::batch;
+use crate::tree::levels::Levels;
+use crate::tree::node::Value;
 
-pub(in crate::tree) struct Avx2;
-pub(in crate::tree) struct Avx512;
+pub(crate) struct Avx2;
+pub(crate) struct Avx512;
 
 /// Runs a batch with AVX-512.
 ///
 /// # Safety
-/// The CPU has AVX-512 F, AVX2 and POPCNT, and the searcher's slice at least `LANES` values.
+/// The CPU has AVX-512 F, AVX2 and POPCNT, and `sorted` at least `LANES` values.
 #[target_feature(enable = "avx512f,avx2,popcnt")]
-pub(super) unsafe fn avx512_lower_bounds<K: Key, M: Mode>(
-    searcher: Searcher<'_, K>,
+pub(super) unsafe fn avx512_lower_bounds<K: Value, M: Mode>(
+    levels: &Levels<K>,
+    sorted: &[K],
     keys: &[K],
     ranks: &mut [usize],
 ) where
     Avx512: Compare<K>,
 {
     // SAFETY: the caller's promise.
-    unsafe { batch::lower_bounds::<K, Avx512, M>(searcher, keys, ranks) }
+    unsafe { batch::lower_bounds::<K, Avx512, M>(levels, sorted, keys, ranks) }
 }
 
 /// One comparison with AVX-512.
@@ -32,7 +35,7 @@ pub(super) unsafe fn avx512_lower_bounds<K: Key, M: Mode>(
 /// # Safety
 /// The CPU has AVX-512 F, AVX2 and POPCNT, and `LANES` values can be read.
 #[target_feature(enable = "avx512f,avx2,popcnt")]
-pub(super) unsafe fn avx512_less<K: Key>(values: *const K, key: K) -> usize
+pub(super) unsafe fn avx512_less<K: Value>(values: *const K, key: K) -> usize
 where
     Avx512: Compare<K>,
 {
@@ -45,7 +48,7 @@ where
 /// # Safety
 /// The CPU has AVX2 and POPCNT, and `LANES` values can be read.
 #[target_feature(enable = "avx2,popcnt")]
-pub(super) unsafe fn avx2_less<K: Key>(values: *const K, key: K) -> usize
+pub(super) unsafe fn avx2_less<K: Value>(values: *const K, key: K) -> usize
 where
     Avx2: Compare<K>,
 {
@@ -56,17 +59,18 @@ where
 /// Runs a batch with AVX2.
 ///
 /// # Safety
-/// The CPU has AVX2 and POPCNT, and the searcher's slice at least `LANES` values.
+/// The CPU has AVX2 and POPCNT, and `sorted` at least `LANES` values.
 #[target_feature(enable = "avx2,popcnt")]
-pub(super) unsafe fn avx2_lower_bounds<K: Key, M: Mode>(
-    searcher: Searcher<'_, K>,
+pub(super) unsafe fn avx2_lower_bounds<K: Value, M: Mode>(
+    levels: &Levels<K>,
+    sorted: &[K],
     keys: &[K],
     ranks: &mut [usize],
 ) where
     Avx2: Compare<K>,
 {
     // SAFETY: the caller's promise.
-    unsafe { batch::lower_bounds::<K, Avx2, M>(searcher, keys, ranks) }
+    unsafe { batch::lower_bounds::<K, Avx2, M>(levels, sorted, keys, ranks) }
 }
 
 impl Compare<u32> for Avx512 {

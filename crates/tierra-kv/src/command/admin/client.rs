@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::super::options::Options;
 use super::super::timeout;
 use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome, PAUSING};
-use super::help;
+use super::help::help;
+use crate::clients::{Client, Replies};
+use crate::context::Shared;
 use crate::number::parse_i64;
 use crate::protocol::Reply;
-use crate::server::{Client, Replies, Shared};
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
     Command::new(name, arity, Group::Connection, run).flags(NOSCRIPT)
@@ -98,7 +99,7 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     let multi = client.queue.as_ref().map_or(-1, |queue| queue.len() as i64);
     let command = client
         .last_command
-        .map_or("NULL", |id| &shared.table.get(id).full_name);
+        .map_or("NULL", |id| &shared.catalog.get(id).full_name);
     write!(
         line,
         " age={age_s} idle={idle_s} flags={flags} db={} sub=0 psub=0 ssub=0 multi={multi} qbuf={} qbuf-free={} argv-mem=0 \

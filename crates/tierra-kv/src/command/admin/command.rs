@@ -2,12 +2,12 @@
 
 use super::super::arguments;
 use super::super::options::Options;
-use super::super::table::{Listed, Table};
 use super::super::{
     ADMIN, BLOCKING, Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, NO_AUTH, NO_MULTI,
-    NOSCRIPT, Outcome, READONLY, Resolved, SKIP_SLOWLOG, WRITE, glob_matches,
+    NOSCRIPT, Outcome, READONLY, SKIP_SLOWLOG, WRITE, glob_matches,
 };
-use super::help;
+use super::help::help;
+use crate::catalog::{Catalog, Description, Listed, Resolved};
 use crate::number::parse_i64;
 use crate::protocol::{Args, Reply};
 
@@ -15,27 +15,32 @@ const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
     Command::new(name, arity, Group::Connection, run)
 }
 
-pub(in crate::command) const COMMAND: Command = Command {
-    run: all,
-    arity: -1,
-    ..Command::container(
-        "command",
-        Group::Connection,
-        &[
-            of("count", 2, count).about("2.8.13", "How many commands there are"),
-            of("info", -2, info).about("2.8.13", "What commands take").arguments("[command-name*]"),
-            of("docs", -2, docs).about("7.0.0", "What commands are for").arguments("[command-name*]"),
-            of("list", -2, list).about("7.0.0", "The names of commands").arguments("[FILTERBY filterby<MODULE module-name|ACLCAT category|PATTERN pattern:pattern>]"),
-            of("getkeys", -4, getkeys).about("2.8.13", "The keys among the arguments of a command"),
-            of("getkeysandflags", -4, getkeysandflags).about(
-                "7.0.0",
-                "The keys among the arguments of a command, and what is done to them",
+pub(in crate::command) const COMMAND: Command = Command::container(
+    "command",
+    Group::Connection,
+    &[
+        of("count", 2, count).about("2.8.13", "How many commands there are"),
+        of("info", -2, info)
+            .about("2.8.13", "What commands take")
+            .arguments("[command-name*]"),
+        of("docs", -2, docs)
+            .about("7.0.0", "What commands are for")
+            .arguments("[command-name*]"),
+        of("list", -2, list)
+            .about("7.0.0", "The names of commands")
+            .arguments(
+                "[FILTERBY filterby<MODULE module-name|ACLCAT category|PATTERN pattern:pattern>]",
             ),
-            of("help", 2, help).about("5.0.0", "What subcommands there are"),
-        ],
-    )
-    .about("2.8.13", "What commands there are")
-};
+        of("getkeys", -4, getkeys).about("2.8.13", "The keys among the arguments of a command"),
+        of("getkeysandflags", -4, getkeysandflags).about(
+            "7.0.0",
+            "The keys among the arguments of a command, and what is done to them",
+        ),
+        of("help", 2, help).about("5.0.0", "What subcommands there are"),
+    ],
+)
+.alone(all)
+.about("2.8.13", "What commands there are");
 
 const FLAGS: [(u16, &str); 10] = [
     (WRITE, "write"),
@@ -51,9 +56,10 @@ const FLAGS: [(u16, &str); 10] = [
 ];
 
 /// The categories of access control that a command belongs to.
-fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
+fn categories(listed: &Listed) -> impl Iterator<Item = &'static str> {
+    let command = listed.command;
     let has = |flag: u16| command.flags & flag != 0;
-    let is_container = !command.subcommands.is_empty() && command.arity == -2;
+    let is_container = !listed.subcommands.is_empty() && command.arity == -2;
     let category = command.group.category().filter(|_| !is_container);
     let is_any_of = |groups: &[Group]| category.filter(|_| groups.contains(&command.group));
     // In Redis's order.
@@ -77,7 +83,7 @@ fn simple_set(reply: &mut Reply, words: Vec<&str>) {
     words.into_iter().for_each(|word| reply.simple(word));
 }
 
-fn describe(table: &Table, listed: &Listed, reply: &mut Reply) {
+fn describe(catalog: &Catalog, listed: &Listed, reply: &mut Reply) {
     let command = listed.command;
     reply.array(10);
     reply.bulk(listed.full_name.as_bytes());
@@ -92,17 +98,17 @@ fn describe(table: &Table, listed: &Listed, reply: &mut Reply) {
     [keys.first, keys.last, keys.step]
         .into_iter()
         .for_each(|number| reply.integer(i64::from(number)));
-    let categories: Vec<String> = categories(command).map(|name| format!("@{name}")).collect();
+    let categories: Vec<String> = categories(listed).map(|name| format!("@{name}")).collect();
     simple_set(reply, categories.iter().map(String::as_str).collect());
     reply.set(0);
     specify_keys(command, reply);
-    reply.set(command.subcommands.len());
+    reply.set(listed.subcommands.len());
     for id in listed.subcommands.clone() {
-        describe(table, table.get(id), reply);
+        describe(catalog, catalog.get(id), reply);
     }
 }
 
-fn specify_keys(command: &Command, reply: &mut Reply) {
+fn specify_keys(command: &Description, reply: &mut Reply) {
     let keys = command.keys;
     let specs: Vec<&str> = if keys.access.is_empty() {
         Vec::new()
@@ -155,28 +161,28 @@ fn specify_keys(command: &Command, reply: &mut Reply) {
 }
 
 fn all(call: &mut Call<'_>) -> Outcome {
-    let table = &call.shared.table;
-    call.reply.array(table.top().count());
-    table
+    let catalog = &call.shared.catalog;
+    call.reply.array(catalog.top().count());
+    catalog
         .top()
-        .for_each(|listed| describe(table, listed, call.reply));
+        .for_each(|listed| describe(catalog, listed, call.reply));
     Ok(())
 }
 
 fn count(call: &mut Call<'_>) -> Outcome {
-    call.reply.integer(call.shared.table.top().count() as i64);
+    call.reply.integer(call.shared.catalog.top().count() as i64);
     Ok(())
 }
 
 /// A command or, as `object|freq`, a subcommand.
-fn named<'t>(table: &'t Table, name: &[u8]) -> Option<&'t Listed> {
+fn named<'t>(catalog: &'t Catalog, name: &[u8]) -> Option<&'t Listed> {
     let (container, subcommand) = match name.iter().position(|&byte| byte == b'|') {
         Some(at) => (&name[..at], Some(&name[at + 1..])),
         None => (name, None),
     };
-    match table.resolve(container, subcommand) {
-        Resolved::Command(id) if table.get(id).nested == subcommand.is_some() => {
-            Some(table.get(id))
+    match catalog.resolve(container, subcommand) {
+        Resolved::Command(id) if catalog.get(id).nested == subcommand.is_some() => {
+            Some(catalog.get(id))
         }
         _ => None,
     }
@@ -186,18 +192,18 @@ fn info(call: &mut Call<'_>) -> Outcome {
     if call.args.len() == 2 {
         return all(call);
     }
-    let table = &call.shared.table;
+    let catalog = &call.shared.catalog;
     call.reply.array(call.args.len() - 2);
     for name in call.args.from(2).iter() {
-        match named(table, name) {
-            Some(listed) => describe(table, listed, call.reply),
+        match named(catalog, name) {
+            Some(listed) => describe(catalog, listed, call.reply),
             None => call.reply.null(),
         }
     }
     Ok(())
 }
 
-fn document(table: &Table, listed: &Listed, reply: &mut Reply) {
+fn document(catalog: &Catalog, listed: &Listed, reply: &mut Reply) {
     let command = listed.command;
     reply.bulk(listed.full_name.as_bytes());
     let arguments = arguments::parse(command.arguments).unwrap_or_default();
@@ -219,26 +225,26 @@ fn document(table: &Table, listed: &Listed, reply: &mut Reply) {
         reply.bulk(b"subcommands");
         reply.map(listed.subcommands.len());
         for id in listed.subcommands.clone() {
-            document(table, table.get(id), reply);
+            document(catalog, catalog.get(id), reply);
         }
     }
 }
 
 fn docs(call: &mut Call<'_>) -> Outcome {
-    let table = &call.shared.table;
+    let catalog = &call.shared.catalog;
     let wanted: Vec<&Listed> = if call.args.len() == 2 {
-        table.top().collect()
+        catalog.top().collect()
     } else {
         call.args
             .from(2)
             .iter()
-            .filter_map(|name| named(table, name))
+            .filter_map(|name| named(catalog, name))
             .collect()
     };
     call.reply.map(wanted.len());
     wanted
         .into_iter()
-        .for_each(|listed| document(table, listed, call.reply));
+        .for_each(|listed| document(catalog, listed, call.reply));
     Ok(())
 }
 
@@ -254,7 +260,7 @@ fn list(call: &mut Call<'_>) -> Outcome {
             })
         } else if options.take("ACLCAT") {
             let wanted = options.value()?.to_ascii_lowercase();
-            Box::new(move |listed| categories(listed.command).any(|name| name.as_bytes() == wanted))
+            Box::new(move |listed| categories(listed).any(|name| name.as_bytes() == wanted))
         } else if options.take("MODULE") {
             options.value()?;
             Box::new(|_| false)
@@ -266,7 +272,7 @@ fn list(call: &mut Call<'_>) -> Outcome {
     };
     let names: Vec<&str> = call
         .shared
-        .table
+        .catalog
         .iter()
         .filter(|listed| admits(listed))
         .map(|listed| &*listed.full_name)
@@ -280,10 +286,10 @@ fn list(call: &mut Call<'_>) -> Outcome {
 
 fn keys(call: &mut Call<'_>, with_flags: bool) -> Outcome {
     let args = call.args.from(2);
-    let Resolved::Command(id) = call.shared.table.resolve(args.at(0), args.get(1)) else {
+    let Resolved::Command(id) = call.shared.catalog.resolve(args.at(0), args.get(1)) else {
         return Err("ERR Invalid command specified".into());
     };
-    let command = call.shared.table.get(id).command;
+    let command = call.shared.catalog.get(id).command;
     let keys = command.keys;
     if keys.access.is_empty() {
         return Err("ERR The command has no key arguments".into());

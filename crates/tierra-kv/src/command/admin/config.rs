@@ -3,10 +3,10 @@
 use super::super::{
     ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome, glob_matches,
 };
-use super::help;
+use super::help::help;
+use crate::clients::connections_allowed;
 use crate::config::{self, Refused};
 use crate::keyspace::Keyspace;
-use crate::server::connections_allowed;
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
     Command::new(name, arity, Group::Server, run).flags(ADMIN | NOSCRIPT | DANGEROUS)

@@ -1,7 +1,7 @@
 //! DEBUG SLEEP, where the configuration allows it.
 
 use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome};
-use super::help;
+use super::help::help;
 use crate::config::DebugCommand;
 use crate::number::parse_double;
 

@@ -2,8 +2,8 @@
 
 use std::fmt::{Arguments, Write};
 
-use super::super::connection::REDIS_VERSION;
 use super::super::{Call, Outcome};
+use crate::catalog::REDIS_VERSION;
 use crate::config::limit_shown;
 use crate::keyspace::{DATABASES, DbId};
 
@@ -265,7 +265,7 @@ fn cpu_seconds() -> (f64, f64) {
 }
 
 fn commandstats(call: &Call<'_>, lines: &mut Lines) {
-    for (listed, calls) in call.shared.table.iter().zip(&call.shared.stats.calls) {
+    for (listed, calls) in call.shared.catalog.iter().zip(&call.shared.stats.calls) {
         if calls.calls + calls.rejected > 0 {
             let (name, spent_us) = (&listed.full_name, calls.spent_ns as f64 / 1000.0);
             lines.write(format_args!(

@@ -1,7 +1,7 @@
 //! LATENCY: no events are recorded, and it says so.
 
 use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome};
-use super::help;
+use super::help::help;
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
     Command::new(name, arity, Group::Server, run).flags(ADMIN | NOSCRIPT | DANGEROUS)

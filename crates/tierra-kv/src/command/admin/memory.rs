@@ -2,7 +2,7 @@
 
 use super::super::options::Options;
 use super::super::{Call, Command, Group, Outcome, READONLY};
-use super::help;
+use super::help::help;
 use crate::keyspace::{DATABASES, DbId};
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {

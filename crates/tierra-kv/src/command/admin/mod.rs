@@ -4,6 +4,7 @@ mod client;
 mod command;
 mod config;
 mod debug;
+mod help;
 mod info;
 mod latency;
 mod memory;
@@ -12,6 +13,7 @@ mod slowlog;
 
 pub(super) use client::{CLIENT, set_name};
 pub(super) use command::COMMAND;
+pub(super) use help::help;
 pub(super) use monitor::tell;
 
 use super::{Call, Command, FAST, Failure, Group, NO_MULTI, NOSCRIPT, Outcome};
@@ -42,29 +44,6 @@ pub(super) static COMMANDS: &[Command] = &[
         "What part the server has in replication: there is none",
     ),
 ];
-
-/// A container without a subcommand: its arity has refused that already.
-pub(super) fn no_subcommand(call: &mut Call<'_>) -> Outcome {
-    Err(Failure::arity(call.command.name))
-}
-
-/// Lists the subcommands of a container.
-pub(super) fn help(call: &mut Call<'_>) -> Outcome {
-    let Some(id) = call.shared.table.find(call.arg(0)) else {
-        return Err(Failure::SYNTAX);
-    };
-    let container = call.shared.table.get(id).command;
-    call.reply.array(1 + 2 * container.subcommands.len());
-    call.reply.simple(&format!(
-        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        container.name.to_uppercase()
-    ));
-    for subcommand in container.subcommands {
-        call.reply.simple(&subcommand.name.to_uppercase());
-        call.reply.simple(&format!("    {}.", subcommand.summary));
-    }
-    Ok(())
-}
 
 /// A master without replicas.
 fn role(call: &mut Call<'_>) -> Outcome {

@@ -1,7 +1,7 @@
 //! SLOWLOG: the commands that took longest lately.
 
 use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, Outcome};
-use super::help;
+use super::help::help;
 use crate::number::parse_i64;
 
 /// As many entries are shown where a client does not say how many.

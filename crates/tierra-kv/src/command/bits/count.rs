@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Call, Failure, Outcome, bit};
+use super::place::bit;
+use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
 
 /// The part of a value that arguments name, in bits.

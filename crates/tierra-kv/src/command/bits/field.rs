@@ -1,7 +1,8 @@
 //! BITFIELD: integers of 1 to 64 bits anywhere in a value.
 
 use super::super::options::Options;
-use super::{Call, Failure, Outcome, bit, offset, place, set_bit};
+use super::place::{bit, offset, place, set_bit};
+use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
 use crate::number::parse_i64;
 

@@ -5,7 +5,7 @@ pub(super) mod random;
 
 use super::keys::scan;
 use super::{Call, Command, DENYOOM, FAST, Failure, Group, Outcome, READONLY, UNTIMED, WRITE};
-use crate::keyspace::{Entry, Kind};
+use crate::keyspace::Kind;
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
     Command::new(name, arity, Group::Hash, run)
@@ -94,15 +94,6 @@ pub(super) static COMMANDS: &[Command] = &[
         .arguments("key cursor:integer [MATCH pattern:pattern] [COUNT count:integer]"),
 ];
 
-/// A field and its value.
-type Pair<'a> = (&'a [u8], &'a [u8]);
-
-/// The hash of the first argument, for a command that reads.
-fn hash(call: &mut Call<'_>) -> Result<Option<Entry>, Failure> {
-    let key = call.key(1);
-    call.read(&key, Kind::Hash)
-}
-
 fn store(call: &mut Call<'_>) -> Result<usize, Failure> {
     if call.args.len() % 2 == 1 {
         return Err(Failure::arity(call.command.name));
@@ -142,7 +133,7 @@ fn hsetnx(call: &mut Call<'_>) -> Outcome {
 }
 
 fn hget(call: &mut Call<'_>) -> Outcome {
-    let entry = hash(call)?;
+    let entry = call.read_first(Kind::Hash)?;
     let db = call.keyspace.selected();
     call.reply
         .bulk_or_null(entry.and_then(|entry| db.hash_get(entry, call.args.at(2))));
@@ -150,7 +141,7 @@ fn hget(call: &mut Call<'_>) -> Outcome {
 }
 
 fn hmget(call: &mut Call<'_>) -> Outcome {
-    let entry = hash(call)?;
+    let entry = call.read_first(Kind::Hash)?;
     let fields = call.args.from(2);
     call.reply.array(fields.len());
     match entry {
@@ -165,7 +156,7 @@ fn hmget(call: &mut Call<'_>) -> Outcome {
 }
 
 fn hgetall(call: &mut Call<'_>) -> Outcome {
-    let entry = hash(call)?;
+    let entry = call.read_first(Kind::Hash)?;
     let db = call.keyspace.selected();
     call.reply.map(entry.map_or(0, |entry| db.hash_len(entry)));
     for (field, value) in entry.into_iter().flat_map(|entry| db.hash_iter(entry)) {
@@ -188,13 +179,15 @@ fn hdel(call: &mut Call<'_>) -> Outcome {
 }
 
 fn hlen(call: &mut Call<'_>) -> Outcome {
-    let len = hash(call)?.map_or(0, |entry| call.db_ref().hash_len(entry));
+    let len = call
+        .read_first(Kind::Hash)?
+        .map_or(0, |entry| call.db_ref().hash_len(entry));
     call.reply.integer(len as i64);
     Ok(())
 }
 
-fn one_side(call: &mut Call<'_>, side: fn(Pair<'_>) -> &[u8]) -> Outcome {
-    let entry = hash(call)?;
+fn one_side(call: &mut Call<'_>, side: fn(random::Pair<'_>) -> &[u8]) -> Outcome {
+    let entry = call.read_first(Kind::Hash)?;
     let db = call.keyspace.selected();
     call.reply
         .array(entry.map_or(0, |entry| db.hash_len(entry)));
@@ -214,7 +207,7 @@ fn hvals(call: &mut Call<'_>) -> Outcome {
 }
 
 fn field_len(call: &mut Call<'_>) -> Result<Option<usize>, Failure> {
-    let entry = hash(call)?;
+    let entry = call.read_first(Kind::Hash)?;
     Ok(entry
         .and_then(|entry| call.db_ref().hash_get(entry, call.arg(2)))
         .map(<[u8]>::len))
@@ -234,7 +227,7 @@ fn hstrlen(call: &mut Call<'_>) -> Outcome {
 
 fn hscan(call: &mut Call<'_>) -> Outcome {
     let cursor = scan::cursor(call.arg(2))?;
-    let Some(entry) = hash(call)? else {
+    let Some(entry) = call.read_first(Kind::Hash)? else {
         return scan::nothing(call);
     };
     let options = scan::ScanOptions::parse(call.args, 3, false)?;

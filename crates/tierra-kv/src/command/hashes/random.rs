@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Call, Failure, Outcome, Pair, hash};
+use super::{Call, Failure, Outcome};
+use crate::keyspace::Kind;
 use crate::number::parse_i64;
 use crate::protocol::{Args, Reply};
+
+/// A field and its value.
+pub(super) type Pair<'a> = (&'a [u8], &'a [u8]);
 
 /// So many elements chosen one by one, the same more than once, are not replied with. Fewer are, as far as
 /// `client-output-buffer-limit` goes.
@@ -58,7 +62,7 @@ impl Wanted {
 
 pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
     let wanted = Wanted::parse(call.args, "WITHVALUES")?;
-    let entry = hash(call)?;
+    let entry = call.read_first(Kind::Hash)?;
     let db = call.keyspace.selected();
     let (reply, random) = (&mut *call.reply, &mut call.shared.random);
     let (chosen, with): (Vec<Pair<'_>>, bool) = match (wanted, entry) {

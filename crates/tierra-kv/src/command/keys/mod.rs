@@ -4,6 +4,7 @@ mod copy;
 pub(super) mod databases;
 mod dump;
 mod expiry;
+mod kind;
 mod names;
 mod object;
 pub(super) mod scan;
@@ -13,7 +14,7 @@ pub(super) use databases::database;
 use super::{
     Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, Outcome, READONLY, WRITE, admin,
 };
-use crate::keyspace::{Db, Key, Kind};
+use crate::keyspace::{Db, Key};
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
     Command::new(name, arity, Group::Generic, run)
@@ -40,7 +41,7 @@ pub(super) static COMMANDS: &[Command] = &[
         .keys(1, -1, 1, "RO")
         .about("3.2.1", "Marks keys as used")
         .arguments("key*"),
-    of("type", 2, kind)
+    of("type", 2, kind::kind)
         .flags(READONLY | FAST)
         .key("RO")
         .about("1.0.0", "What kind of value a key has")
@@ -211,23 +212,5 @@ fn exists(call: &mut Call<'_>) -> Outcome {
         found += i64::from(call.look_untouched(&key).is_some());
     }
     call.reply.integer(found);
-    Ok(())
-}
-
-/// As TYPE calls it.
-pub(super) fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::String => "string",
-        Kind::Hash => "hash",
-        Kind::SortedSet => "zset",
-    }
-}
-
-fn kind(call: &mut Call<'_>) -> Outcome {
-    let key = call.key(1);
-    let kind = call
-        .look_untouched(&key)
-        .map(|entry| call.db_ref().kind(entry));
-    call.reply.simple(kind.map_or("none", kind_name));
     Ok(())
 }

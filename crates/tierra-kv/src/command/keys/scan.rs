@@ -2,7 +2,8 @@
 
 use super::super::glob_matches;
 use super::super::options::Options;
-use super::{Call, Failure, Outcome, kind_name};
+use super::kind::kind_name;
+use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
 use crate::number::push_double;
 use crate::protocol::Args;

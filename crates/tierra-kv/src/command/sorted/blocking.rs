@@ -1,6 +1,6 @@
 //! BZPOPMIN, BZPOPMAX and BZMPOP: members leave a set as soon as there are any.
 //!
-//! Where no key has any the client waits ([`crate::server`]'s `blocked.rs`), except in a transaction. Whoever makes one of its keys a sorted
+//! Where no key has any the client waits (`clients/blocked.rs`), except in a transaction. Whoever makes one of its keys a sorted
 //! set serves those that wait for it, in the order in which they began to, when the command or the transaction is done: until nobody
 //! waits or nothing is left. Of several keys the one comes first that was a sorted set first.
 
@@ -8,10 +8,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::super::timeout;
-use super::pop::{Pop, parse_many};
+use super::pop::parse_many;
 use super::{Call, Outcome};
+use crate::clients::Pop;
+use crate::context::Shared;
 use crate::keyspace::{DbId, Entry, Key, Keyspace, Kind};
-use crate::server::Shared;
 
 fn take_or_wait(
     call: &mut Call<'_>,

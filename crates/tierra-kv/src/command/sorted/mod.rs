@@ -12,14 +12,13 @@ mod remove;
 mod sort;
 
 pub(super) use blocking::serve;
-pub(crate) use pop::Pop;
 
 use super::keys::scan;
 use super::{
     BLOCKING, Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, NOSCRIPT, Outcome, READONLY,
     UNTIMED, WRITE,
 };
-use crate::keyspace::{Entry, Kind};
+use crate::keyspace::Kind;
 use crate::protocol::Reply;
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
@@ -197,14 +196,10 @@ pub(super) static COMMANDS: &[Command] = &[
 /// From here on scores are not kept as integers in any set of Redis.
 const WHOLE_END: f64 = (i64::MAX / 2) as f64;
 
-/// The sorted set of the first argument, for a command that reads.
-fn zset(call: &mut Call<'_>) -> Result<Option<Entry>, Failure> {
-    let key = call.key(1);
-    call.read(&key, Kind::SortedSet)
-}
-
 fn zcard(call: &mut Call<'_>) -> Outcome {
-    let len = zset(call)?.map_or(0, |entry| call.db_ref().zset_len(entry));
+    let len = call
+        .read_first(Kind::SortedSet)?
+        .map_or(0, |entry| call.db_ref().zset_len(entry));
     call.reply.integer(len as i64);
     Ok(())
 }
@@ -217,14 +212,14 @@ fn reply_score(reply: &mut Reply, score: Option<f64>) {
 }
 
 fn zscore(call: &mut Call<'_>) -> Outcome {
-    let entry = zset(call)?;
+    let entry = call.read_first(Kind::SortedSet)?;
     let score = entry.and_then(|entry| call.db_ref().zset_score(entry, call.arg(2)));
     reply_score(call.reply, score);
     Ok(())
 }
 
 fn zmscore(call: &mut Call<'_>) -> Outcome {
-    let entry = zset(call)?;
+    let entry = call.read_first(Kind::SortedSet)?;
     let members = call.args.from(2);
     call.reply.array(members.len());
     match entry {
@@ -241,7 +236,7 @@ fn zmscore(call: &mut Call<'_>) -> Outcome {
 }
 
 fn rank(call: &mut Call<'_>, reverse: bool) -> Outcome {
-    let entry = zset(call)?;
+    let entry = call.read_first(Kind::SortedSet)?;
     let db = call.keyspace.selected();
     match entry.and_then(|entry| Some((entry, db.zset_rank(entry, call.args.at(2))?))) {
         Some((entry, rank)) if reverse => {
@@ -263,7 +258,7 @@ fn zrevrank(call: &mut Call<'_>) -> Outcome {
 
 fn zscan(call: &mut Call<'_>) -> Outcome {
     let cursor = scan::cursor(call.arg(2))?;
-    let Some(entry) = zset(call)? else {
+    let Some(entry) = call.read_first(Kind::SortedSet)? else {
         return scan::nothing(call);
     };
     let options = scan::ScanOptions::parse(call.args, 3, false)?;

@@ -4,22 +4,10 @@ use std::ops::Range;
 
 use super::super::options::Options;
 use super::{Call, Failure, Outcome};
+use crate::clients::Pop;
 use crate::keyspace::{Db, Entry, Key, Kind};
 use crate::number::parse_i64;
 use crate::protocol::Reply;
-
-/// Which members leave, and how that is told.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pop {
-    /// At most so many.
-    pub(super) count: usize,
-    /// Those with the highest scores.
-    pub(super) highest: bool,
-    /// Whether the key is told before them.
-    pub(super) keyed: bool,
-    /// Whether members and scores come in pairs.
-    pub(super) nested: bool,
-}
 
 impl Pop {
     /// Removes members from a set, which has some, and replies with them. The caller says that the key has changed.

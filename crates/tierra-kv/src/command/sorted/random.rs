@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::super::hashes::random::{FEW, Wanted, begin};
-use super::{Call, Outcome, zset};
+use super::{Call, Outcome};
+use crate::keyspace::Kind;
 use crate::protocol::Reply;
 
 pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
     let wanted = Wanted::parse(call.args, "WITHSCORES")?;
-    let entry = zset(call)?;
+    let entry = call.read_first(Kind::SortedSet)?;
     let db = call.keyspace.selected();
     let (reply, random) = (&mut *call.reply, &mut call.shared.random);
     let len = entry.map_or(0, |entry| db.zset_len(entry));

@@ -3,12 +3,14 @@
 use super::super::options::Options;
 use super::bounds::{Bounds, By};
 use super::members::{Members, reply_members};
-use super::{Call, Failure, Outcome, zset};
+use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
 
 fn count(call: &mut Call<'_>, by: By) -> Outcome {
     let bounds = Bounds::parse(by, call.arg(2), call.arg(3))?;
-    let count = zset(call)?.map_or(0, |entry| bounds.ranks(call.db_ref(), entry, false).len());
+    let count = call
+        .read_first(Kind::SortedSet)?
+        .map_or(0, |entry| bounds.ranks(call.db_ref(), entry, false).len());
     call.reply.integer(count as i64);
     Ok(())
 }

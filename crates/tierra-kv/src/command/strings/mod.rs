@@ -4,7 +4,10 @@ mod counters;
 mod lcs;
 mod many;
 mod ranges;
+mod reply;
 mod set;
+
+use reply::reply_value;
 
 use super::{Call, Command, DENYOOM, FAST, Failure, Group, Outcome, READONLY, UNTIMED, WRITE};
 use crate::keyspace::Kind;
@@ -107,17 +110,6 @@ pub(super) static COMMANDS: &[Command] = &[
         .about("7.0.0", "The longest sequence of bytes that two values have in common")
         .arguments("key1:key key2:key [LEN] [IDX] [MINMATCHLEN len:integer] [WITHMATCHLEN]"),
 ];
-
-/// Replies with the value of a key. False where there is none.
-fn reply_value(call: &mut Call<'_>, index: usize) -> Result<bool, Failure> {
-    let key = call.key(index);
-    let entry = call.read(&key, Kind::String)?;
-    match entry {
-        Some(entry) => call.reply.bulk(call.keyspace.selected().string(entry)),
-        None => call.reply.null(),
-    }
-    Ok(entry.is_some())
-}
 
 fn get(call: &mut Call<'_>) -> Outcome {
     reply_value(call, 1).map(|_| ())

@@ -1,7 +1,8 @@
 //! SET with its options, and the commands that are SET with an option.
 
 use super::super::options::Options;
-use super::{Call, Failure, Outcome, reply_value};
+use super::reply::reply_value;
+use super::{Call, Failure, Outcome};
 use crate::keyspace::{Expiry, Key, Kind};
 use crate::number::parse_i64;
 

@@ -2,11 +2,11 @@
 
 use tierra_index::Slot;
 
-use super::super::DATABASES;
-use super::super::db::Table;
 use super::super::heap::Heap;
-use super::super::large::{Large, Larges};
+use super::super::large::Large;
 use super::super::order::Order;
+use super::super::store::Store;
+use super::super::table::DATABASES;
 
 /// Numbers of large values that are gone which a hand passes over at a time.
 const UNUSED_MAX: usize = 4096;
@@ -20,25 +20,18 @@ pub(super) struct Hand {
     pub(super) point: usize,
 }
 
-/// The tables that a hand goes through, and the records they name.
-pub(super) struct Tables<'a> {
-    pub(super) tables: &'a mut [Table; DATABASES],
-    pub(super) larges: &'a mut Larges,
-    pub(super) heap: &'a mut Heap,
-}
-
-impl Tables<'_> {
-    /// Visits as many groups of the table at a hand, with the order of its members if it is a sorted set's. The point after
+impl Hand {
+    /// Visits as many groups of the table at the hand, with the order of its members if it is a sorted set's. The point after
     /// them, 0 at its end; and how many groups it has.
     pub(super) fn visit(
-        &mut self,
-        hand: Hand,
+        self,
+        store: &mut Store,
         groups: usize,
         mut meet: impl FnMut(Slot<'_>, Option<&mut Order>, &mut Heap),
     ) -> (usize, usize) {
-        let (table, mut order) = match self.tables.get_mut(hand.visiting) {
+        let (table, mut order) = match store.tables.get_mut(self.visiting) {
             Some(table) => (&mut table.records, None),
-            None => match self.larges.named(hand.visiting - DATABASES) {
+            None => match store.larges.named(self.visiting - DATABASES) {
                 Some(Large::Hash(table)) => (table, None),
                 Some(Large::Set(table, order)) => (table, Some(order)),
                 None => return (0, 0),
@@ -47,32 +40,32 @@ impl Tables<'_> {
         if table.is_empty() {
             return (0, 0);
         }
-        let point = table.visit(hand.point, groups, |slot| {
-            meet(slot, order.as_deref_mut(), self.heap);
+        let point = table.visit(self.point, groups, |slot| {
+            meet(slot, order.as_deref_mut(), &mut store.heap);
         });
         (point, table.groups())
     }
 
-    /// Fetches as many groups at a hand, which will be visited soon.
-    pub(super) fn fetch(&self, hand: Hand, groups: usize) {
-        if let Some(table) = self.tables.get(hand.visiting) {
-            table.records.fetch(hand.point, groups);
+    /// Fetches as many groups at the hand, which will be visited soon.
+    pub(super) fn fetch(self, store: &Store, groups: usize) {
+        if let Some(table) = store.tables.get(self.visiting) {
+            table.records.fetch(self.point, groups);
         }
     }
 
-    /// Has a hand go on from a point, 0 being the next table's. Whether that ends its round.
-    pub(super) fn advance(&self, hand: &mut Hand, point: usize) -> bool {
-        hand.point = point;
+    /// Goes on from a point, 0 being the next table's. Whether that ends the round.
+    pub(super) fn advance(&mut self, store: &Store, point: usize) -> bool {
+        self.point = point;
         if point != 0 {
             return false;
         }
-        let end = DATABASES + self.larges.numbers();
+        let end = DATABASES + store.larges.numbers();
         for _ in 0..UNUSED_MAX {
-            hand.visiting = (hand.visiting + 1) % end;
-            if hand.visiting < DATABASES || self.larges.is_used(hand.visiting - DATABASES) {
+            self.visiting = (self.visiting + 1) % end;
+            if self.visiting < DATABASES || store.larges.is_used(self.visiting - DATABASES) {
                 break;
             }
         }
-        hand.visiting == 0
+        self.visiting == 0
     }
 }

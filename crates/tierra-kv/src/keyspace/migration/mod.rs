@@ -7,59 +7,33 @@
 //! store does nothing.
 
 mod hand;
+mod mover;
 mod pages;
 mod room;
 
-use tierra_index::{RecordTable, Slot};
+use tierra_index::Slot;
 use tierra_memory::Speed;
-use tierra_memory::placement::{Heat, Pace, Rounds};
+use tierra_memory::placement::{Heat, Rounds};
 
-use super::db::{Entry, Table};
-use super::heap::Heap;
-use super::large::Larges;
+use super::free::Free;
+use super::heap::{Heap, MOVED_BYTES_MAX};
 use super::order::Order;
 use super::settings::Policy;
-use super::zset::member_place;
-use super::{DATABASES, Db};
-use hand::{Hand, Tables};
+use super::store::Store;
+use mover::{Mover, STEP_BYTES_MAX, TICK_GROUPS, has_many};
 use pages::Clearing;
-pub(super) use room::Free;
-use room::Leaving;
+use room::Search;
 
 /// Records that groups have, more or less.
 const RECORDS_PER_GROUP: u64 = 8;
 /// Groups that a step between two windows visits.
 const STEP_GROUPS: u64 = Rounds::STEP_USES as u64 / RECORDS_PER_GROUP;
-/// Near records that are many: a part of them shows how hot all are.
-const MANY_OBJECTS: u64 = 1 << 16;
-/// Where many near records are met, one of as many is a sample of them.
-const MET_OF_MANY: u32 = 8;
-/// Groups that a tick visits at most, and bytes that it moves: about a millisecond.
-const TICK_GROUPS: u64 = 2048;
-const STEP_BYTES_MAX: u64 = 1 << 20;
-/// Larger records are left where they are: moving one would hold up a request.
-pub(super) const MOVED_BYTES_MAX: usize = 64 << 10;
-/// Bytes moved for a hundred that requests touch.
-const SHARE_PERCENT: u64 = 50;
 /// How far from its ratio memory may be, in parts of all.
 const RATIO_TOLERANCE: u64 = 200;
 
 pub(super) struct Migration {
-    /// When what heats call for is done, and what is hot.
-    pub(super) rounds: Rounds,
-    pace: Pace,
-    /// Where the round is that tells how hot things are.
-    round: Hand,
-    /// Where cold records are searched for.
-    search: Hand,
-    /// Near records met since one was a sample of them.
-    passed: u32,
-    /// Chosen to go far before the next window.
-    leaving: Vec<Leaving>,
-    /// The search has found nothing to move since its round began.
-    is_search_vain: bool,
-    /// A move has found no room, or searches nothing to move: only the next tick tries again.
-    is_stuck: bool,
+    pub(super) mover: Mover,
+    search: Search,
     /// Rounds that were to give pages back and could not, and the bytes that tiers held after the last.
     vain_rounds: u32,
     vain_bytes: [u64; 2],
@@ -70,14 +44,8 @@ pub(super) struct Migration {
 impl Migration {
     pub(super) fn new() -> Migration {
         Migration {
-            rounds: Rounds::default(),
-            pace: Pace::new(SHARE_PERCENT),
-            round: Hand::default(),
-            search: Hand::default(),
-            passed: 0,
-            leaving: Vec::new(),
-            is_search_vain: false,
-            is_stuck: false,
+            mover: Mover::new(),
+            search: Search::default(),
             vain_rounds: 0,
             vain_bytes: [0; 2],
             clearing: Clearing::default(),
@@ -86,135 +54,89 @@ impl Migration {
 
     /// Begins anew, but for what has been done: what was noted under another policy says nothing.
     pub(super) fn restart(&mut self) {
-        self.rounds.restart();
-        *self = Migration {
-            rounds: std::mem::take(&mut self.rounds),
-            ..Migration::new()
-        };
+        let mut rounds = std::mem::take(&mut self.mover.rounds);
+        rounds.restart();
+        *self = Migration::new();
+        self.mover.rounds = rounds;
     }
 
-    /// Whether one of many is to be met.
-    #[inline(always)]
-    fn is_sample(&mut self) -> bool {
-        self.passed = (self.passed + 1) % MET_OF_MANY;
-        self.passed == 0
-    }
-
-    /// Whether heat is noted: records are placed by it, or keys evicted.
-    #[inline(always)]
-    fn is_by_heat(&self, heap: &Heap) -> bool {
-        heap.chooser.settings.policy == Policy::Dynamic || self.rounds.is_for_eviction()
-    }
-
-    /// An entry was used. Whether its record has moved near for it: then the entry names the new one.
+    /// A little of what has to be done in the background, before a window of so many keys.
     #[inline]
-    pub(super) fn note_use(
-        &mut self,
-        table: &mut RecordTable,
-        heap: &mut Heap,
-        entry: &mut Entry,
-        uses: u32,
-    ) -> bool {
-        let speed = heap.speed(entry.record);
-        self.rounds.count_use(speed);
-        if !self.is_by_heat(heap) || !self.rounds.notes_use() {
-            return false;
+    pub(super) fn before_window(&mut self, store: &mut Store, keys: usize) {
+        if self.mover.rounds.is_due() {
+            self.step(store, false);
+            self.clearing.choose_pages(&mut store.heap);
         }
-        let heat = table.update_note(&entry.carried, |note| {
-            self.rounds.raised(Heat::from_bits(note), uses).bits()
-        });
-        let bytes = heap.header(entry.record).bytes();
-        self.pace
-            .earn(bytes as u64 * u64::from(self.rounds.noted()));
-        let is_dynamic = heap.chooser.settings.policy == Policy::Dynamic;
-        let is_attracted = is_dynamic && self.rounds.attracts(Heat::from_bits(heat));
-        if speed == Speed::Near || !is_attracted || bytes > MOVED_BYTES_MAX {
-            return false;
-        }
-        self.attract(table, heap, entry, bytes)
+        self.search.make_room(&mut self.mover, store, Some(keys));
+        self.clearing
+            .empty_pages(&mut self.mover, store, Some(keys));
     }
 
-    #[cold]
-    fn attract(
-        &mut self,
-        table: &mut RecordTable,
-        heap: &mut Heap,
-        entry: &mut Entry,
-        bytes: usize,
-    ) -> bool {
-        let moved = (self.pace.allows() && Free::now(heap).is_half())
-            .then(|| heap.migrate(entry.record, Speed::Near))
-            .flatten();
-        let Some(record) = moved else {
-            self.rounds.note_refusal();
-            return false;
-        };
-        table.replace(&mut entry.carried, record);
-        entry.record = record;
-        self.pace.spend(bytes as u64);
-        self.rounds.note_move(Speed::Far, Speed::Near, bytes as u64);
-        true
+    /// More of it, and what the clock asks for. Whether there is more to do.
+    pub(super) fn tick(&mut self, store: &mut Store) -> bool {
+        let has_more = self.step(store, true);
+        self.clearing.choose_pages(&mut store.heap);
+        self.search.make_room(&mut self.mover, store, None);
+        self.clearing.empty_pages(&mut self.mover, store, None);
+        has_more
+    }
+
+    /// Has the second step of fetching follow the first, now that the lookups of a window have been made.
+    #[inline]
+    pub(super) fn go_on_fetching(&self, heap: &Heap) {
+        self.search.go_on_fetching(heap);
     }
 
     /// Visits groups, a few at a time, as long as there is something to do: those that uses call for and, if the
     /// clock asks (`ticks`), those that a ratio or sparse pages do. Whether there is more of the latter.
-    pub(super) fn step(
-        &mut self,
-        tables: &mut [Table; DATABASES],
-        larges: &mut Larges,
-        heap: &mut Heap,
-        ticks: bool,
-    ) -> bool {
-        let tables = &mut Tables {
-            tables,
-            larges,
-            heap,
-        };
+    fn step(&mut self, store: &mut Store, ticks: bool) -> bool {
         if ticks {
-            self.is_stuck = false;
+            self.mover.is_stuck = false;
         }
-        let moved_before = self.rounds.done().bytes;
+        let moved_before = self.mover.rounds.done().bytes;
         let mut groups = if ticks { TICK_GROUPS } else { 2 * STEP_GROUPS };
         loop {
-            let wanted = Wanted::now(tables.heap, self);
+            let wanted = Wanted::now(&store.heap, self);
             if !wanted.by_heat {
                 // Uses call for nothing then.
-                self.rounds.forget_uses();
+                self.mover.rounds.forget_uses();
             }
-            let is_due = self.rounds.is_due();
-            if !is_due && (!wanted.anyway || self.is_stuck) {
+            let is_due = self.mover.rounds.is_due();
+            if !is_due && (!wanted.anyway || self.mover.is_stuck) {
                 return false;
             }
-            if groups == 0 || self.rounds.done().bytes - moved_before > STEP_BYTES_MAX {
+            if groups == 0 || self.mover.rounds.done().bytes - moved_before > STEP_BYTES_MAX {
                 return wanted.anyway;
             }
-            let steps = self.visit(tables, &wanted);
+            let steps = self.visit(store, &wanted);
             if is_due {
-                self.rounds.take_steps(steps);
+                self.mover.rounds.take_steps(steps);
             }
             groups = groups.saturating_sub(STEP_GROUPS);
         }
     }
 
     /// Visits the next groups of the round, and may pass over some behind them; how many steps' groups that were.
-    fn visit(&mut self, tables: &mut Tables<'_>, wanted: &Wanted) -> u64 {
-        let (mut point, len) =
-            tables.visit(self.round, STEP_GROUPS as usize, |slot, order, heap| {
-                self.meet(slot, order, heap, wanted);
-            });
+    fn visit(&mut self, store: &mut Store, wanted: &Wanted) -> u64 {
+        let hand = self.mover.round;
+        let (mut point, len) = hand.visit(store, STEP_GROUPS as usize, |slot, order, heap| {
+            self.meet(slot, order, heap, wanted);
+        });
         let mut steps = u64::from(len > 0);
         if point != 0 && !wanted.anyway {
             let steps_of = |groups: usize| groups as u64 / STEP_GROUPS;
             let left = steps_of(len.saturating_sub(point));
-            let passed = self.rounds.passes_over(steps_of(len), left);
+            let passed = self.mover.rounds.passes_over(steps_of(len), left);
             steps += passed;
             point += (passed * STEP_GROUPS) as usize;
         }
-        let has_ended = tables.advance(&mut self.round, point);
-        tables.fetch(self.round, STEP_GROUPS as usize);
+        let has_ended = self.mover.round.advance(store, point);
+        self.mover.round.fetch(store, STEP_GROUPS as usize);
         if has_ended {
-            self.judge_gathering(tables.heap, wanted);
-            self.rounds.end(Free::now(tables.heap).is_enough());
+            self.judge_gathering(&store.heap, wanted);
+            self.mover
+                .rounds
+                .end(Free::now(&store.heap.memory).is_enough());
         }
         steps
     }
@@ -222,7 +144,7 @@ impl Migration {
     /// Whether there is anything left to gather is seen by whole rounds that gather nothing.
     fn judge_gathering(&mut self, heap: &Heap, wanted: &Wanted) {
         let gathers = wanted.sparse.contains(&true);
-        let gathered = self.rounds.done_in_round().compacted - self.clearing.end_round();
+        let gathered = self.mover.rounds.done_in_round().compacted - self.clearing.end_round();
         let is_vain = gathers && gathered == 0;
         self.vain_rounds = if is_vain { self.vain_rounds + 1 } else { 0 };
         self.vain_bytes = held_bytes(heap);
@@ -244,14 +166,14 @@ impl Migration {
             if wanted.ages && heat != Heat::COLD {
                 slot.set_note(heat.aged().bits());
             }
-            if speed == Speed::Near && (!wanted.meets_many || self.is_sample()) {
+            if speed == Speed::Near && (!wanted.meets_many || self.mover.is_sample()) {
                 let bytes = heap.capacity(record);
                 if bytes <= MOVED_BYTES_MAX {
-                    self.rounds.meet(heat, bytes as u64);
+                    self.mover.rounds.meet(heat, bytes as u64);
                 }
             }
         }
-        if wanted.from == Some(speed) && !self.is_stuck {
+        if wanted.from == Some(speed) && !self.mover.is_stuck {
             to = Some(if speed == Speed::Near {
                 Speed::Far
             } else {
@@ -262,36 +184,8 @@ impl Migration {
             to = Some(speed);
         }
         if let Some(to) = to {
-            self.move_to(to, slot, order, heap);
+            self.mover.move_to(to, slot, order, heap);
         }
-    }
-
-    /// Moves the record of an entry to a tier, if that has room.
-    fn move_to(
-        &mut self,
-        to: Speed,
-        mut slot: Slot<'_>,
-        order: Option<&mut Order>,
-        heap: &mut Heap,
-    ) {
-        let record = slot.record();
-        let from = heap.speed(record);
-        let bytes = heap.capacity(record);
-        if bytes > MOVED_BYTES_MAX {
-            return;
-        }
-        // The order names the record as well; its place is found while the record can be compared.
-        let place = order.map(|order| (member_place(order, heap, record), order));
-        let Some(moved) = heap.migrate(record, to) else {
-            self.is_stuck = true;
-            return;
-        };
-        slot.set_record(moved);
-        if let Some((place, order)) = place {
-            order.set_record(place, moved);
-        }
-        self.pace.spend(bytes as u64);
-        self.rounds.note_move(from, to, bytes as u64);
     }
 }
 
@@ -309,12 +203,6 @@ struct Wanted {
     sparse: [bool; 2],
     /// There is something to do, whether there were uses or not.
     anyway: bool,
-}
-
-/// Whether near records are many.
-#[inline]
-fn has_many(heap: &Heap) -> bool {
-    heap.memory.used(Speed::Near).objects >= MANY_OBJECTS
 }
 
 fn held_bytes(heap: &Heap) -> [u64; 2] {
@@ -341,49 +229,14 @@ impl Wanted {
             let is_sparse = tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES;
             !is_vain && (is_sparse || tier.held_bytes > tier.limit_bytes)
         });
-        let ages = migration.rounds.ages();
+        let ages = migration.mover.rounds.ages();
         Wanted {
-            by_heat: migration.is_by_heat(heap),
+            by_heat: migration.mover.is_by_heat(heap),
             ages,
             meets_many: ages && has_many(heap),
             from,
             sparse,
             anyway: from.is_some() || sparse.contains(&true),
         }
-    }
-}
-
-impl Db {
-    /// A little of what has to be done in the background, before a window of so many keys.
-    #[inline]
-    pub(super) fn step(&mut self, keys: usize) {
-        if self.migration.rounds.is_due() {
-            self.migration
-                .step(&mut self.tables, &mut self.larges, &mut self.heap, false);
-            self.migration.choose_pages(&mut self.heap);
-        }
-        let Db {
-            tables,
-            larges,
-            heap,
-            migration,
-            ..
-        } = self;
-        migration.make_room(tables, larges, heap, Some(keys));
-        migration.empty_pages(tables, larges, heap, Some(keys));
-    }
-
-    /// More of it, and what the clock asks for. Whether there is more to do.
-    pub(super) fn tick(&mut self) -> bool {
-        self.heap.chooser.check(self.now_ms, &self.heap.memory);
-        let has_more =
-            self.migration
-                .step(&mut self.tables, &mut self.larges, &mut self.heap, true);
-        self.migration.choose_pages(&mut self.heap);
-        self.migration
-            .make_room(&mut self.tables, &mut self.larges, &mut self.heap, None);
-        self.migration
-            .empty_pages(&mut self.tables, &mut self.larges, &mut self.heap, None);
-        has_more
     }
 }

@@ -11,14 +11,12 @@
 use tierra_index::Slot;
 use tierra_memory::Speed;
 
-use super::super::DATABASES;
-use super::super::db::Table;
+use super::super::free::Free;
 use super::super::heap::Heap;
-use super::super::large::Larges;
 use super::super::order::Order;
-use super::hand::{Hand, Tables};
-use super::room::{Free, heat_before};
-use super::{Migration, STEP_BYTES_MAX, TICK_GROUPS};
+use super::super::store::Store;
+use super::hand::Hand;
+use super::mover::{Mover, STEP_BYTES_MAX, TICK_GROUPS, heat_before};
 
 /// The part of the near budget that is emptied at a time, at first, and at most: half of what may be exchanged in a round.
 const CLEARED_PART_FIRST: u64 = 64;
@@ -58,37 +56,36 @@ pub(super) struct Clearing {
     has_round_ended: bool,
 }
 
-impl Migration {
+impl Clearing {
     /// Chooses pages to be emptied where some are lacking, a few at a time, and sees when that is done.
     pub(super) fn choose_pages(&mut self, heap: &mut Heap) {
-        let clearing = &mut self.clearing;
-        let has_round_ended = std::mem::take(&mut clearing.has_round_ended);
+        let has_round_ended = std::mem::take(&mut self.has_round_ended);
         // Where nothing can move, rounds go on none the less.
-        clearing.rounds += u32::from(has_round_ended);
-        if !clearing.is_on {
+        self.rounds += u32::from(has_round_ended);
+        if !self.is_on {
             let limit_bytes = heap.memory.used(Speed::Near).limit_bytes;
             if heap.lacking_bytes > limit_bytes / LACKING_PART {
-                clearing.begin(heap);
+                self.begin(heap);
             } else if has_round_ended {
-                clearing.last_bytes /= 2;
+                self.last_bytes /= 2;
                 heap.lacking_bytes = 0;
             }
-        } else if clearing.left_bytes > 0 {
+        } else if self.left_bytes > 0 {
             for _ in 0..CHOSEN_SPANS {
-                if clearing.left_bytes == 0 {
+                if self.left_bytes == 0 {
                     break;
                 }
                 let bytes = heap.memory.vacate(Speed::Near).max(CHOSEN_BYTES_MIN);
-                clearing.left_bytes = clearing.left_bytes.saturating_sub(bytes);
+                self.left_bytes = self.left_bytes.saturating_sub(bytes);
             }
-            (clearing.times_around, clearing.rounds) = (0, 0);
+            (self.times_around, self.rounds) = (0, 0);
         } else {
-            if clearing.times_around >= TIMES_AROUND || clearing.rounds >= ROUNDS_MAX {
+            if self.times_around >= TIMES_AROUND || self.rounds >= ROUNDS_MAX {
                 for _ in 0..KEPT_SPANS {
                     heap.memory.keep(Speed::Near);
                 }
             }
-            clearing.is_on = heap.memory.used(Speed::Near).vacated_bytes > 0;
+            self.is_on = heap.memory.used(Speed::Near).vacated_bytes > 0;
             // What was lacking meanwhile may find room now.
             heap.lacking_bytes = 0;
         }
@@ -96,47 +93,40 @@ impl Migration {
 
     /// Moves something out of pages that are to become empty: before a window of so many keys, or because the clock asks.
     #[inline]
-    pub(in super::super) fn empty_pages(
+    pub(super) fn empty_pages(
         &mut self,
-        tables: &mut [Table; DATABASES],
-        larges: &mut Larges,
-        heap: &mut Heap,
+        mover: &mut Mover,
+        store: &mut Store,
         keys: Option<usize>,
     ) {
-        if self.clearing.is_on {
-            let tables = &mut Tables {
-                tables,
-                larges,
-                heap,
-            };
+        if self.is_on {
             match keys {
                 Some(keys) => {
                     let groups = (keys as u64).clamp(1, WINDOW_GROUPS);
-                    self.go_around(tables, groups, WINDOW_BYTES);
+                    self.go_around(mover, store, groups, WINDOW_BYTES);
                 }
-                None => self.go_around(tables, TICK_GROUPS, STEP_BYTES_MAX),
+                None => self.go_around(mover, store, TICK_GROUPS, STEP_BYTES_MAX),
             }
         }
     }
 
     /// Visits so many groups, or until as many bytes have moved.
     #[cold]
-    fn go_around(&mut self, tables: &mut Tables<'_>, groups: u64, bytes: u64) {
-        let bytes_before = self.rounds.done().bytes;
+    fn go_around(&mut self, mover: &mut Mover, store: &mut Store, groups: u64, bytes: u64) {
+        let bytes_before = mover.rounds.done().bytes;
         for _ in 0..groups {
-            if self.is_stuck
-                || !self.pace.allows()
-                || self.rounds.done().bytes - bytes_before >= bytes
+            if mover.is_stuck
+                || !mover.pace.allows()
+                || mover.rounds.done().bytes - bytes_before >= bytes
             {
                 return;
             }
-            let mut hand = self.clearing.hand;
-            let is_aged = self.is_aged(hand);
-            let (point, _) = tables.visit(hand, 1, |slot, order, heap| {
-                self.move_out(slot, order, heap, is_aged);
+            let hand = self.hand;
+            let is_aged = mover.is_aged(hand);
+            let (point, _) = hand.visit(store, 1, |slot, order, heap| {
+                self.move_out(mover, slot, order, heap, is_aged);
             });
-            self.clearing.times_around += u32::from(tables.advance(&mut hand, point));
-            self.clearing.hand = hand;
+            self.times_around += u32::from(self.hand.advance(store, point));
         }
     }
 
@@ -144,29 +134,28 @@ impl Migration {
     /// room near; what is not stays while its size has no vacant slot.
     fn move_out(
         &mut self,
+        mover: &mut Mover,
         slot: Slot<'_>,
         order: Option<&mut Order>,
         heap: &mut Heap,
         is_aged: bool,
     ) {
         let record = slot.record();
-        if heap.speed(record) == Speed::Far || !heap.is_vacated(record) || !self.pace.allows() {
+        if heap.speed(record) == Speed::Far || !heap.is_vacated(record) || !mover.pace.allows() {
             return;
         }
         let heat = heat_before(&slot, is_aged);
         let bytes = heap.header(record).bytes();
         let has_slot = heap.memory.has_slot(Speed::Near, bytes);
-        if self.rounds.repels(heat) && !(has_slot && Free::now(heap).is_plenty()) {
-            self.move_to(Speed::Far, slot, order, heap);
+        if mover.rounds.repels(heat) && !(has_slot && Free::now(&heap.memory).is_plenty()) {
+            mover.move_to(Speed::Far, slot, order, heap);
         } else if has_slot {
-            let before = self.rounds.done().compacted;
-            self.move_to(Speed::Near, slot, order, heap);
-            self.clearing.moved += self.rounds.done().compacted - before;
+            let before = mover.rounds.done().compacted;
+            mover.move_to(Speed::Near, slot, order, heap);
+            self.moved += mover.rounds.done().compacted - before;
         }
     }
-}
 
-impl Clearing {
     /// A round is over: how many records have moved within near memory in it.
     pub(super) fn end_round(&mut self) -> u64 {
         self.has_round_ended = true;
@@ -175,7 +164,7 @@ impl Clearing {
 
     fn begin(&mut self, heap: &mut Heap) {
         heap.lacking_bytes = 0;
-        let reserve_bytes = Free::now(heap).wanted_bytes();
+        let reserve_bytes = Free::now(&heap.memory).wanted_bytes();
         let near = heap.memory.used(Speed::Near);
         if near.held_bytes.saturating_add(reserve_bytes) <= near.limit_bytes {
             // There are pages by now.

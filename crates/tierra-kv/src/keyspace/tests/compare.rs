@@ -81,7 +81,7 @@ impl Pair {
             }
         }
         prop_assert_eq!(scanned.len(), self.theirs.len());
-        let (counted, added_up) = self.ours.db(0).larges.counted_and_added_up();
+        let (counted, added_up) = self.ours.db(0).store.larges.counted_and_added_up();
         prop_assert_eq!(counted, added_up);
         Ok(())
     }

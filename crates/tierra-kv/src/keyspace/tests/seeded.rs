@@ -386,7 +386,7 @@ impl World {
                 }
             }
         }
-        let (counted, added_up) = self.ours.db(0).larges.counted_and_added_up();
+        let (counted, added_up) = self.ours.db(0).store.larges.counted_and_added_up();
         assert_eq!(counted, added_up);
     }
 

@@ -85,7 +85,7 @@ fn databases_are_cleared_one_by_one_and_all_at_once() {
     keyspace.clear();
     assert_eq!(objects(&keyspace), 0);
     assert_eq!([0, 1, 2].map(|id| keyspace.len_of(id)), [0; 3]);
-    assert_eq!(keyspace.db(0).larges.counted_and_added_up(), (0, 0));
+    assert_eq!(keyspace.db(0).store.larges.counted_and_added_up(), (0, 0));
     assert!(!keyspace.tick(), "there is nothing to do");
     fill(&mut keyspace, 5);
     assert_eq!((keyspace.len_of(5), keyspace.expiring_of(5)), (900, 300));

@@ -31,7 +31,7 @@ fn two_keys_that_a_table_cannot_tell_apart() {
     // In a table of one group all that a table knows of a hash are its top sixteen bits and a tag of eight.
     let mut seen = HashMap::new();
     let twins = (0u32..).find_map(|number| {
-        let hash = db.heap.hash_of(&number.to_le_bytes());
+        let hash = db.store.heap.hash_of(&number.to_le_bytes());
         let kept = (hash >> 48, (hash >> 32) as u8);
         let other: Option<u32> = seen.insert(kept, number);
         other.map(|other| [other.to_le_bytes(), number.to_le_bytes()])

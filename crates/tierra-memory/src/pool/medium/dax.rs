@@ -8,11 +8,11 @@ use std::io;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::{Medium, MediumKind, map_fixed};
-use crate::address;
+use super::{Medium, MediumKind};
+use crate::address::{self, map_fixed};
+use crate::durability::Durability;
 use crate::persist::{Flush, Instructions, Lines, Processor};
-use crate::pool::Durability;
-use crate::simulation::Recorder;
+use crate::recording::Recorder;
 
 const FLAGS: MapFlags = MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC);
 

@@ -13,8 +13,8 @@ use std::io;
 
 use super::dax::Dax;
 use super::{Medium, MediumKind};
+use crate::durability::Durability;
 use crate::persist::Processor;
-use crate::pool::Durability;
 use crate::topology::DaxDevice;
 use crate::{LINE_BYTES, arch};
 

@@ -10,10 +10,11 @@ use std::os::fd::AsRawFd;
 
 use rustix::mm::{MapFlags, MsyncFlags, msync};
 
-use super::{Medium, MediumKind, map_fixed};
+use super::{Medium, MediumKind};
+use crate::address::map_fixed;
+use crate::durability::Durability;
 use crate::emulation;
-use crate::pool::Durability;
-use crate::simulation::Recorder;
+use crate::recording::Recorder;
 
 /// Who writes pages back: the kernel, or its simulated twin.
 pub(super) trait WriteBack: fmt::Debug + Send + Sync {

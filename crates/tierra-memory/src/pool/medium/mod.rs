@@ -4,9 +4,10 @@
 //! `flush` sends bytes on their way, `fence` waits for those of its thread, `persist` is both. For what
 //! nobody knows of yet: `stage` begins, `settle` waits for everything staged by any thread before.
 //!
-//! A pool that is recorded ([`crate::simulation`]) has the code of the medium it stands for, over a twin
+//! A pool that is recorded ([`crate::recording`]) has the code of the medium it stands for, over a twin
 //! of the processor or the kernel that writes down what it is asked.
 
+pub(super) mod choose;
 mod dax;
 mod device;
 mod file;
@@ -18,11 +19,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-pub(super) use crate::address::map_fixed;
-use crate::persist::{Flush, Processor};
-use crate::pool::{Durability, backing};
-use crate::simulation::Recorder;
-use crate::topology::DaxDevice;
+use crate::backing;
+use crate::durability::Durability;
+use crate::persist::Processor;
 
 /// The kind of a pool's medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -157,61 +156,4 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     /// Returns when all that was staged before, by any thread, is durable.
     fn settle(&self, file: &File) -> io::Result<()>;
-}
-
-/// Finds out what a file lies on. DAX first: the kernel grants `MAP_SYNC` only where it is true.
-/// `flush` is the instruction that is asked for, `emulate_dax` whether tmpfs is written as DAX is.
-pub(crate) fn detect(
-    file: &File,
-    flush: Option<Flush>,
-    emulate_dax: bool,
-) -> io::Result<Box<dyn Medium>> {
-    let processor = || processor(flush);
-    if dax::Dax::supports(file) {
-        Ok(Box::new(dax::Dax::new(processor()?)))
-    } else if !tmpfs::Tmpfs::holds(file)? {
-        Ok(Box::new(file::PageCache::new()))
-    } else if emulate_dax {
-        Ok(Box::new(dax::Dax::emulated(processor()?)))
-    } else {
-        Ok(Box::new(tmpfs::Tmpfs))
-    }
-}
-
-/// A file that is only read, whatever it lies on.
-pub(crate) fn read_only(file: &File) -> io::Result<Box<dyn Medium>> {
-    let kind = match tmpfs::Tmpfs::holds(file)? {
-        true => MediumKind::Tmpfs,
-        false => MediumKind::File,
-    };
-    Ok(Box::new(read_only::ReadOnly::new(kind)))
-}
-
-/// A DAX device, of which sysfs says what it is; mappings of it begin and end at multiples of `unit_bytes`.
-pub(crate) fn device(
-    device: &DaxDevice,
-    unit_bytes: u64,
-    flush: Option<Flush>,
-) -> io::Result<Box<dyn Medium>> {
-    let processor = processor(flush)?;
-    Ok(Box::new(device::Device::new(device, unit_bytes, processor)))
-}
-
-fn processor(flush: Option<Flush>) -> io::Result<Processor> {
-    match flush {
-        None => Ok(Processor::best()),
-        Some(how) => Processor::flushing_by(how).ok_or_else(|| {
-            let what = format!("this processor has no {how}");
-            io::Error::new(io::ErrorKind::Unsupported, what)
-        }),
-    }
-}
-
-/// The medium that a recorder stands for, whatever the file lies on.
-pub(crate) fn recorded(recorder: &Recorder) -> Box<dyn Medium> {
-    let recorder = recorder.clone();
-    match recorder.durability() {
-        Durability::CacheLine => Box::new(dax::Dax::recorded(recorder)),
-        _ => Box::new(file::PageCache::recorded(recorder)),
-    }
 }

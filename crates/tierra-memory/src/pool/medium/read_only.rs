@@ -7,8 +7,9 @@ use std::io;
 
 use rustix::mm::MapFlags;
 
-use super::{Medium, MediumKind, map_fixed};
-use crate::pool::Durability;
+use super::{Medium, MediumKind};
+use crate::address::map_fixed;
+use crate::durability::Durability;
 
 #[derive(Debug)]
 pub(super) struct ReadOnly {

@@ -8,11 +8,11 @@ use std::io;
 use rustix::fs::fstatfs;
 use rustix::mm::MapFlags;
 
-use super::{Medium, MediumKind, map_fixed};
-use crate::address;
+use super::{Medium, MediumKind};
+use crate::address::{self, map_fixed};
+use crate::durability::Durability;
 use crate::emulation;
 use crate::persist::{self, Processor};
-use crate::pool::Durability;
 
 #[derive(Debug)]
 pub(super) struct Tmpfs;

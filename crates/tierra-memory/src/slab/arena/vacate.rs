@@ -6,7 +6,10 @@
 //! Invariant: `vacated` names the spans whose `is_vacated` is set, each at its `listed_at`; no other list does, and their free slots
 //! are not vacant.
 
-use super::*;
+use super::{Arena, FreedPages};
+use crate::slab::classes::{
+    PAGE_BYTES, SMALL_BYTES_MAX, SPAN_OBJECTS_MAX, class_bytes, class_of, span_objects,
+};
 
 /// Spans that are looked at for one that is chosen.
 const LOOKS: usize = 16;

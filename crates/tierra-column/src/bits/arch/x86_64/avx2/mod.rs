@@ -2,26 +2,15 @@
 
 mod lanes32;
 mod lanes64;
+mod methods;
 mod windows;
 
 use super::super::generic::{Codes, Kernel};
 use crate::bits::{packing::Block, vector::Unpacked};
 use lanes32::Lanes32;
 use lanes64::Lanes64;
+use methods::avx2;
 use windows::{OneByOne, Windows32, Windows64};
-
-/// Defines methods that may use the level's instructions.
-macro_rules! avx2 {
-    ($( $(#[$meta:meta])* unsafe fn $name:ident $arguments:tt $(-> $result:ty)? $body:block )*) => {
-        $(
-            $(#[$meta])*
-            #[inline]
-            #[target_feature(enable = "avx2")]
-            unsafe fn $name $arguments $(-> $result)? $body
-        )*
-    };
-}
-use avx2;
 
 /// Runs code that the compiler may vectorise.
 ///

@@ -3,6 +3,7 @@
 //! Codes unpack into the narrowest lanes that hold them, 64 codes at a time up to 8 bits, so that
 //! a compare of narrow codes yields a whole word of the mask.
 
+mod lanes;
 mod lanes16;
 mod lanes32;
 mod lanes64;
@@ -11,25 +12,8 @@ mod windows;
 
 use super::super::generic::{Codes, Kernel};
 use crate::bits::{packing::Block, vector::Unpacked};
-use std::{arch::x86_64::__m512i, marker::PhantomData};
+use lanes::{Lanes, avx512};
 use windows::{SplitWindows, Windows};
-
-/// A register of lanes of the type `T`.
-#[derive(Clone, Copy)]
-struct Lanes<T>(__m512i, PhantomData<T>);
-
-/// Defines methods that may use the level's instructions.
-macro_rules! avx512 {
-    ($( $(#[$meta:meta])* unsafe fn $name:ident $arguments:tt $(-> $result:ty)? $body:block )*) => {
-        $(
-            $(#[$meta])*
-            #[inline]
-            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")]
-            unsafe fn $name $arguments $(-> $result)? $body
-        )*
-    };
-}
-use avx512;
 
 /// Runs code that the compiler may vectorise.
 ///
@@ -88,11 +72,4 @@ pub(in crate::bits::arch) unsafe fn on_u32s<K: Kernel>(values: &[u32], kernel: K
 pub(in crate::bits::arch) unsafe fn on_u64s<K: Kernel>(values: &[u64], kernel: K) -> K::Output {
     // SAFETY: the caller's promise.
     unsafe { kernel.run(Codes::<Unpacked<Lanes<u64>>>::unpacked(values)) }
-}
-
-impl<T> Lanes<T> {
-    #[inline(always)]
-    fn new(register: __m512i) -> Self {
-        Self(register, PhantomData)
-    }
 }

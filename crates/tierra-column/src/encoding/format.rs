@@ -1,0 +1,129 @@
+//! What an encoding says of itself, and what it does: the rest of the crate asks its [`Format`].
+
+use crate::bits::{BLOCK_LEN, Kernels};
+use crate::block::{OrdinalBlock, Summary};
+use crate::encoding::EncodeError;
+use crate::encoding::source::Source;
+use crate::encoding::values::{Sample, Values};
+use crate::logical_type::Physical;
+
+/// An encoding as the rest of the crate sees it. Its file makes one, with every field.
+#[derive(Clone, Copy)]
+pub(crate) struct Format {
+    /// Its name in DDL and in messages.
+    pub(crate) name: &'static str,
+    /// What the blocks of a chunk are; `None` where the encoding does not exist for the type.
+    pub(crate) blocks: fn(Physical) -> Option<Kind>,
+    /// How NULLs are stored.
+    pub(crate) nulls: Nulls,
+    /// Whose base and width codes have.
+    pub(crate) base_of: BaseOf,
+    /// Whether codes are those of the column's dictionary.
+    pub(crate) uses_dictionary: bool,
+    /// What estimated bytes are multiplied with: slower reading must save this much.
+    pub(crate) handicap: f64,
+    /// Estimated bytes of values that have ordinals; `None` where they cannot be stored so, or should not.
+    pub(crate) estimate: fn(&Values, &Sample) -> Option<f64>,
+    /// Decides on base, widths and lengths; `None` where the values cannot be stored so.
+    pub(crate) plan: fn(&Values) -> Result<Option<Plan>, EncodeError>,
+    /// Writes a planned block, its validity bitmap included.
+    pub(crate) write: fn(&mut Writer<'_>, &Target, &mut [u8]),
+}
+
+/// What a block is: each kind is read in its own way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Codes of one width.
+    Packed,
+    /// Codes with a width per mini-block.
+    MiniBlocks,
+    /// Differences.
+    Differences,
+    /// 16 bytes each.
+    Wide,
+    /// Strings of any length.
+    Strings,
+}
+
+/// How a chunk stores that rows are NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    /// A validity bitmap at the head of each block.
+    Bitmap,
+    /// Code 0.
+    Code,
+}
+
+/// Where the base and the width of packed codes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BaseOf {
+    /// In the descriptor.
+    Chunk,
+    /// In the directory: a block's base is its least value.
+    Block,
+}
+
+/// What planning decides.
+pub(crate) struct Plan {
+    /// Of all codes; 0 where they are not the chunk's.
+    pub(crate) base: u64,
+    pub(crate) width: u8,
+    pub(crate) blocks: Vec<BlockPlan>,
+}
+
+/// A block to come.
+pub(crate) struct BlockPlan {
+    pub(crate) summary: Summary,
+    pub(crate) width: u8,
+    /// Without a validity bitmap.
+    pub(crate) len_bytes: usize,
+}
+
+impl Plan {
+    /// Of blocks that have what is needed to read them.
+    pub(crate) fn of_blocks(blocks: Vec<BlockPlan>) -> Plan {
+        Plan {
+            base: 0,
+            width: 0,
+            blocks,
+        }
+    }
+}
+
+/// Values to be written, with the buffers that takes.
+pub(crate) struct Writer<'s> {
+    pub(crate) source: &'s Source,
+    pub(crate) kernels: Kernels,
+    pub(crate) block: OrdinalBlock,
+    pub(crate) codes: Box<[u64; BLOCK_LEN]>,
+}
+
+/// A planned block.
+pub(crate) struct Target {
+    /// Its number in the chunk.
+    pub(crate) block: usize,
+    pub(crate) base: u64,
+    pub(crate) width: u8,
+    /// 1 where code 0 is NULL.
+    pub(crate) null_codes: u64,
+    /// Of the validity bitmap before the values.
+    pub(crate) bitmap_bytes: usize,
+}
+
+impl<'s> Writer<'s> {
+    pub(crate) fn new(source: &'s Source) -> Writer<'s> {
+        Writer {
+            source,
+            kernels: Kernels::best(),
+            block: OrdinalBlock::new(),
+            codes: Box::new([0; BLOCK_LEN]),
+        }
+    }
+
+    /// `ordinal - base` of a block's rows.
+    pub(crate) fn codes(&mut self, target: &Target) -> &[u64] {
+        self.source.fill(target.block, &mut self.block);
+        self.block.codes(target.base, &mut self.codes);
+        &self.codes[..self.block.rows]
+    }
+}

@@ -1,0 +1,29 @@
+//! Blocks of codes of one width: what static packing, frame of reference and dictionary share.
+
+use crate::bits::packed_bytes;
+use crate::encoding::format::{BlockPlan, Plan, Target, Writer};
+use crate::encoding::values::Values;
+
+/// Codes of one base and width for the chunk.
+pub(crate) fn plan(values: &Values, base: u64, width: u8) -> Plan {
+    let block = |block| self::block(values, block, width);
+    Plan {
+        base,
+        width,
+        blocks: (0..values.blocks()).map(block).collect(),
+    }
+}
+
+/// A block of codes of this width.
+pub(crate) fn block(values: &Values, block: usize, width: u8) -> BlockPlan {
+    BlockPlan {
+        summary: values.summaries[block],
+        width,
+        len_bytes: packed_bytes(values.block_rows(block), width),
+    }
+}
+
+pub(crate) fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+    let kernels = writer.kernels;
+    kernels.pack(writer.codes(target), target.width, out);
+}

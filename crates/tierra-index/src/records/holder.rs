@@ -1,0 +1,14 @@
+//! Whoever holds the records: what a table asks of it.
+
+/// Whoever holds the records that a [`RecordTable`](super::RecordTable) names.
+pub trait Records {
+    /// The first bytes of a record, as many as [`has_key`](Self::has_key) mostly needs: they are waited for
+    /// before it is asked. Not empty.
+    fn head(&self, record: u64) -> &[u8];
+
+    /// Whether `key` is the record's.
+    fn has_key(&self, record: u64, key: &[u8]) -> bool;
+
+    /// The hash of the record's key, the same as was given when it was inserted.
+    fn hash(&self, record: u64) -> u64;
+}

@@ -1,0 +1,22 @@
+//! Clients: what is known of each, its connection, its transaction, what it waits for and what it watches.
+
+mod arch;
+mod block;
+mod blocked;
+mod buffers;
+mod client;
+mod connection;
+mod files;
+mod queue;
+mod stream;
+mod watches;
+
+pub(crate) use block::{Block, Pop};
+pub(crate) use blocked::Blocked;
+pub(crate) use buffers::Buffers;
+pub(crate) use client::{Client, Replies};
+pub(crate) use connection::{Arrived, Connection};
+pub(crate) use files::connections_allowed;
+pub(crate) use queue::{Piece, Queue};
+pub(crate) use stream::{Accepted, Listener, Stream};
+pub(crate) use watches::Watches;

@@ -1,0 +1,32 @@
+//! What is known of a value: its type, when it expires, and where its record is.
+
+use tierra_index::Carried;
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes.
+    String,
+    /// Fields with values.
+    Hash,
+    /// Members with scores.
+    SortedSet,
+}
+
+/// What becomes of the time at which a key expires when its value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// It never expires.
+    Clear,
+    /// It stays what it was.
+    Keep,
+    /// It expires at this time, in milliseconds since 1970.
+    At(u64),
+}
+
+/// A live entry, valid until something changes in its database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub(super) carried: Carried,
+    pub(super) record: u64,
+}

@@ -1,0 +1,155 @@
+//! Moving records: one at a time, as often as what was used pays for it, and what is noted of it.
+
+use tierra_index::{RecordTable, Slot};
+use tierra_memory::Speed;
+use tierra_memory::placement::{Heat, Pace, Rounds};
+
+use super::super::entry::Entry;
+use super::super::free::Free;
+use super::super::heap::{Heap, MOVED_BYTES_MAX};
+use super::super::member::member_place;
+use super::super::order::Order;
+use super::super::settings::Policy;
+use super::hand::Hand;
+
+/// Near records that are many: a part of them shows how hot all are.
+const MANY_OBJECTS: u64 = 1 << 16;
+/// Where many near records are met, one of as many is a sample of them.
+const MET_OF_MANY: u32 = 8;
+/// Groups that a tick visits at most, and bytes that it moves: about a millisecond.
+pub(super) const TICK_GROUPS: u64 = 2048;
+pub(super) const STEP_BYTES_MAX: u64 = 1 << 20;
+/// Bytes moved for a hundred that requests touch.
+const SHARE_PERCENT: u64 = 50;
+
+pub(crate) struct Mover {
+    /// When what heats call for is done, and what is hot.
+    pub(crate) rounds: Rounds,
+    pub(super) pace: Pace,
+    /// Where the round is that tells how hot things are.
+    pub(super) round: Hand,
+    /// Near records met since one was a sample of them.
+    passed: u32,
+    /// A move has found no room, or searches nothing to move: only the next tick tries again.
+    pub(super) is_stuck: bool,
+}
+
+impl Mover {
+    pub(super) fn new() -> Mover {
+        Mover {
+            rounds: Rounds::default(),
+            pace: Pace::new(SHARE_PERCENT),
+            round: Hand::default(),
+            passed: 0,
+            is_stuck: false,
+        }
+    }
+
+    /// Whether one of many is to be met.
+    #[inline(always)]
+    pub(super) fn is_sample(&mut self) -> bool {
+        self.passed = (self.passed + 1) % MET_OF_MANY;
+        self.passed == 0
+    }
+
+    /// Whether heat is noted: records are placed by it, or keys evicted.
+    #[inline(always)]
+    pub(super) fn is_by_heat(&self, heap: &Heap) -> bool {
+        heap.chooser.settings.policy == Policy::Dynamic || self.rounds.is_for_eviction()
+    }
+
+    /// An entry was used. Whether its record has moved near for it: then the entry names the new one.
+    #[inline]
+    pub(crate) fn note_use(
+        &mut self,
+        table: &mut RecordTable,
+        heap: &mut Heap,
+        entry: &mut Entry,
+        uses: u32,
+    ) -> bool {
+        let speed = heap.speed(entry.record);
+        self.rounds.count_use(speed);
+        if !self.is_by_heat(heap) || !self.rounds.notes_use() {
+            return false;
+        }
+        let heat = table.update_note(&entry.carried, |note| {
+            self.rounds.raised(Heat::from_bits(note), uses).bits()
+        });
+        let bytes = heap.header(entry.record).bytes();
+        self.pace
+            .earn(bytes as u64 * u64::from(self.rounds.noted()));
+        let is_dynamic = heap.chooser.settings.policy == Policy::Dynamic;
+        let is_attracted = is_dynamic && self.rounds.attracts(Heat::from_bits(heat));
+        if speed == Speed::Near || !is_attracted || bytes > MOVED_BYTES_MAX {
+            return false;
+        }
+        self.attract(table, heap, entry, bytes)
+    }
+
+    #[cold]
+    fn attract(
+        &mut self,
+        table: &mut RecordTable,
+        heap: &mut Heap,
+        entry: &mut Entry,
+        bytes: usize,
+    ) -> bool {
+        let moved = (self.pace.allows() && Free::now(&heap.memory).is_half())
+            .then(|| heap.migrate(entry.record, Speed::Near))
+            .flatten();
+        let Some(record) = moved else {
+            self.rounds.note_refusal();
+            return false;
+        };
+        table.replace(&mut entry.carried, record);
+        entry.record = record;
+        self.pace.spend(bytes as u64);
+        self.rounds.note_move(Speed::Far, Speed::Near, bytes as u64);
+        true
+    }
+
+    /// Moves the record of an entry to a tier, if that has room.
+    pub(super) fn move_to(
+        &mut self,
+        to: Speed,
+        mut slot: Slot<'_>,
+        order: Option<&mut Order>,
+        heap: &mut Heap,
+    ) {
+        let record = slot.record();
+        let from = heap.speed(record);
+        let bytes = heap.capacity(record);
+        if bytes > MOVED_BYTES_MAX {
+            return;
+        }
+        // The order names the record as well; its place is found while the record can be compared.
+        let place = order.map(|order| (member_place(order, heap, record), order));
+        let Some(moved) = heap.migrate(record, to) else {
+            self.is_stuck = true;
+            return;
+        };
+        slot.set_record(moved);
+        if let Some((place, order)) = place {
+            order.set_record(place, moved);
+        }
+        self.pace.spend(bytes as u64);
+        self.rounds.note_move(from, to, bytes as u64);
+    }
+
+    /// Whether heats at a hand have been halved in this round.
+    pub(super) fn is_aged(&self, hand: Hand) -> bool {
+        self.rounds.has_aged(hand, self.round)
+    }
+}
+
+/// Whether near records are many.
+#[inline]
+pub(super) fn has_many(heap: &Heap) -> bool {
+    heap.memory.used(Speed::Near).objects >= MANY_OBJECTS
+}
+
+/// The heat of an entry before it was halved in this round, if it was.
+pub(super) fn heat_before(slot: &Slot<'_>, is_aged: bool) -> Heat {
+    let heat = Heat::from_bits(slot.note());
+    if is_aged { heat.younger() } else { heat }
+}

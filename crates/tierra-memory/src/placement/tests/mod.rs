@@ -1,0 +1,4 @@
+//! What placement promises over time.
+
+mod exchange;
+mod rounds;

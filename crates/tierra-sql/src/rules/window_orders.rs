@@ -1,0 +1,75 @@
+//! Rows are not taken for ordered by what a window function makes of a moving frame.
+//!
+//! DataFusion takes a count, a least or a greatest value over frames that move along ordered rows for ordered. It is not: it begins anew
+//! with each partition, is NULL over a frame without values, wherever that lies, and a count falls where NULLs come last. A sort by it
+//! was left out.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_expr::window::{SlidingAggregateWindowExpr, WindowExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+
+use crate::pass::Pass;
+
+/// The first of all rules: what they see of orders is right.
+pub(super) fn add_to(builder: &mut SessionStateBuilder) {
+    let optimizer = builder.physical_optimizers();
+    let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
+    rules.insert(0, Arc::new(WindowOrders));
+}
+
+/// The rule.
+#[derive(Debug)]
+struct WindowOrders;
+
+impl PhysicalOptimizerRule for WindowOrders {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| {
+            let columns = of_moving_frames(plan.as_ref());
+            Ok(match columns.is_empty() {
+                true => Transformed::no(plan),
+                false => Transformed::yes(Pass::Order(columns).above(plan)),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "window_orders"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The columns of a window operator that are aggregates over frames whose beginning moves.
+fn of_moving_frames(plan: &dyn ExecutionPlan) -> Vec<usize> {
+    let functions: &[Arc<dyn WindowExpr>] =
+        if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
+            window.window_expr()
+        } else if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
+            window.window_expr()
+        } else {
+            return Vec::new();
+        };
+    let first = plan.schema().fields().len() - functions.len();
+    let moves = |function: &Arc<dyn WindowExpr>| {
+        let function = function.as_any();
+        function.is::<SlidingAggregateWindowExpr>()
+    };
+    let moving = functions.iter().enumerate();
+    let moving = moving.filter(|(_, function)| moves(function));
+    moving.map(|(index, _)| first + index).collect()
+}
