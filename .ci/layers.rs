@@ -4,7 +4,7 @@
 //! file only hands on, by `pub use`, counts for the file that defines it. Test modules are not looked at. It fails where more than three files
 //! of a crate name each other in a circle, and where a layer names one that stands above it.
 //!
-//! `layers` checks all crates; `layers CRATE` prints every circle of one crate, with the names that tie it.
+//! `layers` checks all crates, `layers CRATE..` those; `-v` prints every circle, with the names that tie it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,56 @@ use std::{env, fs};
 const CIRCLE_MOST: usize = 3;
 
 /// The layers of crates, the lowest first. A layer is a folder or a file of the crate's root; what is not named stands above all.
-const LAYERS: &[(&str, &[&[&str]])] = &[];
+const LAYERS: &[(&str, &[&[&str]])] = &[
+    (
+        "tierra-column",
+        &[
+            &["", "bits", "bytes", "view", "logical_type", "ordinal"],
+            &["limits", "value", "block", "error"],
+            &["filter", "encoding"],
+            &["dictionary"],
+            &["chunk"],
+            &["reader", "postings"],
+        ],
+    ),
+    (
+        "tierra-kv",
+        &[
+            &["", "size", "random", "number"],
+            &["protocol"],
+            &["keyspace"],
+            &["dump", "config"],
+            &["catalog"],
+            &["clients"],
+            &["context"],
+            &["command"],
+            &["server"],
+        ],
+    ),
+    (
+        "tierra-memory",
+        &[
+            &[
+                "",
+                "backing",
+                "budget",
+                "durability",
+                "free_space",
+                "lock",
+                "random",
+                "size",
+                "trouble",
+            ],
+            &["arch", "signal", "smaps", "topology"],
+            &["address", "checksum", "emulation"],
+            &["gate", "persist", "placement", "region", "unused"],
+            &["far", "near", "recording"],
+            &["directory", "slab"],
+            &["machine", "pool"],
+            &["faults", "measure", "replication", "simulation"],
+        ],
+    ),
+];
 
 /// A module: `a::b`, the crate's root is empty.
 type Module = String;
@@ -146,11 +195,14 @@ impl House {
         let (mut named, mut handed_on) = (Vec::new(), Vec::new());
         let mut rest = String::new();
         for statement in code.split_inclusive(';') {
-            let start = statement.rmatch_indices("use ").map(|(at, _)| at).find(|at| {
-                let before = statement[..*at].trim_end();
-                let begins = |c: char| c == '}' || c == ']' || c == '{' || c == ')';
-                before.is_empty() || before.ends_with(begins) || before.ends_with("pub")
-            });
+            let start = statement
+                .rmatch_indices("use ")
+                .map(|(at, _)| at)
+                .find(|at| {
+                    let before = statement[..*at].trim_end();
+                    let begins = |c: char| c == '}' || c == ']' || c == '{' || c == ')';
+                    before.is_empty() || before.ends_with(begins) || before.ends_with("pub")
+                });
             match start {
                 Some(at) => {
                     rest.push_str(&statement[..at]);
@@ -160,7 +212,8 @@ impl House {
                     expand(&tree, "", &mut paths);
                     for (path, name) in paths {
                         if let Some(path) = self.absolute(&path, module) {
-                            self.known.insert((module.to_owned(), name.clone()), path.clone());
+                            self.known
+                                .insert((module.to_owned(), name.clone()), path.clone());
                             match is_handed_on {
                                 true => handed_on.push((path, name)),
                                 false => named.push(path),
@@ -180,7 +233,9 @@ impl House {
                 if rest[..at].ends_with(is_part) {
                     continue;
                 }
-                let end = rest[at..].find(|c| !is_part(c)).map_or(rest.len(), |end| at + end);
+                let end = rest[at..]
+                    .find(|c| !is_part(c))
+                    .map_or(rest.len(), |end| at + end);
                 let path = rest[at..end].trim_end_matches(':');
                 named.extend(self.absolute(path, module));
             }
@@ -235,8 +290,11 @@ impl House {
 
     /// Files that name each other in a circle, largest circles first.
     fn circles(&self) -> Vec<Vec<Module>> {
-        let reached: BTreeMap<&Module, BTreeSet<&Module>> =
-            self.uses.keys().map(|from| (from, self.reached(from))).collect();
+        let reached: BTreeMap<&Module, BTreeSet<&Module>> = self
+            .uses
+            .keys()
+            .map(|from| (from, self.reached(from)))
+            .collect();
         let mut seen = BTreeSet::new();
         let mut circles = Vec::new();
         for from in self.uses.keys() {
@@ -244,7 +302,11 @@ impl House {
                 continue;
             }
             let both = |to: &&&Module| reached[**to].contains(from);
-            let circle: Vec<Module> = reached[from].iter().filter(both).map(|one| (*one).clone()).collect();
+            let circle: Vec<Module> = reached[from]
+                .iter()
+                .filter(both)
+                .map(|one| (*one).clone())
+                .collect();
             if circle.len() > 1 {
                 seen.extend(circle.iter().cloned());
                 circles.push(circle);
@@ -305,7 +367,11 @@ fn list(names: &BTreeSet<String>) -> String {
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if path.is_dir() && name != "tests" && name != "bin" {
             sources(&path, files)?;
         } else if path.extension().is_some_and(|end| end == "rs")
@@ -321,7 +387,10 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
 fn module_of(path: &Path, src: &Path) -> Module {
     let path = path.strip_prefix(src).unwrap_or(path).with_extension("");
     let mut parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-    if parts.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_ref())) {
+    if parts
+        .last()
+        .is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_ref()))
+    {
         parts.pop();
     }
     parts.join("::")
@@ -336,7 +405,8 @@ fn house(src: &Path) -> std::io::Result<House> {
 }
 
 fn main() -> ExitCode {
-    let asked = env::args().nth(1);
+    let (told, asked): (Vec<_>, Vec<_>) =
+        env::args().skip(1).partition(|argument| argument == "-v");
     let mut crates: Vec<_> = match fs::read_dir("crates") {
         Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
         Err(error) => {
@@ -347,8 +417,12 @@ fn main() -> ExitCode {
     crates.sort();
     let mut is_right = true;
     for folder in crates {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if asked.as_ref().is_some_and(|asked| *asked != name) {
+        let name = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if !asked.is_empty() && !asked.contains(&name) {
             continue;
         }
         let house = match house(&folder.join("src")) {
@@ -360,10 +434,18 @@ fn main() -> ExitCode {
         };
         let circles = house.circles();
         let layers = LAYERS.iter().find(|(of, _)| *of == name);
-        let upward = layers.map(|(_, layers)| house.upward(layers)).unwrap_or_default();
+        let upward = layers
+            .map(|(_, layers)| house.upward(layers))
+            .unwrap_or_default();
         let largest = circles.first().map_or(0, Vec::len);
-        println!("{name}: {} files, the largest circle has {largest}", house.uses.len());
-        for circle in circles.iter().filter(|circle| asked.is_some() || circle.len() > CIRCLE_MOST) {
+        println!(
+            "{name}: {} files, the largest circle has {largest}",
+            house.uses.len()
+        );
+        for circle in circles
+            .iter()
+            .filter(|circle| !told.is_empty() || circle.len() > CIRCLE_MOST)
+        {
             house.print(circle);
         }
         for arrow in &upward {
@@ -385,7 +467,9 @@ mod tests {
     use super::*;
 
     fn house_of(files: &[(&str, &str)]) -> House {
-        let files = files.iter().map(|(module, source)| (module.to_string(), source.to_string()));
+        let files = files
+            .iter()
+            .map(|(module, source)| (module.to_string(), source.to_string()));
         House::of(&files.collect::<Vec<_>>())
     }
 
@@ -394,20 +478,34 @@ mod tests {
         let house = house_of(&[
             ("", "mod a;\nmod b;\npub use b::{c::{C as D}, E};\n"),
             ("a", "use crate::D;\npub struct A;\n"),
-            ("b", "pub mod c;\npub(crate) use self::c::C;\npub struct E;\n"),
+            (
+                "b",
+                "pub mod c;\npub(crate) use self::c::C;\npub struct E;\n",
+            ),
             ("b::c", "fn f() { let _ = super::super::a::A; }\n"),
         ]);
         assert_eq!(house.circles(), [["a", "b::c"]]);
         assert!(!house.arrows.contains_key("b"));
         assert_eq!(house.upward(&[&["b"], &["a"]]), ["b::c -> a: A"]);
-        assert!(house.upward(&[&["a"], &["b"]]).iter().all(|arrow| arrow == "a -> b::c: C"));
+        assert!(
+            house
+                .upward(&[&["a"], &["b"]])
+                .iter()
+                .all(|arrow| arrow == "a -> b::c: C")
+        );
     }
 
     #[test]
     fn tests_comments_and_texts_tie_nothing() {
         let house = house_of(&[
-            ("a", "// crate::b::B\nconst T: &str = \"crate::b::B\";\n#[cfg(test)]\nmod tests {\n    use crate::b::B;\n}\n"),
-            ("b", "pub struct B;\nuse crate::a::T;\n#[cfg(test)]\nuse crate::c::C;\n"),
+            (
+                "a",
+                "// crate::b::B\nconst T: &str = \"crate::b::B\";\n#[cfg(test)]\nmod tests {\n    use crate::b::B;\n}\n",
+            ),
+            (
+                "b",
+                "pub struct B;\nuse crate::a::T;\n#[cfg(test)]\nuse crate::c::C;\n",
+            ),
             ("c", "use crate::b::B;\n"),
         ]);
         assert_eq!(house.circles(), Vec::<Vec<String>>::new());
