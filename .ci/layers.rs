@@ -216,6 +216,8 @@ impl House {
                                 .insert((module.to_owned(), name.clone()), path.clone());
                             match is_handed_on {
                                 true => handed_on.push((path, name)),
+                                // Of a module that is brought in what is named counts.
+                                false if self.uses.contains_key(&path) => {}
                                 false => named.push(path),
                             }
                         }
@@ -227,18 +229,21 @@ impl House {
         let words: BTreeSet<_> = rest.split(|c: char| !is_word(c)).collect();
         let is_used = |(path, name): (String, String)| words.contains(&*name).then_some(path);
         named.extend(handed_on.into_iter().filter_map(is_used));
-        for first in ["crate::", "super::", "self::"] {
-            for (at, _) in rest.match_indices(first) {
-                let is_part = |c: char| is_word(c) || c == ':';
-                if rest[..at].ends_with(is_part) {
-                    continue;
-                }
-                let end = rest[at..]
-                    .find(|c| !is_part(c))
-                    .map_or(rest.len(), |end| at + end);
-                let path = rest[at..end].trim_end_matches(':');
-                named.extend(self.absolute(path, module));
+        // Paths without a `use`: those of the crate's, and those of a module of this one.
+        for (at, _) in rest.match_indices("::") {
+            let start = rest[..at]
+                .rfind(|c: char| !is_word(c))
+                .map_or(0, |before| before + 1);
+            // `pub(in crate::a)` names who may see, not what is seen.
+            if rest[..start].ends_with("::") || rest[..start].ends_with("(in ") {
+                continue;
             }
+            let is_part = |c: char| is_word(c) || c == ':';
+            let end = rest[start..]
+                .find(|c| !is_part(c))
+                .map_or(rest.len(), |end| start + end);
+            let path = rest[start..end].trim_end_matches(':');
+            named.extend(self.absolute(path, module));
         }
         self.uses.insert(module.to_owned(), named);
     }
@@ -256,7 +261,11 @@ impl House {
                 }
                 Some(join(module, rest))
             }
-            _ => (self.uses.contains_key(&join(module, first))).then(|| join(module, path)),
+            _ if self.uses.contains_key(&join(module, first)) => Some(join(module, path)),
+            _ => {
+                let known = self.known.get(&(module.to_owned(), first.to_owned()))?;
+                self.uses.contains_key(known).then(|| join(known, rest))
+            }
         }
     }
 
@@ -482,10 +491,18 @@ mod tests {
                 "b",
                 "pub mod c;\npub(crate) use self::c::C;\npub struct E;\n",
             ),
-            ("b::c", "fn f() { let _ = super::super::a::A; }\n"),
+            (
+                "b::c",
+                "mod d;\nfn f() { let _ = super::super::a::A; d::e() }\n",
+            ),
+            ("b::c::d", "pub(super) fn e() {}\n"),
         ]);
         assert_eq!(house.circles(), [["a", "b::c"]]);
         assert!(!house.arrows.contains_key("b"));
+        assert_eq!(
+            house.arrows["b::c"].keys().collect::<Vec<_>>(),
+            ["a", "b::c::d"]
+        );
         assert_eq!(house.upward(&[&["b"], &["a"]]), ["b::c -> a: A"]);
         assert!(
             house

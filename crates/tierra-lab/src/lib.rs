@@ -39,6 +39,7 @@ pub mod dataset;
 #[cfg(feature = "sql")]
 pub mod distributions;
 pub mod error;
+pub mod experiment;
 pub mod experiments;
 pub mod figure;
 #[cfg(feature = "sql")]

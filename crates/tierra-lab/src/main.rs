@@ -120,7 +120,7 @@ fn main() -> ExitCode {
         Command::Serve { settings } => experiments::serve(settings).map(|()| true),
         #[cfg(feature = "engine")]
         Command::Child { work, dir, number } => {
-            experiments::database::child(&work, &dir, number).map(|()| true)
+            experiments::child(&work, &dir, number).map(|()| true)
         }
     };
     match done {

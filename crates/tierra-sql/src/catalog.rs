@@ -11,13 +11,9 @@ use datafusion::error::Result;
 use tierra_engine::Database;
 
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
+use crate::names::SCHEMA;
 use crate::system_table;
 use crate::table::TierraTable;
-
-/// The only schema.
-pub(crate) const SCHEMA: &str = "public";
-/// The only catalog.
-pub(crate) const CATALOG: &str = "tierra";
 
 /// A catalog with the one schema of a database, and the one that describes it.
 #[derive(Debug)]
@@ -43,7 +39,8 @@ impl CatalogProvider for TierraCatalog {
             SCHEMA => Some(Arc::clone(&self.schema) as _),
             INFORMATION_SCHEMA => {
                 let database = Arc::clone(&self.schema.database);
-                Some(Arc::new(InformationSchema::new(database)))
+                let tables = Self::new(Arc::clone(&database));
+                Some(Arc::new(InformationSchema::new(database, Arc::new(tables))))
             }
             _ => None,
         }

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 use tierra_engine::{ColumnSpec, Replicas, TableSpec};
 
 use crate::error::DefinitionError;
-use crate::names::{identifier, single_name};
+use crate::names::{SCHEMA, identifier, single_name};
 use crate::types;
 
 /// The option that names the tiers of copies, of a table or behind a column's name.
@@ -126,10 +126,7 @@ pub(crate) fn spec_of_schema(name: String, schema: &Schema) -> Result<TableSpec,
 /// The name of a table in the only schema.
 pub(crate) fn table_name(name: &ast::ObjectName) -> Result<String, DefinitionError> {
     single_name(name).ok_or_else(|| {
-        DefinitionError::Unsupported(format!(
-            "table name '{name}' outside schema '{}'",
-            crate::catalog::SCHEMA
-        ))
+        DefinitionError::Unsupported(format!("table name '{name}' outside schema '{SCHEMA}'"))
     })
 }
 

@@ -3,19 +3,11 @@
 //! Planning, execution and whatever tasks they spawn end at a session's boundary in [`caught`] or [`caught_in_poll`]: the
 //! panic becomes an error that says that it is a defect. What it left behind is what any statement leaves that is dropped.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures::FutureExt;
 
 use crate::error::SqlError;
-
-/// The error that a panic with this payload is.
-pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> SqlError {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    SqlError::Defect(text.unwrap_or_else(|| "a panic that says nothing".to_string()))
-}
 
 /// What `work` yields, its panic an error.
 pub(crate) async fn caught<T>(
@@ -24,12 +16,12 @@ pub(crate) async fn caught<T>(
     AssertUnwindSafe(work)
         .catch_unwind()
         .await
-        .unwrap_or_else(|panic| Err(of_panic(panic.as_ref())))
+        .unwrap_or_else(|panic| Err(SqlError::of_panic(panic.as_ref())))
 }
 
 /// What `poll` yields, its panic an error.
 pub(crate) fn caught_in_poll<T>(poll: impl FnOnce() -> T) -> Result<T, SqlError> {
-    catch_unwind(AssertUnwindSafe(poll)).map_err(|panic| of_panic(panic.as_ref()))
+    catch_unwind(AssertUnwindSafe(poll)).map_err(|panic| SqlError::of_panic(panic.as_ref()))
 }
 
 #[cfg(test)]

@@ -10,13 +10,13 @@ use arrow::datatypes::DataType;
 use async_trait::async_trait;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{
-    CatalogProviderList, MemoryCatalogProviderList, SchemaProvider, TableProvider,
+    CatalogProvider, CatalogProviderList, MemoryCatalogProviderList, SchemaProvider, TableProvider,
 };
 use datafusion::error::Result;
 use tierra_column::LogicalType;
 use tierra_engine::{Database, Table};
 
-use crate::catalog::{CATALOG, SCHEMA, TierraCatalog};
+use crate::names::{CATALOG, SCHEMA};
 use crate::system_table::SystemTable;
 
 /// The schema's name.
@@ -31,10 +31,10 @@ pub(crate) struct InformationSchema {
 }
 
 impl InformationSchema {
-    pub(crate) fn new(database: Arc<Database>) -> Self {
+    /// Of a database whose tables `catalog` tells.
+    pub(crate) fn new(database: Arc<Database>, catalog: Arc<dyn CatalogProvider>) -> Self {
         // A list of its own: the session's would hold this schema, which would hold it.
         let catalogs = MemoryCatalogProviderList::new();
-        let catalog = Arc::new(TierraCatalog::new(Arc::clone(&database)));
         catalogs.register_catalog(CATALOG.to_string(), catalog);
         Self {
             database,

@@ -2,7 +2,10 @@
 
 use datafusion::sql::sqlparser::ast;
 
-use crate::catalog::{CATALOG, SCHEMA};
+/// The only schema.
+pub(crate) const SCHEMA: &str = "public";
+/// The only catalog.
+pub(crate) const CATALOG: &str = "tierra";
 
 /// A name as SQL means it: folded to lower case unless quoted.
 pub(crate) fn identifier(ident: &ast::Ident) -> String {

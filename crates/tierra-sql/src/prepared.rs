@@ -22,7 +22,7 @@ use crate::error::{PreparedError, SqlError};
 use crate::keys::find_rows;
 use crate::list::{Kind, List, array_items, assigned, marked_array};
 use crate::names::{identifier, single_name};
-use crate::table::logical_type;
+use crate::types::logical_type;
 use crate::{types, values};
 
 /// A query for rows by primary key, ready but for its arguments.

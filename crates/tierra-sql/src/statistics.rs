@@ -11,7 +11,7 @@ use datafusion::common::{ColumnStatistics, Statistics};
 use tierra_column::{Filter, FilterKind, LogicalType, Value};
 use tierra_engine::Snapshot;
 
-use crate::table::logical_type;
+use crate::types::logical_type;
 use crate::values::scalar;
 
 /// Part of the rows that a filter passes of which nothing better is known, as DataFusion assumes.

@@ -21,7 +21,7 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use tierra_column::{Encoding, LogicalType, Value};
+use tierra_column::{Encoding, Value};
 use tierra_engine::{Snapshot, Table};
 
 use crate::filter::{
@@ -79,7 +79,7 @@ impl TierraTable {
             let physical = state.create_physical_expr(predicate.clone(), &schema)?;
             let filter = match single_column(&physical) {
                 Some(column) => {
-                    let domain = column_domain(snapshot, &self.schema, column);
+                    let domain = ColumnDomain::of(snapshot, &self.schema, column);
                     on_column(&physical, &domain)?.map(|filter| (column, filter))
                 }
                 None => None,
@@ -261,27 +261,6 @@ fn rows_of_batch(snapshot: &Snapshot, columns: &[usize], most: usize) -> usize {
         Ok(rows) => most.min(rows.max(1)),
         Err(_) => most,
     }
-}
-
-/// What the snapshot knows about a column before it is read.
-pub(crate) fn column_domain(
-    snapshot: &Snapshot,
-    schema: &SchemaRef,
-    column: usize,
-) -> ColumnDomain {
-    let statistics = snapshot.statistics(column);
-    ColumnDomain {
-        ty: logical_type(schema, column),
-        bounds: statistics.min.zip(statistics.max),
-        dictionary: snapshot.coded_dictionary(column),
-        rows: snapshot.rows(),
-    }
-}
-
-/// The type of a table's column.
-pub(crate) fn logical_type(schema: &SchemaRef, column: usize) -> LogicalType {
-    LogicalType::of_arrow(schema.field(column).data_type())
-        .expect("a table's schema has only the types of columns")
 }
 
 /// `projection`, and behind it the columns that only `predicates` need.

@@ -216,6 +216,17 @@ pub(crate) fn text(error: &ArrowError) -> String {
     }
 }
 
+/// The type of a table's column.
+pub(crate) fn logical_type(schema: &SchemaRef, column: usize) -> LogicalType {
+    LogicalType::of_arrow(schema.field(column).data_type())
+        .expect("a table's schema has only the types of columns")
+}
+
+/// SQL's name of a type, where it has one.
+pub(crate) fn name_of(ty: &DataType) -> String {
+    from_arrow("", ty).map_or_else(|_| ty.to_string(), |ty| ty.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,8 @@
 //! The experiments: one per file, each a question with numbers for an answer.
-//!
-//! An experiment measures rows. What they promise ([`Experiment::bars`]) and how they are shown
-//! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
 
 mod crash;
 #[cfg(feature = "engine")]
-pub mod database;
+mod database;
 mod elision;
 mod emulation;
 #[cfg(feature = "engine")]
@@ -50,57 +47,12 @@ mod updates;
 pub use needs::Needs;
 pub use records::serve;
 
-use crate::bar::Bar;
-use crate::curve::Curve;
+pub use crate::experiment::{Experiment, Measured};
+
+#[cfg(feature = "engine")]
+use std::path::Path;
+
 use crate::error::LabError;
-use crate::lab::{Lab, ScaleOption};
-use crate::results::Tier;
-use crate::row::Row;
-use crate::view::View;
-
-/// What an experiment measured.
-#[derive(Debug)]
-pub struct Measured {
-    /// What stood behind the memory.
-    pub tier: Tier,
-    /// Scale, repetitions and so on, beside what the lab records itself.
-    pub parameters: Row,
-    /// One row per measured point.
-    pub rows: Vec<Row>,
-}
-
-/// A question with numbers for an answer.
-pub trait Experiment: Sync {
-    /// The name on the command line and of the results' files.
-    fn name(&self) -> &'static str;
-
-    /// The question, one sentence.
-    fn about(&self) -> &'static str;
-
-    /// The options of [`Scale`](crate::lab::Scale) that it heeds.
-    fn heeds(&self) -> &'static [ScaleOption] {
-        &[]
-    }
-
-    /// Measures.
-    fn run(&self, lab: &Lab) -> Result<Measured, LabError>;
-
-    /// The promises, computed from the rows' raw samples.
-    fn bars(&self, rows: &[Row]) -> Vec<Bar>;
-
-    /// How the rows are laid out.
-    fn views(&self) -> &'static [View];
-
-    /// What is drawn as lines, over time.
-    fn curves(&self) -> &'static [Curve] {
-        &[]
-    }
-
-    /// What the papers state, under the keys of the rows it stands beside.
-    fn paper(&self) -> Vec<Row> {
-        Vec::new()
-    }
-}
 
 /// Every experiment, in the order of `list`.
 pub fn all() -> &'static [&'static dyn Experiment] {
@@ -151,6 +103,18 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &records::KvShift,
         &records::KvPeers,
     ]
+}
+
+/// A child's part; returns only where there is no such work.
+///
+/// # Errors
+/// [`LabError`]: no such work, or it cannot be done.
+#[cfg(feature = "engine")]
+pub fn child(work: &str, dir: &Path, number: u64) -> Result<(), LabError> {
+    match work == recover::CHILD {
+        true => recover::fill_until_killed(dir, number),
+        false => database::change(work, dir, number),
+    }
 }
 
 /// The experiment of that name.

@@ -17,7 +17,6 @@ use tierra_column::{Filter, FilterKind, Value};
 use tierra_engine::Snapshot;
 
 use super::{ColumnFilters, build_side, on_column, single_column};
-use crate::table::column_domain;
 
 /// The dynamic filters of one scan.
 #[derive(Debug, Default)]
@@ -82,7 +81,7 @@ impl DynamicFilters {
                 let Some(column) = single_column(conjunct) else {
                     continue;
                 };
-                let mut domain = column_domain(snapshot, schema, column);
+                let mut domain = ColumnDomain::of(snapshot, schema, column);
                 // The bounds of a build side come before its lookup and narrow what to try.
                 let narrower = filters.iter().filter(|(other, _)| *other == column);
                 domain.bounds =

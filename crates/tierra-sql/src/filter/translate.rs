@@ -16,10 +16,11 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{PhysicalExpr, is_volatile};
 use tierra_column::{Dictionary, Filter, FilterKind, LogicalType, Value};
-use tierra_engine::canonical_double;
+use tierra_engine::{Snapshot, canonical_double};
 
 use super::{domain, ranges};
 use crate::list::{InSet, List, ListSet};
+use crate::types::logical_type;
 
 /// What is known about the values of a column before a scan.
 pub(crate) struct ColumnDomain {
@@ -30,6 +31,19 @@ pub(crate) struct ColumnDomain {
     pub(crate) dictionary: Option<Arc<Dictionary>>,
     /// Rows that a scan would visit: what evaluating per row would cost.
     pub(crate) rows: u64,
+}
+
+impl ColumnDomain {
+    /// What the snapshot knows about a column.
+    pub(crate) fn of(snapshot: &Snapshot, schema: &SchemaRef, column: usize) -> ColumnDomain {
+        let statistics = snapshot.statistics(column);
+        ColumnDomain {
+            ty: logical_type(schema, column),
+            bounds: statistics.min.zip(statistics.max),
+            dictionary: snapshot.coded_dictionary(column),
+            rows: snapshot.rows(),
+        }
+    }
 }
 
 /// The one column (by index) that a deterministic predicate is on.

@@ -11,7 +11,7 @@ use tierra_column::{Filter, FilterKind, Value};
 use tierra_engine::{LookupError, RowId, Snapshot, Table};
 use tierra_interleave::Lookups;
 
-use crate::table::logical_type;
+use crate::types::logical_type;
 use crate::values;
 
 /// A lookup costs about as much as scanning this many rows: with a key for every 128 rows looking up takes

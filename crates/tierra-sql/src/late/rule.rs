@@ -13,7 +13,7 @@ use super::narrow::narrow;
 use crate::scan::TierraScanExec;
 use crate::settings;
 use crate::statistics::value_bytes;
-use crate::table::logical_type;
+use crate::types::logical_type;
 
 /// Rows of a scan for each row of the result. Reading cells one by one costs several times as much as decoding
 /// them in blocks, and the filter that a TopK hands to its scan soon leaves few rows to decode: with one

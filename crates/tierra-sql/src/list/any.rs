@@ -19,7 +19,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::{InSet, List, are_comparable};
+use super::in_set::InSet;
+use super::items::{List, are_comparable};
 
 /// The operator that stands for `= ANY` until it is planned.
 pub(super) const OPERATOR: &str = "= ANY";

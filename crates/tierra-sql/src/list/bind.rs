@@ -10,8 +10,9 @@ use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
 
+use super::any;
+use super::items::{Kind, List, cast, is_text};
 use super::written::{MAKE_ARRAY, marked};
-use super::{Kind, List, any, cast, is_text};
 use crate::error::{PreparedError, SqlError};
 use crate::{rules, types};
 
@@ -37,7 +38,7 @@ impl ListParameter<'_> {
             name: self.statement.to_string(),
             parameter: self.number,
             value,
-            expected: format!("{}[]", rules::name_of(self.item)),
+            expected: format!("{}[]", types::name_of(self.item)),
         })
     }
 
@@ -136,7 +137,7 @@ pub(crate) fn assigned(list: &List, to: &DataType) -> Result<ArrayRef, String> {
         return Ok(new_null_array(to, values.len()));
     }
     if !is_assigned(from, to) {
-        return Err(format!("a list of {}", rules::name_of(from)));
+        return Err(format!("a list of {}", types::name_of(from)));
     }
     let refused = |array: &ArrayRef| {
         // The first that is none of the type any more.
@@ -150,7 +151,7 @@ pub(crate) fn assigned(list: &List, to: &DataType) -> Result<ArrayRef, String> {
                 let item = array_value_to_string(values, row).unwrap_or_default();
                 format!("a list with {item}")
             }
-            None => format!("a list of {}", rules::name_of(from)),
+            None => format!("a list of {}", types::name_of(from)),
         }
     };
     let rounded = rounded(list, to).map_err(|_| refused(values))?;

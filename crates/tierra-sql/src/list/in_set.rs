@@ -16,7 +16,8 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::expressions::{Column, InListExpr};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 
-use super::{Items, List, ListSet, stored_doubles};
+use super::items::{Items, List, stored_doubles};
+use super::set::ListSet;
 
 /// The function `x -> x = ANY(list)`.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use arrow::datatypes::{
 use datafusion::error::{DataFusionError, Result};
 use tierra_column::{LogicalType, Physical, ValueSet, ordinal};
 
-use super::{Items, List};
+use super::items::{Items, List};
 
 /// A list as a set of values.
 #[derive(Debug, Clone)]

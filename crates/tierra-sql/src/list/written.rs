@@ -15,7 +15,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::{Kind, List, any};
+use super::any;
+use super::items::{Kind, List};
 
 /// Lists shorter than this are left to the planner.
 const LONG_LIST: usize = 64;

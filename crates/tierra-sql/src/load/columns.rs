@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::LoadError;
+use super::error::LoadError;
 use crate::types::conform;
 
 /// For each column of `table` its place in a file with columns `names`: the one of exactly its name,

@@ -13,10 +13,14 @@ use arrow::datatypes::SchemaRef;
 use tierra_column::LogicalType;
 use tierra_engine::{ColumnSpec, TableSpec};
 
+use super::columns;
 use super::csv_field::{BadField, FieldBuilder, Guess};
 use super::csv_records::{Record, RecordError, Records};
-use super::{LoadError, SharedFile, Source, Target, columns};
-use crate::table::logical_type;
+use super::error::LoadError;
+use super::shared_file::SharedFile;
+use super::source::Source;
+use super::target::Target;
+use crate::types::logical_type;
 
 /// Records from which types are inferred.
 const SAMPLE_RECORDS: usize = 10_000;

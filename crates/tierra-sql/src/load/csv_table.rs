@@ -22,7 +22,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 
-use super::{LoadError, Source, UNWATCHED, csv};
+use super::csv;
+use super::error::LoadError;
+use super::source::{Source, UNWATCHED};
 use crate::error::SqlError;
 
 /// Batches that the parser may be ahead.

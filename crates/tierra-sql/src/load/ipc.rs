@@ -7,7 +7,11 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 
 use super::check::is_file;
-use super::{LoadError, SharedFile, Source, Target, columns, spec_of_file};
+use super::columns;
+use super::error::LoadError;
+use super::shared_file::SharedFile;
+use super::source::Source;
+use super::target::{Target, spec_of_file};
 
 pub(super) fn load(
     source: &Source<'_>,

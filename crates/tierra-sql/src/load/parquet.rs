@@ -16,7 +16,11 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tierra_engine::ColumnSource;
 
-use super::{LoadError, SharedFile, Source, Target, check, columns, spec_of_file};
+use super::error::LoadError;
+use super::shared_file::SharedFile;
+use super::source::Source;
+use super::target::{Target, spec_of_file};
+use super::{check, columns};
 
 /// Rows decoded at a time: few enough that the allocator hands the same pages out again.
 const BATCH_ROWS: usize = 1 << 14;

@@ -31,7 +31,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
 use super::number::is_number;
-use super::uses;
+use super::plan::uses;
 use crate::types;
 
 /// The rule.

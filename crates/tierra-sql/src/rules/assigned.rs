@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::name_of;
 use crate::error::{InsertError, SqlError};
+use crate::types::name_of;
 
 /// `value` as one of type `to`, which column `column` has.
 pub(super) fn assigned(value: Expr, column: &str, to: &DataType) -> Expr {

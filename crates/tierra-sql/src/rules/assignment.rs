@@ -180,8 +180,8 @@ impl Target<'_> {
         let value = assign(value, from, field.data_type()).ok_or_else(|| {
             self.refuse(InsertError::Mismatch {
                 column: field.name().clone(),
-                expected: name_of(field.data_type()),
-                found: name_of(from),
+                expected: types::name_of(field.data_type()),
+                found: types::name_of(from),
             })
         })?;
         Ok(match value {
@@ -308,9 +308,4 @@ pub(crate) fn shown(value: &Expr) -> String {
         Expr::Literal(value, _) => value.to_string(),
         other => long_text(other).map_or_else(|| other.to_string(), str::to_string),
     }
-}
-
-/// SQL's name of a type, where it has one.
-pub(crate) fn name_of(ty: &DataType) -> String {
-    types::from_arrow("", ty).map_or_else(|_| ty.to_string(), |ty| ty.to_string())
 }

@@ -18,7 +18,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::{under_its_name, uses};
+use super::plan::{under_its_name, uses};
 
 /// The rule.
 #[derive(Debug)]

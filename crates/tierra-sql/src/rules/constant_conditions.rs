@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use super::LogicalRule;
+use super::plan::LogicalRule;
 
 /// DataFusion's rule that hands conditions down.
 pub(super) const PUSHED_DOWN: &str = "push_down_filter";

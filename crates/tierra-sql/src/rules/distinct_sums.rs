@@ -9,7 +9,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use super::LogicalRule;
+use super::plan::LogicalRule;
 
 /// DataFusion's rule.
 pub(super) const BY_GROUPS: &str = "single_distinct_aggregation_to_group_by";

@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use tierra_engine::canonical_double;
 
-use super::{schema_below, uses};
+use super::plan::{schema_below, uses};
 
 /// The function that the rule adds.
 pub(crate) const CANONICAL: &str = "one_zero";

@@ -12,7 +12,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
-use super::PhysicalRule;
+use super::plan::PhysicalRule;
 
 /// DataFusion's rule.
 pub(super) const KNOWN: &str = "aggregate_statistics";

@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use super::schema_below;
+use super::plan::schema_below;
 use crate::list::{InSet, List};
 
 /// How many sets were made of lists.

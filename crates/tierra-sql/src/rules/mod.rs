@@ -28,6 +28,7 @@ mod lists;
 mod number;
 mod numbers;
 mod outer_values;
+mod plan;
 mod set_operations;
 mod sorted_inputs;
 mod sorted_texts;
@@ -38,31 +39,25 @@ mod window_orders;
 
 use std::sync::Arc;
 
-use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan, ScalarUDF};
-use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::time::{Microseconds, Seconds};
 
-pub(crate) use assignment::{argument, name_of, shown};
+pub(crate) use assignment::{argument, shown};
 pub(crate) use doubles::{CANONICAL, is_double, one_zero};
 pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};
+use plan::wrap;
+pub(crate) use plan::{PhysicalRule, schema_below, under_its_name, uses, wrap_physical};
 
 /// DataFusion's rule for comparisons with ANY and ALL, in whose place ours is.
 const SET_COMPARISONS: &str = "rewrite_set_comparison";
 /// DataFusion's rule that merges lists.
 const SIMPLIFIED: &str = "simplify_expressions";
-
-type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
-pub(crate) type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// A session whose statements mean what this module says.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
@@ -107,43 +102,6 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder
 }
 
-/// Puts `wrapped` in the place of DataFusion's logical rule of that name.
-fn wrap(
-    builder: &mut SessionStateBuilder,
-    name: &str,
-    wrapped: impl Fn(LogicalRule) -> LogicalRule,
-) {
-    let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
-    let rules = rules.iter_mut().filter(|rule| rule.name() == name);
-    rules.for_each(|rule| *rule = wrapped(Arc::clone(rule)));
-}
-
-/// Puts `wrapped` in the place of DataFusion's physical rules whose names begin so.
-pub(crate) fn wrap_physical(
-    builder: &mut SessionStateBuilder,
-    name: &str,
-    wrapped: impl Fn(PhysicalRule) -> PhysicalRule,
-) {
-    let optimizer = builder.physical_optimizers();
-    let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
-    let rules = rules
-        .iter_mut()
-        .filter(|rule| rule.name().starts_with(name));
-    rules.for_each(|rule| *rule = wrapped(Arc::clone(rule)));
-}
-
-/// What the names in a plan's own expressions mean: columns of its inputs, or of the table where filters were pushed to a scan.
-pub(crate) fn schema_below(plan: &LogicalPlan) -> Result<DFSchema> {
-    if let LogicalPlan::TableScan(scan) = plan {
-        return DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema());
-    }
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::Join(join) = plan {
-        schema.merge(&join.schema);
-    }
-    Ok(schema)
-}
-
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
         Arc::new(group_keys::GroupKeys),
@@ -154,47 +112,6 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),
     ]
-}
-
-/// Whether an expression of the node `plan` has a part that `is` so.
-pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<bool> {
-    let mut found = false;
-    plan.apply_expressions(|expr| {
-        expr.apply(|expr| {
-            found |= is(expr);
-            Ok(match found {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })
-    })?;
-    Ok(found)
-}
-
-/// What `change` makes of `expr`, under the name that it had. `names` are those of the operator that `expr` belongs to. Not a
-/// grouping set has a name, but its expressions have.
-pub(crate) fn under_its_name(
-    expr: Expr,
-    names: &NamePreserver,
-    change: &mut impl FnMut(Expr) -> Result<Expr>,
-) -> Result<Expr> {
-    let mut all = |exprs: Vec<Expr>| -> Result<Vec<Expr>> {
-        let exprs = exprs.into_iter();
-        exprs
-            .map(|expr| under_its_name(expr, names, change))
-            .collect()
-    };
-    Ok(Expr::GroupingSet(match expr {
-        Expr::GroupingSet(GroupingSet::Rollup(exprs)) => GroupingSet::Rollup(all(exprs)?),
-        Expr::GroupingSet(GroupingSet::Cube(exprs)) => GroupingSet::Cube(all(exprs)?),
-        Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => {
-            GroupingSet::GroupingSets(sets.into_iter().map(all).collect::<Result<_>>()?)
-        }
-        expr => {
-            let name = names.save(&expr);
-            return Ok(name.restore(change(expr)?));
-        }
-    }))
 }
 
 /// A plan that says of its parameters what is known of their types.

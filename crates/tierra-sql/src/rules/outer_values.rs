@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::{under_its_name, uses};
+use super::plan::{under_its_name, uses};
 
 /// The rule.
 #[derive(Debug)]

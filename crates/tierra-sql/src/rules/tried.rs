@@ -10,7 +10,7 @@ use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::PhysicalRule;
+use super::plan::PhysicalRule;
 
 /// DataFusion's rule.
 pub(super) const PROJECTIONS: &str = "ProjectionPushdown";

@@ -23,7 +23,7 @@ use futures::FutureExt;
 
 use crate::error::SqlError;
 use crate::foreign;
-use crate::load::{CsvTable, Format, LoadError, unreadable};
+use crate::load::{CsvTable, Format, LoadError, format_of, unreadable};
 use crate::sink::blocking;
 
 /// What a file of JSON, one object a line, is called.
@@ -65,7 +65,7 @@ impl UrlTableFactory for Files {
         }
         let found = {
             let path = path.to_path_buf();
-            blocking(move || Ok::<_, LoadError>(Format::of(&path))).await?
+            blocking(move || Ok::<_, LoadError>(format_of(&path))).await?
         };
         let format = match found {
             Ok(Format::Csv { delimiter }) => {

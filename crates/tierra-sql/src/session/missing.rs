@@ -5,8 +5,8 @@ use std::path::Path;
 use datafusion::common::utils::datafusion_strsim::normalized_levenshtein;
 
 use super::files::{JSON, PACKED, has_ending};
-use crate::catalog::{CATALOG, SCHEMA};
 use crate::error::SqlError;
+use crate::names::{CATALOG, SCHEMA};
 
 /// How alike a name has to be to be suggested, from 0 to 1.
 const ALIKE: f64 = 0.6;

@@ -33,7 +33,7 @@ use tierra_engine::Database;
 use tierra_interleave::Scheduling;
 
 use self::prepare::Statements;
-use crate::catalog::{CATALOG, TierraCatalog};
+use crate::catalog::TierraCatalog;
 use crate::error::SqlError;
 use crate::memory::{self, QueryMemory};
 use crate::outcome::{Outcome, Rows};

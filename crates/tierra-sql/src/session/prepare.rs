@@ -26,7 +26,7 @@ use crate::error::{PreparedError, SqlError};
 use crate::list::{List, ListParameter, unfolded};
 use crate::outcome::{Outcome, Rows};
 use crate::prepared::{Argument, PointPlan};
-use crate::{defect, rules};
+use crate::{defect, rules, types};
 
 /// What a session has prepared, by name.
 #[derive(Default)]
@@ -169,7 +169,7 @@ impl PreparedPlan {
                 return parameter.bind(value, lists, constant);
             }
             let given = unfolded(value, lists);
-            let refused = || PreparedError::argument(&name, number, &given, field);
+            let refused = || no_value(&name, number, &given, field);
             let assigned =
                 rules::argument(given.clone(), field.data_type())?.ok_or_else(refused)?;
             let value = constant(assigned).ok_or_else(|| match constant(given.clone()) {
@@ -277,5 +277,20 @@ impl Session {
             };
             self.run_bound(execute, &[]).await
         }))
+    }
+}
+
+/// That `given` is no value of the parameter `field`, which bears the name of what it goes into or is compared with.
+fn no_value(statement: &str, parameter: usize, given: &Expr, field: &Field) -> PreparedError {
+    let expected = types::name_of(field.data_type());
+    PreparedError::Argument {
+        name: statement.to_string(),
+        parameter,
+        value: rules::shown(given),
+        expected: match field.name().as_str() {
+            // Of an expression the name is the planner's.
+            name if name.is_empty() || name.contains('(') => expected,
+            name => format!("{expected}, the type of '{name}'"),
+        },
     }
 }

@@ -25,10 +25,9 @@ use datafusion::sql::sqlparser::ast::{
     ObjectName, Query, Select, Value, VisitMut, VisitorMut,
 };
 
-use super::{digits, visible};
+use super::invisible::{MARK, digits, visible};
 use crate::rules::{LONG_NUMBER, under_its_name, uses};
 
-const MARK: &str = "tierra_mark";
 /// How deep in an expression marks are set: each adds a level to what the planner goes through.
 const MARKED_LEVELS: usize = 32;
 
@@ -226,41 +225,6 @@ fn argument(expr: &Planned) -> Option<&Planned> {
     }
 }
 
-/// How the planner writes the second argument of a mark out, whose digits cannot be seen.
-const TEXT: &str = ", Utf8(\"\")";
-
-/// `text` without the marks that the planner has written out in it.
-pub(super) fn unmarked(text: &str) -> String {
-    let opening = format!("{MARK}(");
-    let mut bare = String::with_capacity(text.len());
-    // Whether each bracket that is open is a mark's.
-    let mut open = Vec::new();
-    let mut rest = text;
-    while let Some(next) = rest.chars().next() {
-        if let Some(inner) = rest.strip_prefix(&opening) {
-            open.push(true);
-            rest = inner;
-            continue;
-        }
-        let is_mark = match next {
-            '(' => {
-                open.push(false);
-                false
-            }
-            ')' => open.pop().unwrap_or(false),
-            _ => false,
-        };
-        if is_mark {
-            let written = bare.strip_suffix(TEXT).map(str::len);
-            bare.truncate(written.unwrap_or(bare.len()));
-        } else {
-            bare.push(next);
-        }
-        rest = &rest[next.len_utf8()..];
-    }
-    bare
-}
-
 /// A function that yields its first argument under another name. A second one stands for the text of the first.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Mark {
@@ -318,20 +282,5 @@ impl ScalarUDFImpl for Mark {
             Some(value) => Ok(value),
             None => internal_err!("{MARK} takes an argument"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marks_are_taken_out_of_text() {
-        let text = "sum(tierra_mark(tierra_mark(a + b) * c)) FILTER (WHERE tierra_mark(f(x) = 1))";
-        assert_eq!(unmarked(text), "sum(a + b * c) FILTER (WHERE f(x) = 1)");
-        assert_eq!(unmarked(")tierra_mark("), ")");
-        assert_eq!(unmarked("tierra_mark"), "tierra_mark");
-        let text = "sum(a) FILTER (WHERE tierra_mark(EXISTS (<subquery>), Utf8(\"\")))";
-        assert_eq!(unmarked(text), "sum(a) FILTER (WHERE EXISTS (<subquery>))");
     }
 }

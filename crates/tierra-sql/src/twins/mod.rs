@@ -4,8 +4,9 @@
 //! The planner refuses columns whose names do not differ. A statement that it refuses for that is planned again with
 //! names that do: to each of the twins an invisible number is added, which [`restored`] takes away from what the statement
 //! yields, and so it is to parts of expressions that names do not tell ([`marks`]). In a subquery every twin gets one, so that
-//! a reference to their name finds none of them, and is [ambiguous](of_reference).
+//! a reference to their name finds none of them, and is [ambiguous](invisible::of_reference).
 
+pub(crate) mod invisible;
 mod marks;
 
 use std::collections::{HashMap, HashSet};
@@ -24,12 +25,10 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
-use self::marks::{mark_order, mark_select, marking, removed, unmarked};
+use self::invisible::{DIGITS, digits, number, visible};
+use self::marks::{mark_order, mark_select, marking, removed};
 use crate::error::SqlError;
 use crate::names::identifier;
-
-/// The digits of a twin's number: invisible separators.
-const DIGITS: [char; 2] = ['\u{2063}', '\u{2064}'];
 
 /// Whether `error` says that names do not differ.
 fn are_cause(error: &DataFusionError) -> bool {
@@ -44,20 +43,6 @@ fn are_cause(error: &DataFusionError) -> bool {
         ),
         _ => false,
     }
-}
-
-/// The name that a reference names more than one column by, if that is why it was not found.
-pub(crate) fn of_reference(error: &SchemaError) -> Option<&str> {
-    let SchemaError::FieldNotFound {
-        field,
-        valid_fields,
-    } = error
-    else {
-        return None;
-    };
-    let is_twin = |name: &str| name.ends_with(DIGITS) && visible(name) == field.name;
-    let found = valid_fields.iter().any(|valid| is_twin(&valid.name));
-    found.then_some(&field.name)
 }
 
 /// `schema` with the names that the user gave; `None` where it has them.
@@ -75,11 +60,6 @@ pub(crate) fn restored(schema: &SchemaRef) -> Option<SchemaRef> {
         fields,
         schema.metadata().clone(),
     )))
-}
-
-/// `text` without numbers and marks.
-fn visible(text: &str) -> String {
-    unmarked(&text.replace(DIGITS, ""))
 }
 
 /// The plan of a statement, which may give two columns one name.
@@ -183,22 +163,6 @@ fn planned_names(plan: &LogicalPlan) -> HashMap<usize, String> {
         })
     });
     names
-}
-
-fn digits(number: usize) -> String {
-    let bits = usize::BITS - number.leading_zeros();
-    (0..bits)
-        .rev()
-        .map(|bit| DIGITS[number >> bit & 1])
-        .collect()
-}
-
-/// The number that `name` consists of.
-fn number(name: &str) -> Option<usize> {
-    let digit = |char| DIGITS.iter().position(|digit| *digit == char);
-    let mut digits = name.chars().map(digit);
-    let number = digits.try_fold(0, |number, digit| Some(number << 1 | digit?));
-    number.filter(|number| *number > 0)
 }
 
 struct Twins<'a> {
@@ -343,20 +307,5 @@ fn has_none(statement: &Statement) -> bool {
         | ast::Statement::Prepare { .. }
         | ast::Statement::Explain { .. } => false,
         _ => true,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_read_as_they_were_written() {
-        for n in [1, 2, 3, 100, usize::MAX] {
-            assert_eq!(number(&digits(n)), Some(n));
-            assert_eq!(visible(&format!("a{}", digits(n))), "a");
-        }
-        assert_eq!(number(""), None);
-        assert_eq!(number("a"), None);
     }
 }

@@ -10,18 +10,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use self::killed::Work;
-use super::recover;
 use crate::children;
 use crate::error::{Context, LabError};
 
-/// The child's part; returns only where there is no such work.
+/// The part of a child that changes a database; returns only where there is no such work.
 ///
 /// # Errors
-/// [`LabError`]: no such work, or it cannot be done.
-pub fn child(work: &str, dir: &Path, number: u64) -> Result<(), LabError> {
-    if work == recover::CHILD {
-        return recover::fill_until_killed(dir, number);
-    }
+/// [`LabError`]: no such work.
+pub(super) fn change(work: &str, dir: &Path, number: u64) -> Result<(), LabError> {
     let known = Work::named(work).ok_or("the lab's experiments name it");
     let known = known.by("a child", format!("doing `{work}`"))?;
     killed::change_until_killed(known, dir, number);

@@ -6,7 +6,8 @@ use arrow::ipc::reader::FileReader;
 use arrow::ipc::{self, CompressionType, MessageHeader};
 use parquet::file::reader::Length;
 
-use super::{Fault, LZ4_RATIO, SharedFile, UNPACKED_LEAST, ZSTD_RATIO, damaged};
+use super::fault::{Fault, LZ4_RATIO, UNPACKED_LEAST, ZSTD_RATIO, damaged};
+use crate::load::shared_file::SharedFile;
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 /// The footer's length and the magic.

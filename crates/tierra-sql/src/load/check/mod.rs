@@ -8,6 +8,7 @@
 //! What remains damaged is found by the readers. Where one of them panics, that is an error as well
 //! ([`guarded`]).
 
+mod fault;
 mod ipc;
 mod parquet;
 mod thrift;
@@ -17,14 +18,10 @@ pub(super) use ipc::is_file;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Format, LoadError, SharedFile, Source};
-
-/// Bytes that anything packed may unpack to, however short it is.
-const UNPACKED_LEAST: u64 = 1 << 16;
-/// What LZ4 makes of a byte, at most.
-const LZ4_RATIO: u64 = 256;
-/// What Zstandard makes of a byte, at most: four bytes may stand for a block of 128 KiB.
-const ZSTD_RATIO: u64 = 1 << 15;
+use self::fault::Fault;
+use super::error::LoadError;
+use super::shared_file::SharedFile;
+use super::source::{Format, Source};
 
 /// Compares what the file says of its lengths with what is there.
 ///
@@ -44,26 +41,6 @@ pub(super) fn check(
         Fault::Io(error) => source.unreadable(error),
         Fault::Damaged(message) => source.damaged(message),
     })
-}
-
-/// What is wrong with a file.
-#[derive(Debug)]
-pub(super) enum Fault {
-    Io(std::io::Error),
-    Damaged(String),
-}
-
-impl From<std::io::Error> for Fault {
-    fn from(error: std::io::Error) -> Self {
-        match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => Fault::Damaged("it is cut short".to_string()),
-            _ => Fault::Io(error),
-        }
-    }
-}
-
-fn damaged<T>(message: impl Into<String>) -> Result<T, Fault> {
-    Err(Fault::Damaged(message.into()))
 }
 
 /// What `read` reads of the file; its panics are errors.

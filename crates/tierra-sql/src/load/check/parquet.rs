@@ -10,8 +10,9 @@ use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::Length;
 
+use super::fault::{Fault, LZ4_RATIO, UNPACKED_LEAST, ZSTD_RATIO, damaged};
 use super::thrift::Compact;
-use super::{Fault, LZ4_RATIO, SharedFile, UNPACKED_LEAST, ZSTD_RATIO, damaged};
+use crate::load::shared_file::SharedFile;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// The footer's length and the magic.

@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use super::{Fault, damaged};
+use super::fault::{Fault, damaged};
 
 /// Levels of structures in structures.
 const LEVELS_MOST: usize = 32;

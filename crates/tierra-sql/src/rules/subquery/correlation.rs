@@ -4,14 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, not_impl_err};
+use datafusion::common::{Column, not_impl_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::replace_col;
 use datafusion::logical_expr::logical_plan::{Distinct, Limit, Projection, SkipType};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
-
-use super::Predicate;
 
 /// The column of a subquery that is compared.
 pub(super) const VALUE: &str = "tierra_value";
@@ -71,18 +69,6 @@ pub(super) fn with_name(plan: &LogicalPlan) -> Result<LogicalPlan> {
         return Ok(LogicalPlan::Projection(projection));
     }
     Ok(plan.clone())
-}
-
-/// Whether a predicate can be evaluated of the rows of `schema` alone.
-pub(super) fn refers_only_to(predicate: &Predicate, schema: &DFSchema) -> Result<bool> {
-    let subject = predicate.subject.iter();
-    let columns = subject.flat_map(|(value, _)| value.column_refs());
-    let outer = predicate.rows.subquery.all_out_ref_exprs();
-    let outer = outer.iter().filter_map(|expr| match expr {
-        Expr::OuterReferenceColumn(_, column) => Some(column),
-        _ => None,
-    });
-    Ok(columns.chain(outer).all(|column| schema.has_column(column)))
 }
 
 /// The rows of a subquery as the right side of a join.

@@ -21,8 +21,8 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit, not, when,
 };
 
-use super::Predicate;
 use super::correlation::{self, JoinedRows, VALUE};
+use super::predicate::Predicate;
 
 /// What becomes of NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

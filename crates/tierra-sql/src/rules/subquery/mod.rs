@@ -11,6 +11,7 @@
 mod apart;
 mod correlation;
 mod marks;
+mod predicate;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use self::marks::{Marks, Unknown};
+use self::predicate::Predicate;
 
 /// Replaces predicates of subqueries by what can be executed.
 #[derive(Debug)]
@@ -44,93 +46,6 @@ impl OptimizerRule for SubqueryPredicates {
         let aliases = config.alias_generator();
         apart::named_apart(plan, aliases)?
             .transform_data(|plan| plan.transform_up_with_subqueries(|plan| rewrite(plan, aliases)))
-    }
-}
-
-/// `[NOT] subject op ANY (rows)`, or `[NOT] EXISTS (rows)` without a subject.
-struct Predicate {
-    is_negated: bool,
-    subject: Option<(Expr, Operator)>,
-    rows: Subquery,
-}
-
-impl Predicate {
-    /// What `expr` says, if it is one.
-    fn of(expr: &Expr) -> Result<Option<Self>> {
-        let any = |expr: &Expr, op, rows: &Subquery, is_negated| Self {
-            is_negated,
-            subject: Some((expr.clone(), op)),
-            rows: rows.clone(),
-        };
-        Ok(Some(match expr {
-            Expr::Exists(Exists { subquery, negated }) => Self {
-                is_negated: *negated,
-                subject: None,
-                rows: subquery.clone(),
-            },
-            Expr::InSubquery(InSubquery {
-                expr,
-                subquery,
-                negated,
-            }) => any(expr, Operator::Eq, subquery, *negated),
-            Expr::InList(InList {
-                expr,
-                list,
-                negated,
-            }) => match list.as_slice() {
-                [Expr::ScalarSubquery(rows)] => any(expr, Operator::Eq, rows, *negated),
-                _ => return Ok(None),
-            },
-            Expr::SetComparison(SetComparison {
-                expr,
-                subquery,
-                op,
-                quantifier,
-            }) => {
-                use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
-                match (quantifier, op, op.negate()) {
-                    (_, op, _) if !matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq) => {
-                        return plan_err!("{op} cannot be followed by ANY or ALL");
-                    }
-                    (SetQuantifier::Any, op, _) => any(expr, *op, subquery, false),
-                    (SetQuantifier::All, _, Some(op)) => any(expr, op, subquery, true),
-                    (SetQuantifier::All, op, None) => {
-                        return plan_err!("{op} cannot be followed by ALL");
-                    }
-                }
-            }
-            Expr::Not(inner) => match Self::of(inner)? {
-                Some(inner) => Self {
-                    is_negated: !inner.is_negated,
-                    ..inner
-                },
-                None => return Ok(None),
-            },
-            _ => return Ok(None),
-        }))
-    }
-
-    /// The same as DataFusion makes joins of; `None` for a comparison that it does not know.
-    fn joined(&self) -> Option<Result<Expr>> {
-        let rows = |named: LogicalPlan| Subquery {
-            subquery: Arc::new(named),
-            ..self.rows.clone()
-        };
-        match &self.subject {
-            None => {
-                let exists = Exists::new(self.rows.clone(), self.is_negated);
-                Some(Ok(Expr::Exists(exists)))
-            }
-            Some((value, Operator::Eq)) => {
-                let named = correlation::with_name(&self.rows.subquery);
-                Some(named.map(|named| {
-                    let value = Box::new(value.clone());
-                    let negated = self.is_negated;
-                    Expr::InSubquery(InSubquery::new(value, rows(named), negated))
-                }))
-            }
-            Some(_) => None,
-        }
     }
 }
 
@@ -298,10 +213,10 @@ fn in_join(mut join: Join, aliases: &Arc<AliasGenerator>) -> Result<LogicalPlan>
         let Some(predicate) = Predicate::of(&expr)? else {
             return Ok(Transformed::no(expr));
         };
-        let is_of = |schema: &DFSchema| correlation::refers_only_to(&predicate, schema);
-        let side = if is_of(&schemas[0])? {
+        let is_of = |schema: &DFSchema| predicate.refers_only_to(schema);
+        let side = if is_of(&schemas[0]) {
             &mut left
-        } else if is_of(&schemas[1])? {
+        } else if is_of(&schemas[1]) {
             &mut right
         } else {
             return not_impl_err!(

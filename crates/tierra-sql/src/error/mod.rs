@@ -3,18 +3,20 @@
 //! Errors of the engine travel through DataFusion's operators as boxed sources; [`SqlError`] unpacks
 //! them again, so that a duplicate key reads the same whether it came from INSERT or from a load.
 
+mod definition;
+
+use std::any::Any;
 use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use arrow::datatypes::Field;
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::Expr;
 use tokio::task::JoinError;
 
+pub use self::definition::DefinitionError;
 use crate::limits::LimitError;
 use crate::load::LoadError;
-use crate::{defect, rules, twins};
+use crate::twins::invisible;
 
 /// Why a statement failed. Whatever the variant, the tables are as they were before the statement.
 #[derive(Debug, thiserror::Error)]
@@ -96,121 +98,6 @@ impl CopyError {
             source,
         }
     }
-}
-
-/// Why a table cannot be created, altered or dropped.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DefinitionError {
-    /// A type Tierra has no column for.
-    #[error(
-        "column '{column}': type {ty} is not supported; use BOOLEAN, INTEGER, BIGINT, DECIMAL(p, s), \
-         DOUBLE, DATE, TIMESTAMP or VARCHAR"
-    )]
-    UnsupportedType {
-        /// The column.
-        column: String,
-        /// Its type as written.
-        ty: String,
-    },
-    /// A type whose limit nobody would enforce.
-    #[error("column '{column}': {ty} is not enforced; use {instead}")]
-    UnenforcedType {
-        /// The column.
-        column: String,
-        /// Its type as written.
-        ty: String,
-        /// The type without the limit.
-        instead: tierra_column::LogicalType,
-    },
-    /// `DECIMAL(p, s)` outside what 16 bytes hold.
-    #[error(
-        "column '{column}': DECIMAL({precision}, {scale}) needs 1 <= precision <= 38 and 0 <= scale <= precision"
-    )]
-    DecimalBounds {
-        /// The column.
-        column: String,
-        /// Digits in all.
-        precision: i64,
-        /// Digits after the point.
-        scale: i64,
-    },
-    /// A key or option that names no column.
-    #[error(
-        "{what} names column '{column}', which table '{table}' does not have; its columns are {columns}"
-    )]
-    UnknownColumn {
-        /// What names it: the primary key, or an option.
-        what: String,
-        /// The unknown name.
-        column: String,
-        /// The table.
-        table: String,
-        /// The names there are.
-        columns: String,
-    },
-    /// `WITH (..)` with something unknown.
-    #[error(
-        "option '{option}' is unknown; write 'COLUMN.encoding' = 'plain|static|dynamic|for|delta|dictionary', 'COLUMN.tier' = 'near|far', 'COLUMN.index' = 'inverted', 'replicas' = 'TIER, ..' or 'COLUMN.replicas' = 'TIER, ..'"
-    )]
-    UnknownOption {
-        /// The option as written.
-        option: String,
-    },
-    /// A known option with a wrong value.
-    #[error("option '{option}' cannot be '{value}'; valid are {valid}")]
-    OptionValue {
-        /// The option as written.
-        option: String,
-        /// Its value as written.
-        value: String,
-        /// What it could be.
-        valid: &'static str,
-    },
-    /// ALTER TABLE of what is decided when the table is created.
-    #[error(
-        "option '{option}' of a table cannot be changed; 'replicas' and 'COLUMN.replicas' can be"
-    )]
-    Fixed {
-        /// The option as written.
-        option: String,
-    },
-    /// A clause Tierra does not have.
-    #[error("{0} is not supported")]
-    Unsupported(String),
-    /// A statement Tierra does not have, and the way to do without it.
-    #[error("{what} is not supported: {instead}")]
-    UnsupportedFor {
-        /// The statement.
-        what: &'static str,
-        /// What to write instead.
-        instead: &'static str,
-    },
-    /// A setting of DataFusion's that Tierra decides.
-    #[error("setting {setting} cannot be changed: {instead}")]
-    FixedSetting {
-        /// The setting.
-        setting: String,
-        /// Why, or what to set instead.
-        instead: &'static str,
-    },
-    /// More than one PRIMARY KEY.
-    #[error("table '{0}' has more than one PRIMARY KEY")]
-    TwoKeys(String),
-    /// CREATE TABLE AS of instants, whose zone no column keeps.
-    #[error(
-        "column '{0}': TIMESTAMP WITH TIME ZONE has no column; CAST(.. AS TIMESTAMP) keeps it in UTC"
-    )]
-    Zone(String),
-    /// CREATE TABLE without columns.
-    #[error("table '{0}' needs at least one column")]
-    NoColumns(String),
-    /// A name that belongs to the tables that describe the database.
-    #[error("table '{0}': names that begin with 'tierra_' are the database's own; choose another")]
-    Reserved(String),
-    /// There is no such table.
-    #[error("table '{0}' does not exist")]
-    NoSuchTable(String),
 }
 
 /// Why a value cannot go into a column.
@@ -318,27 +205,17 @@ pub enum PreparedError {
     },
 }
 
-impl PreparedError {
-    /// That `given` is no value of the parameter `field`, which bears the name of what it goes into or is compared with.
-    pub(crate) fn argument(statement: &str, parameter: usize, given: &Expr, field: &Field) -> Self {
-        let expected = rules::name_of(field.data_type());
-        Self::Argument {
-            name: statement.to_string(),
-            parameter,
-            value: rules::shown(given),
-            expected: match field.name().as_str() {
-                // Of an expression the name is the planner's.
-                name if name.is_empty() || name.contains('(') => expected,
-                name => format!("{expected}, the type of '{name}'"),
-            },
-        }
-    }
-}
-
 impl SqlError {
     /// Wrap an error of the engine.
     pub(crate) fn engine(error: impl Error + Send + Sync + 'static) -> Self {
         SqlError::Engine(Box::new(error))
+    }
+
+    /// The error that a panic with this payload is.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Self::Defect(text.unwrap_or_else(|| "a panic that says nothing".to_string()))
     }
 }
 
@@ -368,7 +245,7 @@ fn of_task(source: Box<dyn Error + Send + Sync>) -> SqlError {
         .downcast::<JoinError>()
         .map(|join| join.try_into_panic())
     {
-        Ok(Ok(panic)) => defect::of_panic(panic.as_ref()),
+        Ok(Ok(panic)) => SqlError::of_panic(panic.as_ref()),
         Ok(Err(join)) => SqlError::Engine(Box::new(join)),
         Err(source) => SqlError::Engine(source),
     }
@@ -407,7 +284,7 @@ fn message_of(error: &DataFusionError) -> String {
         | DataFusionError::NotImplemented(text)
         | DataFusionError::Configuration(text) => text.clone(),
         DataFusionError::ResourcesExhausted(text) => format!("out of memory: {text}"),
-        DataFusionError::SchemaError(error, _) => match twins::of_reference(error) {
+        DataFusionError::SchemaError(error, _) => match invisible::of_reference(error) {
             Some(name) => SqlError::Ambiguous(name.to_string()).to_string(),
             None => error.to_string(),
         },

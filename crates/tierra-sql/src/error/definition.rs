@@ -1,0 +1,116 @@
+//! Why a table cannot be what a statement, or a file, asks for.
+
+/// Why a table cannot be created, altered or dropped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DefinitionError {
+    /// A type Tierra has no column for.
+    #[error(
+        "column '{column}': type {ty} is not supported; use BOOLEAN, INTEGER, BIGINT, DECIMAL(p, s), \
+         DOUBLE, DATE, TIMESTAMP or VARCHAR"
+    )]
+    UnsupportedType {
+        /// The column.
+        column: String,
+        /// Its type as written.
+        ty: String,
+    },
+    /// A type whose limit nobody would enforce.
+    #[error("column '{column}': {ty} is not enforced; use {instead}")]
+    UnenforcedType {
+        /// The column.
+        column: String,
+        /// Its type as written.
+        ty: String,
+        /// The type without the limit.
+        instead: tierra_column::LogicalType,
+    },
+    /// `DECIMAL(p, s)` outside what 16 bytes hold.
+    #[error(
+        "column '{column}': DECIMAL({precision}, {scale}) needs 1 <= precision <= 38 and 0 <= scale <= precision"
+    )]
+    DecimalBounds {
+        /// The column.
+        column: String,
+        /// Digits in all.
+        precision: i64,
+        /// Digits after the point.
+        scale: i64,
+    },
+    /// A key or option that names no column.
+    #[error(
+        "{what} names column '{column}', which table '{table}' does not have; its columns are {columns}"
+    )]
+    UnknownColumn {
+        /// What names it: the primary key, or an option.
+        what: String,
+        /// The unknown name.
+        column: String,
+        /// The table.
+        table: String,
+        /// The names there are.
+        columns: String,
+    },
+    /// `WITH (..)` with something unknown.
+    #[error(
+        "option '{option}' is unknown; write 'COLUMN.encoding' = 'plain|static|dynamic|for|delta|dictionary', 'COLUMN.tier' = 'near|far', 'COLUMN.index' = 'inverted', 'replicas' = 'TIER, ..' or 'COLUMN.replicas' = 'TIER, ..'"
+    )]
+    UnknownOption {
+        /// The option as written.
+        option: String,
+    },
+    /// A known option with a wrong value.
+    #[error("option '{option}' cannot be '{value}'; valid are {valid}")]
+    OptionValue {
+        /// The option as written.
+        option: String,
+        /// Its value as written.
+        value: String,
+        /// What it could be.
+        valid: &'static str,
+    },
+    /// ALTER TABLE of what is decided when the table is created.
+    #[error(
+        "option '{option}' of a table cannot be changed; 'replicas' and 'COLUMN.replicas' can be"
+    )]
+    Fixed {
+        /// The option as written.
+        option: String,
+    },
+    /// A clause Tierra does not have.
+    #[error("{0} is not supported")]
+    Unsupported(String),
+    /// A statement Tierra does not have, and the way to do without it.
+    #[error("{what} is not supported: {instead}")]
+    UnsupportedFor {
+        /// The statement.
+        what: &'static str,
+        /// What to write instead.
+        instead: &'static str,
+    },
+    /// A setting of DataFusion's that Tierra decides.
+    #[error("setting {setting} cannot be changed: {instead}")]
+    FixedSetting {
+        /// The setting.
+        setting: String,
+        /// Why, or what to set instead.
+        instead: &'static str,
+    },
+    /// More than one PRIMARY KEY.
+    #[error("table '{0}' has more than one PRIMARY KEY")]
+    TwoKeys(String),
+    /// CREATE TABLE AS of instants, whose zone no column keeps.
+    #[error(
+        "column '{0}': TIMESTAMP WITH TIME ZONE has no column; CAST(.. AS TIMESTAMP) keeps it in UTC"
+    )]
+    Zone(String),
+    /// CREATE TABLE without columns.
+    #[error("table '{0}' needs at least one column")]
+    NoColumns(String),
+    /// A name that belongs to the tables that describe the database.
+    #[error("table '{0}': names that begin with 'tierra_' are the database's own; choose another")]
+    Reserved(String),
+    /// There is no such table.
+    #[error("table '{0}' does not exist")]
+    NoSuchTable(String),
+}

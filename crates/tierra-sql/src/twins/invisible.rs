@@ -1,0 +1,105 @@
+//! What is added to names and cannot be seen: the numbers of twins, and marks as the planner writes them out.
+
+use datafusion::common::SchemaError;
+
+/// The digits of a twin's number: invisible separators.
+pub(super) const DIGITS: [char; 2] = ['\u{2063}', '\u{2064}'];
+
+/// The function that marks an expression.
+pub(super) const MARK: &str = "tierra_mark";
+
+/// How the planner writes the second argument of a mark out, whose digits cannot be seen.
+const TEXT: &str = ", Utf8(\"\")";
+
+/// A number that is invisible in a name.
+pub(super) fn digits(number: usize) -> String {
+    let bits = usize::BITS - number.leading_zeros();
+    (0..bits)
+        .rev()
+        .map(|bit| DIGITS[number >> bit & 1])
+        .collect()
+}
+
+/// The number that `name` consists of.
+pub(super) fn number(name: &str) -> Option<usize> {
+    let digit = |char| DIGITS.iter().position(|digit| *digit == char);
+    let mut digits = name.chars().map(digit);
+    let number = digits.try_fold(0, |number, digit| Some(number << 1 | digit?));
+    number.filter(|number| *number > 0)
+}
+
+/// The name that a reference names more than one column by, if that is why it was not found.
+pub(crate) fn of_reference(error: &SchemaError) -> Option<&str> {
+    let SchemaError::FieldNotFound {
+        field,
+        valid_fields,
+    } = error
+    else {
+        return None;
+    };
+    let is_twin = |name: &str| name.ends_with(DIGITS) && visible(name) == field.name;
+    let found = valid_fields.iter().any(|valid| is_twin(&valid.name));
+    found.then_some(&field.name)
+}
+
+/// `text` without numbers and marks.
+pub(super) fn visible(text: &str) -> String {
+    unmarked(&text.replace(DIGITS, ""))
+}
+
+/// `text` without the marks that the planner has written out in it.
+fn unmarked(text: &str) -> String {
+    let opening = format!("{MARK}(");
+    let mut bare = String::with_capacity(text.len());
+    // Whether each bracket that is open is a mark's.
+    let mut open = Vec::new();
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        if let Some(inner) = rest.strip_prefix(&opening) {
+            open.push(true);
+            rest = inner;
+            continue;
+        }
+        let is_mark = match next {
+            '(' => {
+                open.push(false);
+                false
+            }
+            ')' => open.pop().unwrap_or(false),
+            _ => false,
+        };
+        if is_mark {
+            let written = bare.strip_suffix(TEXT).map(str::len);
+            bare.truncate(written.unwrap_or(bare.len()));
+        } else {
+            bare.push(next);
+        }
+        rest = &rest[next.len_utf8()..];
+    }
+    bare
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_they_were_written() {
+        for n in [1, 2, 3, 100, usize::MAX] {
+            assert_eq!(number(&digits(n)), Some(n));
+            assert_eq!(visible(&format!("a{}", digits(n))), "a");
+        }
+        assert_eq!(number(""), None);
+        assert_eq!(number("a"), None);
+    }
+
+    #[test]
+    fn marks_are_taken_out_of_text() {
+        let text = "sum(tierra_mark(tierra_mark(a + b) * c)) FILTER (WHERE tierra_mark(f(x) = 1))";
+        assert_eq!(unmarked(text), "sum(a + b * c) FILTER (WHERE f(x) = 1)");
+        assert_eq!(unmarked(")tierra_mark("), ")");
+        assert_eq!(unmarked("tierra_mark"), "tierra_mark");
+        let text = "sum(a) FILTER (WHERE tierra_mark(EXISTS (<subquery>), Utf8(\"\")))";
+        assert_eq!(unmarked(text), "sum(a) FILTER (WHERE EXISTS (<subquery>))");
+    }
+}
