@@ -1,4 +1,4 @@
-//! The demo's queries: run plain and interleaved in turn, every answer checked.
+//! The demo's queries, every answer checked. Those that look up run plain and interleaved in turn.
 
 use std::{
     fmt::Write,
@@ -19,23 +19,26 @@ use tierra_memory::{LINE_BYTES, Speed};
 use super::{data::DemoData, rows};
 use crate::cli::{CommandError, interrupt::Interrupt};
 
-/// Runs of each scan in each mode, of which the median counts.
+/// Runs of each query in each mode, of which the median counts.
 const REPETITIONS: usize = 5;
 /// Rows of `wide` read in each mode; none twice, so that none is in a cache already.
 const POINTS: u32 = 200;
 /// Values in the IN-list.
 const IN_VALUES: u32 = 10_000;
 
-const MODES: [&str; 2] = ["plain", "interleaved"];
+/// How queries that scan are executed.
+const SCAN: [&str; 1] = ["auto"];
+/// How queries that look up are executed.
+const LOOKUP: [&str; 2] = ["plain", "interleaved"];
 
-/// One line of the demo's table.
+/// One line of the demo's tables.
 pub(super) struct Measured {
     pub(super) name: String,
     pub(super) rows: u64,
-    /// Median time, lookups one after another.
-    pub(super) plain: Duration,
-    /// Median time, lookups interleaved.
-    pub(super) interleaved: Duration,
+    /// Median time; of a query that looks up with interleaved lookups.
+    pub(super) time: Duration,
+    /// Median time with one lookup after another, of a query that looks up.
+    pub(super) plain: Option<Duration>,
     pub(super) bytes_near: u64,
     pub(super) bytes_far: u64,
     /// How an answer differed from the right one, if any did.
@@ -45,7 +48,9 @@ pub(super) struct Measured {
 /// What is known of a query while it is being run.
 struct Samples {
     name: String,
-    times: [Vec<Duration>; MODES.len()],
+    modes: &'static [&'static str],
+    /// By mode.
+    times: Vec<Vec<Duration>>,
     rows: u64,
     work: Work,
     fault: Option<String>,
@@ -61,7 +66,7 @@ pub(super) async fn run(
     let session = database.session()?;
     let mut measured = Vec::new();
     for answer in answers {
-        let mut samples = Samples::new(answer.query.name.to_uppercase());
+        let mut samples = Samples::new(answer.query.name.to_uppercase(), &SCAN);
         for _ in 0..REPETITIONS {
             let check = |batches: &[RecordBatch]| {
                 answer
@@ -69,7 +74,7 @@ pub(super) async fn run(
                     .map_err(|e| e.to_string())
             };
             samples
-                .run_both(&session, |_| answer.query.sql.to_owned(), check)
+                .run_all(&session, answer.query.sql, check)
                 .await?;
             interrupt.check()?;
         }
@@ -112,7 +117,7 @@ async fn in_predicate(
     interrupt: &Interrupt,
 ) -> Result<Measured, CommandError> {
     let table = data.keys;
-    let mut samples = Samples::new(format!("IN ({IN_VALUES})"));
+    let mut samples = Samples::new(format!("IN ({IN_VALUES})"), &LOOKUP);
     for repetition in 0..REPETITIONS as u32 {
         // An odd multiplier spreads consecutive numbers over all possible values.
         let value = |i: u32| {
@@ -139,7 +144,7 @@ async fn in_predicate(
                 false => Err(format!("{found:?} instead of {expected:?}")),
             }
         };
-        samples.run_both(session, |_| sql.clone(), check).await?;
+        samples.run_all(session, &sql, check).await?;
         interrupt.check()?;
     }
     Ok(samples.median())
@@ -154,16 +159,16 @@ async fn whole_rows(
     let table = data.wide;
     let prepare = "PREPARE whole_row AS SELECT * FROM wide WHERE c0 = $1";
     session.sql(prepare).await?;
-    let mut samples = Samples::new(format!("SELECT * ({} columns)", table.columns()));
+    let mut samples = Samples::new(format!("SELECT * ({} columns)", table.columns()), &LOOKUP);
     // A prime step visits rows far from one another, and none twice.
     let row = |i: u32| i * 7_919 % table.rows();
     for i in 0..POINTS.min(table.rows() / 2) {
-        for (mode, execution) in MODES.iter().enumerate() {
+        for mode in 0..LOOKUP.len() {
             let row = row(2 * i + mode as u32);
             let key = table.cell(row, 0);
             let check = |batches: &[RecordBatch]| check_row(batches, row, data);
             let sql = format!("EXECUTE whole_row({key})");
-            samples.run(session, mode, execution, &sql, check).await?;
+            samples.run(session, mode, &sql, check).await?;
         }
         interrupt.check()?;
     }
@@ -192,10 +197,11 @@ fn check_row(batches: &[RecordBatch], row: u32, data: &DemoData) -> Result<(), S
 }
 
 impl Samples {
-    fn new(name: String) -> Self {
+    fn new(name: String, modes: &'static [&'static str]) -> Self {
         Self {
             name,
-            times: Default::default(),
+            modes,
+            times: vec![Vec::new(); modes.len()],
             rows: 0,
             work: Work::default(),
             fault: None,
@@ -203,15 +209,14 @@ impl Samples {
     }
 
     /// Runs a query once in each mode.
-    async fn run_both(
+    async fn run_all(
         &mut self,
         session: &Session,
-        sql: impl Fn(usize) -> String,
+        sql: &str,
         check: impl Fn(&[RecordBatch]) -> Result<(), String>,
     ) -> Result<(), CommandError> {
-        for (mode, execution) in MODES.iter().enumerate() {
-            self.run(session, mode, execution, &sql(mode), &check)
-                .await?;
+        for mode in 0..self.modes.len() {
+            self.run(session, mode, sql, &check).await?;
         }
         Ok(())
     }
@@ -220,10 +225,10 @@ impl Samples {
         &mut self,
         session: &Session,
         mode: usize,
-        execution: &str,
         sql: &str,
         check: impl Fn(&[RecordBatch]) -> Result<(), String>,
     ) -> Result<(), CommandError> {
+        let execution = self.modes[mode];
         session
             .sql(&format!("SET tierra.execution = '{execution}'"))
             .await?;
@@ -243,15 +248,16 @@ impl Samples {
     }
 
     fn median(self) -> Measured {
-        let [plain, interleaved] = self.times.map(|mut times| {
+        let medians = self.times.into_iter().map(|mut times| {
             times.sort_unstable();
             times.get(times.len() / 2).copied().unwrap_or_default()
         });
+        let medians: Vec<Duration> = medians.collect();
         Measured {
             name: self.name,
             rows: self.rows,
-            plain,
-            interleaved,
+            time: medians.last().copied().unwrap_or_default(),
+            plain: (medians.len() > 1).then(|| medians[0]),
             bytes_near: self.work.bytes_near,
             bytes_far: self.work.bytes_far,
             fault: self.fault,
