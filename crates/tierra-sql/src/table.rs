@@ -21,7 +21,7 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use tierra_column::{Encoding, Value};
+use tierra_column::{Encoding, LogicalType, Value};
 use tierra_engine::{Snapshot, Table};
 
 use crate::filter::{

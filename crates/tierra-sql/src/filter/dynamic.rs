@@ -16,7 +16,7 @@ use datafusion::physical_expr_common::physical_expr::{
 use tierra_column::{Filter, FilterKind, Value};
 use tierra_engine::Snapshot;
 
-use super::{ColumnFilters, build_side, on_column, single_column};
+use super::{ColumnDomain, ColumnFilters, build_side, on_column, single_column};
 
 /// The dynamic filters of one scan.
 #[derive(Debug, Default)]

@@ -30,8 +30,8 @@ pub(crate) enum Kind {
 /// A list of values, as it was written or bound.
 #[derive(Debug, Clone)]
 pub(crate) struct List {
-    kind: Kind,
-    values: ArrayRef,
+    pub(super) kind: Kind,
+    pub(super) values: ArrayRef,
 }
 
 /// The values of a list that values of some type can equal.

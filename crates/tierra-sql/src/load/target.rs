@@ -31,7 +31,7 @@ pub struct LoadReport {
 /// Dropping it undoes them, and a table that was begun for them.
 pub(super) struct Target<'a> {
     database: &'a Arc<Database>,
-    name: &'a str,
+    pub(super) name: &'a str,
     /// From the first file on.
     opened: Option<Opened>,
     /// Rows of all files, bytes of those that are done.

@@ -36,6 +36,7 @@ use self::prepare::Statements;
 use crate::catalog::TierraCatalog;
 use crate::error::SqlError;
 use crate::memory::{self, QueryMemory};
+use crate::names::CATALOG;
 use crate::outcome::{Outcome, Rows};
 use crate::settings::{self, Beginning, TierraSettings};
 use crate::sum::CheckedSum;

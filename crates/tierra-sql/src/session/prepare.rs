@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, Datum, RecordBatch};
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{ParamValues, ScalarValue};

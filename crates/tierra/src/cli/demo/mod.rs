@@ -77,9 +77,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
         .join()
         .expect("plain loops over valid rows do not panic");
     let measured = queries::run(&database, &data, &answers, &interrupt).await?;
-    let (lookups, scans): (Vec<_>, Vec<_>) = measured
-        .iter()
-        .partition(|query| query.plain.is_some());
+    let (lookups, scans): (Vec<_>, Vec<_>) =
+        measured.iter().partition(|query| query.plain.is_some());
     println!("{}", scan_table(&scans));
     println!("{}", lookup_table(&lookups));
     let wrong = measured

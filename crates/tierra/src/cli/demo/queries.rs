@@ -73,9 +73,7 @@ pub(super) async fn run(
                     .check(&rows::of_batches(batches)?)
                     .map_err(|e| e.to_string())
             };
-            samples
-                .run_all(&session, answer.query.sql, check)
-                .await?;
+            samples.run_all(&session, answer.query.sql, check).await?;
             interrupt.check()?;
         }
         measured.push(samples.median());
