@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 
 use tierra_memory::{Pool, PoolError, PoolOptions};
 
-use crate::database::{Database, DatabaseOptions};
+use crate::database::Database;
 use crate::directory::{self, Home, State, TierLine, TierState, io_error};
 use crate::error::OpenError;
 use crate::lock::DirectoryLock;
 use crate::manifest::DatabaseId;
 use crate::open::{self, Access};
 use crate::opening;
+use crate::options::DatabaseOptions;
 
 /// How a directory is adopted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

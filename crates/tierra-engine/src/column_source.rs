@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 
-use crate::encode::slice_bytes;
 use crate::error::{ColumnsError, LoadError, StorageError};
 use crate::input::Input;
+use crate::slice_bytes::slice_bytes;
 
 /// Rows to load, read column by column, by several threads at a time, in any order.
 pub trait ColumnSource: Sync {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::catalog::Catalog;
 use crate::error::StorageError;
 use crate::manifest::{ExtentId, TableEntry};
+use crate::replicas::{Homes, TierId};
 use crate::space::OwnedExtent;
 use crate::storage::Storage;
-use crate::tiers::{Homes, TierId};
 use crate::writer::{Request, TableExtents};
 
 /// What a tier has of a table, or of a column that has tiers of its own.

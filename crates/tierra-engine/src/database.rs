@@ -5,12 +5,11 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use tierra_memory::simulation::Recorder;
 use tierra_memory::{Counters, Durability, MediumKind, NearMemory, Pool, Speed, Topology, Written};
 
 use crate::calibration::Calibration;
@@ -23,50 +22,16 @@ use crate::lock::DirectoryLock;
 use crate::mover::Mover;
 use crate::near::{self, ColumnPlacement};
 use crate::open;
+use crate::options::DatabaseOptions;
+use crate::replicas::Replicas;
 use crate::scrub::{self, ScrubOptions, ScrubReport};
 use crate::scrubber::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress, Scrubber};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
-use crate::tiers::{NEAR_NAME, Replicas, Tier, Tiers};
-use crate::verify::{ReadChecks, VerifyReads};
+use crate::tiers::{NEAR_NAME, Tier, Tiers};
+use crate::verify::ReadChecks;
 use crate::writer::{Published, Request, Unsettled, Writer};
-
-/// How to create or open a database.
-#[derive(Clone, Debug, Default)]
-pub struct DatabaseOptions {
-    /// Near memory for copies of chunks and indexes; `None`: a quarter of the machine's. Where it is too little for all of
-    /// them, those that are read most have it by and by.
-    pub near_memory_bytes: Option<u64>,
-    /// Where a new database's far pool lies, a file or a DAX device; `None`: in its directory. Remembered there, and not
-    /// looked at when a database is opened.
-    pub pool_path: Option<PathBuf>,
-    /// The most bytes that the far pool may have; `None`: as many as its file system.
-    pub capacity_bytes: Option<u64>,
-    /// Threads that loads encode with; `None`: one per CPU.
-    pub threads: Option<NonZeroUsize>,
-    /// Bytes a second that the scrubber reads in the background: each copy of everything once a day, and puts right what is
-    /// damaged. `None`: [`SCRUB_BYTES_PER_S`](crate::SCRUB_BYTES_PER_S); 0: it only restores what was lost.
-    pub scrub_bytes_per_s: Option<u64>,
-    /// How often stored bytes are compared with their checksums when they are read; `None`:
-    /// [`VerifyReads::First`].
-    pub verify_reads: Option<VerifyReads>,
-    /// Opens the database although some of its tiers are missing: what lies there alone cannot be read, and the first write leaves
-    /// them behind, to be brought up to date when they are back.
-    pub degraded: bool,
-    /// Goes back to this version of the database, if it is one of the two that its pools published last: what came later is given up.
-    /// The explicit way out where the newest version is lost; with `read_only` nothing is given up, and
-    /// [`Database::given_up`] says what would be.
-    pub to_version: Option<u64>,
-    /// Opens the database to read it alone. So it is opened, too, where its directory cannot be written.
-    pub read_only: bool,
-    /// For tests: where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`].
-    #[doc(hidden)]
-    pub machine: Option<PathBuf>,
-    /// For simulated power cuts: records what is stored in the directory and its pools, which are not durable then.
-    #[doc(hidden)]
-    pub recorder: Option<Recorder>,
-}
 
 /// One kind of memory that a database uses.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,10 +15,10 @@ use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Physi
 use crate::calibration::Calibration;
 use crate::error::StorageError;
 use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
+use crate::replicas::Homes;
 use crate::space::{OwnedExtent, Owner};
 use crate::spec::ColumnSpec;
 use crate::storage::Storage;
-use crate::tiers::Homes;
 use crate::version::Dictionaries;
 
 /// A column's first generation.

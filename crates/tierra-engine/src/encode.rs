@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use tierra_column::{ChunkPlan, Encoding};
 
 use crate::column_source::ColumnSource;
@@ -195,15 +194,6 @@ fn group_columns(
     }
     groups.push(start..columns.len());
     groups
-}
-
-/// Bytes of the slice that an array is, not of the buffers that it shares with others.
-pub(crate) fn slice_bytes(values: &ArrayRef) -> usize {
-    // Arrow counts views alone, not what they refer to.
-    let referred = values.as_string_view_opt();
-    let referred = referred.map_or(0, StringViewArray::total_buffer_bytes_used);
-    let own = values.to_data().get_slice_memory_size();
-    referred + own.unwrap_or_else(|_| values.get_buffer_memory_size())
 }
 
 fn encode_group<S>(

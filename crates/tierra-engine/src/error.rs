@@ -16,10 +16,10 @@ use tierra_memory::{PoolError, RegionError};
 pub use self::open::OpenError;
 pub use crate::input::InputError;
 pub use crate::manifest::ManifestError;
+use crate::replicas::ReplicasError;
+use crate::replicas::TIERS_MOST;
 pub use crate::spec::SpecError;
 pub use crate::tail::LogError;
-use crate::tiers::ReplicasError;
-use crate::tiers::TIERS_MOST;
 use tierra_column::bits::BLOCK_LEN;
 
 /// Any error of this crate.

@@ -11,9 +11,9 @@ use std::time::SystemTime;
 
 use crate::catalog::Catalog;
 use crate::manifest::ExtentId;
+use crate::replicas::TierId;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::table::Table;
-use crate::tiers::TierId;
 use crate::verified::DamageFound;
 
 /// Stands for the header of an extent, which is repaired with everything only.

@@ -82,12 +82,15 @@ mod mover_tests;
 mod near;
 mod open;
 mod opening;
+mod options;
+mod replicas;
 mod rows;
 mod salvage;
 mod scan;
 mod scrub;
 mod scrubber;
 mod segment;
+mod slice_bytes;
 mod snapshot;
 mod space;
 mod spec;
@@ -109,7 +112,7 @@ pub use calibration::{
 };
 pub use column_source::ColumnSource;
 pub use copies::CopyInfo;
-pub use database::{Database, DatabaseOptions, TierInfo};
+pub use database::{Database, TierInfo};
 pub use error::{
     AppendError, ColumnsError, DamageError, DuplicateKeyError, Error, InputError, LoadError,
     LogError, LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError,
@@ -121,6 +124,8 @@ pub use input::canonical_double;
 pub use loader::{LoadReport, Loader};
 pub use lookup::CellCounters;
 pub use near::ColumnPlacement;
+pub use options::DatabaseOptions;
+pub use replicas::{Replicas, ReplicasError};
 pub use rows::{Projection, Rows};
 pub use salvage::{SalvageReport, SalvagedTable, salvage};
 pub use scan::{IndexUse, Scan, ScanCounters, ScanCursor, ScanSpec, row_id_field};
@@ -131,6 +136,5 @@ pub use snapshot::{KeyIndexSize, Snapshot};
 pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};
 pub use statistics::ColumnStatistics;
 pub use table::Table;
-pub use tiers::{Replicas, ReplicasError};
 pub use verify::{ParseVerifyReadsError, ReadChecks, VerifyReads};
 pub use version::RowId;

@@ -13,11 +13,12 @@ use arrow::array::{ArrayRef, RecordBatch};
 use tierra_column::Encoding;
 
 use crate::column_source::{Batches, Checked, ColumnSource};
-use crate::encode::{EncodedSegment, encode_segments, slice_bytes};
+use crate::encode::{EncodedSegment, encode_segments};
 use crate::error::{ColumnsError, LoadError, StorageError};
 use crate::gate::LoadPass;
 use crate::key::LoadedKeys;
 use crate::segment::SEGMENT_ROWS;
+use crate::slice_bytes::slice_bytes;
 use crate::table::{TAIL_APPEND_ROWS, Table};
 use crate::writer::{Load, Request};
 
@@ -344,7 +345,8 @@ mod tests {
     use tierra_column::LogicalType;
 
     use super::*;
-    use crate::database::{Database, DatabaseOptions};
+    use crate::database::Database;
+    use crate::options::DatabaseOptions;
     use crate::spec::{ColumnSpec, TableSpec};
 
     #[test]

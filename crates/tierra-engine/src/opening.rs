@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use tierra_memory::{Pool, PoolOptions};
 
-use crate::database::{self, Database, DatabaseOptions, Opened};
+use crate::database::{self, Database, Opened};
 use crate::directory::{self, DirectoryFile, Home, State, TierLine, TierState, io_error};
 use crate::error::OpenError;
 use crate::lock::DirectoryLock;
 use crate::manifest::{DatabaseId, Manifest, lineage_mark};
 use crate::open::{self, Access};
+use crate::options::DatabaseOptions;
 use crate::tiers::{FIRST_NAME, Tiers};
 use crate::writer::{Published, Unsettled};
 

@@ -104,7 +104,7 @@ impl Segment {
                 true => missing,
                 false => withheld
                     .get(&column)
-                    .filter(|_| place.encoding == Encoding::Dictionary),
+                    .filter(|_| place.encoding.uses_dictionary()),
             };
             Some((column, Absence::Withheld(why?.clone())))
         });

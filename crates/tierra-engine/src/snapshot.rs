@@ -131,7 +131,11 @@ impl Snapshot {
     /// # Panics
     /// If there is no such column.
     pub fn coded_dictionary(&self, column: usize) -> Option<Arc<Dictionary>> {
-        let coded = |segment: &Arc<Segment>| segment.encoding(column) == Some(Encoding::Dictionary);
+        let coded = |segment: &Arc<Segment>| {
+            segment
+                .encoding(column)
+                .is_some_and(Encoding::uses_dictionary)
+        };
         let all = self.version.tail.rows() == 0 && self.segments().iter().all(coded);
         if all {
             self.version.dictionaries[column].clone()

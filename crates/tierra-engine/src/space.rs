@@ -13,7 +13,8 @@ use tierra_memory::{Extent, Finished, Pool};
 
 use crate::losses::Losses;
 use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
-use crate::tiers::{Tier, TierId};
+use crate::replicas::TierId;
+use crate::tiers::Tier;
 
 /// What an extent holds, and for which table: stored in its header and checked when a manifest
 /// names it.

@@ -187,7 +187,7 @@ impl TableSpec {
             }
             if let Some(index) = column.index
                 && let Some(encoding) = column.encoding
-                && encoding != Encoding::Dictionary
+                && !encoding.uses_dictionary()
             {
                 return Err(SpecError::Index {
                     column: column.name.clone(),

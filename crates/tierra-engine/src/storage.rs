@@ -15,15 +15,16 @@ use tierra_memory::replication::Method;
 use tierra_memory::{NearMemory, PoolError};
 
 use crate::calibration::{self, Calibration};
-use crate::database::DatabaseOptions;
 use crate::directory::Home;
 use crate::error::{ScanError, StorageError};
 use crate::lock::DirectoryLock;
 use crate::losses::{Losses, Seen};
 use crate::manifest::ExtentId;
+use crate::options::DatabaseOptions;
+use crate::replicas::TierId;
 use crate::space::Owner;
 use crate::tail;
-use crate::tiers::{CopiesWriter, TierId, Tiers};
+use crate::tiers::{CopiesWriter, Tiers};
 use crate::writer::Request;
 
 /// Times that something is read again because pages were lost meanwhile: each time finds what an earlier one had not touched.

@@ -17,17 +17,17 @@ use tierra_memory::{MemoryGate, Speed};
 
 use crate::calibration::LookupKind;
 use crate::dictionaries::TableDictionaries;
-use crate::encode::slice_bytes;
 use crate::error::{AppendError, InputError, StorageError, TableError, UnavailableError};
 use crate::gate::Gate;
 use crate::input::Input;
 use crate::key::KeyColumns;
 use crate::loader::Loader;
+use crate::replicas::{Homes, Replicas, TierId};
+use crate::slice_bytes::slice_bytes;
 use crate::snapshot::Snapshot;
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::tail::{self, Record};
-use crate::tiers::{Homes, Replicas, TierId};
 use crate::version::TableVersion;
 use crate::writer::{Append, Request};
 

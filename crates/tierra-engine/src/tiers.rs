@@ -13,157 +13,14 @@ use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
 use crate::error::StorageError;
 use crate::losses::Losses;
 use crate::manifest::{ExtentId, TierEntry};
+use crate::replicas::{COPIES_MOST, Homes, Replicas, ReplicasError, TierId};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::spec::TableSpec;
-
-/// Tiers that a database may have.
-pub(crate) const TIERS_MOST: usize = 64;
-/// Copies that an extent may have: as many as a replica set writes.
-pub(crate) const COPIES_MOST: usize = 1 + tierra_memory::replication::REPLICAS_MOST;
-
-/// The number of a tier in its database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct TierId(pub(crate) u32);
-
-impl TierId {
-    /// The tier that a database is created with.
-    pub(crate) const FIRST: TierId = TierId(0);
-}
 
 /// The name of the tier that a database is created with.
 pub(crate) const FIRST_NAME: &str = "far";
 /// What the near memory is called beside them.
 pub(crate) const NEAR_NAME: &str = "near";
-
-/// Which tiers a table's extents should have copies in; the first is written first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Homes {
-    pub(crate) table: Vec<TierId>,
-    /// Of columns that wish for others, by position.
-    pub(crate) columns: BTreeMap<usize, Vec<TierId>>,
-}
-
-impl Default for Homes {
-    fn default() -> Homes {
-        Homes {
-            table: vec![TierId::FIRST],
-            columns: BTreeMap::new(),
-        }
-    }
-}
-
-impl Homes {
-    /// Of a column's chunks.
-    pub(crate) fn of_column(&self, column: usize) -> &[TierId] {
-        self.columns.get(&column).unwrap_or(&self.table)
-    }
-
-    /// Of what all columns need: everywhere where one of them is, as far as copies go.
-    pub(crate) fn everywhere(&self) -> Vec<TierId> {
-        let mut all = self.table.clone();
-        for tier in self.columns.values().flatten() {
-            if !all.contains(tier) && all.len() < COPIES_MOST {
-                all.push(*tier);
-            }
-        }
-        all
-    }
-}
-
-/// In which tiers a table has copies, by name.
-///
-/// The first tier holds the master, which is written first and read while nothing is wrong with it. A
-/// tier that is missing when rows are written gets its copies when it is back.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Replicas {
-    /// Of the whole table; none: the database's first tier.
-    pub table: Vec<String>,
-    /// Of the chunks of single columns, by the column's name, instead of the table's.
-    pub columns: BTreeMap<String, Vec<String>>,
-}
-
-/// Tiers that cannot hold a table's copies.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReplicasError {
-    /// No tier of that name.
-    #[error("there is no tier {tier:?}: the tiers are {known}; add it first")]
-    Tier {
-        /// The name.
-        tier: String,
-        /// Those that are there.
-        known: String,
-    },
-    /// A tier that is not there now.
-    #[error("tier {tier:?} is missing ({why}): bring it back, or choose another")]
-    Missing {
-        /// The name.
-        tier: String,
-        /// What was found instead.
-        why: String,
-    },
-    /// One tier twice.
-    #[error("tier {tier:?} comes twice: a copy protects only where the other is not")]
-    Twice {
-        /// The name.
-        tier: String,
-    },
-    /// More than a replica set has.
-    #[error("{copies} copies were asked for: at most {COPIES_MOST} are possible")]
-    Copies {
-        /// How many.
-        copies: usize,
-    },
-    /// No column of that name.
-    #[error("table {table:?} has no column {column:?} that could have copies of its own")]
-    Column {
-        /// The table.
-        table: String,
-        /// The name.
-        column: String,
-    },
-    /// A column without any tier.
-    #[error("column {column:?} is to have copies in no tier: name at least one")]
-    None {
-        /// The column.
-        column: String,
-    },
-}
-
-impl Replicas {
-    /// Copies of the whole table in these tiers, the master's first.
-    pub fn of_table<N: Into<String>>(tiers: impl IntoIterator<Item = N>) -> Replicas {
-        Replicas {
-            table: tiers.into_iter().map(Into::into).collect(),
-            columns: BTreeMap::new(),
-        }
-    }
-
-    /// The tiers by their numbers.
-    pub(crate) fn settle(&self, spec: &TableSpec, tiers: &Tiers) -> Result<Homes, ReplicasError> {
-        let mut homes = Homes {
-            table: match self.table.is_empty() {
-                true => tiers.open.iter().take(1).map(|tier| tier.id).collect(),
-                false => tiers.by_names(&self.table)?,
-            },
-            columns: BTreeMap::new(),
-        };
-        for (column, names) in &self.columns {
-            let at = spec.columns.iter().position(|known| known.name == *column);
-            let at = at.ok_or_else(|| ReplicasError::Column {
-                table: spec.name.clone(),
-                column: column.clone(),
-            })?;
-            if names.is_empty() {
-                return Err(ReplicasError::None {
-                    column: column.clone(),
-                });
-            }
-            homes.columns.insert(at, tiers.by_names(names)?);
-        }
-        Ok(homes)
-    }
-}
 
 /// A tier whose pool is open.
 #[derive(Clone, Debug)]
@@ -286,6 +143,35 @@ impl Tiers {
             .map(|tier| &*tier.name)
             .or_else(|| missing().map(|tier| &*tier.name))
             .unwrap_or("?")
+    }
+
+    /// The tiers of `replicas` by their numbers.
+    pub(crate) fn settle(
+        &self,
+        replicas: &Replicas,
+        spec: &TableSpec,
+    ) -> Result<Homes, ReplicasError> {
+        let mut homes = Homes {
+            table: match replicas.table.is_empty() {
+                true => self.open.iter().take(1).map(|tier| tier.id).collect(),
+                false => self.by_names(&replicas.table)?,
+            },
+            columns: BTreeMap::new(),
+        };
+        for (column, names) in &replicas.columns {
+            let at = spec.columns.iter().position(|known| known.name == *column);
+            let at = at.ok_or_else(|| ReplicasError::Column {
+                table: spec.name.clone(),
+                column: column.clone(),
+            })?;
+            if names.is_empty() {
+                return Err(ReplicasError::None {
+                    column: column.clone(),
+                });
+            }
+            homes.columns.insert(at, self.by_names(names)?);
+        }
+        Ok(homes)
     }
 
     fn by_names(&self, names: &[String]) -> Result<Vec<TierId>, ReplicasError> {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use self_cell::self_cell;
 use tierra_column::{Decoder, Dictionary};
 
-use crate::encode::slice_bytes;
 use crate::inverted::InvertedParts;
 use crate::key::KeyIndexCell;
 use crate::segment::{SEGMENT_ROWS, Segment};
+use crate::slice_bytes::slice_bytes;
 use crate::tail::Tail;
 
 /// A row's identity in its table: the segment that holds it, or will, and its place there. It stays

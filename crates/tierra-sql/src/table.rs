@@ -253,7 +253,11 @@ fn rows_of_batch(snapshot: &Snapshot, columns: &[usize], most: usize) -> usize {
     for column in columns.iter().filter(is_text) {
         let segments = snapshot.segments().iter();
         // Values of a dictionary are not copied.
-        let plain = segments.filter(|part| part.encoding(*column) != Some(Encoding::Dictionary));
+        let plain = segments.filter(|part| {
+            !part
+                .encoding(*column)
+                .is_some_and(Encoding::uses_dictionary)
+        });
         let widths = plain.map(|part| part.stored_bytes(*column) / (part.rows() as u64).max(1));
         row_bytes += widths.max().unwrap_or(0);
     }

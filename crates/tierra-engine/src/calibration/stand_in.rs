@@ -16,8 +16,9 @@ use tierra_memory::{MediumKind, Speed};
 
 use super::measure::{CalibrateError, Effort, StandInError};
 use super::subject::spread;
-use crate::database::{Database, DatabaseOptions};
+use crate::database::Database;
 use crate::index_kind::IndexKind;
+use crate::options::DatabaseOptions;
 use crate::snapshot::Snapshot;
 use crate::spec::{ColumnSpec, TableSpec};
 

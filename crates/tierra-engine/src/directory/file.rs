@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::manifest::DatabaseId;
-use crate::tiers::TIERS_MOST;
+use crate::replicas::TIERS_MOST;
 
 /// The format that is written, and the only one that is read.
 const VERSION: u32 = 1;

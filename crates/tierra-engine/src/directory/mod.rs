@@ -29,9 +29,9 @@ use tierra_memory::{Pool, PoolError, PoolOptions};
 
 pub(crate) use self::file::{DirectoryFile, State, TierLine, TierState};
 use self::file::{Fault, is_path};
-use crate::database::DatabaseOptions;
 use crate::error::OpenError;
 pub(crate) use crate::manifest::HomeDirectory;
+use crate::options::DatabaseOptions;
 
 const CONFIG_FILE: &str = "tierra.toml";
 /// The first tier's pool, where it lies in the directory.

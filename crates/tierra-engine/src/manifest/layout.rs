@@ -17,7 +17,7 @@ use super::{
     ColumnId, CopyEntry, DatabaseId, ExtentEntry, ExtentId, HomeDirectory, Manifest, ManifestError,
     TableEntry, TierEntry,
 };
-use crate::tiers::{COPIES_MOST, Homes, TIERS_MOST, TierId};
+use crate::replicas::{COPIES_MOST, Homes, TIERS_MOST, TierId};
 use spec::{ColumnPositions, decode_encoding, encode_encoding};
 use table::{decode_table, encode_table};
 

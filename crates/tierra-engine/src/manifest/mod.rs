@@ -15,6 +15,7 @@
 //! ```
 
 mod codec;
+mod error;
 mod layout;
 #[cfg(test)]
 mod tests;
@@ -25,74 +26,17 @@ use std::sync::Arc;
 
 use tierra_column::Encoding;
 
-use crate::spec::{SpecError, TableSpec};
-use crate::tiers::{Homes, TierId};
+use crate::replicas::{Homes, TierId};
+use crate::spec::TableSpec;
 
 pub(crate) use codec::COUNTER_END;
+pub use error::ManifestError;
 
 /// First bytes of a manifest.
 const MAGIC: [u8; 8] = *b"TIERRAMF";
 /// The layout this build writes, and the only one that it reads.
 pub(crate) const FORMAT_VERSION: u8 = 1;
 const HEADER_BYTES: usize = 24;
-
-/// Why the bytes of a manifest cannot be believed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ManifestError {
-    /// The first bytes are something else.
-    #[error(
-        "the manifest does not start with its magic: this is not a Tierra database, or its beginning is damaged"
-    )]
-    Magic,
-    /// Written by another Tierra.
-    #[error(
-        "the manifest has format version {found}, this Tierra reads version {supported} alone: open the database with the Tierra that wrote it"
-    )]
-    Version {
-        /// The version byte found.
-        found: u8,
-        /// The version that this build reads.
-        supported: u8,
-    },
-    /// The format has room for it, and this build makes no use of that.
-    #[error(
-        "the manifest has {what}, which this Tierra does not know: open the database with the Tierra that wrote it"
-    )]
-    Unknown {
-        /// What was found.
-        what: String,
-    },
-    /// Shorter than it says.
-    #[error("the manifest is truncated: {found} bytes where its header says {expected}")]
-    Truncated {
-        /// Bytes that the header asks for.
-        expected: u64,
-        /// Bytes there are.
-        found: u64,
-    },
-    /// Bits have changed since it was written.
-    #[error(
-        "the manifest's checksum is {found:08x}, its header says {expected:08x}: it is damaged, restore the database from a copy"
-    )]
-    Checksum {
-        /// CRC32C in the header.
-        expected: u32,
-        /// CRC32C of the body.
-        found: u32,
-    },
-    /// The checksum holds but the content makes no sense.
-    #[error("the manifest is malformed at byte {at} of its body: {what}")]
-    Malformed {
-        /// Offset in the body.
-        at: usize,
-        /// What was expected.
-        what: String,
-    },
-    /// A table's description breaks a rule of the catalogue.
-    #[error("the manifest describes an impossible table: {0}")]
-    Spec(#[from] SpecError),
-}
 
 /// The number of an extent, whatever copies it has and wherever they lie. Never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,8 +14,9 @@ use super::{FoundPool, PAGE_BYTES};
 use crate::directory::Home;
 use crate::faults::FaultKind;
 use crate::manifest::Manifest;
+use crate::replicas::TierId;
 use crate::space::Owner;
-use crate::tiers::{Tier, TierId, Tiers};
+use crate::tiers::{Tier, Tiers};
 
 /// A pool whose file has its end again.
 pub(super) struct Cut {

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use tierra_column::Encoding;
 use tierra_memory::Extent;
 
 use super::{check_owner, owner_in};
@@ -15,10 +14,11 @@ use crate::error::{DamageError, UnavailableError};
 use crate::manifest::{
     ChunkPlace, CopyEntry, ExtentEntry, ExtentId, PartEntry, RunEntry, SegmentEntry, TableEntry,
 };
+use crate::replicas::TierId;
 use crate::space::OwnedExtent;
 use crate::spec::TableSpec;
 use crate::table::Missing;
-use crate::tiers::{TierId, Tiers};
+use crate::tiers::Tiers;
 
 /// Columns whose dictionaries cannot be read, and why: chunks that hold their codes are withheld.
 pub(super) type Withheld = BTreeMap<usize, UnavailableError>;
@@ -82,7 +82,7 @@ pub(super) fn has_columns(
 ) -> bool {
     let is_left = |(column, place): (usize, &ChunkPlace), segment: &SegmentEntry| {
         is_there(segment.extents[place.extent as usize])
-            && !(withheld.contains_key(&column) && place.encoding == Encoding::Dictionary)
+            && !(withheld.contains_key(&column) && place.encoding.uses_dictionary())
     };
     let mut segments = table.segments.iter();
     segments.all(|segment| {

@@ -22,8 +22,9 @@ use tierra_memory::{Extent, Pool};
 use crate::directory::{self, Home, TierState};
 use crate::error::{DamageError, OpenError};
 use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError, TableEntry};
+use crate::replicas::TierId;
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
-use crate::tiers::{Tier, TierId, Tiers};
+use crate::tiers::{Tier, Tiers};
 use crate::writer::Published;
 
 use self::pools::Candidate;

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 
-use crate::database::DatabaseOptions;
 use crate::directory::{self, DirectoryFile, Home, State, TierLine, TierState};
 use crate::error::OpenError;
 use crate::manifest::{DatabaseId, HomeDirectory, Manifest};
+use crate::options::DatabaseOptions;
 use crate::space::Owner;
 use crate::tiers::{MissingTier, Tier, Tiers};
 

@@ -10,8 +10,8 @@ use tierra_memory::emulation::{Transfer, begin_read};
 use tierra_memory::placement::Uses;
 
 use super::ScanCounters;
-use crate::encode::slice_bytes;
 use crate::segment::Segment;
+use crate::slice_bytes::slice_bytes;
 
 /// The counters of a cursor, and what was counted of the block at hand.
 #[derive(Debug)]

@@ -15,8 +15,8 @@
 //! power cut tears, under the fence of a commit, of the commits before it. So a log that has fewer records than its
 //! mark says has lost some.
 
-use super::LogError;
-use super::record::LINE;
+use super::error::LogError;
+use super::format::LINE;
 
 const MAGIC: [u8; 4] = *b"TLGX";
 const FORMAT_VERSION: u8 = 1;

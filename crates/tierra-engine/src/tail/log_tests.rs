@@ -12,8 +12,9 @@ use super::{
     Commit, LogError, METHOD, Mend, Named, Record, TailLog, decode, encode, later, replay,
 };
 use crate::manifest::{COUNTER_END, ExtentId, LogEntry, TailEntry};
+use crate::replicas::TierId;
 use crate::space::Owner;
-use crate::tiers::{TierId, Tiers};
+use crate::tiers::Tiers;
 
 const EPOCH: u64 = 7;
 const LOG_BYTES: u64 = 64 << 10;

@@ -4,6 +4,8 @@
 //! batches. Rows keep their positions whatever is merged, so a row's id outlives consolidation and
 //! sealing.
 
+mod error;
+mod format;
 mod head;
 mod log;
 #[cfg(test)]
@@ -19,7 +21,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 
-pub use log::LogError;
+pub use error::LogError;
 pub(crate) use log::{Commit, METHOD, TailLog};
 pub(crate) use payload::{decode, encode};
 pub(crate) use record::Record;

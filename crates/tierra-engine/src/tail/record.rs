@@ -22,11 +22,10 @@
 
 use arrow::buffer::MutableBuffer;
 
-use super::LogError;
+use super::error::LogError;
+use super::format::{FORMAT_VERSION, LINE};
 
 const MAGIC: [u8; 4] = *b"TLOG";
-pub(super) const FORMAT_VERSION: u8 = 1;
-pub(super) const LINE: usize = 64;
 
 /// A record being made, with room for its header before the payload.
 pub(crate) struct Record {

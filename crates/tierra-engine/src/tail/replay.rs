@@ -9,10 +9,11 @@ use std::ops::Range;
 
 use tierra_memory::PoolError;
 
-use super::LogError;
+use super::error::LogError;
+use super::format::LINE;
 use super::head::{self, Head};
 use super::log::LogEnd;
-use super::record::{LINE, Label, Line, read_header};
+use super::record::{Label, Line, read_header};
 use crate::manifest::{COUNTER_END, ExtentId, TailEntry};
 use crate::space::OwnedExtent;
 

@@ -23,11 +23,11 @@ use crate::inverted::InvertedPart;
 use crate::key::KeyRun;
 use crate::manifest::{PartEntry, TableEntry};
 use crate::near::{self, CopyError, NearChange, Object, ObjectName};
+use crate::replicas::TierId;
 use crate::segment::Segment;
 use crate::space::Owner;
 use crate::storage::Storage;
 use crate::table::Table;
-use crate::tiers::TierId;
 use crate::version::TableVersion;
 
 /// A part with at most this many times the rows of the next one is joined with it.

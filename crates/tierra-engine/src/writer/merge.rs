@@ -148,10 +148,11 @@ impl Writer {
         let spec = table.spec();
         let mut scratch = Scratch::new();
         let mut plans: Vec<(usize, ChunkPlan)> = Vec::new();
-        for step in steps
-            .iter()
-            .filter(|step| segment.encoding(step.column) == Some(Encoding::Dictionary))
-        {
+        for step in steps.iter().filter(|step| {
+            segment
+                .encoding(step.column)
+                .is_some_and(Encoding::uses_dictionary)
+        }) {
             segment.verify_column(spec, step.column)?;
             let plan = ChunkPlan::remap(segment.chunk(step.column), &step.remapping, &mut scratch);
             let plan = plan.map_err(|source| segment.damaged(spec, step.column, 0, source))?;

@@ -42,12 +42,12 @@ use crate::gate::MergePass;
 use crate::manifest::lineage_mark;
 use crate::manifest::{Manifest, TableEntry};
 use crate::near::NearChange;
+use crate::replicas::Replicas;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
 use crate::tail::{Record, TailLog};
-use crate::tiers::Replicas;
 use crate::version::TableVersion;
 use unbuilt::Unbuilt;
 

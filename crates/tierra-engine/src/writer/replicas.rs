@@ -16,10 +16,11 @@ use crate::inverted::InvertedPart;
 use crate::key::KeyRun;
 use crate::manifest::{ExtentId, TableEntry};
 use crate::mend;
+use crate::replicas::{Homes, Replicas, TierId};
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::table::Table;
-use crate::tiers::{Homes, Replicas, Tier, TierId, Tiers};
+use crate::tiers::{Tier, Tiers};
 use crate::version::TableVersion;
 
 /// Bytes copied between two publications: what an interruption can cost.
@@ -39,7 +40,7 @@ impl Writer {
         replicas: &Replicas,
     ) -> Result<(), TableError> {
         let mut entry = TableEntry::clone(&*self.entry(table)?);
-        let homes = replicas.settle(table.spec(), &self.storage.tiers())?;
+        let homes = self.storage.tiers().settle(&replicas, table.spec())?;
         if !self.is_begun(table) {
             entry.homes = homes.clone();
             let next = self.published.with_table(entry);
@@ -350,7 +351,7 @@ fn wishes(entry: &TableEntry, homes: &Homes) -> Vec<Wish> {
             let mut union = first.to_vec();
             for (column, _) in columns {
                 for tier in homes.of_column(column) {
-                    if !union.contains(tier) && union.len() < crate::tiers::COPIES_MOST {
+                    if !union.contains(tier) && union.len() < crate::replicas::COPIES_MOST {
                         union.push(*tier);
                     }
                 }

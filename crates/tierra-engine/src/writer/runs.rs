@@ -17,10 +17,10 @@ use super::index::{Job, Work};
 use crate::error::{ScanError, StorageError};
 use crate::key::{Entry, KeyRun, MergeError, merge, store_run};
 use crate::manifest::TableEntry;
+use crate::replicas::TierId;
 use crate::segment::Segment;
 use crate::storage::Storage;
 use crate::table::Table;
-use crate::tiers::TierId;
 use crate::version::TableVersion;
 
 /// A run with at most this many times the rows of those behind it is joined with them.

@@ -13,8 +13,9 @@ use super::Writer;
 use crate::directory::{DirectoryFile, State, TierState};
 use crate::error::{OpenError, StorageError};
 use crate::manifest::{Manifest, lineage_mark};
+use crate::replicas::TierId;
 use crate::space::ExtentCopy;
-use crate::tiers::{TierId, Tiers};
+use crate::tiers::Tiers;
 
 /// What opening has left to be done.
 pub(crate) struct Unsettled {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::Writer;
 use crate::error::{StorageError, TableError};
 use crate::manifest::{ColumnId, TableEntry, TailEntry};
+use crate::replicas::{Homes, Replicas};
 use crate::spec::TableSpec;
 use crate::table::Table;
 use crate::tail::TailLog;
-use crate::tiers::{Homes, Replicas};
 use crate::version::TableVersion;
 
 impl Writer {
@@ -37,7 +37,7 @@ impl Writer {
         if self.catalog.table(&spec.name).is_some() {
             return Err(TableError::Exists { table: spec.name });
         }
-        let homes = replicas.settle(&spec, &self.storage.tiers())?;
+        let homes = self.storage.tiers().settle(&replicas, &spec)?;
         let version = TableVersion::without_rows(spec.columns.len(), 0);
         let (id, spec, storage) = (self.next_table_id, Arc::new(spec), self.storage.clone());
         self.next_table_id += 1;

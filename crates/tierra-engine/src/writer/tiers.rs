@@ -13,7 +13,8 @@ use super::Writer;
 use crate::directory::{self, DirectoryFile, Home, TierLine, TierState};
 use crate::error::{StorageError, TierError};
 use crate::manifest::{Manifest, TableEntry, lineage_mark};
-use crate::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, TIERS_MOST, Tier, TierId, Tiers};
+use crate::replicas::{TIERS_MOST, TierId};
+use crate::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, Tier, Tiers};
 
 impl Writer {
     pub(super) fn add_tier(&mut self, name: String, path: PathBuf) -> Result<(), TierError> {

@@ -257,7 +257,7 @@ impl Task<'_> {
         plan.write(&mut bytes);
         let dictionary = builder
             .map(DictionaryBuilder::finish)
-            .filter(|_| plan.encoding() == Encoding::Dictionary);
+            .filter(|_| plan.encoding().uses_dictionary());
         let image_bytes = dictionary
             .as_ref()
             .map_or(0, |dictionary| dictionary.main_image().len());

@@ -104,7 +104,7 @@ fn decode_column(input: &mut Decoder) -> Result<ColumnSpec, ManifestError> {
     };
     let index = match input.u8()? {
         0 => None,
-        1 if encoding == Some(Encoding::Dictionary) => Some(IndexKind::Inverted),
+        1 if encoding.is_some_and(Encoding::uses_dictionary) => Some(IndexKind::Inverted),
         other => return Err(input.fault(format!("column {name:?} cannot have index {other}"))),
     };
     Ok(ColumnSpec {
