@@ -15,8 +15,9 @@ use tierra_column::{ChunkPlan, Encoding};
 
 use crate::column_source::ColumnSource;
 use crate::error::StorageError;
+use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::{ChunkPlace, SegmentEntry};
-use crate::segment::{SEGMENT_ROWS, Segment};
+use crate::segment::Segment;
 use crate::space::{OwnedExtent, Owner};
 use crate::table::Table;
 

@@ -17,7 +17,7 @@ use crate::encode::{EncodedSegment, encode_segments};
 use crate::error::{ColumnsError, LoadError, StorageError};
 use crate::gate::LoadPass;
 use crate::key::LoadedKeys;
-use crate::segment::SEGMENT_ROWS;
+use crate::manifest::SEGMENT_ROWS;
 use crate::slice_bytes::slice_bytes;
 use crate::table::{TAIL_APPEND_ROWS, Table};
 use crate::writer::{Load, Request};

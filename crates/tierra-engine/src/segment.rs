@@ -26,9 +26,6 @@ use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
 use crate::verified::{DamageFound, VerifiedBits};
 
-/// Rows a segment has at most.
-pub const SEGMENT_ROWS: usize = 1 << 20;
-
 /// The bytes of one chunk, near or far.
 #[derive(Clone)]
 enum ChunkBytes {
@@ -338,7 +335,7 @@ impl Segment {
         self.entry.id
     }
 
-    /// Rows, at most [`SEGMENT_ROWS`].
+    /// Rows, at most [`SEGMENT_ROWS`](crate::SEGMENT_ROWS).
     pub fn rows(&self) -> usize {
         self.entry.rows as usize
     }

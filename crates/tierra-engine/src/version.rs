@@ -11,7 +11,8 @@ use tierra_column::{Decoder, Dictionary};
 
 use crate::inverted::InvertedParts;
 use crate::key::KeyIndexCell;
-use crate::segment::{SEGMENT_ROWS, Segment};
+use crate::manifest::SEGMENT_ROWS;
+use crate::segment::Segment;
 use crate::slice_bytes::slice_bytes;
 use crate::tail::Tail;
 

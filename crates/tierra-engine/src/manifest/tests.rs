@@ -3,9 +3,14 @@
 use proptest::prelude::*;
 use tierra_column::{Encoding, LogicalType};
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::*;
 use crate::index_kind::IndexKind;
+use crate::replicas::{Homes, TierId};
 use crate::spec::ColumnSpec;
+use crate::spec::TableSpec;
 
 /// A manifest with every kind of field in it.
 fn sample() -> Manifest {

@@ -12,12 +12,12 @@ use super::spec::{
     ColumnPositions, decode_encoding, decode_spec, decode_type, encode_encoding, encode_spec,
 };
 use super::{CHUNK_BYTES, EXTENT_BYTES, Extents, PLACE_BYTES, decode_homes, encode_homes};
+use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::codec::{Decoder, Encoder};
 use crate::manifest::{
     ChunkPlace, DictionaryEntry, LogEntry, ManifestError, PartEntry, Place, RunEntry, SegmentEntry,
     TableEntry, TailEntry, TierEntry,
 };
-use crate::segment::SEGMENT_ROWS;
 use crate::spec::TableSpec;
 
 pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
