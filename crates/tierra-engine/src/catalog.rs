@@ -3,10 +3,13 @@
 //! Invariant: readers take no lock: the writer replaces the whole map.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use crate::faults::{Held, Naming};
+use crate::manifest::ExtentId;
 use crate::table::Table;
 
 /// Shared by the database and its writer, not by the tables, which would keep themselves alive.
@@ -55,4 +58,35 @@ impl Catalog {
         tables.remove(name);
         self.tables.store(Arc::new(tables));
     }
+}
+
+impl Naming for Catalog {
+    fn held(&self, table: Option<u64>, extent: ExtentId, range: &Range<usize>) -> Option<Held> {
+        if let Some(id) = table {
+            let table = self.table_of_id(id)?;
+            return Some(held_by(&table, extent, range));
+        }
+        let tables = self.tables();
+        let mut held = tables.iter().map(|table| held_by(table, extent, range));
+        held.find(|held| held.segment.is_some())
+    }
+}
+
+/// What a table has there.
+fn held_by(table: &Table, extent: ExtentId, range: &Range<usize>) -> Held {
+    let mut held = Held {
+        table: Some(table.spec().name.clone()),
+        ..Held::default()
+    };
+    let current = table.current();
+    let segments = current.segments.iter();
+    let mut found = segments.filter_map(|segment| Some((segment, segment.rows_at(extent, range)?)));
+    if let Some((segment, (columns, rows))) = found.next() {
+        held.segment = Some(segment.id());
+        held.rows = Some(rows.start as u64..rows.end as u64);
+        if let [column] = columns[..] {
+            held.column = Some(table.spec().columns[column].name.clone());
+        }
+    }
+    held
 }

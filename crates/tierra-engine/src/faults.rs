@@ -9,11 +9,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
 
-use crate::catalog::Catalog;
 use crate::manifest::ExtentId;
 use crate::replicas::TierId;
 use crate::space::{ExtentCopy, OwnedExtent};
-use crate::table::Table;
 use crate::verified::DamageFound;
 
 /// Stands for the header of an extent, which is repaired with everything only.
@@ -132,46 +130,30 @@ pub(crate) struct FaultLog {
     pub(crate) damage: DamageFound,
     entries: Mutex<Entries>,
     /// To say whose rows an extent holds.
-    catalog: OnceLock<Weak<Catalog>>,
+    naming: OnceLock<Weak<dyn Naming>>,
 }
 
 /// What lies in a range of an extent.
 #[derive(Default)]
-struct Held {
-    table: Option<String>,
-    column: Option<String>,
-    segment: Option<u32>,
-    rows: Option<Range<u64>>,
+pub(crate) struct Held {
+    pub(crate) table: Option<String>,
+    pub(crate) column: Option<String>,
+    pub(crate) segment: Option<u32>,
+    pub(crate) rows: Option<Range<u64>>,
 }
 
-impl Held {
-    /// What a table has there.
-    fn in_table(table: &Arc<Table>, extent: ExtentId, range: &Range<usize>) -> Held {
-        let mut held = Held {
-            table: Some(table.spec().name.clone()),
-            ..Held::default()
-        };
-        let current = table.current();
-        let segments = current.segments.iter();
-        let mut found =
-            segments.filter_map(|segment| Some((segment, segment.rows_at(extent, range)?)));
-        if let Some((segment, (columns, rows))) = found.next() {
-            held.segment = Some(segment.id());
-            held.rows = Some(rows.start as u64..rows.end as u64);
-            if let [column] = columns[..] {
-                held.column = Some(table.spec().columns[column].name.clone());
-            }
-        }
-        held
-    }
+/// Tells whose rows lie where.
+pub(crate) trait Naming: Send + Sync {
+    /// What the table of this id has in a range of an extent; where none is given, the table that has rows there.
+    fn held(&self, table: Option<u64>, extent: ExtentId, range: &Range<usize>) -> Option<Held>;
 }
 
 impl FaultLog {
     /// From now on faults are told with names, and those are named that were found while the tables were opened.
-    pub(crate) fn know(&self, catalog: &Arc<Catalog>) {
+    pub(crate) fn know<N: Naming + 'static>(&self, naming: &Arc<N>) {
         // Once: a database has one.
-        let _ = self.catalog.set(Arc::downgrade(catalog));
-        let tables = catalog.tables();
+        let weak: Weak<N> = Arc::downgrade(naming);
+        let _ = self.naming.set(weak);
         for Entry {
             fault,
             extent,
@@ -182,10 +164,7 @@ impl FaultLog {
             let Some(extent) = extent.filter(|_| fault.table.is_none()) else {
                 continue;
             };
-            let mut held = tables
-                .iter()
-                .map(|table| Held::in_table(table, extent, range));
-            if let Some(held) = held.find(|held| held.segment.is_some()) {
+            if let Some(held) = naming.held(None, extent, range) {
                 (fault.table, fault.column) = (held.table, held.column);
                 (fault.segment, fault.rows) = (held.segment, held.rows);
             }
@@ -337,11 +316,10 @@ impl FaultLog {
     }
 
     fn held_by(&self, extent: &OwnedExtent, range: &Range<usize>) -> Held {
-        let catalog = self.catalog.get().and_then(Weak::upgrade);
-        let table = catalog.and_then(|catalog| catalog.table_of_id(extent.owner().table()?));
-        table.map_or_else(Held::default, |table| {
-            Held::in_table(&table, extent.id(), range)
-        })
+        let naming = self.naming.get().and_then(Weak::upgrade);
+        let table = extent.owner().table();
+        let held = naming.and_then(|naming| naming.held(Some(table?), extent.id(), range));
+        held.unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {

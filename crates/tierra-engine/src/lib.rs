@@ -59,6 +59,7 @@ mod copies;
 mod database;
 mod dictionaries;
 mod directory;
+mod doubt;
 mod encode;
 mod error;
 mod faults;

@@ -12,11 +12,11 @@
 //! Invariant: what is marked was lost and has not been restored; a reader whose reading began after a loss was noted finds
 //! its marks, and one that began before reads again. So nothing that was computed from zeros is ever given out.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::faults::{FaultKind, FaultLog};
-use crate::scrubber::Wake;
 use crate::space::OwnedExtent;
 use crate::tiers::{Tier, Tiers};
 use crate::verify::ReadChecks;
@@ -36,6 +36,15 @@ pub(crate) struct Losses {
     /// Whether readers look for what no loss tells of.
     pub(crate) checks: ReadChecks,
     scrubber: OnceLock<Wake>,
+}
+
+/// Wakes the scrubber because something was lost.
+struct Wake(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Wake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wake")
+    }
 }
 
 /// All extents that are in memory: one that nobody publishes any more may still be read.
@@ -108,15 +117,15 @@ impl Losses {
             tier.noted_epoch.store(epoch, Ordering::Release);
         }
         if found && let Some(scrubber) = self.scrubber.get() {
-            scrubber.wake();
+            (scrubber.0)();
         }
         found
     }
 
     /// The scrubber is woken from now on.
-    pub(crate) fn wake_with(&self, scrubber: Wake) {
+    pub(crate) fn wake_with(&self, wake: impl Fn() + Send + Sync + 'static) {
         // Once: a database has one.
-        let _ = self.scrubber.set(scrubber);
+        let _ = self.scrubber.set(Wake(Box::new(wake)));
     }
 
     /// Marks the copies that have a part of what a pool has lost.

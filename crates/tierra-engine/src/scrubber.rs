@@ -18,9 +18,10 @@ use tierra_memory::directory::Directory;
 use tierra_memory::faults::Stop;
 
 use crate::catalog::Catalog;
+use crate::doubt::any_doubt;
 use crate::manifest::{ExtentId, TableEntry};
 use crate::scrub::{self, ScrubOptions, ScrubReport};
-use crate::space::{OwnedExtent, any_doubt};
+use crate::space::OwnedExtent;
 use crate::storage::Storage;
 use crate::writer::{Request, TableExtents};
 
@@ -122,17 +123,6 @@ pub(crate) struct Scrubber {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Wakes the scrubber because something was lost.
-#[derive(Clone, Debug)]
-pub(crate) struct Wake(Arc<Shared>);
-
-impl Wake {
-    pub(crate) fn wake(&self) {
-        lock(&self.0.told).has_losses = true;
-        self.0.wake.notify_all();
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Plain values: none is ever half written.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -145,7 +135,11 @@ impl Scrubber {
         let pace = ScrubPace::new(bytes_per_s);
         // Files that were found cut short when the database was opened.
         lock(&shared.told).has_losses = any_doubt();
-        storage.losses().wake_with(Wake(shared.clone()));
+        let sleeper = shared.clone();
+        storage.losses().wake_with(move || {
+            lock(&sleeper.told).has_losses = true;
+            sleeper.wake.notify_all();
+        });
         let work = Work {
             path: storage.dir.join(STATE_FILE),
             storage,

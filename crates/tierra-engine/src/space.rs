@@ -6,11 +6,12 @@
 //! at the next open everything that the manifest does not name is free.
 
 use std::ops::{Deref, Range};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tierra_memory::{Extent, Finished, Pool};
 
+use crate::doubt::Doubt;
 use crate::losses::Losses;
 use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
 use crate::replicas::TierId;
@@ -54,30 +55,6 @@ impl Owner {
 
 /// Bytes of an extent's header, which lies before its payload.
 const HEADER_BYTES: u64 = 64;
-
-/// Copies of which something is lost, and databases whose readings are all checked, in the process: nearly always none, and then
-/// no reader asks for more than this.
-static DOUBTS: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether there may be something to do before what was checked once is read.
-#[inline]
-pub(crate) fn any_doubt() -> bool {
-    // Relaxed: who began to read before a mark was made reads again ([`Losses`]).
-    DOUBTS.load(Ordering::Relaxed) != 0
-}
-
-/// A reason for readers to look closer.
-pub(crate) struct Doubt;
-
-impl Doubt {
-    pub(crate) fn begin() {
-        DOUBTS.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(crate) fn end() {
-        DOUBTS.fetch_sub(1, Ordering::AcqRel);
-    }
-}
 
 /// What a copy has lost and not got back.
 #[derive(Debug, Default)]

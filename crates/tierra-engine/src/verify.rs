@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::space::Doubt;
+use crate::doubt::Doubt;
 
 /// How often stored bytes are compared with their checksums when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(checks.get(), VerifyReads::First);
         checks.clone().set(VerifyReads::Every);
         assert_eq!(checks.get(), VerifyReads::Every);
-        assert!(crate::space::any_doubt());
+        assert!(crate::doubt::any_doubt());
         checks.reset();
         assert_eq!(checks.get(), VerifyReads::First);
         checks.open_with(VerifyReads::Every);

@@ -9,9 +9,9 @@ use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, FormatError};
 
 use super::Segment;
+use crate::doubt::any_doubt;
 use crate::error::ScanError;
 use crate::mend;
-use crate::space::any_doubt;
 use crate::spec::TableSpec;
 use crate::verify::VerifyReads;
 

@@ -29,12 +29,13 @@ use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 
 use super::of_keys;
 use crate::calibration::{Calibration, LookupKind};
+use crate::doubt::any_doubt;
 use crate::manifest::RunEntry;
 use crate::manifest::SEGMENT_ROWS;
 use crate::mend;
 use crate::near::checked_copy;
 use crate::segment::Segment;
-use crate::space::{ExtentCopy, OwnedExtent, any_doubt};
+use crate::space::{ExtentCopy, OwnedExtent};
 use crate::verified::VerifiedPages;
 use crate::verify::VerifyReads;
 use crate::version::RowId;
