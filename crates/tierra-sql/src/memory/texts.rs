@@ -81,9 +81,9 @@ mod tests {
         for spread in [all, few, batch(0, 1000).slice(10, 20)] {
             let close = with_close_texts(spread.clone()).unwrap();
             assert_eq!(close, spread);
-            assert_eq!(buffers(&close), 1);
-            let held = close.get_array_memory_size();
-            assert!(held < 100 * close.num_rows() + 1000, "{held}");
+            let texts = close.column(0).as_string_view();
+            let held: Vec<usize> = texts.data_buffers().iter().map(|one| one.len()).collect();
+            assert_eq!(held, [texts.total_buffer_bytes_used()]);
         }
     }
 

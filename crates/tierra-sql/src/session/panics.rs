@@ -52,13 +52,12 @@ async fn a_panic_fails_its_statement_alone() {
         .execute("CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
         .await
         .unwrap();
+    let prepare = "PREPARE p AS SELECT id FROM t WHERE id > $1 + folds(1)";
+    session.execute(prepare).await.unwrap();
     for (sql, said) in [
         ("SELECT folds(1)", "folds it does"),
         ("SELECT id FROM t WHERE folds(1) = id", "folds it does"),
-        (
-            "PREPARE p AS SELECT id FROM t WHERE id > $1 + folds(1)",
-            "folds it does",
-        ),
+        ("EXECUTE p(1)", "folds it does"),
         ("SELECT runs(id) FROM t", "runs it does"),
         ("SELECT max(runs(id)) FROM t GROUP BY id", "runs it does"),
         (
