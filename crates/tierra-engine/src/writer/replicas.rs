@@ -40,7 +40,7 @@ impl Writer {
         replicas: &Replicas,
     ) -> Result<(), TableError> {
         let mut entry = TableEntry::clone(&*self.entry(table)?);
-        let homes = self.storage.tiers().settle(&replicas, table.spec())?;
+        let homes = self.storage.tiers().settle(replicas, table.spec())?;
         if !self.is_begun(table) {
             entry.homes = homes.clone();
             let next = self.published.with_table(entry);

@@ -37,7 +37,7 @@ impl Writer {
         if self.catalog.table(&spec.name).is_some() {
             return Err(TableError::Exists { table: spec.name });
         }
-        let homes = self.storage.tiers().settle(&replicas, &spec)?;
+        let homes = self.storage.tiers().settle(replicas, &spec)?;
         let version = TableVersion::without_rows(spec.columns.len(), 0);
         let (id, spec, storage) = (self.next_table_id, Arc::new(spec), self.storage.clone());
         self.next_table_id += 1;
