@@ -9,7 +9,7 @@ static DOUBTS: AtomicUsize = AtomicUsize::new(0);
 /// Whether there may be something to do before what was checked once is read.
 #[inline]
 pub(crate) fn any_doubt() -> bool {
-    // Relaxed: who began to read before a mark was made reads again ([`Losses`](crate::losses::Losses)).
+    // Relaxed: who began to read before a mark was made reads again (`losses.rs`).
     DOUBTS.load(Ordering::Relaxed) != 0
 }
 

@@ -11,7 +11,7 @@ use crate::verify::VerifyReads;
 #[derive(Clone, Debug, Default)]
 pub struct DatabaseOptions {
     /// Near memory for copies of chunks and indexes; `None`: a quarter of the machine's. Where it is too little for all of
-    /// them, those that are read most have it by and by.
+    /// them, it goes to those that are read most.
     pub near_memory_bytes: Option<u64>,
     /// Where a new database's far pool lies, a file or a DAX device; `None`: in its directory. Remembered there, and not
     /// looked at when a database is opened.

@@ -74,7 +74,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// Proof that this CPU has a level: whoever holds one may run that level's code.
+/// Proof that this CPU has a level. Its holder may run that level's code.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Available(Level);
 

@@ -91,7 +91,7 @@ pub(crate) struct CopyEntry {
     pub(crate) offset: u64,
 }
 
-/// A number for [`Manifest::lineage`] that nobody else draws.
+/// A new random number for [`Manifest::lineage`].
 pub(crate) fn lineage_mark() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()))

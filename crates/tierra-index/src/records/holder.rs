@@ -1,6 +1,6 @@
-//! Whoever holds the records: what a table asks of it.
+//! What a table asks of the holder of its records.
 
-/// Whoever holds the records that a [`RecordTable`](super::RecordTable) names.
+/// The holder of the records that a [`RecordTable`](super::RecordTable) names.
 pub trait Records {
     /// The first bytes of a record, as many as [`has_key`](Self::has_key) mostly needs: they are waited for
     /// before it is asked. Not empty.

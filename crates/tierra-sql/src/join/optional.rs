@@ -8,38 +8,21 @@
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::pass::Pass;
+use crate::rules::EachOperator;
 
-/// Sets an [`Pass::OptionalSide`] wherever one is needed.
-#[derive(Debug)]
-pub(super) struct OptionalSides;
-
-impl PhysicalOptimizerRule for OptionalSides {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(rewrite).data()
-    }
-
-    fn name(&self) -> &str {
-        "optional_sides"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+/// Sets a [`Pass::OptionalSide`] wherever one is needed.
+pub(super) const RULE: EachOperator = EachOperator {
+    name: "optional_sides",
+    rewrite,
+};
 
 fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let is_optional = match join_type(plan.as_ref()) {

@@ -21,7 +21,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::exec::JoinExec;
 use super::keys::JoinKeys;
-use super::optional::OptionalSides;
+use super::optional;
 use crate::settings;
 
 /// DataFusion's rule behind which the mode of every join is settled.
@@ -40,7 +40,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let selected = rules.iter().position(|rule| rule.name() == JOINS_SELECTED);
     if let Some(selected) = selected {
         rules.insert(selected + 1, Arc::new(ShareBuildSide));
-        rules.insert(selected + 2, Arc::new(OptionalSides));
+        rules.insert(selected + 2, Arc::new(optional::RULE));
     }
     builder
 }

@@ -18,7 +18,8 @@ const ROWS_OF_A_BUFFER: usize = 256;
 /// Texts that take less than one part in so many of their buffers are copied.
 const LEAST_PART: usize = 2;
 
-/// The same rows: where a column's texts lie in many buffers, or take a small part of them, they are copied to one.
+/// The same rows: where a column's texts lie in many buffers, or take a small part of them, they are copied to one. Texts that rows share
+/// stay shared where their copies would take more than the buffers.
 pub(crate) fn with_close_texts(batch: RecordBatch) -> Result<RecordBatch> {
     let mut copied = Vec::new();
     for (index, column) in batch.columns().iter().enumerate() {
@@ -46,11 +47,13 @@ fn close<T: ByteViewType + ?Sized>(
 ) -> Option<GenericByteViewArray<T>> {
     let buffers = values.data_buffers();
     let are_many = buffers.len() > FEW_BUFFERS + values.len() / ROWS_OF_A_BUFFER;
-    let are_sparse = || {
-        let held: usize = buffers.iter().map(|buffer| buffer.len()).sum();
-        values.total_buffer_bytes_used() < held / LEAST_PART
+    let held: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+    let copied = values.total_buffer_bytes_used();
+    let are_worth_it = match are_many {
+        true => copied <= held,
+        false => copied < held / LEAST_PART,
     };
-    (are_many || are_sparse()).then(|| values.gc())
+    are_worth_it.then(|| values.gc())
 }
 
 #[cfg(test)]
@@ -85,6 +88,16 @@ mod tests {
             let held: Vec<usize> = texts.data_buffers().iter().map(|one| one.len()).collect();
             assert_eq!(held, [texts.total_buffer_bytes_used()]);
         }
+    }
+
+    #[test]
+    fn a_text_that_rows_share_is_not_copied_for_each() {
+        let batches: Vec<_> = (0..100).map(|n| batch(100 * n, 100)).collect();
+        let all = concat_batches(&batches[0].schema(), &batches).unwrap();
+        let shared = take_record_batch(&all, &UInt32Array::from(vec![1; 20_000])).unwrap();
+        assert!(buffers(&shared) > FEW_BUFFERS + shared.num_rows() / ROWS_OF_A_BUFFER);
+        let same = with_close_texts(shared.clone()).unwrap();
+        assert_eq!(buffers(&same), buffers(&shared));
     }
 
     #[test]

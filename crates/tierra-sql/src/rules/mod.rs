@@ -52,7 +52,9 @@ pub(crate) use assignment::{argument, shown};
 pub(crate) use doubles::{CANONICAL, is_double, one_zero};
 pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};
 use plan::wrap;
-pub(crate) use plan::{PhysicalRule, schema_below, under_its_name, uses, wrap_physical};
+pub(crate) use plan::{
+    EachOperator, PhysicalRule, schema_below, under_its_name, uses, wrap_physical,
+};
 
 /// DataFusion's rule for comparisons with ANY and ALL, in whose place ours is.
 const SET_COMPARISONS: &str = "rewrite_set_comparison";
@@ -89,8 +91,8 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     window_orders::add_to(&mut builder);
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
-    rules.push(Arc::new(unasked_partitions::UnaskedPartitions));
-    rules.push(Arc::new(sorted_texts::SortedTexts));
+    rules.push(Arc::new(unasked_partitions::RULE));
+    rules.push(Arc::new(sorted_texts::RULE));
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)

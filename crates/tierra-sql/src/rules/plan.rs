@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -12,6 +13,7 @@ use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
 
 pub(super) type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
 pub(crate) type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
@@ -92,4 +94,32 @@ pub(crate) fn under_its_name(
             return Ok(name.restore(change(expr)?));
         }
     }))
+}
+
+/// An operator of a plan, or what it is changed to.
+type Operator = Arc<dyn ExecutionPlan>;
+
+/// A physical rule that changes operators one by one, from the scans up.
+#[derive(Debug)]
+pub(crate) struct EachOperator {
+    pub(crate) name: &'static str,
+    pub(crate) rewrite: fn(Operator) -> Result<Transformed<Operator>>,
+}
+
+impl PhysicalOptimizerRule for EachOperator {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(self.rewrite).data()
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
 }

@@ -8,14 +8,12 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_expr::{
     AcrossPartitions, ConstExpr, LexOrdering, LexRequirement, PhysicalSortExpr,
 };
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -23,7 +21,13 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::plan::EachOperator;
 use crate::pass::Pass;
+
+const RULE: EachOperator = EachOperator {
+    name: "sorted_inputs",
+    rewrite,
+};
 
 /// DataFusion's rule that refuses such plans.
 const CHECK: &str = "SanityCheckPlan";
@@ -32,29 +36,7 @@ pub(super) fn add_to(builder: &mut SessionStateBuilder) {
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
     let check = rules.iter().position(|rule| rule.name() == CHECK);
-    rules.insert(check.unwrap_or(rules.len()), Arc::new(SortedInputs));
-}
-
-/// The rule.
-#[derive(Debug)]
-struct SortedInputs;
-
-impl PhysicalOptimizerRule for SortedInputs {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(rewrite).data()
-    }
-
-    fn name(&self) -> &str {
-        "sorted_inputs"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    rules.insert(check.unwrap_or(rules.len()), Arc::new(RULE));
 }
 
 fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {

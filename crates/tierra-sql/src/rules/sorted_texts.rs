@@ -3,37 +3,20 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+use super::plan::EachOperator;
 use crate::pass::Pass;
 
 /// The rule. It is the last: others look for sorts by what stands above and below them.
-#[derive(Debug)]
-pub(crate) struct SortedTexts;
-
-impl PhysicalOptimizerRule for SortedTexts {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(rewrite).data()
-    }
-
-    fn name(&self) -> &str {
-        "sorted_texts"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub(super) const RULE: EachOperator = EachOperator {
+    name: "sorted_texts",
+    rewrite,
+};
 
 fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let has_views = plan

@@ -7,36 +7,20 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::plan::EachOperator;
+
 /// The rule. It comes when filters have been handed down.
-#[derive(Debug)]
-pub(super) struct UnaskedPartitions;
-
-impl PhysicalOptimizerRule for UnaskedPartitions {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(below_join).data()
-    }
-
-    fn name(&self) -> &str {
-        "unasked_partitions"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub(super) const RULE: EachOperator = EachOperator {
+    name: "unasked_partitions",
+    rewrite: below_join,
+};
 
 fn below_join(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     // From this input on, partitions may be given up unasked.

@@ -6,52 +6,35 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_expr::window::{SlidingAggregateWindowExpr, WindowExpr};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
+use super::plan::EachOperator;
 use crate::pass::Pass;
+
+const RULE: EachOperator = EachOperator {
+    name: "window_orders",
+    rewrite,
+};
 
 /// The first of all rules: what they see of orders is right.
 pub(super) fn add_to(builder: &mut SessionStateBuilder) {
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
-    rules.insert(0, Arc::new(WindowOrders));
+    rules.insert(0, Arc::new(RULE));
 }
 
-/// The rule.
-#[derive(Debug)]
-struct WindowOrders;
-
-impl PhysicalOptimizerRule for WindowOrders {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let columns = of_moving_frames(plan.as_ref());
-            Ok(match columns.is_empty() {
-                true => Transformed::no(plan),
-                false => Transformed::yes(Pass::Order(columns).above(plan)),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "window_orders"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let columns = of_moving_frames(plan.as_ref());
+    Ok(match columns.is_empty() {
+        true => Transformed::no(plan),
+        false => Transformed::yes(Pass::Order(columns).above(plan)),
+    })
 }
 
 /// The columns of a window operator that are aggregates over frames whose beginning moves.

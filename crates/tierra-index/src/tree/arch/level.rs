@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-/// Proof that this CPU has a level: whoever holds one may run that level's code.
+/// Proof that this CPU has a level. Its holder may run that level's code.
 #[derive(Clone, Copy, Debug)]
 pub struct Available(pub(super) Level);
 
