@@ -6,9 +6,9 @@ use crate::catalog::Catalog;
 use crate::error::StorageError;
 use crate::manifest::{ExtentId, TableEntry};
 use crate::replicas::{Homes, TierId};
+use crate::requests::{Request, Requests, TableExtents};
 use crate::space::OwnedExtent;
 use crate::storage::Storage;
-use crate::writer::{Request, TableExtents};
 
 /// What a tier has of a table, or of a column that has tiers of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +32,13 @@ pub struct CopyInfo {
 }
 
 /// The copies of all tables, by name, in the order of their tiers.
-pub(crate) fn list(storage: &Storage, catalog: &Catalog) -> Result<Vec<CopyInfo>, StorageError> {
+pub(crate) fn list(
+    storage: &Storage,
+    requests: &Requests,
+    catalog: &Catalog,
+) -> Result<Vec<CopyInfo>, StorageError> {
     let (tables, tiers) = (
-        storage.ask(|reply| Request::Extents { reply })?,
+        requests.ask(|reply| Request::Extents { reply })?,
         storage.tiers(),
     );
     let mut all = Vec::new();

@@ -24,14 +24,16 @@ use crate::near::{self, ColumnPlacement};
 use crate::open;
 use crate::options::DatabaseOptions;
 use crate::replicas::Replicas;
+use crate::requests::{Request, Requests};
 use crate::scrub::{self, ScrubOptions, ScrubReport};
 use crate::scrubber::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress, Scrubber};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
 use crate::table::Table;
-use crate::tiers::{NEAR_NAME, Tier, Tiers};
+use crate::tier::Tier;
+use crate::tiers::{NEAR_NAME, Tiers};
 use crate::verify::ReadChecks;
-use crate::writer::{Published, Request, Unsettled, Writer};
+use crate::writer::{Published, Unsettled, Writer};
 
 /// One kind of memory that a database uses.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +83,7 @@ impl TierInfo {
 #[derive(Debug)]
 pub struct Database {
     storage: Arc<Storage>,
+    requests: Requests,
     catalog: Arc<Catalog>,
     writer: Mutex<Option<JoinHandle<()>>>,
     scrubber: Scrubber,
@@ -124,7 +127,8 @@ impl Database {
             path: dir.join(crate::lock::LOCK_FILE),
             source,
         })?;
-        let (requests, queue) = channel();
+        let (sender, queue) = channel();
+        let requests = Requests::new(sender);
         let next_extent_id = published.manifest().next_extent_id;
         let is_read_only = lock.read_only().is_some();
         let dir = dir.to_owned();
@@ -135,7 +139,6 @@ impl Database {
             near,
             threads,
             calibration,
-            requests,
             lock,
             options.clone(),
         );
@@ -144,14 +147,15 @@ impl Database {
         let mut tables = Vec::new();
         for table in opened.tables {
             logs.insert(table.entry.id, table.log);
-            let (entry, storage) = (table.entry, storage.clone());
+            let entry = table.entry;
             let opened = Table::new(
                 entry.id,
                 entry.spec.clone(),
                 entry.homes.clone(),
                 table.version,
                 entry.next_segment_id,
-                storage,
+                storage.clone(),
+                requests.clone(),
             );
             if let Some(missing) = table.missing {
                 opened.lacks(missing);
@@ -172,9 +176,18 @@ impl Database {
         tables.iter().for_each(|table| table.ask_to_heal());
         let catalog = Arc::new(Catalog::new(tables));
         storage.losses().log.know(&catalog);
+        let told = requests.clone();
+        storage.losses().listen(move || told.send(Request::Losses));
         // Of pages that were lost while it was opened.
         storage.note_losses();
-        let mut writer = Writer::new(storage.clone(), catalog.clone(), published, logs, commit);
+        let mut writer = Writer::new(
+            storage.clone(),
+            requests.clone(),
+            catalog.clone(),
+            published,
+            logs,
+            commit,
+        );
         let given_up = writer.given_up();
         if options.to_version.is_some() && !is_read_only {
             writer.go_back(&dir)?;
@@ -191,12 +204,14 @@ impl Database {
         let pace = if is_read_only { 0 } else { pace };
         // Nor does a recording depend on when something was read.
         let is_recorded = options.recorder.is_some();
-        let mover = (!is_recorded).then(|| Mover::start(storage.clone(), catalog.clone()));
+        let mover = (!is_recorded)
+            .then(|| Mover::start(storage.clone(), requests.clone(), catalog.clone()));
         Ok(Arc::new(Self {
-            scrubber: Scrubber::start(storage.clone(), catalog.clone(), pace),
+            scrubber: Scrubber::start(storage.clone(), requests.clone(), catalog.clone(), pace),
             mover,
             given_up,
             storage,
+            requests,
             catalog,
             writer: Mutex::new(Some(thread)),
         }))
@@ -230,7 +245,7 @@ impl Database {
         spec: TableSpec,
         replicas: Replicas,
     ) -> Result<Arc<Table>, TableError> {
-        self.storage.ask(|reply| Request::Create {
+        self.requests.ask(|reply| Request::Create {
             spec,
             replicas,
             reply,
@@ -257,7 +272,7 @@ impl Database {
         spec: TableSpec,
         replicas: Replicas,
     ) -> Result<Arc<Table>, TableError> {
-        self.storage.ask(|reply| Request::Begin {
+        self.requests.ask(|reply| Request::Begin {
             spec,
             replicas,
             reply,
@@ -274,7 +289,7 @@ impl Database {
             path: pool.to_owned(),
             source,
         })?;
-        self.storage.ask(|reply| Request::AddTier {
+        self.requests.ask(|reply| Request::AddTier {
             name: name.to_owned(),
             pool,
             reply,
@@ -287,7 +302,7 @@ impl Database {
     /// # Errors
     /// [`TierError`].
     pub fn drop_tier(&self, name: &str) -> Result<(), TierError> {
-        self.storage.ask(|reply| Request::DropTier {
+        self.requests.ask(|reply| Request::DropTier {
             name: name.to_owned(),
             reply,
         })?
@@ -308,7 +323,7 @@ impl Database {
     pub fn drop_tables(&self, names: &[impl AsRef<str>]) -> Result<(), TableError> {
         let names = names.iter().map(|name| name.as_ref().to_owned());
         let names = names.collect();
-        self.storage.ask(|reply| Request::Drop { names, reply })?
+        self.requests.ask(|reply| Request::Drop { names, reply })?
     }
 
     /// Waits until rows committed so far have their indexes and near copies, these as far as the budget
@@ -318,7 +333,7 @@ impl Database {
     /// # Errors
     /// [`TableError::Storage`], if the writer has failed.
     pub fn wait_for_near_copies(&self) -> Result<(), TableError> {
-        Ok(self.storage.ask(|reply| Request::Wait { reply })?)
+        Ok(self.requests.ask(|reply| Request::Wait { reply })?)
     }
 
     /// Where columns are read, and how much that matters, by the tables' names and the columns' order.
@@ -395,7 +410,13 @@ impl Database {
         options: &ScrubOptions,
         progress: impl FnMut(u64),
     ) -> Result<ScrubReport, TableError> {
-        scrub::scrub(&self.storage, &self.catalog, options, progress)
+        scrub::scrub(
+            &self.storage,
+            &self.requests,
+            &self.catalog,
+            options,
+            progress,
+        )
     }
 
     /// How often what is read of it is checked, to ask for or to change.
@@ -408,7 +429,7 @@ impl Database {
     /// # Errors
     /// [`TableError::Storage`], if the database is closed.
     pub fn copies(&self) -> Result<Vec<CopyInfo>, TableError> {
-        Ok(copies::list(&self.storage, &self.catalog)?)
+        Ok(copies::list(&self.storage, &self.requests, &self.catalog)?)
     }
 
     /// Tables, and columns of tables, that cannot be read as they are, each with the reason.
@@ -441,7 +462,7 @@ impl Database {
     /// # Errors
     /// As [`Database::scrub`].
     pub fn scrub_bytes(&self) -> Result<u64, TableError> {
-        scrub::total_bytes(&self.storage)
+        scrub::total_bytes(&self.requests)
     }
 
     /// What was found wrong with stored bytes since the database was opened, the newest last, and how much in all: the list
@@ -458,7 +479,7 @@ impl Database {
     pub fn make_copies(&self) -> Result<(), TableError> {
         for name in self.tables() {
             if let Some(table) = self.table(&name) {
-                self.storage
+                self.requests
                     .ask(|reply| Request::Repair { table, reply })??;
             }
         }
@@ -510,7 +531,8 @@ impl Database {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(writer) = writer {
-            self.storage.close();
+            self.storage.begin_closing();
+            self.requests.send(Request::Close);
             if writer.join().is_err() {
                 tracing::error!(
                     "the writer thread panicked: nothing is written any more until the database is opened again; please report it"

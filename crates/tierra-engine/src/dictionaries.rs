@@ -15,11 +15,11 @@ use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Physi
 use crate::calibration::Calibration;
 use crate::error::StorageError;
 use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
+use crate::published_dictionaries::Dictionaries;
 use crate::replicas::Homes;
 use crate::space::{OwnedExtent, Owner};
 use crate::spec::ColumnSpec;
 use crate::storage::Storage;
-use crate::version::Dictionaries;
 
 /// A column's first generation.
 const FIRST_GENERATION: u64 = 1;

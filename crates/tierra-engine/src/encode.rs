@@ -17,6 +17,7 @@ use crate::column_source::ColumnSource;
 use crate::error::StorageError;
 use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::{ChunkPlace, SegmentEntry};
+use crate::requests::EncodedSegment;
 use crate::segment::Segment;
 use crate::space::{OwnedExtent, Owner};
 use crate::table::Table;
@@ -27,14 +28,6 @@ const LINE: usize = 64;
 /// threads busy.
 const GROUP_MOST_BYTES: u64 = 16 << 20;
 const GROUP_LEAST_BYTES: u64 = 1 << 20;
-
-/// A segment that is durable but not yet published.
-#[derive(Debug)]
-pub(crate) struct EncodedSegment {
-    pub(crate) segment: Arc<Segment>,
-    /// By column.
-    pub(crate) encodings: Vec<Encoding>,
-}
 
 /// Columns `columns`, side by side in one extent.
 struct Group {

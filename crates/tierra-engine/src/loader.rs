@@ -13,15 +13,17 @@ use arrow::array::{ArrayRef, RecordBatch};
 use tierra_column::Encoding;
 
 use crate::column_source::{Batches, Checked, ColumnSource};
-use crate::encode::{EncodedSegment, encode_segments};
+use crate::encode::encode_segments;
 use crate::error::{ColumnsError, LoadError, StorageError};
 use crate::gate::LoadPass;
 use crate::key::LoadedKeys;
 use crate::manifest::SEGMENT_ROWS;
+use crate::requests::{EncodedSegment, Load, Request};
 use crate::slice_bytes::slice_bytes;
-use crate::table::{TAIL_APPEND_ROWS, Table};
-use crate::writer::{Load, Request};
+use crate::table::Table;
 
+/// Batches with more rows become segments at once instead of going through the tail.
+pub(crate) const TAIL_APPEND_ROWS: usize = 1 << 16;
 /// Rows of so many bytes are encoded, however few they are: twice that is held at a time.
 const SEGMENT_MOST_BYTES: u64 = 256 << 20;
 
@@ -199,7 +201,7 @@ impl Loader {
     fn enter(&mut self) -> Result<(), LoadError> {
         self.table.check_alive()?;
         if self.pass.is_none() {
-            self.table.storage().begin_writing()?;
+            self.table.begin_writing()?;
             self.pass = Some(self.table.gate().enter_load());
         }
         Ok(())
@@ -265,7 +267,8 @@ impl Loader {
         self.await_encoding()?;
         let report = self.report();
         if let Some(keys) = &mut self.keys {
-            keys.store(&self.table)?;
+            let table = &self.table;
+            keys.store(table.storage(), table.id(), &table.key_homes())?;
         }
         let load = Load {
             table: self.table.clone(),
@@ -274,7 +277,9 @@ impl Loader {
             pass: self.pass.take(),
         };
         let storage = self.table.storage();
-        storage.ask(|reply| Request::Load { load, reply })??;
+        self.table
+            .requests()
+            .ask(|reply| Request::Load { load, reply })??;
         storage.note_taken(self.bytes);
         Ok(report)
     }

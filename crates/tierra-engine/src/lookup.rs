@@ -17,13 +17,14 @@ use crate::cells::cell_of;
 use crate::error::{LookupError, ScanError};
 use crate::input::canonical;
 use crate::key::KeyColumns;
+use crate::requests::Request;
+use crate::row_id::RowId;
 use crate::rows::{Filling, Projection, Rows};
 use crate::scan::ScanSpec;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::storage::READS_MOST;
-use crate::version::{Located, RowId};
-use crate::writer::Request;
+use crate::version::Located;
 
 /// Where the cells of some rows lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl Snapshot {
         keys: &[ArrayRef],
         key: &KeyColumns,
     ) -> Result<Vec<Option<RowId>>, LookupError> {
-        self.table().storage().send(Request::IndexKeys {
+        self.table().requests().send(Request::IndexKeys {
             table: self.table().clone(),
             version: self.shared_version().clone(),
         });

@@ -14,11 +14,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use crate::faults::{FaultKind, FaultLog};
 use crate::space::OwnedExtent;
-use crate::tiers::{Tier, Tiers};
+use crate::tier::Tier;
 use crate::verify::ReadChecks;
 
 /// How often losses had been noted when a reading began.
@@ -35,15 +35,15 @@ pub(crate) struct Losses {
     pub(crate) log: FaultLog,
     /// Whether readers look for what no loss tells of.
     pub(crate) checks: ReadChecks,
-    scrubber: OnceLock<Wake>,
+    listeners: RwLock<Vec<Listener>>,
 }
 
-/// Wakes the scrubber because something was lost.
-struct Wake(Box<dyn Fn() + Send + Sync>);
+/// Called when something was lost: a thread that is to see to it.
+struct Listener(Box<dyn Fn() + Send + Sync>);
 
-impl fmt::Debug for Wake {
+impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wake")
+        f.write_str("Listener")
     }
 }
 
@@ -67,12 +67,16 @@ impl Losses {
         Seen(self.noted.load(Ordering::Acquire))
     }
 
-    /// Whether nothing that was read since may have been lost. After it was: no loss is left that is not noted, and none
-    /// was noted meanwhile.
+    /// Whether nothing that was read since from these tiers may have been lost. After it was: no loss is left that is not noted,
+    /// and none was noted meanwhile.
     #[inline]
-    pub(crate) fn is_whole_since(&self, seen: Seen, tiers: &Tiers) -> bool {
+    pub(crate) fn is_whole_since<'t>(
+        &self,
+        seen: Seen,
+        mut tiers: impl Iterator<Item = &'t Tier>,
+    ) -> bool {
         // In this order: who notes counts before it says that an epoch is dealt with.
-        tiers.with_losses().is_none() && self.begin() == seen
+        !tiers.any(Tier::has_losses) && self.begin() == seen
     }
 
     /// An extent may be read from now on.
@@ -91,11 +95,11 @@ impl Losses {
         held.extents.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Marks what pools have lost since this was last done. Whether there was something.
-    pub(crate) fn note(&self, tiers: &Tiers) -> bool {
+    /// Marks what these tiers' pools have lost since this was last done, and calls those who listen if there was something.
+    pub(crate) fn note<'t>(&self, tiers: impl Iterator<Item = &'t Tier>) {
         let _noting = lock(&self.noting);
         let mut found = false;
-        for tier in tiers.readable() {
+        for tier in tiers {
             let epoch = tier.pool.fault_epoch();
             if tier.noted_epoch.load(Ordering::Acquire) == epoch {
                 continue;
@@ -116,16 +120,18 @@ impl Losses {
             self.noted.fetch_add(1, Ordering::AcqRel);
             tier.noted_epoch.store(epoch, Ordering::Release);
         }
-        if found && let Some(scrubber) = self.scrubber.get() {
-            (scrubber.0)();
+        if found {
+            let listeners = self.listeners.read();
+            let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+            listeners.iter().for_each(|listener| (listener.0)());
         }
-        found
     }
 
-    /// The scrubber is woken from now on.
-    pub(crate) fn wake_with(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // Once: a database has one.
-        let _ = self.scrubber.set(Wake(Box::new(wake)));
+    /// Has `told` called whenever something was lost, from now on.
+    pub(crate) fn listen(&self, told: impl Fn() + Send + Sync + 'static) {
+        let listeners = self.listeners.write();
+        let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Listener(Box::new(told)));
     }
 
     /// Marks the copies that have a part of what a pool has lost.

@@ -21,11 +21,12 @@ use tierra_memory::{NearCopy, Region};
 use crate::catalog::Catalog;
 use crate::error::StorageError;
 use crate::manifest::ExtentId;
-use crate::near::{CopyError, NearChange, ObjectName, objects};
+use crate::near::{CopyError, objects};
+use crate::near_object::{NearChange, ObjectName};
+use crate::requests::{Request, Requests};
 use crate::storage::Storage;
 use crate::table::Table;
 use crate::version::TableVersion;
-use crate::writer::Request;
 
 /// From one round to the next, if something was read; up to [`IDLE_MOST`] times as long if nothing was.
 const ROUND: Duration = Duration::from_secs(1);
@@ -75,9 +76,9 @@ impl Shared {
 
 impl Mover {
     /// Starts the thread. Without one, what has a near copy keeps it.
-    pub(crate) fn start(storage: Arc<Storage>, catalog: Arc<Catalog>) -> Self {
+    pub(crate) fn start(storage: Arc<Storage>, requests: Requests, catalog: Arc<Catalog>) -> Self {
         let shared = Arc::<Shared>::default();
-        let (mut rounds, of_thread) = (Rounds::new(storage, catalog), shared.clone());
+        let (mut rounds, of_thread) = (Rounds::new(storage, requests, catalog), shared.clone());
         let thread = std::thread::Builder::new().name("tierra-mover".to_owned());
         let thread = thread
             .spawn(move || rounds.run(&of_thread))
@@ -110,6 +111,7 @@ impl Mover {
 /// What the thread knows from round to round.
 pub(crate) struct Rounds {
     storage: Arc<Storage>,
+    requests: Requests,
     catalog: Arc<Catalog>,
     costs: Option<Measured>,
     /// Chunks that cannot be copied, for no copy of them is whole.
@@ -131,9 +133,10 @@ struct Move {
 }
 
 impl Rounds {
-    pub(crate) fn new(storage: Arc<Storage>, catalog: Arc<Catalog>) -> Self {
+    pub(crate) fn new(storage: Arc<Storage>, requests: Requests, catalog: Arc<Catalog>) -> Self {
         Self {
             storage,
+            requests,
             catalog,
             costs: None,
             unreadable: HashSet::new(),
@@ -314,7 +317,7 @@ impl Rounds {
         let changes = tables.iter().zip(changes);
         for (table, changes) in changes.filter(|(_, changes)| !changes.is_empty()) {
             let table = table.clone();
-            self.storage.ask(|reply| Request::PlaceNear {
+            self.requests.ask(|reply| Request::PlaceNear {
                 table,
                 changes,
                 reply,

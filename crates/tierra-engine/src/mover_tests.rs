@@ -65,7 +65,11 @@ impl Moved {
             table.seal().unwrap();
         }
         database.wait_for_near_copies().unwrap();
-        let rounds = Rounds::new(table.shared_storage(), database.catalog().clone());
+        let rounds = Rounds::new(
+            table.shared_storage(),
+            table.requests().clone(),
+            database.catalog().clone(),
+        );
         Self {
             database,
             table,

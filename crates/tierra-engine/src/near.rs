@@ -3,7 +3,6 @@
 //! Invariant: an object's name says what bytes it has. Copies are made while tables change, and one whose object is not there
 //! any more when it is done is let go.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tierra_memory::{NearCopy, NearMemory};
 use crate::error::StorageError;
 use crate::inverted::InvertedPart;
 use crate::key::KeyRun;
-use crate::manifest::{ExtentId, PartEntry, RunEntry};
+use crate::near_object::ObjectName;
 use crate::segment::Segment;
 use crate::spec::{ColumnSpec, TableSpec};
 use crate::version::TableVersion;
@@ -73,30 +72,11 @@ pub(crate) fn placements(spec: &TableSpec, version: &TableVersion) -> Vec<Column
     placements
 }
 
-/// An object of a table, by what it holds.
-#[derive(Clone, Debug)]
-pub(crate) enum ObjectName {
-    /// A column's chunk of a segment, where it is stored.
-    Chunk {
-        segment: u32,
-        column: usize,
-        place: (ExtentId, u64),
-    },
-    Part(Arc<PartEntry>),
-    Run(Arc<RunEntry>),
-}
-
 /// An object as a version has it.
 pub(crate) enum Object<'v> {
     Chunk(&'v Arc<Segment>, usize),
     Part(&'v Arc<InvertedPart>),
     Run(&'v Arc<KeyRun>),
-}
-
-/// A near copy that an object is to be read from, or that it is to be read where it is stored.
-pub(crate) struct NearChange {
-    pub(crate) object: ObjectName,
-    pub(crate) copy: Option<Arc<NearCopy>>,
 }
 
 /// All objects of a version that are there and in use.
@@ -248,35 +228,6 @@ impl<'v> Object<'v> {
     }
 }
 
-/// A near copy of `bytes`, which are far. It is the copy that is checked, so that what is far is read once, and nothing is
-/// kept that was read wrongly. What is wrong is to be put right where it lies by `mend`, and copied anew. `None` where there is no
-/// room, before anything is read, or copying was not to go on ([`NearMemory::copy_while`]), or near memory itself is what is wrong.
-pub(crate) fn checked_copy<E: fmt::Display>(
-    near: &NearMemory,
-    bytes: &[u8],
-    mut goes_on: impl FnMut(usize) -> bool,
-    check: impl Fn(&[u8]) -> Result<(), E>,
-    mend: impl FnOnce() -> Result<(), E>,
-) -> Result<Option<Arc<NearCopy>>, E> {
-    let mut copy = || near.copy_while(bytes, &mut goes_on);
-    let Some(copied) = copy() else {
-        return Ok(None);
-    };
-    if check(&copied).is_ok() {
-        return Ok(Some(Arc::new(copied)));
-    }
-    drop(copied);
-    mend()?;
-    let Some(copied) = copy() else {
-        return Ok(None);
-    };
-    if let Err(error) = check(&copied) {
-        tracing::warn!(%error, "bytes are right in far memory and wrong once copied near: they are read where they are");
-        return Ok(None);
-    }
-    Ok(Some(Arc::new(copied)))
-}
-
 /// Why there is no near copy.
 pub(crate) enum CopyError {
     /// Bytes of a chunk that no copy has.
@@ -293,45 +244,4 @@ fn key_wish(spec: &TableSpec) -> Option<bool> {
         (Some(true), _) | (_, Some(true)) => Some(true),
         (None, None) => None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-
-    #[test]
-    fn a_copy_is_checked_and_made_anew_of_what_was_put_right() {
-        let near = NearMemory::new(64);
-        let (checks, mends) = (Cell::new(0), Cell::new(0));
-        // The first copies are wrong, as many as said.
-        let copy = |bytes: &[u8], wrong| {
-            checks.set(0);
-            mends.set(0);
-            let check = |copied: &[u8]| {
-                assert_eq!(copied, bytes);
-                checks.set(checks.get() + 1);
-                if checks.get() > wrong {
-                    Ok(())
-                } else {
-                    Err("wrong")
-                }
-            };
-            let mend = || {
-                // What was wrong keeps no room.
-                assert_eq!(near.used(), 0);
-                mends.set(mends.get() + 1);
-                Ok(())
-            };
-            let copied = checked_copy(&near, bytes, |_| true, check, mend);
-            let is_there = copied.map(|copy| copy.is_some_and(|copy| **copy == *bytes));
-            (is_there, checks.get(), mends.get())
-        };
-        assert_eq!(copy(b"right", 0), (Ok(true), 1, 0));
-        assert_eq!(copy(b"right then", 1), (Ok(true), 2, 1));
-        assert_eq!(copy(b"never", 2), (Ok(false), 2, 1));
-        assert_eq!(copy(&[0; 65], 0), (Ok(false), 0, 0));
-        assert_eq!(near.used(), 0);
-    }
 }

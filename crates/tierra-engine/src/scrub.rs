@@ -17,10 +17,10 @@ use crate::catalog::Catalog;
 use crate::error::TableError;
 use crate::manifest::TableEntry;
 use crate::mend;
+use crate::requests::{Request, Requests, TableExtents};
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::Storage;
-use crate::writer::{Request, TableExtents};
 
 /// How to walk over a database.
 #[derive(Clone, Debug, Default)]
@@ -65,8 +65,8 @@ pub struct Lost {
 }
 
 /// Bytes of all copies that a walk over the database reads.
-pub(crate) fn total_bytes(storage: &Storage) -> Result<u64, TableError> {
-    let tables = storage.ask(|reply| Request::Extents { reply })?;
+pub(crate) fn total_bytes(requests: &Requests) -> Result<u64, TableError> {
+    let tables = requests.ask(|reply| Request::Extents { reply })?;
     let extents = tables.iter().flat_map(|table| &table.extents);
     let bytes = extents.map(|extent| extent.len_bytes() * extent.copies().len() as u64);
     Ok(bytes.sum())
@@ -76,6 +76,7 @@ pub(crate) fn total_bytes(storage: &Storage) -> Result<u64, TableError> {
 /// over again, until nothing was lost meanwhile: only then is everything known to be there.
 pub(crate) fn scrub(
     storage: &Storage,
+    requests: &Requests,
     catalog: &Catalog,
     options: &ScrubOptions,
     mut progress: impl FnMut(u64),
@@ -87,7 +88,7 @@ pub(crate) fn scrub(
     if mend {
         storage.check_writable()?;
     }
-    let own = storage.ask(|reply| Request::CheckOwn { mend, reply })??;
+    let own = requests.ask(|reply| Request::CheckOwn { mend, reply })??;
     report.damaged_copies += own;
     report.repaired_copies += if mend { own } else { 0 };
     for _ in 0..ROUNDS_MOST {
@@ -95,7 +96,14 @@ pub(crate) fn scrub(
         storage.note_losses();
         let seen = storage.losses().begin();
         let lost_before = report.lost.len();
-        walk(storage, catalog, options, &mut report, &mut progress)?;
+        walk(
+            storage,
+            requests,
+            catalog,
+            options,
+            &mut report,
+            &mut progress,
+        )?;
         if report.stopped || options.only_verify || storage.is_whole_since(seen) {
             break;
         }
@@ -107,12 +115,13 @@ pub(crate) fn scrub(
 
 fn walk(
     storage: &Storage,
+    requests: &Requests,
     catalog: &Catalog,
     options: &ScrubOptions,
     report: &mut ScrubReport,
     progress: &mut impl FnMut(u64),
 ) -> Result<(), TableError> {
-    let tables = storage.ask(|reply| Request::Extents { reply })?;
+    let tables = requests.ask(|reply| Request::Extents { reply })?;
     let extents = tables.iter().flat_map(|TableExtents { entry, extents }| {
         let entry = &**entry;
         extents.iter().map(move |extent| (entry, &**extent))

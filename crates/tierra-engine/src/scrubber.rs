@@ -20,10 +20,10 @@ use tierra_memory::faults::Stop;
 use crate::catalog::Catalog;
 use crate::doubt::any_doubt;
 use crate::manifest::{ExtentId, TableEntry};
+use crate::requests::{Request, Requests, TableExtents};
 use crate::scrub::{self, ScrubOptions, ScrubReport};
 use crate::space::OwnedExtent;
 use crate::storage::Storage;
-use crate::writer::{Request, TableExtents};
 
 /// Bytes a second unless told otherwise: less than a hundredth of what checksums take of one core, and of the bandwidth of the
 /// slowest modules about 3 %.
@@ -130,19 +130,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Scrubber {
     /// Starts the thread. Without one, nothing is checked but what is read.
-    pub(crate) fn start(storage: Arc<Storage>, catalog: Arc<Catalog>, bytes_per_s: u64) -> Self {
+    pub(crate) fn start(
+        storage: Arc<Storage>,
+        requests: Requests,
+        catalog: Arc<Catalog>,
+        bytes_per_s: u64,
+    ) -> Self {
         let shared = Arc::<Shared>::default();
         let pace = ScrubPace::new(bytes_per_s);
         // Files that were found cut short when the database was opened.
         lock(&shared.told).has_losses = any_doubt();
         let sleeper = shared.clone();
-        storage.losses().wake_with(move || {
+        storage.losses().listen(move || {
             lock(&sleeper.told).has_losses = true;
             sleeper.wake.notify_all();
         });
         let work = Work {
             path: storage.dir.join(STATE_FILE),
             storage,
+            requests,
             catalog,
             shared: shared.clone(),
             pace: pace.clone(),
@@ -192,6 +198,7 @@ struct Ahead {
 struct Work {
     path: PathBuf,
     storage: Arc<Storage>,
+    requests: Requests,
     catalog: Arc<Catalog>,
     shared: Arc<Shared>,
     pace: ScrubPace,
@@ -253,7 +260,7 @@ impl Work {
 
     /// Reads on from where the state says, to the end or until there is something else to do.
     fn round(&self, state: &mut State) {
-        match self.storage.ask(|reply| Request::CheckOwn {
+        match self.requests.ask(|reply| Request::CheckOwn {
             // What is missing may come back: nobody asked for anything to be published without it.
             mend: self.storage.is_settled(),
             reply,
@@ -268,7 +275,7 @@ impl Work {
             }
             Err(_) => return,
         }
-        let Ok(tables) = self.storage.ask(|reply| Request::Extents { reply }) else {
+        let Ok(tables) = self.requests.ask(|reply| Request::Extents { reply }) else {
             return;
         };
         let from = state.next.unwrap_or(ExtentId(0));
@@ -344,7 +351,7 @@ impl Work {
 
     /// Restores what was lost, wherever it is, as fast as it goes.
     fn restore_lost(&self) {
-        let Ok(tables) = self.storage.ask(|reply| Request::Extents { reply }) else {
+        let Ok(tables) = self.requests.ask(|reply| Request::Extents { reply }) else {
             return;
         };
         let options = ScrubOptions {

@@ -17,11 +17,11 @@ use tierra_memory::placement::Uses;
 use tierra_memory::{NearCopy, NearMemory, Speed};
 
 use crate::absent::{self, Absence, Absent};
+use crate::checked_copy::checked_copy;
 use crate::error::{DamageError, ScanError, StorageError, UnavailableError};
 use crate::heads::Heads;
 use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
 use crate::mend;
-use crate::near::checked_copy;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::spec::TableSpec;
 use crate::verified::{DamageFound, VerifiedBits};

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use tierra_column::{Dictionary, Encoding};
 
 use crate::inverted::InvertedPart;
-use crate::scan::{IndexUse, Scan, ScanSpec};
+use crate::row_id::RowId;
 use crate::segment::Segment;
 use crate::statistics::ColumnStatistics;
 use crate::table::Table;
-use crate::version::{RowId, TableVersion};
+use crate::version::TableVersion;
 
 /// The index of a primary key, in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,13 @@ pub struct Snapshot {
     // Before the table: the last one of a table that was dropped has nothing of it left by then.
     version: Arc<TableVersion>,
     table: Arc<Table>,
+}
+
+impl Table {
+    /// Everything committed so far, unchanged by what comes after. Takes no lock.
+    pub fn snapshot(self: &Arc<Self>) -> Snapshot {
+        Snapshot::new(self.clone(), self.current())
+    }
 }
 
 impl Snapshot {
@@ -194,30 +201,5 @@ impl Snapshot {
         assert!(column < columns, "column {column} of {columns}");
         let parts = self.version.indexes.iter();
         parts.filter(move |part| part.column() == column)
-    }
-
-    /// Starts a scan, shared by as many cursors as there are threads.
-    ///
-    /// # Panics
-    /// If `spec` names a column that does not exist.
-    pub fn scan(&self, spec: ScanSpec) -> Arc<Scan> {
-        self.scan_with_indexes(spec, IndexUse::WhereCheaper)
-    }
-
-    /// The same, which asks inverted indexes as told.
-    ///
-    /// # Panics
-    /// If `spec` names a column that does not exist.
-    pub fn scan_with_indexes(&self, spec: ScanSpec, index_use: IndexUse) -> Arc<Scan> {
-        Scan::new(self.clone(), spec, false, index_use)
-    }
-
-    /// The same, with one column more behind those of the projection: each row's number
-    /// ([`RowId::get`]), by which [`Snapshot::reconstruct`] finds the row's other columns later.
-    ///
-    /// # Panics
-    /// If `spec` names a column that does not exist.
-    pub fn scan_with_row_ids(&self, spec: ScanSpec) -> Arc<Scan> {
-        Scan::new(self.clone(), spec, true, IndexUse::WhereCheaper)
     }
 }

@@ -15,7 +15,7 @@ use crate::doubt::Doubt;
 use crate::losses::Losses;
 use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
 use crate::replicas::TierId;
-use crate::tiers::Tier;
+use crate::tier::Tier;
 
 /// What an extent holds, and for which table: stored in its header and checked when a manifest
 /// names it.

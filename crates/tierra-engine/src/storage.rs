@@ -1,5 +1,4 @@
-//! What all tables of an open database share: the tiers, the budget, the lock, the way to the
-//! writer.
+//! What all tables of an open database share: the tiers, the budget, the lock.
 //!
 //! Invariant: as long as any table or snapshot lives, the pools stay mapped and the directory
 //! locked, so no reader ever sees bytes that another process has reused.
@@ -7,7 +6,6 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -25,7 +23,6 @@ use crate::replicas::TierId;
 use crate::space::Owner;
 use crate::tail;
 use crate::tiers::{CopiesWriter, Tiers};
-use crate::writer::Request;
 
 /// Times that something is read again because pages were lost meanwhile: each time finds what an earlier one had not touched.
 pub(crate) const READS_MOST: usize = 1000;
@@ -47,7 +44,6 @@ pub(crate) struct Storage {
     pub(crate) calibration: Arc<Calibration>,
     /// How logs are written.
     pub(crate) log_method: Method,
-    requests: Sender<Request>,
     closing: AtomicBool,
     /// Bytes of rows that were committed since the database was opened, as arrow holds them.
     taken_bytes: AtomicU64,
@@ -73,7 +69,6 @@ impl Storage {
         near: NearMemory,
         threads: NonZeroUsize,
         calibration: Arc<Calibration>,
-        requests: Sender<Request>,
         lock: DirectoryLock,
         options: DatabaseOptions,
     ) -> Arc<Self> {
@@ -88,7 +83,6 @@ impl Storage {
             threads,
             calibration,
             log_method,
-            requests,
             closing: AtomicBool::new(false),
             taken_bytes: AtomicU64::new(0),
             home: Mutex::new(home),
@@ -127,14 +121,6 @@ impl Storage {
         self.is_settled.load(Ordering::Acquire) && self.read_only().is_none()
     }
 
-    /// Has to come before anything is written by another thread than the writer.
-    pub(crate) fn begin_writing(&self) -> Result<(), StorageError> {
-        match self.is_settled() {
-            true => Ok(()),
-            false => self.ask(|reply| Request::BeginWriting { reply })?,
-        }
-    }
-
     /// The tiers as they are now.
     pub(crate) fn tiers(&self) -> Arc<Tiers> {
         self.tiers.load_full()
@@ -149,7 +135,9 @@ impl Storage {
     /// lost is restored, or named, when it is met.
     #[inline]
     pub(crate) fn is_whole_since(&self, seen: Seen) -> bool {
-        let is_whole = self.losses.is_whole_since(seen, &self.tiers.load());
+        let is_whole = self
+            .losses
+            .is_whole_since(seen, self.tiers.load().readable());
         if !is_whole {
             self.note_losses();
         }
@@ -170,12 +158,10 @@ impl Storage {
         }
     }
 
-    /// Notes what was lost, and has the writer see to what it alone can write.
+    /// Notes what was lost, and tells those who wait for it.
     #[cold]
     pub(crate) fn note_losses(&self) {
-        if self.losses.note(&self.tiers()) {
-            self.send(Request::Losses);
-        }
+        self.losses.note(self.tiers().readable());
     }
 
     /// What `read` returns, once nothing was lost while it read: until then it reads again.
@@ -235,23 +221,9 @@ impl Storage {
         drop(self.held_by_test.lock());
     }
 
-    /// Sends the writer a request and blocks until it answers.
-    pub(crate) fn ask<T>(
-        &self,
-        request: impl FnOnce(SyncSender<T>) -> Request,
-    ) -> Result<T, StorageError> {
-        let (reply, answer) = sync_channel(1);
-        self.requests
-            .send(request(reply))
-            .map_err(|_| StorageError::Closed)?;
-        // The writer drops a request unanswered only when it ends.
-        answer.recv().map_err(|_| StorageError::Closed)
-    }
-
-    /// Has the writer end once it has answered what it was asked before.
-    pub(crate) fn close(&self) {
+    /// The database is being closed.
+    pub(crate) fn begin_closing(&self) {
         self.closing.store(true, Ordering::Relaxed);
-        self.send(Request::Close);
     }
 
     /// Whether work that nobody waits for should be left undone.
@@ -262,11 +234,5 @@ impl Storage {
     /// Set once such work should end.
     pub(crate) fn closing(&self) -> &AtomicBool {
         &self.closing
-    }
-
-    /// Sends the writer a request that has no answer.
-    pub(crate) fn send(&self, request: Request) {
-        // A writer that is gone has nothing left to do.
-        let _ = self.requests.send(request);
     }
 }

@@ -10,31 +10,21 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use tierra_column::LogicalType;
 use tierra_memory::{MemoryGate, Speed};
 
 use crate::calibration::LookupKind;
 use crate::dictionaries::TableDictionaries;
-use crate::error::{AppendError, InputError, StorageError, TableError, UnavailableError};
+use crate::error::{StorageError, TableError, UnavailableError};
 use crate::gate::Gate;
 use crate::input::Input;
 use crate::key::KeyColumns;
-use crate::loader::Loader;
 use crate::replicas::{Homes, Replicas, TierId};
-use crate::slice_bytes::slice_bytes;
-use crate::snapshot::Snapshot;
+use crate::requests::{Request, Requests};
 use crate::spec::TableSpec;
 use crate::storage::Storage;
-use crate::tail::{self, Record};
 use crate::version::TableVersion;
-use crate::writer::{Append, Request};
-
-/// Batches with more rows become segments at once instead of going through the tail.
-pub(crate) const TAIL_APPEND_ROWS: usize = 1 << 16;
-/// So do batches with more bytes.
-const TAIL_APPEND_BYTES: usize = 64 << 20;
 
 /// What of a table cannot be read.
 #[derive(Clone, Debug)]
@@ -73,6 +63,7 @@ pub struct Table {
     /// Why some of what it holds is not there, if so.
     missing: OnceLock<Missing>,
     storage: Arc<Storage>,
+    requests: Requests,
 }
 
 impl Table {
@@ -83,6 +74,7 @@ impl Table {
         version: TableVersion,
         next_segment_id: u32,
         storage: Arc<Storage>,
+        requests: Requests,
     ) -> Arc<Self> {
         let schema = spec.schema();
         Arc::new(Self {
@@ -108,6 +100,7 @@ impl Table {
             dropped: AtomicBool::new(false),
             missing: OnceLock::new(),
             storage,
+            requests,
         })
     }
 
@@ -176,77 +169,6 @@ impl Table {
         &self.types
     }
 
-    /// Everything committed so far, unchanged by what comes after. Takes no lock.
-    pub fn snapshot(self: &Arc<Self>) -> Snapshot {
-        Snapshot::new(self.clone(), self.current.load_full())
-    }
-
-    /// Adds rows: all of them, durable on return, or none. Returns how many. Blocks.
-    ///
-    /// # Errors
-    /// [`AppendError`]: rows that do not fit the table, a key that comes twice, a pool that is full
-    /// or failed; the table is unchanged.
-    pub fn append(self: &Arc<Self>, batches: &[RecordBatch]) -> Result<u64, AppendError> {
-        let accepted = batches.iter().map(|batch| self.input.accept(batch));
-        let accepted = accepted.collect::<Result<Vec<_>, _>>()?;
-        if let Some(batch) = self.as_tail_batch(&accepted)? {
-            let rows = batch.num_rows() as u64;
-            self.append_to_tail(batch)?;
-            return Ok(rows);
-        }
-        let mut loader = self.loader();
-        for batch in accepted {
-            loader.push(batch)?;
-        }
-        Ok(loader.finish()?.rows)
-    }
-
-    /// Accepted rows as one batch without anything that they share with others, if they are few
-    /// enough for one log record.
-    pub(crate) fn as_tail_batch(
-        &self,
-        batches: &[RecordBatch],
-    ) -> Result<Option<RecordBatch>, InputError> {
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        if rows >= TAIL_APPEND_ROWS {
-            return Ok(None);
-        }
-        let batch = tail::concat(&self.schema, batches).and_then(|batch| tail::compact(&batch));
-        let batch = batch.map_err(|source| InputError::Arrow {
-            table: self.spec.name.clone(),
-            source,
-        })?;
-        let bytes: usize = batch.columns().iter().map(slice_bytes).sum();
-        Ok((bytes < TAIL_APPEND_BYTES).then_some(batch))
-    }
-
-    /// Appends rows that [`Table::as_tail_batch`] returned; how many bytes were logged.
-    pub(crate) fn append_to_tail(self: &Arc<Self>, batch: RecordBatch) -> Result<u64, AppendError> {
-        let rows = batch.num_rows();
-        if rows == 0 {
-            return Ok(0);
-        }
-        let record = Record::new(rows as u32, |out| tail::encode(&batch, out));
-        let record = record.map_err(|source| InputError::Arrow {
-            table: self.spec.name.clone(),
-            source,
-        })?;
-        let logged_bytes = record.len_bytes();
-        let taken_bytes: usize = batch.columns().iter().map(slice_bytes).sum();
-        let keys = self.key.as_ref().map(|key| key.batch_images(&batch));
-        self.storage.ask(|reply| {
-            Request::Append(Append {
-                table: self.clone(),
-                batch,
-                record,
-                keys,
-                reply,
-            })
-        })??;
-        self.storage.note_taken(taken_bytes as u64);
-        Ok(logged_bytes)
-    }
-
     /// Gives the table other tiers to have copies in, and makes and drops copies until it has them there: on return all
     /// rows are there. Queries and appends go on meanwhile, as far as they do not wait for the one writer. Restarted by
     /// the next open if it is interrupted. Blocks.
@@ -255,7 +177,7 @@ impl Table {
     /// [`TableError::Replicas`]: nothing has changed. [`TableError::Storage`]: the tiers are the table's from now on, but some
     /// copies are missing; the rows are where they were.
     pub fn set_replicas(self: &Arc<Self>, replicas: &Replicas) -> Result<(), TableError> {
-        self.storage.ask(|reply| Request::Place {
+        self.requests.ask(|reply| Request::Place {
             table: self.clone(),
             replicas: replicas.clone(),
             reply,
@@ -274,17 +196,12 @@ impl Table {
         }
     }
 
-    /// Starts a bulk load: whole segments, visible all at once by [`Loader::finish`].
-    pub fn loader(self: &Arc<Self>) -> Loader {
-        Loader::new(self.clone())
-    }
-
     /// Seals the tail into a segment, as happens by itself when it is full. Blocks.
     ///
     /// # Errors
     /// [`TableError::Storage`]; the table is unchanged.
     pub fn seal(self: &Arc<Self>) -> Result<(), TableError> {
-        Ok(self.storage.ask(|reply| Request::Seal {
+        Ok(self.requests.ask(|reply| Request::Seal {
             table: self.clone(),
             reply,
         })??)
@@ -297,7 +214,7 @@ impl Table {
     /// [`TableError::Storage`]; the table is unchanged.
     pub fn merge_dictionaries(self: &Arc<Self>) -> Result<(), TableError> {
         let pass = self.gate.enter_merge();
-        Ok(self.storage.ask(|reply| Request::Merge {
+        Ok(self.requests.ask(|reply| Request::Merge {
             table: self.clone(),
             pass,
             reply,
@@ -306,7 +223,7 @@ impl Table {
 
     /// Has the writer make copies that are missing, later.
     pub(crate) fn ask_to_heal(self: &Arc<Self>) {
-        self.storage.send(Request::Heal {
+        self.requests.send(Request::Heal {
             table: self.clone(),
         });
     }
@@ -314,7 +231,7 @@ impl Table {
     /// Has the writer build what is missing of the table's indexes.
     pub(crate) fn ask_for_indexes(self: &Arc<Self>) {
         if self.has_indexes() && self.check_complete().is_ok() {
-            self.storage.send(Request::Index {
+            self.requests.send(Request::Index {
                 table: self.clone(),
             });
         }
@@ -338,7 +255,7 @@ impl Table {
     /// wishes for one comes first.
     pub(crate) fn ask_for_index_copies(self: &Arc<Self>) {
         if self.has_indexes() {
-            self.storage.send(Request::CopyIndexesNear {
+            self.requests.send(Request::CopyIndexesNear {
                 table: self.clone(),
             });
         }
@@ -347,7 +264,7 @@ impl Table {
     /// Has the writer copy these segments near, one by one, as long as the budget lasts.
     pub(crate) fn ask_for_near_copies(self: &Arc<Self>, segments: impl IntoIterator<Item = u32>) {
         for segment in segments {
-            self.storage.send(Request::CopyNear {
+            self.requests.send(Request::CopyNear {
                 table: self.clone(),
                 segment,
             });
@@ -364,6 +281,19 @@ impl Table {
 
     pub(crate) fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// The way to the writer.
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Has to come before anything is written by another thread than the writer.
+    pub(crate) fn begin_writing(&self) -> Result<(), StorageError> {
+        match self.storage.is_settled() {
+            true => Ok(()),
+            false => self.requests.ask(|reply| Request::BeginWriting { reply })?,
+        }
     }
 
     #[cfg(test)]
@@ -433,7 +363,7 @@ impl Drop for Table {
         if *self.dropped.get_mut() {
             let version = TableVersion::without_rows(self.spec.columns.len(), 0);
             self.current.store(Arc::new(version));
-            self.storage.send(Request::GiveBack);
+            self.requests.send(Request::GiveBack);
         }
     }
 }

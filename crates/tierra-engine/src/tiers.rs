@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
 
@@ -16,33 +15,12 @@ use crate::manifest::{ExtentId, TierEntry};
 use crate::replicas::{COPIES_MOST, Homes, Replicas, ReplicasError, TierId};
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::spec::TableSpec;
+use crate::tier::Tier;
 
 /// The name of the tier that a database is created with.
 pub(crate) const FIRST_NAME: &str = "far";
 /// What the near memory is called beside them.
 pub(crate) const NEAR_NAME: &str = "near";
-
-/// A tier whose pool is open.
-#[derive(Clone, Debug)]
-pub(crate) struct Tier {
-    pub(crate) id: TierId,
-    pub(crate) name: Arc<str>,
-    pub(crate) pool: Arc<Pool>,
-    /// The pool's fault epoch up to which everything that was lost is noted ([`Losses`]).
-    pub(crate) noted_epoch: Arc<AtomicU64>,
-}
-
-impl Tier {
-    /// A tier of which nothing was lost since its pool was opened.
-    pub(crate) fn new(id: TierId, name: impl Into<Arc<str>>, pool: Arc<Pool>) -> Tier {
-        Tier {
-            id,
-            name: name.into(),
-            pool,
-            noted_epoch: Arc::default(),
-        }
-    }
-}
 
 /// A tier whose pool is not.
 #[derive(Clone, Debug)]
@@ -77,15 +55,6 @@ impl Tiers {
     #[inline]
     pub(crate) fn readable(&self) -> impl Iterator<Item = &Tier> {
         self.open.iter().chain(&self.left)
-    }
-
-    /// The tier of which pages were lost that nobody has noted yet, if there is one.
-    #[inline]
-    pub(crate) fn with_losses(&self) -> Option<&Tier> {
-        self.readable().find(|tier| {
-            // In this order of advancing: the pool's is never behind.
-            tier.noted_epoch.load(Ordering::Acquire) != tier.pool.fault_epoch()
-        })
     }
 
     /// Takes out an open tier, whose bytes may be read as long as somebody holds extents there.

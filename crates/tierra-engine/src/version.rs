@@ -3,97 +3,17 @@
 //! Invariant: immutable, and complete in itself: the writer makes the next one and swaps it in, and
 //! readers that hold this one notice nothing.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use self_cell::self_cell;
-use tierra_column::{Decoder, Dictionary};
+use tierra_column::Dictionary;
 
 use crate::inverted::InvertedParts;
 use crate::key::KeyIndexCell;
-use crate::manifest::SEGMENT_ROWS;
+use crate::published_dictionaries::Dictionaries;
+use crate::row_id::RowId;
 use crate::segment::Segment;
 use crate::slice_bytes::slice_bytes;
 use crate::tail::Tail;
-
-/// A row's identity in its table: the segment that holds it, or will, and its place there. It stays
-/// the same when the tail is sealed, and is never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowId(u64);
-
-impl RowId {
-    pub(crate) fn new(segment: u32, row: u32) -> Self {
-        debug_assert!((row as usize) < SEGMENT_ROWS);
-        Self(u64::from(segment) * SEGMENT_ROWS as u64 + u64::from(row))
-    }
-
-    /// Of a number that [`RowId::get`] returned.
-    pub fn from_number(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// As a number that other systems may store.
-    pub fn get(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn segment(self) -> u64 {
-        self.0 / SEGMENT_ROWS as u64
-    }
-
-    pub(crate) fn row(self) -> usize {
-        (self.0 % SEGMENT_ROWS as u64) as usize
-    }
-}
-
-/// Dictionaries by column; `None` where no chunk uses one. Beside them their decoders, in a row, so
-/// that a lookup of a cell touches nothing else of a dictionary.
-#[derive(Clone)]
-pub(crate) struct Dictionaries(Arc<DecodersCell>);
-
-/// By column.
-struct Decoders<'a>(Box<[Option<Decoder<'a>>]>);
-
-self_cell!(
-    struct DecodersCell {
-        owner: Box<[Option<Arc<Dictionary>>]>,
-        #[covariant]
-        dependent: Decoders,
-    }
-);
-
-impl Dictionaries {
-    /// The decoders of the columns' dictionaries.
-    pub(crate) fn decoders(&self) -> &[Option<Decoder<'_>>] {
-        &self.0.borrow_dependent().0
-    }
-}
-
-impl From<Vec<Option<Arc<Dictionary>>>> for Dictionaries {
-    fn from(dictionaries: Vec<Option<Arc<Dictionary>>>) -> Self {
-        fn decoder(dictionary: &Option<Arc<Dictionary>>) -> Option<Decoder<'_>> {
-            dictionary.as_deref().map(Dictionary::decoder)
-        }
-        Self(Arc::new(DecodersCell::new(
-            dictionaries.into(),
-            |dictionaries| Decoders(dictionaries.iter().map(decoder).collect()),
-        )))
-    }
-}
-
-impl Deref for Dictionaries {
-    type Target = [Option<Arc<Dictionary>>];
-
-    fn deref(&self) -> &Self::Target {
-        self.0.borrow_owner()
-    }
-}
-
-impl std::fmt::Debug for Dictionaries {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.iter().fmt(f)
-    }
-}
 
 /// What one commit made of a table.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use tierra_memory::machine::{MeasuredFile, MeasuredFileError};
 use tierra_memory::{GateStart, Speed, emulation};
 
-use super::{Calibration, Entry};
+use super::{Calibration, GateCalibration};
 
 const NAME: &str = "calibration";
 const FILE: MeasuredFile = MeasuredFile {
@@ -56,7 +56,7 @@ impl Calibration {
     pub fn write(&self, dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join(NAME);
         let mut text = String::new();
-        for Entry { kind, speed, start } in &self.entries {
+        for GateCalibration { kind, speed, start } in &self.entries {
             let far = start.far.map_or(OFF.to_owned(), |far| far.to_string());
             let GateStart { size, first, .. } = start;
             writeln!(text, "{kind} {speed} {far} = {size} {first}")
@@ -67,7 +67,7 @@ impl Calibration {
     }
 }
 
-fn entry(line: &str) -> Result<Entry, String> {
+fn entry(line: &str) -> Result<GateCalibration, String> {
     let expected =
         || format!("expected a lookup, a tier and far memory = a size and a mode, found {line:?}");
     let (what, start) = line.split_once(" = ").ok_or_else(expected)?;
@@ -77,7 +77,7 @@ fn entry(line: &str) -> Result<Entry, String> {
     let speed = [Speed::Near, Speed::Far]
         .into_iter()
         .find(|speed| speed.to_string() == tier);
-    Ok(Entry {
+    Ok(GateCalibration {
         kind: kind.parse()?,
         speed: speed.ok_or_else(|| format!("{tier:?} is no tier"))?,
         start: GateStart {
@@ -105,7 +105,7 @@ mod tests {
     use crate::calibration::LookupKind;
 
     fn some() -> Calibration {
-        let entry = |kind, speed, far, size, first| Entry {
+        let entry = |kind, speed, far, size, first| GateCalibration {
             kind,
             speed,
             start: GateStart {

@@ -8,10 +8,7 @@
 //! Invariant: a calibration changes how fast lookups are, never what they find.
 
 mod file;
-mod measure;
-mod stand_in;
-mod subject;
-mod writes;
+mod log_profile;
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,9 +17,8 @@ use std::sync::Arc;
 use tierra_column::{LogicalType, Physical};
 use tierra_memory::{GateStart, MemoryGate, Speed};
 
-pub use measure::{CalibrateError, Effort, Measured, StandInError};
-pub(crate) use writes::method_of;
-pub use writes::write_profile;
+pub(crate) use log_profile::method_of;
+pub use log_profile::write_profile;
 
 /// What is looked up. Kinds differ in how many lines a lookup touches one after the other, and in how much
 /// it computes in between.
@@ -96,34 +92,26 @@ impl FromStr for LookupKind {
 
 /// What was measured of the lookups of one kind in one tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Entry {
-    kind: LookupKind,
-    speed: Speed,
-    start: GateStart,
+pub(crate) struct GateCalibration {
+    pub(crate) kind: LookupKind,
+    pub(crate) speed: Speed,
+    pub(crate) start: GateStart,
 }
 
 /// With what gates start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
-    entries: Vec<Entry>,
+    entries: Vec<GateCalibration>,
 }
 
 impl Calibration {
-    /// What was found, as it is to be kept.
-    pub fn of(measured: &[Measured]) -> Calibration {
-        let entry = |measured: &Measured| Entry {
-            kind: measured.kind,
-            speed: measured.speed,
-            start: measured.start(),
-        };
-        Calibration {
-            entries: measured.iter().map(entry).collect(),
-        }
+    pub(crate) fn new(entries: Vec<GateCalibration>) -> Self {
+        Self { entries }
     }
 
     /// A gate before lookups of a kind in a structure of a tier.
     pub fn gate(&self, kind: LookupKind, speed: Speed) -> MemoryGate {
-        let of_both = |entry: &&Entry| (entry.kind, entry.speed) == (kind, speed);
+        let of_both = |entry: &&GateCalibration| (entry.kind, entry.speed) == (kind, speed);
         let starts = self.entries.iter().filter(of_both).map(|entry| entry.start);
         MemoryGate::new(starts.collect())
     }
@@ -142,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_gate_starts_with_what_was_measured_of_its_kind_and_tier() {
-        let entry = |kind, speed, size, first| Entry {
+        let entry = |kind, speed, size, first| GateCalibration {
             kind,
             speed,
             start: GateStart {

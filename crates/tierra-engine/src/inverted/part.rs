@@ -15,10 +15,10 @@ use tierra_memory::placement::{SAMPLED, Uses, sample};
 use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 
 use crate::calibration::{Calibration, LookupKind};
+use crate::checked_copy::checked_copy;
 use crate::doubt::any_doubt;
 use crate::manifest::PartEntry;
 use crate::mend;
-use crate::near::checked_copy;
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::verified::{DamageFound, VerifiedPages};

@@ -7,10 +7,11 @@
 use std::sync::{Arc, OnceLock};
 
 use tierra_index::HashIndex;
-use tierra_interleave::{Cx, Mode, Plain, run_plain};
+use tierra_interleave::{Cx, Mode};
 
+use super::hashed::rows_in;
 use super::run::{KeyRun, KeyRuns};
-use crate::version::RowId;
+use crate::row_id::RowId;
 
 /// Indexes with more entries are not merged: that would keep the writer from its work.
 const MERGE_MOST_ENTRIES: usize = 1 << 23;
@@ -19,22 +20,22 @@ const LEVEL_RATIO: usize = 4;
 
 /// The keys of some rows, by their images.
 #[derive(Clone, Default)]
-pub(super) struct Level {
-    pub(super) index: Arc<HashIndex>,
+pub(crate) struct Level {
+    pub(crate) index: Arc<HashIndex>,
     /// Those that rows of it belong to, or will when the tail is sealed; ascending.
-    pub(super) segments: Vec<u32>,
+    pub(crate) segments: Vec<u32>,
 }
 
 /// The rows of a version that no run lists, by the images of their keys. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct KeyIndex {
     /// From the oldest, which is the largest, to the newest.
-    pub(super) levels: Vec<Level>,
+    pub(crate) levels: Vec<Level>,
 }
 
 impl KeyIndex {
     /// The index with more entries, of rows of these segments.
-    pub(super) fn with_level(&self, level: HashIndex, mut segments: Vec<u32>) -> Self {
+    pub(crate) fn with_level(&self, level: HashIndex, mut segments: Vec<u32>) -> Self {
         let mut levels = self.levels.clone();
         let mut newest = level;
         while let Some(older) = levels.pop_if(|older| {
@@ -88,7 +89,7 @@ impl KeyIndex {
     }
 
     /// The row of an image that stands for one key only; a row whose key has the image, where it may stand for several.
-    pub(super) async fn get<M: Mode>(&self, cx: Cx<M>, image: u64) -> Option<RowId> {
+    pub(crate) async fn get<M: Mode>(&self, cx: Cx<M>, image: u64) -> Option<RowId> {
         for level in &self.levels {
             if let Some(row) = level.index.get(cx, image).await {
                 return Some(RowId::from_number(row));
@@ -98,29 +99,22 @@ impl KeyIndex {
     }
 
     /// Every row whose key has this image.
-    pub(super) fn candidates(&self, image: u64) -> impl Iterator<Item = RowId> {
+    pub(crate) fn candidates(&self, image: u64) -> impl Iterator<Item = RowId> {
         self.levels
             .iter()
-            .flat_map(move |level| candidates(&level.index, image))
+            .flat_map(move |level| rows_in(&level.index, image))
     }
 
     /// Bytes of near memory that it takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.levels.iter().map(|level| level.index.bytes()).sum()
     }
-}
-
-/// Every row whose key has this image, in one level.
-pub(super) fn candidates(level: &HashIndex, image: u64) -> impl Iterator<Item = RowId> {
-    let mut candidates = level.candidates(image);
-    std::iter::from_fn(move || run_plain(|cx: Cx<Plain>| candidates.next(cx)))
-        .map(RowId::from_number)
 }
 
 /// A version's index: its runs, and what is near of the rows that they do not list, built by whoever needs it first.
 /// Versions with the same rows share the latter.
 pub(crate) struct KeyIndexCell {
-    pub(super) near: Arc<OnceLock<KeyIndex>>,
+    pub(crate) near: Arc<OnceLock<KeyIndex>>,
     runs: KeyRuns,
 }
 

@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use tierra_memory::{Pool, PoolError};
 
-use super::pools::read_root;
-use super::{FoundPool, PAGE_BYTES};
+use super::owners::PAGE_BYTES;
+use super::pools::{FoundPool, read_root};
 use crate::directory::Home;
 use crate::faults::FaultKind;
 use crate::manifest::Manifest;
 use crate::replicas::TierId;
 use crate::space::Owner;
-use crate::tiers::{Tier, Tiers};
+use crate::tier::Tier;
+use crate::tiers::Tiers;
 
 /// A pool whose file has its end again.
 pub(super) struct Cut {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tierra_memory::Extent;
 
-use super::{check_owner, owner_in};
+use super::owners::{check_owner, owner_in};
 use crate::error::{DamageError, UnavailableError};
 use crate::manifest::{
     ChunkPlace, CopyEntry, ExtentEntry, ExtentId, PartEntry, RunEntry, SegmentEntry, TableEntry,

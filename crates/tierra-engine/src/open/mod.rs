@@ -9,6 +9,7 @@
 
 mod cut;
 mod lacking;
+mod owners;
 mod pools;
 mod tables;
 mod vouched;
@@ -20,18 +21,18 @@ use std::sync::Arc;
 use tierra_memory::{Extent, Pool};
 
 use crate::directory::{self, Home, TierState};
-use crate::error::{DamageError, OpenError};
-use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError, TableEntry};
+use crate::error::OpenError;
+use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError};
 use crate::replicas::TierId;
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
-use crate::tiers::{Tier, Tiers};
+use crate::tier::Tier;
+use crate::tiers::Tiers;
 use crate::writer::Published;
 
+use self::owners::{PAGE_BYTES, check_owner, owned_by};
 use self::pools::Candidate;
 pub(crate) use self::pools::{FoundPool, find, home_of_pool, is_there, is_unfinished, rebuild};
 pub(crate) use self::tables::read_tables;
-
-const PAGE_BYTES: u64 = 4096;
 
 /// How a database may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -376,38 +377,4 @@ fn owners(manifest: &Manifest) -> HashMap<ExtentId, Owner> {
         .iter()
         .flat_map(|table| owned_by(table))
         .collect()
-}
-
-/// What an extent that the table names is for.
-fn owner_in(table: &TableEntry, id: ExtentId) -> Option<Owner> {
-    owned_by(table)
-        .find(|(of, _)| *of == id)
-        .map(|(_, owner)| owner)
-}
-
-fn owned_by(table: &TableEntry) -> impl Iterator<Item = (ExtentId, Owner)> {
-    let segments = table.segments.iter().flat_map(|segment| &segment.extents);
-    let logs = table.tail.logs.iter().map(|log| &log.extent);
-    let images = table.dictionaries.iter().flatten();
-    let images =
-        images.flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
-    let parts = table.parts.iter().map(|part| &part.extent);
-    let runs = table.runs.iter().map(|run| &run.extent);
-    let parts = parts.chain(runs);
-    let named = segments.map(|id| (*id, Owner::Segment(table.id)));
-    let named = named.chain(logs.map(|id| (*id, Owner::Log(table.id))));
-    let named = named.chain(images.map(|image| (image.extent, Owner::Dictionary(table.id))));
-    named.chain(parts.map(|id| (*id, Owner::Index(table.id))))
-}
-
-fn check_owner(pool: &Pool, extent: Extent, owner: Owner) -> Result<(), DamageError> {
-    let (found, expected) = (pool.check_extent(extent)?, owner.tag());
-    if found != expected {
-        return Err(DamageError::Owner {
-            offset: extent.offset,
-            expected,
-            found,
-        });
-    }
-    Ok(())
 }

@@ -16,7 +16,8 @@ use crate::error::OpenError;
 use crate::manifest::{DatabaseId, HomeDirectory, Manifest};
 use crate::options::DatabaseOptions;
 use crate::space::Owner;
-use crate::tiers::{MissingTier, Tier, Tiers};
+use crate::tier::Tier;
+use crate::tiers::{MissingTier, Tiers};
 
 /// A pool that the directory names, and what became of opening it.
 pub(crate) struct FoundPool {

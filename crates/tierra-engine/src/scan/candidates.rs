@@ -14,7 +14,8 @@ use tierra_column::{CodeFilter, FormatError};
 use tierra_interleave::Lookups;
 
 use super::costs::{self, ScanCost};
-use super::{IndexUse, MORSEL_BLOCKS, Scan};
+use super::shared::{MORSEL_BLOCKS, Scan};
+use super::spec::IndexUse;
 use crate::error::ScanError;
 use crate::inverted::{InvertedPart, PartRows};
 

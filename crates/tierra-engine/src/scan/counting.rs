@@ -9,7 +9,7 @@ use tierra_memory::Speed;
 use tierra_memory::emulation::{Transfer, begin_read};
 use tierra_memory::placement::Uses;
 
-use super::ScanCounters;
+use super::spec::ScanCounters;
 use crate::segment::Segment;
 use crate::slice_bytes::slice_bytes;
 

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::buffer::BooleanBuffer;
@@ -17,12 +18,14 @@ use tierra_column::{ColumnReader, Filter, Scratch, Verdict, evaluate};
 
 use super::counting::Counting;
 use super::filters::Conditions;
-use super::{MORSEL_BLOCKS, Morsel, Scan, ScanCounters};
+use super::shared::{MORSEL_BLOCKS, Morsel, Scan};
+use super::spec::ScanCounters;
 use crate::error::ScanError;
+use crate::row_id::RowId;
 use crate::segment::Segment;
 use crate::spec::TableSpec;
 use crate::storage::READS_MOST;
-use crate::version::{RowId, TableVersion};
+use crate::version::TableVersion;
 
 /// Returns the rows of the morsels that it takes. Made by [`Scan::cursor`].
 pub struct ScanCursor {
@@ -71,8 +74,17 @@ struct Batch {
     ids: Option<Vec<u64>>,
 }
 
+impl Scan {
+    /// A cursor for one thread.
+    pub fn cursor(self: &Arc<Self>) -> ScanCursor {
+        // Relaxed, here and below: an estimate.
+        self.cursors.fetch_add(1, Ordering::Relaxed);
+        ScanCursor::new(self.clone())
+    }
+}
+
 impl ScanCursor {
-    pub(super) fn new(scan: Arc<Scan>) -> Self {
+    fn new(scan: Arc<Scan>) -> Self {
         let spec = scan.snapshot.table().spec();
         let mut cursor = Self {
             conditions: Conditions::new(&scan),

@@ -10,7 +10,8 @@ use tierra_interleave::{GroupReport, Lookups};
 
 use super::candidates::Candidates;
 use super::codes::SharedCodes;
-use super::{IndexUse, MORSEL_BLOCKS, Scan};
+use super::shared::{MORSEL_BLOCKS, Scan};
+use super::spec::IndexUse;
 use crate::error::ScanError;
 use crate::segment::Segment;
 use crate::spec::TableSpec;

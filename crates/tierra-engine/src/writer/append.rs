@@ -6,14 +6,16 @@ use arrow::array::RecordBatch;
 use tierra_memory::replication::ReplicationError;
 
 use super::losses::is_lost;
-use super::{Append, Writer};
+use super::state::Writer;
 use crate::error::{AppendError, InputError, StorageError};
 use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::{LogEntry, TableEntry, lineage_mark};
+use crate::requests::Append;
+use crate::row_id::RowId;
 use crate::space::{OwnedExtent, Owner};
 use crate::table::Table;
 use crate::tail::{Commit, Record, TailLog};
-use crate::version::{RowId, TableVersion};
+use crate::version::TableVersion;
 
 /// Times that an append is tried again with another log because pages of its log were lost.
 const APPEND_TRIES_MOST: usize = 4;

@@ -3,8 +3,7 @@
 //! Tasks are done one after the other, in the order in which they were asked for: indexes are built, then
 //! copied near, and whoever asked to wait is answered once all before it is done. A *job* is the part of
 //! a task that takes time: it reads what is immutable and writes what nobody names yet. What it has made
-//! comes back to the writer as a request, and the writer publishes it, or lets it go if the table has
-//! changed too much meanwhile.
+//! comes back to the writer, which publishes it, or lets it go if the table has changed too much meanwhile.
 //!
 //! Invariant: at most one job runs, and none outlives the writer.
 
@@ -15,8 +14,8 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
-use super::Request;
-use super::index::{Ended, Job, Made};
+use super::jobs::{Ended, Job, Made};
+use crate::requests::{Request, Requests};
 use crate::storage::Storage;
 use crate::table::Table;
 use crate::version::TableVersion;
@@ -55,7 +54,7 @@ impl Task {
 pub(super) struct Background {
     /// The first is under way if a job runs.
     tasks: VecDeque<Task>,
-    job: Option<JoinHandle<()>>,
+    job: Option<JoinHandle<Ended>>,
 }
 
 impl Background {
@@ -86,10 +85,15 @@ impl Background {
         self.tasks.pop_front()
     }
 
-    /// Has another thread run `job` and send the writer what comes of it; what came of it if there is no
+    /// Has another thread run `job` and tell the writer when it is over; what came of it if there is no
     /// thread.
-    pub(super) fn start(&mut self, storage: &Arc<Storage>, job: Job) -> Result<(), Ended> {
-        let (storage, job) = (storage.clone(), Arc::new(job));
+    pub(super) fn start(
+        &mut self,
+        storage: &Arc<Storage>,
+        requests: &Requests,
+        job: Job,
+    ) -> Result<(), Ended> {
+        let (storage, requests, job) = (storage.clone(), requests.clone(), Arc::new(job));
         let run = job.clone();
         let thread = std::thread::Builder::new().name("tierra-index".to_owned());
         let spawned = thread.spawn(move || {
@@ -98,7 +102,8 @@ impl Background {
             let made = made.unwrap_or_else(|_| Made::Nothing {
                 why: "one panicked".to_owned(),
             });
-            storage.send(Request::Ended(Ended { job: run, made }));
+            requests.send(Request::JobEnded);
+            Ended { job: run, made }
         });
         match spawned {
             Ok(thread) => {
@@ -114,12 +119,10 @@ impl Background {
         }
     }
 
-    /// Takes note that the job has ended.
-    pub(super) fn ended(&mut self) {
-        if let Some(job) = self.job.take() {
-            // It has sent its result, and does nothing else.
-            let _ = job.join();
-        }
+    /// What came of the job, which has ended.
+    pub(super) fn ended(&mut self) -> Option<Ended> {
+        // It has told that it is over, and catches its panics.
+        self.job.take()?.join().ok()
     }
 }
 

@@ -6,28 +6,18 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::Writer;
+use super::state::Writer;
 use crate::column_source::Batches;
-use crate::encode::{EncodedSegment, encode_segments};
+use crate::encode::encode_segments;
 use crate::error::{LoadError, StorageError};
-use crate::gate::LoadPass;
-use crate::key::LoadedKeys;
 use crate::manifest::{TableEntry, TailEntry};
+use crate::published_dictionaries::Dictionaries;
+use crate::requests::Load;
 use crate::segment::Segment;
 use crate::space::OwnedExtent;
 use crate::table::Table;
 use crate::tail::{Tail, TailLog};
-use crate::version::{Dictionaries, TableVersion};
-
-/// Encoded segments that a load wants to be committed.
-pub(crate) struct Load {
-    pub(crate) table: Arc<Table>,
-    pub(crate) segments: Vec<EncodedSegment>,
-    /// The keys of their rows, where the table has a primary key.
-    pub(crate) keys: Option<LoadedKeys>,
-    /// Kept until they are: their codes belong to the dictionaries as they are now.
-    pub(crate) pass: Option<LoadPass>,
-}
+use crate::version::TableVersion;
 
 impl Writer {
     /// Publishes a load. One that fails leaves no codes in the dictionaries, either.

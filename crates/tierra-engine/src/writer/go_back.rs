@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::Writer;
+use super::state::Writer;
 use crate::error::OpenError;
 use crate::manifest::lineage_mark;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tierra_memory::PoolError;
 
-use super::Writer;
+use super::state::Writer;
 use crate::dictionaries::ImageExtent;
 use crate::error::StorageError;
 use crate::faults::FaultKind;

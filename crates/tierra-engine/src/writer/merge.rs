@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tierra_column::{ChunkPlan, Dictionary, Encoding, Remapping, Scratch};
 
-use super::Writer;
+use super::state::Writer;
 use crate::dictionaries::ImageExtent;
 use crate::error::StorageError;
 use crate::inverted::InvertedPart;

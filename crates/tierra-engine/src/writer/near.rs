@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tierra_memory::NearCopy;
 
 use crate::error::DamageError;
-use crate::near::{NearChange, Object};
+use crate::near::Object;
+use crate::near_object::NearChange;
 use crate::segment::Segment;
 use crate::storage::Storage;
 use crate::table::Table;

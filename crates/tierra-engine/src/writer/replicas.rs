@@ -10,17 +10,19 @@ use std::sync::Arc;
 use tierra_memory::emulation::begin_read;
 use tierra_memory::{ExtentWriter, PoolError};
 
-use super::{TableExtents, Writer};
+use super::state::Writer;
 use crate::error::{StorageError, TableError};
 use crate::inverted::InvertedPart;
 use crate::key::KeyRun;
 use crate::manifest::{ExtentId, TableEntry};
 use crate::mend;
 use crate::replicas::{Homes, Replicas, TierId};
+use crate::requests::TableExtents;
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent, Owner};
 use crate::table::Table;
-use crate::tiers::{Tier, Tiers};
+use crate::tier::Tier;
+use crate::tiers::Tiers;
 use crate::version::TableVersion;
 
 /// Bytes copied between two publications: what an interruption can cost.

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::{Request, Writer};
+use super::state::Writer;
 use crate::manifest::{Manifest, TableEntry};
+use crate::requests::Request;
 
 /// How long after a record its log is marked, if no other record has marked it.
 const REST: Duration = Duration::from_secs(1);

@@ -10,52 +10,18 @@
 
 use std::sync::Arc;
 
-use tierra_column::FormatError;
-
-use super::Writer;
-use super::index::{Job, Work};
+use super::jobs::{Job, Work};
+use super::run_step::{RunError, RunStep};
+use super::state::Writer;
 use crate::error::{ScanError, StorageError};
-use crate::key::{Entry, KeyRun, MergeError, merge, store_run};
+use crate::key::KeyRun;
 use crate::manifest::TableEntry;
-use crate::replicas::TierId;
 use crate::segment::Segment;
-use crate::storage::Storage;
 use crate::table::Table;
 use crate::version::TableVersion;
 
-/// A run with at most this many times the rows of those behind it is joined with them.
-const JOINED_TIMES: u64 = 2;
-/// Rows that joining ends with: near memory holds the new run, packed, until it is written.
-const RUN_ROWS_MAX: u64 = 1 << 27;
-/// Rows that are sorted at a time: near memory holds 16 bytes of each.
-const SORTED_ROWS_MAX: u64 = 1 << 23;
 /// Stands for the key where failures of columns are remembered.
 const KEY: usize = usize::MAX;
-
-/// A run that is to be made.
-pub(super) struct RunStep {
-    /// Has these segments.
-    version: Arc<TableVersion>,
-    /// Whose keys are read.
-    segments: Vec<Arc<Segment>>,
-    /// Runs that it replaces.
-    replaced: Vec<Arc<KeyRun>>,
-    /// Where copies of it are to lie.
-    homes: Vec<TierId>,
-}
-
-/// Why a run was not made.
-pub(super) enum RunError {
-    Storage(StorageError),
-    /// One that it was to replace is damaged.
-    Damaged(Arc<KeyRun>, FormatError),
-}
-
-impl<E: Into<StorageError>> From<E> for RunError {
-    fn from(error: E) -> Self {
-        Self::Storage(error.into())
-    }
-}
 
 impl Writer {
     /// The next run to make of a table's keys.
@@ -68,7 +34,7 @@ impl Writer {
             return None;
         }
         let is_readable = |segment: &Segment| !self.unbuilt.is_left_out(id, segment.id());
-        let step = next_step(version, table.key_homes(), is_readable)?;
+        let step = RunStep::next(version, table.key_homes(), is_readable)?;
         Some(Job {
             table: table.clone(),
             work: Work::Run(step),
@@ -148,77 +114,4 @@ impl Writer {
         });
         Ok(())
     }
-}
-
-impl RunStep {
-    /// Makes the run, on any thread.
-    pub(super) fn run(
-        &self,
-        storage: &Arc<Storage>,
-        table: &Table,
-    ) -> Result<Arc<KeyRun>, RunError> {
-        let (key, spec) = (table.key().ok_or(StorageError::Closed)?, table.spec());
-        table.check_alive()?;
-        let rows = self.segments.iter().map(|segment| segment.rows());
-        let mut entries: Vec<Entry> = Vec::with_capacity(rows.sum());
-        for segment in &self.segments {
-            if storage.is_closing() {
-                return Err(StorageError::Closed.into());
-            }
-            let read = || key.segment_entries(spec, &self.version, segment);
-            entries.extend(storage.whole(read)??);
-        }
-        if !entries.is_sorted() {
-            entries.sort_unstable();
-        }
-        let built = storage.whole(|| merge(&self.replaced, &entries, storage.closing()))?;
-        let built = built.map_err(|error| match error {
-            MergeError::Damaged(run, error) => RunError::Damaged(run, error),
-            MergeError::Interrupted => StorageError::Closed.into(),
-        })?;
-        let replaced = self.replaced.iter();
-        let listed = replaced.flat_map(|run| run.entry().segments.iter().copied());
-        let new = self.segments.iter().map(|segment| segment.id());
-        let mut segments: Vec<u32> = new.chain(listed).collect();
-        segments.sort_unstable();
-        Ok(store_run(table, segments, built)?)
-    }
-}
-
-/// Segments that no run lists, with the last runs as far as these are to be joined with them, or among themselves; `None`
-/// where everything is as it should be.
-fn next_step(
-    version: Arc<TableVersion>,
-    homes: Vec<TierId>,
-    is_readable: impl Fn(&Segment) -> bool,
-) -> Option<RunStep> {
-    let runs = version.keys.runs().iter();
-    let runs: Vec<_> = runs.filter(|run| !run.is_given_up()).collect();
-    let is_listed = |segment: &Segment| runs.iter().any(|run| run.covers(segment.id()));
-    let (mut segments, mut rows) = (Vec::new(), 0);
-    let unlisted = version.segments.iter();
-    for segment in unlisted.filter(|segment| is_readable(segment) && !is_listed(segment)) {
-        if rows + segment.rows() as u64 > SORTED_ROWS_MAX {
-            break;
-        }
-        rows += segment.rows() as u64;
-        segments.push(segment.clone());
-    }
-    let mut replaced = Vec::new();
-    for run in runs.iter().rev() {
-        let is_first = segments.is_empty() && replaced.is_empty();
-        let is_small = run.rows() <= JOINED_TIMES * rows && run.rows() + rows <= RUN_ROWS_MAX;
-        if !is_first && !is_small {
-            break;
-        }
-        rows += run.rows();
-        replaced.push(Arc::clone(run));
-    }
-    let is_work = !segments.is_empty() || replaced.len() > 1;
-    is_work.then(|| RunStep {
-        version: version.clone(),
-        segments,
-        replaced,
-        homes,
-    })
 }

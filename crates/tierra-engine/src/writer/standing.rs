@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Writer;
+use super::state::Writer;
 use crate::directory::{DirectoryFile, State, TierState};
 use crate::error::{OpenError, StorageError};
 use crate::manifest::{Manifest, lineage_mark};

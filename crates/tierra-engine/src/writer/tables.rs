@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Writer;
+use super::state::Writer;
 use crate::error::{StorageError, TableError};
 use crate::manifest::{ColumnId, TableEntry, TailEntry};
 use crate::replicas::{Homes, Replicas};
@@ -41,7 +41,8 @@ impl Writer {
         let version = TableVersion::without_rows(spec.columns.len(), 0);
         let (id, spec, storage) = (self.next_table_id, Arc::new(spec), self.storage.clone());
         self.next_table_id += 1;
-        Ok(Table::new(id, spec, homes, version, 1, storage))
+        let requests = self.requests.clone();
+        Ok(Table::new(id, spec, homes, version, 1, storage, requests))
     }
 
     /// Whether the table was begun and nobody sees it yet.

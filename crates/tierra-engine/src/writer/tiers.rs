@@ -9,12 +9,13 @@ use std::sync::{Arc, MutexGuard};
 
 use tierra_memory::{Pool, PoolOptions};
 
-use super::Writer;
+use super::state::Writer;
 use crate::directory::{self, DirectoryFile, Home, TierLine, TierState};
 use crate::error::{StorageError, TierError};
 use crate::manifest::{Manifest, TableEntry, lineage_mark};
 use crate::replicas::{TIERS_MOST, TierId};
-use crate::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, Tier, Tiers};
+use crate::tier::Tier;
+use crate::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, Tiers};
 
 impl Writer {
     pub(super) fn add_tier(&mut self, name: String, path: PathBuf) -> Result<(), TierError> {

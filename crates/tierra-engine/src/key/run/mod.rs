@@ -22,23 +22,23 @@ use std::sync::{Arc, OnceLock};
 
 use tierra_column::FormatError;
 use tierra_index::HashIndex;
-use tierra_interleave::{Cx, Lookups, Plain, for_each};
+use tierra_interleave::{Cx, GroupReport, Lookups, Plain, for_each};
 use tierra_memory::emulation::begin_read;
 use tierra_memory::placement::{SAMPLED, Uses, sample};
 use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 
-use super::of_keys;
+use super::hashed::rows_in;
 use crate::calibration::{Calibration, LookupKind};
+use crate::checked_copy::checked_copy;
 use crate::doubt::any_doubt;
 use crate::manifest::RunEntry;
 use crate::manifest::SEGMENT_ROWS;
 use crate::mend;
-use crate::near::checked_copy;
+use crate::row_id::RowId;
 use crate::segment::Segment;
 use crate::space::{ExtentCopy, OwnedExtent};
 use crate::verified::VerifiedPages;
 use crate::verify::VerifyReads;
-use crate::version::RowId;
 
 pub(crate) use self::build::{BuiltRun, RunBuilder};
 pub(crate) use self::layout::Entry;
@@ -299,7 +299,11 @@ impl KeyRun {
                     |cx: Cx<M>, sought| stand_in.get(cx, sought.image),
                     |at, row| found += tell(sought[at].place as usize, row),
                 ));
-                of_keys(found, report)
+                // Others are counted elsewhere.
+                GroupReport {
+                    lookups: found,
+                    ..report
+                }
             });
             return Ok(());
         }
@@ -321,7 +325,7 @@ impl KeyRun {
                     }
                     Err(error) => failed = Some(error),
                 }
-                of_keys(found, report)
+                GroupReport { lookups: found, ..report }
             })
         });
         failed.map_or(Ok(()), Err)
@@ -333,7 +337,7 @@ impl KeyRun {
             return Ok(Vec::new());
         }
         if let Some(stand_in) = self.stand_in() {
-            return Ok(super::levels::candidates(stand_in, image).collect());
+            return Ok(rows_in(stand_in, image).collect());
         }
         self.restore_lost()?;
         let mut sought = [Sought::of(image, 0)];
@@ -346,7 +350,7 @@ impl KeyRun {
     }
 
     /// The entries of a leaf, in order, in place of those in `entries`: none of the one behind the last.
-    pub(super) fn read_leaf(
+    pub(crate) fn read_leaf(
         &self,
         number: usize,
         entries: &mut Vec<Entry>,
@@ -376,7 +380,7 @@ impl KeyRun {
     }
 
     /// The leaves with images between two of them.
-    pub(super) fn leaves_between(&self, first: u64, last: u64) -> Range<usize> {
+    pub(crate) fn leaves_between(&self, first: u64, last: u64) -> Range<usize> {
         let firsts = &self.leaves.directory.firsts;
         let start = firsts.partition_point(|image| *image < first);
         start.saturating_sub(1)..firsts.partition_point(|image| *image <= last)

@@ -13,9 +13,13 @@ use tierra_memory::emulation::{self, EmulationError, FarMemory};
 use tierra_memory::replication::ReplicationError;
 use tierra_memory::{GateStart, Speed};
 
-use super::LookupKind;
-use super::stand_in::StandIn;
-use super::subject::Subject;
+mod stand_in;
+mod subject;
+mod writes;
+
+use self::stand_in::StandIn;
+use self::subject::Subject;
+use crate::calibration::{Calibration, GateCalibration, LookupKind};
 use crate::database::Database;
 use crate::error::{DamageError, LoadError, LookupError, OpenError, TableError};
 
@@ -74,7 +78,7 @@ impl Effort {
     }
 
     /// Batches of lookups that are measured.
-    pub(super) fn batches(self) -> usize {
+    fn batches(self) -> usize {
         self.rounds * (1 + SIZES.len())
     }
 }
@@ -187,12 +191,24 @@ impl Measured {
         }
     }
 
-    pub(super) fn start(&self) -> GateStart {
+    fn start(&self) -> GateStart {
         GateStart {
             far: self.far,
             size: self.best().0,
             first: self.execution(),
         }
+    }
+}
+
+impl Calibration {
+    /// What was found, as it is to be kept.
+    pub fn of(measured: &[Measured]) -> Calibration {
+        let gate = |measured: &Measured| GateCalibration {
+            kind: measured.kind,
+            speed: measured.speed,
+            start: measured.start(),
+        };
+        Calibration::new(measured.iter().map(gate).collect())
     }
 }
 

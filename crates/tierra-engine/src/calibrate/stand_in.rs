@@ -14,8 +14,8 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringViewArra
 use tierra_column::{Encoding, LogicalType};
 use tierra_memory::{MediumKind, Speed};
 
-use super::measure::{CalibrateError, Effort, StandInError};
 use super::subject::spread;
+use super::{CalibrateError, Effort, StandInError};
 use crate::database::Database;
 use crate::index_kind::IndexKind;
 use crate::options::DatabaseOptions;

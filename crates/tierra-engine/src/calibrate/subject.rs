@@ -10,12 +10,12 @@ use tierra_index::JoinTable;
 use tierra_interleave::{Cx, Execution, Gate, GroupSize, Lookups, for_each};
 use tierra_memory::{Speed, in_mode};
 
-use super::LookupKind;
-use super::measure::{CalibrateError, Effort};
+use super::{CalibrateError, Effort};
+use crate::calibration::LookupKind;
 use crate::error::{DamageError, LookupError, ScanError};
 use crate::inverted::InvertedPart;
+use crate::row_id::RowId;
 use crate::snapshot::Snapshot;
-use crate::version::RowId;
 
 /// Bytes of a key's entry in an index.
 const ENTRY_BYTES: u64 = 16;

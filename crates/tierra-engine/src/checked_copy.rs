@@ -1,0 +1,76 @@
+//! Copying far bytes near so that nothing is kept that was read wrongly.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tierra_memory::{NearCopy, NearMemory};
+
+/// A near copy of `bytes`, which are far. It is the copy that is checked, so that what is far is read once, and nothing is
+/// kept that was read wrongly. What is wrong is to be put right where it lies by `mend`, and copied anew. `None` where there is no
+/// room, before anything is read, or copying was not to go on ([`NearMemory::copy_while`]), or near memory itself is what is wrong.
+pub(crate) fn checked_copy<E: fmt::Display>(
+    near: &NearMemory,
+    bytes: &[u8],
+    mut goes_on: impl FnMut(usize) -> bool,
+    check: impl Fn(&[u8]) -> Result<(), E>,
+    mend: impl FnOnce() -> Result<(), E>,
+) -> Result<Option<Arc<NearCopy>>, E> {
+    let mut copy = || near.copy_while(bytes, &mut goes_on);
+    let Some(copied) = copy() else {
+        return Ok(None);
+    };
+    if check(&copied).is_ok() {
+        return Ok(Some(Arc::new(copied)));
+    }
+    drop(copied);
+    mend()?;
+    let Some(copied) = copy() else {
+        return Ok(None);
+    };
+    if let Err(error) = check(&copied) {
+        tracing::warn!(%error, "bytes are right in far memory and wrong once copied near: they are read where they are");
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(copied)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_checked_and_made_anew_of_what_was_put_right() {
+        let near = NearMemory::new(64);
+        let (checks, mends) = (Cell::new(0), Cell::new(0));
+        // The first copies are wrong, as many as said.
+        let copy = |bytes: &[u8], wrong| {
+            checks.set(0);
+            mends.set(0);
+            let check = |copied: &[u8]| {
+                assert_eq!(copied, bytes);
+                checks.set(checks.get() + 1);
+                if checks.get() > wrong {
+                    Ok(())
+                } else {
+                    Err("wrong")
+                }
+            };
+            let mend = || {
+                // What was wrong keeps no room.
+                assert_eq!(near.used(), 0);
+                mends.set(mends.get() + 1);
+                Ok(())
+            };
+            let copied = checked_copy(&near, bytes, |_| true, check, mend);
+            let is_there = copied.map(|copy| copy.is_some_and(|copy| **copy == *bytes));
+            (is_there, checks.get(), mends.get())
+        };
+        assert_eq!(copy(b"right", 0), (Ok(true), 1, 0));
+        assert_eq!(copy(b"right then", 1), (Ok(true), 2, 1));
+        assert_eq!(copy(b"never", 2), (Ok(false), 2, 1));
+        assert_eq!(copy(&[0; 65], 0), (Ok(false), 0, 0));
+        assert_eq!(near.used(), 0);
+    }
+}

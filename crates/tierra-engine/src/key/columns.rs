@@ -1,0 +1,93 @@
+//! The columns of a primary key, and what stands for their values in an index.
+
+use arrow::array::{ArrayRef, RecordBatch};
+use tierra_column::{Cell, LogicalType, Physical, Value};
+use tierra_memory::MemoryGate;
+
+use super::image::{column_images, mix};
+use crate::cells::{cell_of, value_of};
+use crate::spec::TableSpec;
+
+/// The primary key of a table that has one.
+#[derive(Debug)]
+pub(crate) struct KeyColumns {
+    columns: Vec<usize>,
+    types: Vec<LogicalType>,
+    /// Of looking keys up.
+    gate: MemoryGate,
+}
+
+impl KeyColumns {
+    /// `gate` is that of its lookups.
+    pub(crate) fn of(spec: &TableSpec, gate: MemoryGate) -> Option<Self> {
+        let columns = spec.primary_key.clone();
+        let types = columns
+            .iter()
+            .map(|column| spec.columns[*column].ty)
+            .collect();
+        (!columns.is_empty()).then_some(Self {
+            columns,
+            types,
+            gate,
+        })
+    }
+
+    pub(crate) fn types(&self) -> &[LogicalType] {
+        &self.types
+    }
+
+    /// Whether equal images mean equal keys.
+    pub(crate) fn is_exact(&self) -> bool {
+        matches!(&self.types[..], [ty] if ty.physical() == Physical::Ordinal)
+    }
+
+    /// A batch's key columns.
+    pub(crate) fn arrays<'a>(&self, batch: &'a RecordBatch) -> Vec<&'a ArrayRef> {
+        self.columns
+            .iter()
+            .map(|column| batch.column(*column))
+            .collect()
+    }
+
+    /// The columns that make up the key.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// The images of a batch's keys, row by row.
+    pub(crate) fn batch_images(&self, batch: &RecordBatch) -> Vec<u64> {
+        self.images(&self.arrays(batch))
+    }
+
+    /// The images of keys given by column. Those of NULLs mean nothing.
+    pub(crate) fn images(&self, columns: &[&ArrayRef]) -> Vec<u64> {
+        let mut images = column_images(self.types[0], columns[0]);
+        for (ty, values) in self.types.iter().zip(columns).skip(1) {
+            for (image, more) in images.iter_mut().zip(column_images(*ty, values)) {
+                *image = mix(*image, more);
+            }
+        }
+        images
+    }
+
+    /// The gate of lookups among keys in near memory.
+    pub(crate) fn gate(&self) -> &MemoryGate {
+        &self.gate
+    }
+
+    pub(crate) fn cells<'a>(&self, arrays: &[&'a ArrayRef], row: usize) -> Vec<Cell<'a>> {
+        self.types
+            .iter()
+            .zip(arrays)
+            .map(|(ty, values)| cell_of(*ty, values, row))
+            .collect()
+    }
+
+    /// The key in a row of arrays without NULL there.
+    pub(crate) fn values(&self, arrays: &[&ArrayRef], row: usize) -> Vec<Value> {
+        self.cells(arrays, row)
+            .into_iter()
+            .filter_map(value_of)
+            .collect()
+    }
+}

@@ -1,0 +1,33 @@
+//! What a row is called, in lookups and in indexes.
+
+use crate::manifest::SEGMENT_ROWS;
+
+/// A row's identity in its table: the segment that holds it, or will, and its place there. It stays
+/// the same when the tail is sealed, and is never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId(u64);
+
+impl RowId {
+    pub(crate) fn new(segment: u32, row: u32) -> Self {
+        debug_assert!((row as usize) < SEGMENT_ROWS);
+        Self(u64::from(segment) * SEGMENT_ROWS as u64 + u64::from(row))
+    }
+
+    /// Of a number that [`RowId::get`] returned.
+    pub fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// As a number that other systems may store.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn segment(self) -> u64 {
+        self.0 / SEGMENT_ROWS as u64
+    }
+
+    pub(crate) fn row(self) -> usize {
+        (self.0 % SEGMENT_ROWS as u64) as usize
+    }
+}

@@ -1,0 +1,78 @@
+//! What a scan is asked for, and what it counts.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use tierra_column::Filter;
+use tierra_interleave::Scheduling;
+
+/// What a scan returns of which rows.
+#[derive(Clone, Debug)]
+pub struct ScanSpec {
+    /// Columns of the result, in its order; none if only the number of rows matters.
+    pub projection: Vec<usize>,
+    /// Conditions that every returned row meets, each on one column.
+    pub filters: Vec<(usize, Filter)>,
+    /// Rows of a batch, about: up to a block more.
+    pub batch_rows: usize,
+    /// How the values of an IN-list are looked up in a column's dictionary.
+    pub execution: Scheduling,
+}
+
+/// Whether a scan asks inverted indexes; what it returns does not depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexUse {
+    /// Where that is estimated to cost less than testing rows.
+    #[default]
+    WhereCheaper,
+    /// Wherever there is one, to compare.
+    Always,
+    /// Not at all, to compare.
+    Never,
+}
+
+/// What a cursor has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanCounters {
+    /// Blocks of which bytes were read; a block has 1,024 rows of one column.
+    pub blocks_read: u64,
+    /// Blocks of wanted columns that were not read, because minima, maxima, an index or other columns
+    /// ruled all of their rows out, or because an index knew them.
+    pub blocks_skipped: u64,
+    /// Blocks of which values were unpacked.
+    pub blocks_decoded: u64,
+    /// Rows of the tail that were looked at.
+    pub tail_rows: u64,
+    /// Bytes of those blocks and rows read from near memory.
+    pub bytes_near: u64,
+    /// Bytes read from far memory.
+    pub bytes_far: u64,
+    /// Rows returned.
+    pub rows: u64,
+    /// Values looked up in dictionaries, once per scan however many segments it has.
+    pub lookups: u64,
+    /// Lookups in inverted indexes: of each code in each part, and of the rows it lists.
+    pub index_lookups: u64,
+    /// How often a lookup gave way to another: none where they run plain.
+    pub suspensions: u64,
+}
+
+impl std::ops::AddAssign for ScanCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.blocks_read += other.blocks_read;
+        self.blocks_skipped += other.blocks_skipped;
+        self.blocks_decoded += other.blocks_decoded;
+        self.tail_rows += other.tail_rows;
+        self.bytes_near += other.bytes_near;
+        self.bytes_far += other.bytes_far;
+        self.rows += other.rows;
+        self.lookups += other.lookups;
+        self.index_lookups += other.index_lookups;
+        self.suspensions += other.suspensions;
+    }
+}
+
+/// The column of row ids that [`Snapshot::scan_with_row_ids`](crate::Snapshot::scan_with_row_ids) adds.
+pub fn row_id_field() -> FieldRef {
+    Arc::new(Field::new("row id", DataType::UInt64, false))
+}
