@@ -28,6 +28,26 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
+        "tierra-engine",
+        &[
+            &["", "calibration", "cells", "slice_bytes"],
+            &["spec"],
+            &["manifest"],
+            &["error"],
+            &["storage"],
+            &["integrity"],
+            &["segment", "dictionaries", "tail"],
+            &["index"],
+            &["table"],
+            &["read"],
+            &["tiering"],
+            &["write"],
+            &["scrub"],
+            &["database"],
+            &["calibrate", "salvage"],
+        ],
+    ),
+    (
         "tierra-kv",
         &[
             &["", "size", "random", "number"],
@@ -226,7 +246,16 @@ impl House {
                 None => rest.push_str(statement),
             }
         }
-        let words: BTreeSet<_> = rest.split(|c: char| !is_word(c)).collect();
+        let all = rest
+            .split(|c: char| !is_word(c))
+            .filter(|word| !word.is_empty());
+        // A module that is declared is not used by that.
+        let words: BTreeSet<_> = all
+            .scan("", |before, word| {
+                Some((std::mem::replace(before, word), word))
+            })
+            .filter_map(|(before, word)| (before != "mod").then_some(word))
+            .collect();
         let is_used = |(path, name): (String, String)| words.contains(&*name).then_some(path);
         named.extend(handed_on.into_iter().filter_map(is_used));
         // Paths without a `use`: those of the crate's, and those of a module of this one.

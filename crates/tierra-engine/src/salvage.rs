@@ -17,7 +17,7 @@ use crate::error::{LoadError, TableError};
 use crate::segment::Segment;
 use crate::spec::TableSpec;
 use crate::table::Table;
-use crate::version::TableVersion;
+use crate::table::version::TableVersion;
 
 /// What became of each table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

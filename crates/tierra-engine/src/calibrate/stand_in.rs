@@ -17,10 +17,10 @@ use tierra_memory::{MediumKind, Speed};
 use super::subject::spread;
 use super::{CalibrateError, Effort, StandInError};
 use crate::database::Database;
-use crate::index_kind::IndexKind;
-use crate::options::DatabaseOptions;
-use crate::snapshot::Snapshot;
+use crate::spec::index_kind::IndexKind;
 use crate::spec::{ColumnSpec, TableSpec};
+use crate::storage::options::DatabaseOptions;
+use crate::table::snapshot::Snapshot;
 
 /// Rows that are loaded at a time.
 const BATCH_ROWS: u64 = 1 << 16;

@@ -13,9 +13,9 @@ use tierra_memory::{Speed, in_mode};
 use super::{CalibrateError, Effort};
 use crate::calibration::LookupKind;
 use crate::error::{DamageError, LookupError, ScanError};
-use crate::inverted::InvertedPart;
-use crate::row_id::RowId;
-use crate::snapshot::Snapshot;
+use crate::index::inverted::InvertedPart;
+use crate::manifest::row_id::RowId;
+use crate::table::snapshot::Snapshot;
 
 /// Bytes of a key's entry in an index.
 const ENTRY_BYTES: u64 = 16;

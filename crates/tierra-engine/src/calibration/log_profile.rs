@@ -8,9 +8,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tierra_memory::replication::{Method, Profile};
+use tierra_memory::replication::{Composition, CopyBy, Master, Method, Profile, Waits};
 
 const NAME: &str = "replication";
+
+/// How a record reaches all copies where nobody has measured: written to each, waited for once.
+pub(crate) const LOG_METHOD: Method = Method::Always(Composition {
+    waits: Waits::Once,
+    master: Master::Pre,
+    prefetch: true,
+    copy: CopyBy::Stores,
+});
 
 /// Keeps what was measured in the directory of a database, for whoever opens that from now on. Returns where.
 ///

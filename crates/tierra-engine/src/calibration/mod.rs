@@ -17,8 +17,8 @@ use std::sync::Arc;
 use tierra_column::{LogicalType, Physical};
 use tierra_memory::{GateStart, MemoryGate, Speed};
 
-pub(crate) use log_profile::method_of;
 pub use log_profile::write_profile;
+pub(crate) use log_profile::{LOG_METHOD, method_of};
 
 /// What is looked up. Kinds differ in how many lines a lookup touches one after the other, and in how much
 /// it computes in between.

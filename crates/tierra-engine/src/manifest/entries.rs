@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tierra_column::Encoding;
 
-use crate::replicas::{Homes, TierId};
 use crate::spec::TableSpec;
+use crate::spec::replicas::{Homes, TierId};
 
 /// Rows a segment has at most.
 pub const SEGMENT_ROWS: usize = 1 << 20;

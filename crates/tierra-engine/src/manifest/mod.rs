@@ -18,6 +18,7 @@ mod codec;
 mod entries;
 mod error;
 mod layout;
+pub(crate) mod row_id;
 #[cfg(test)]
 mod tests;
 

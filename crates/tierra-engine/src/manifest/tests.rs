@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::index_kind::IndexKind;
-use crate::replicas::{Homes, TierId};
 use crate::spec::ColumnSpec;
 use crate::spec::TableSpec;
+use crate::spec::index_kind::IndexKind;
+use crate::spec::replicas::{Homes, TierId};
 
 /// A manifest with every kind of field in it.
 fn sample() -> Manifest {

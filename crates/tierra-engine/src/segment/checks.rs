@@ -1,6 +1,6 @@
 //! Whether what is read of a segment is to be believed.
 //!
-//! A block is compared with its checksum before it is read first, again once damage was found anywhere ([`crate::verified`]), and behind
+//! A block is compared with its checksum before it is read first, again once damage was found anywhere ([`crate::storage::verified`]), and behind
 //! every reading where that is asked for ([`VerifyReads`]); what is damaged is put right from another copy, if there is one.
 //!
 //! Invariant: a block is noted as verified only once it was, and no block of a chunk that is absent ever is.
@@ -9,11 +9,11 @@ use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, FormatError};
 
 use super::Segment;
-use crate::doubt::any_doubt;
 use crate::error::ScanError;
-use crate::mend;
+use crate::integrity::repair;
 use crate::spec::TableSpec;
-use crate::verify::VerifyReads;
+use crate::storage::doubt::any_doubt;
+use crate::storage::read_checks::VerifyReads;
 
 impl Segment {
     /// Before a block is read: checks it unless that was done before.
@@ -112,7 +112,7 @@ impl Segment {
         };
         // What was copied near was right, and nobody writes there.
         if let Some((extent, read, place)) = self.far(column)
-            && mend::block(extent, read, place.start, chunk, block)
+            && repair::block(extent, read, place.start, chunk, block)
         {
             return Ok(false);
         }
@@ -127,7 +127,7 @@ impl Segment {
         let chunk = self.chunk(column);
         let range = chunk.block_range(block);
         let range = place.start + range.start..place.start + range.end;
-        if read.is_lost(&range) && !mend::block(extent, read, place.start, chunk, block) {
+        if read.is_lost(&range) && !repair::block(extent, read, place.start, chunk, block) {
             let why = "its page was lost, and no other copy has it".to_owned();
             let what = "a block";
             let source = FormatError::Corrupt { what, why };

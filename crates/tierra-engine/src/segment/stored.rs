@@ -7,9 +7,9 @@ use std::ops::Range;
 use tierra_column::bits::BLOCK_LEN;
 
 use super::{Segment, range_of};
+use crate::integrity::repair;
 use crate::manifest::ExtentId;
-use crate::mend;
-use crate::space::OwnedExtent;
+use crate::storage::extent::OwnedExtent;
 
 impl Segment {
     /// What lies in a range of one of its extents: which columns' chunks, and rows of which blocks.
@@ -106,7 +106,7 @@ impl Segment {
             return false;
         }
         let range = self.stored_range(column, block);
-        mend::stored(extent, range, |bytes| {
+        repair::stored(extent, range, |bytes| {
             self.chunk(column).is_block(block, bytes)
         })
     }
@@ -117,7 +117,7 @@ impl Segment {
             return;
         }
         let start = self.entry.chunks[column].offset as usize;
-        mend::near(extent, start, self.heads().of(column));
+        repair::near(extent, start, self.heads().of(column));
     }
 
     /// Where the block lies in the extent of its chunk.

@@ -15,8 +15,8 @@
 //! power cut tears, under the fence of a commit, of the commits before it. So a log that has fewer records than its
 //! mark says has lost some.
 
-use super::error::LogError;
 use super::format::LINE;
+use crate::error::LogError;
 
 const MAGIC: [u8; 4] = *b"TLGX";
 const FORMAT_VERSION: u8 = 1;
@@ -70,7 +70,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Result<(Head, u64), &'static str>, Lo
         return Ok(Err("the checksum of its first line is wrong"));
     }
     if line[4] != FORMAT_VERSION {
-        return Err(LogError::Version { found: line[4] });
+        return Err(LogError::Version {
+            found: line[4],
+            supported: FORMAT_VERSION,
+        });
     }
     let head = Head {
         epoch: u64_at(8),

@@ -4,15 +4,13 @@
 //! batches. Rows keep their positions whatever is merged, so a row's id outlives consolidation and
 //! sealing.
 
-mod error;
 mod format;
 mod head;
 mod log;
-#[cfg(test)]
-mod log_tests;
 mod payload;
 mod record;
 mod replay;
+pub(crate) mod statistics;
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,13 +19,12 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 
-pub use error::LogError;
-pub(crate) use log::{Commit, METHOD, TailLog};
+pub(crate) use log::{Commit, TailLog};
 pub(crate) use payload::{decode, encode};
 pub(crate) use record::Record;
 pub(crate) use replay::{Mend, Named, Replayed, later, mend, replay};
 
-use crate::statistics::ColumnStatistics;
+use crate::tail::statistics::ColumnStatistics;
 
 /// This many neighbours of about one size become one batch: 10,000 single rows end up in fewer
 /// than 40 batches, and each row is copied at most once per level.

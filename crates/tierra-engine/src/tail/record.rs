@@ -22,8 +22,8 @@
 
 use arrow::buffer::MutableBuffer;
 
-use super::error::LogError;
 use super::format::{FORMAT_VERSION, LINE};
+use crate::error::LogError;
 
 const MAGIC: [u8; 4] = *b"TLOG";
 
@@ -125,7 +125,10 @@ pub(super) fn read_header(line: &[u8]) -> Result<Line, LogError> {
         return Ok(Line::Other("the header's checksum is wrong"));
     }
     if line[4] != FORMAT_VERSION {
-        return Err(LogError::Version { found: line[4] });
+        return Err(LogError::Version {
+            found: line[4],
+            supported: FORMAT_VERSION,
+        });
     }
     let unknown = [
         (line[5] != 0, "a transaction state"),

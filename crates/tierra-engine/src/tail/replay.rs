@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use tierra_memory::PoolError;
 
-use super::error::LogError;
 use super::format::LINE;
 use super::head::{self, Head};
 use super::log::LogEnd;
 use super::record::{Label, Line, read_header};
+use crate::error::LogError;
 use crate::manifest::{COUNTER_END, ExtentId, TailEntry};
-use crate::space::OwnedExtent;
+use crate::storage::extent::OwnedExtent;
 
 /// Bytes of a copy of an extent that differ from what another copy holds, which is right.
 #[derive(Clone, Debug, PartialEq, Eq)]

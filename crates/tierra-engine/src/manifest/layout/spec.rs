@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use tierra_column::{Encoding, LogicalType};
 
-use crate::index_kind::IndexKind;
 use crate::manifest::codec::{Decoder, Encoder};
 use crate::manifest::{ColumnId, ManifestError, TableEntry};
+use crate::spec::index_kind::IndexKind;
 use crate::spec::{ColumnSpec, TableSpec};
 
 /// Stands for the encoding that Tierra chooses.

@@ -1,0 +1,117 @@
+//! What of each table's copies is there: as `tierra_replicas` tells it.
+
+use std::sync::Arc;
+
+use crate::error::StorageError;
+use crate::manifest::{ExtentId, TableEntry};
+use crate::spec::replicas::{Homes, TierId};
+use crate::storage::Storage;
+use crate::storage::extent::OwnedExtent;
+use crate::table::catalog::Catalog;
+use crate::table::requests::{Request, Requests, TableExtents};
+
+/// What a tier has of a table, or of a column that has tiers of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyInfo {
+    /// The table.
+    pub table: String,
+    /// The column; `None`: of everything that no column has to itself.
+    pub column: Option<String>,
+    /// Which of the copies it is; 1 is the master.
+    pub number: u64,
+    /// The tier's name.
+    pub tier: String,
+    /// Whether that is missing.
+    pub is_missing: bool,
+    /// Extents that have a copy there.
+    pub extents: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Whether it is all of them; if not, the others are being made, or wait for a tier.
+    pub is_complete: bool,
+}
+
+/// The copies of all tables, by name, in the order of their tiers.
+pub(crate) fn list(
+    storage: &Storage,
+    requests: &Requests,
+    catalog: &Catalog,
+) -> Result<Vec<CopyInfo>, StorageError> {
+    let (tables, tiers) = (
+        requests.ask(|reply| Request::Extents { reply })?,
+        storage.tiers(),
+    );
+    let mut all = Vec::new();
+    for table in catalog.tables() {
+        let homes = table.homes();
+        let stored = tables.iter().find(|stored| stored.entry.id == table.id());
+        let own = homes
+            .columns
+            .iter()
+            .map(|(column, ids)| (Some(*column), ids));
+        for (column, ids) in std::iter::once((None, &homes.table)).chain(own) {
+            let wanted = stored.map(|stored| extents_of(&stored.entry, &homes, column));
+            for (number, id) in (1..).zip(ids) {
+                let there = copies_in(stored, wanted.as_deref().unwrap_or_default(), *id);
+                let is_missing = tiers.get(*id).is_none();
+                all.push(CopyInfo {
+                    table: table.spec().name.clone(),
+                    column: column.map(|column| table.spec().columns[column].name.clone()),
+                    number,
+                    tier: tiers.name(*id).to_owned(),
+                    is_missing,
+                    extents: there.len() as u64,
+                    bytes: there.iter().map(|extent| extent.len_bytes()).sum(),
+                    is_complete: !is_missing
+                        && wanted.as_ref().is_none_or(|all| all.len() == there.len()),
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Of these extents those that have a copy in a tier, there or missing.
+fn copies_in<'a>(
+    stored: Option<&'a TableExtents>,
+    wanted: &[ExtentId],
+    tier: TierId,
+) -> Vec<&'a Arc<OwnedExtent>> {
+    let held = stored.map_or(&[][..], |stored| &stored.extents).iter();
+    let is_in = |extent: &&Arc<OwnedExtent>| {
+        extent.copies().iter().any(|copy| copy.tier() == tier)
+            || extent.elsewhere().iter().any(|copy| copy.tier == tier)
+    };
+    held.filter(|extent| wanted.contains(&extent.id()))
+        .filter(is_in)
+        .collect()
+}
+
+/// The extents that hold a column with tiers of its own, or everything else.
+fn extents_of(entry: &TableEntry, homes: &Homes, column: Option<usize>) -> Vec<ExtentId> {
+    let is_its = |other: usize| match column {
+        Some(column) => column == other,
+        None => !homes.columns.contains_key(&other),
+    };
+    let mut all = Vec::new();
+    for segment in &entry.segments {
+        let chunks = segment.chunks.iter().enumerate();
+        let chunks = chunks.filter(|(other, _)| is_its(*other));
+        all.extend(chunks.map(|(_, chunk)| segment.extents[chunk.extent as usize]));
+    }
+    let parts = entry.parts.iter();
+    let parts = parts.filter(|part| is_its(part.column as usize));
+    all.extend(parts.map(|part| part.extent));
+    let runs = entry.runs.iter();
+    let runs = runs.filter(|_| is_its(entry.spec.primary_key[0]));
+    all.extend(runs.map(|run| run.extent));
+    if column.is_none() {
+        all.extend(entry.tail.logs.iter().map(|log| log.extent));
+        let images = entry.dictionaries.iter().flatten();
+        let images = images.flat_map(|known| std::iter::once(&known.main).chain(&known.deltas));
+        all.extend(images.map(|image| image.extent));
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}

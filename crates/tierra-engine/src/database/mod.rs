@@ -1,0 +1,579 @@
+//! A database: a directory with a pool, opened by one process at a time.
+//!
+//! Invariant: opening changes nothing on disk before everything about the directory is believed,
+//! and what is open holds exactly what was committed.
+
+pub(crate) mod adopt;
+pub(crate) mod copies;
+pub(crate) mod open;
+pub(crate) mod opening;
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tierra_memory::{Counters, Durability, MediumKind, NearMemory, Pool, Speed, Topology, Written};
+
+use self::copies::CopyInfo;
+use crate::calibration::Calibration;
+use crate::error::{OpenError, TableError, TierError, UnavailableError};
+use crate::scrub::background::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress, Scrubber};
+use crate::scrub::{self, ScrubOptions, ScrubReport};
+use crate::spec::TableSpec;
+use crate::spec::replicas::Replicas;
+use crate::storage::Storage;
+use crate::storage::directory::Home;
+use crate::storage::faults::{Fault, FaultTotals};
+use crate::storage::lock::DirectoryLock;
+use crate::storage::options::DatabaseOptions;
+use crate::storage::read_checks::ReadChecks;
+use crate::storage::tier::Tier;
+use crate::storage::tiers::{NEAR_NAME, Tiers};
+use crate::table::Table;
+use crate::table::catalog::Catalog;
+use crate::table::requests::{Request, Requests};
+use crate::tiering::mover::Mover;
+use crate::tiering::objects::{self, ColumnPlacement};
+use crate::write::writer::{Published, Unsettled, Writer};
+
+/// One kind of memory that a database uses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierInfo {
+    /// Unique in the database.
+    pub name: String,
+    /// Near or far.
+    pub speed: Speed,
+    /// What a pool lies on; `None` for memory that is not durable.
+    pub medium: Option<MediumKind>,
+    /// What its content survives; `None`: nothing.
+    pub durability: Option<Durability>,
+    /// The most bytes it may take; of near memory, by copies of chunks and indexes
+    /// ([`DatabaseOptions::near_memory_bytes`]).
+    pub capacity_bytes: u64,
+    /// Bytes taken; of near memory, by these copies.
+    pub used_bytes: u64,
+    /// Of near memory, bytes beside the copies, which nothing limits: dictionaries, heads of chunks, the near part of key
+    /// indexes, and tails. `None` for a pool.
+    pub always_near_bytes: Option<u64>,
+    /// Bytes of the pages that back it; `None` where they differ.
+    pub page_size_bytes: Option<usize>,
+    /// What was written to the pool, and why, and found there, since the database was opened.
+    pub counters: Option<Counters>,
+    /// Bytes written to the pool for each byte of rows that the database has taken since; `None` before it has any.
+    pub write_amplification: Option<f64>,
+}
+
+impl TierInfo {
+    /// All that was written to the pool since the database was opened.
+    pub fn written(&self) -> Option<Written> {
+        let counters = self.counters?;
+        let causes = [
+            counters.extents,
+            counters.logs,
+            counters.superblock,
+            counters.repair,
+        ];
+        Some(Written {
+            bytes: causes.iter().map(|cause| cause.bytes).sum(),
+            lines: causes.iter().map(|cause| cause.lines).sum::<u64>() + counters.believed_lines,
+        })
+    }
+}
+
+/// An open database. Its tables and snapshots keep the directory locked even after it is dropped.
+#[derive(Debug)]
+pub struct Database {
+    storage: Arc<Storage>,
+    requests: Requests,
+    catalog: Arc<Catalog>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    scrubber: Scrubber,
+    /// Where there is one.
+    mover: Option<Mover>,
+    given_up: Vec<(String, u64)>,
+}
+
+impl Database {
+    /// Starts what an open database needs.
+    pub(crate) fn start(options: &DatabaseOptions, opened: Opened) -> Result<Arc<Self>, OpenError> {
+        let Opened {
+            home,
+            mut lock,
+            near,
+            tiers,
+            published,
+            unsettled,
+        } = opened;
+        let dir = home.dir();
+        let threads = options
+            .threads
+            .or_else(|| std::thread::available_parallelism().ok());
+        let threads = threads.unwrap_or(NonZeroUsize::MIN);
+        let calibration = Arc::new(Calibration::of_database(dir));
+        tiers
+            .losses
+            .checks
+            .open_with(options.verify_reads.unwrap_or_default());
+        for missing in &tiers.missing {
+            tiers.losses.log.missing(missing.id, &missing.name);
+        }
+        let opened = open::read_tables(
+            dir,
+            &tiers,
+            &published,
+            &calibration,
+            options.to_version.is_some(),
+        )?;
+        lock.sign().map_err(|source| OpenError::Io {
+            path: dir.join(crate::storage::lock::LOCK_FILE),
+            source,
+        })?;
+        let (sender, queue) = channel();
+        let requests = Requests::new(sender);
+        let next_extent_id = published.manifest().next_extent_id;
+        let is_read_only = lock.read_only().is_some();
+        let dir = dir.to_owned();
+        let storage = Storage::new(
+            home,
+            tiers,
+            next_extent_id,
+            near,
+            threads,
+            calibration,
+            lock,
+            options.clone(),
+        );
+        let commit = opened.commit;
+        let mut logs = HashMap::new();
+        let mut tables = Vec::new();
+        for table in opened.tables {
+            logs.insert(table.entry.id, table.log);
+            let entry = table.entry;
+            let opened = Table::new(
+                entry.id,
+                entry.spec.clone(),
+                entry.homes.clone(),
+                table.version,
+                entry.next_segment_id,
+                storage.clone(),
+                requests.clone(),
+            );
+            if let Some(missing) = table.missing {
+                opened.lacks(missing);
+            }
+            tables.push(opened);
+        }
+        // Near copies come one segment at a time, between requests, so that opening stays fast.
+        for table in tables
+            .iter()
+            .filter(|table| table.check_available().is_ok())
+        {
+            let current = table.current();
+            table.ask_for_indexes();
+            table.ask_for_near_copies(current.segments.iter().map(|segment| segment.id()));
+        }
+        tables.iter().for_each(|table| table.ask_for_index_copies());
+        // Copies of what was written while a tier was missing, or that were damaged.
+        tables.iter().for_each(|table| table.ask_to_heal());
+        let catalog = Arc::new(Catalog::new(tables));
+        storage.losses().log.know(&catalog);
+        let told = requests.clone();
+        storage.losses().listen(move || told.send(Request::Losses));
+        // Of pages that were lost while it was opened.
+        storage.note_losses();
+        let mut writer = Writer::new(
+            storage.clone(),
+            requests.clone(),
+            catalog.clone(),
+            published,
+            logs,
+            commit,
+        );
+        let given_up = writer.given_up();
+        if options.to_version.is_some() && !is_read_only {
+            writer.go_back(&dir)?;
+        }
+        writer.settle(unsettled)?;
+        let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
+        let thread = thread.spawn(move || writer.run(&queue));
+        let thread = thread.map_err(|source| OpenError::Io { path: dir, source })?;
+        // What is recorded is what a power cut would leave of the database's own writes.
+        let pace = match options.recorder {
+            None => options.scrub_bytes_per_s.unwrap_or(SCRUB_BYTES_PER_S),
+            Some(_) => 0,
+        };
+        let pace = if is_read_only { 0 } else { pace };
+        // Nor does a recording depend on when something was read.
+        let is_recorded = options.recorder.is_some();
+        let mover = (!is_recorded)
+            .then(|| Mover::start(storage.clone(), requests.clone(), catalog.clone()));
+        Ok(Arc::new(Self {
+            scrubber: Scrubber::start(storage.clone(), requests.clone(), catalog.clone(), pace),
+            mover,
+            given_up,
+            storage,
+            requests,
+            catalog,
+            writer: Mutex::new(Some(thread)),
+        }))
+    }
+
+    /// Names of all tables, sorted.
+    pub fn tables(&self) -> Vec<String> {
+        self.catalog.names()
+    }
+
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<Arc<Table>> {
+        self.catalog.table(name)
+    }
+
+    /// Creates a table; durable on return. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError`]: the name is taken, the description breaks a rule, the pool is full or
+    /// failed.
+    pub fn create_table(&self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
+        self.create_table_in(spec, Replicas::default())
+    }
+
+    /// The same with copies in given tiers.
+    ///
+    /// # Errors
+    /// As [`Database::create_table`], and [`TableError::Replicas`].
+    pub fn create_table_in(
+        &self,
+        spec: TableSpec,
+        replicas: Replicas,
+    ) -> Result<Arc<Table>, TableError> {
+        self.requests.ask(|reply| Request::Create {
+            spec,
+            replicas,
+            reply,
+        })?
+    }
+
+    /// Begins a table that appears with its first rows, when [`Table::append`] or
+    /// [`Loader::finish`](crate::Loader::finish) commits them, both in one manifest: until then
+    /// nobody else sees it, and whatever happens leaves nothing of it. Blocks.
+    ///
+    /// # Errors
+    /// As [`Database::create_table`]. Where the name is taken later, committing fails with
+    /// [`StorageError::Created`](crate::StorageError::Created).
+    pub fn begin_table(&self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
+        self.begin_table_in(spec, Replicas::default())
+    }
+
+    /// The same with copies in given tiers.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table`], and [`TableError::Replicas`].
+    pub fn begin_table_in(
+        &self,
+        spec: TableSpec,
+        replicas: Replicas,
+    ) -> Result<Arc<Table>, TableError> {
+        self.requests.ask(|reply| Request::Begin {
+            spec,
+            replicas,
+            reply,
+        })?
+    }
+
+    /// Adds a tier with a new, empty pool; durable on return. From then on tables can have copies there
+    /// ([`Table::set_replicas`]), and the manifest has one. Blocks.
+    ///
+    /// # Errors
+    /// [`TierError`]: the name is taken, or the pool cannot be made there.
+    pub fn add_tier(&self, name: &str, pool: &Path) -> Result<(), TierError> {
+        let pool = std::path::absolute(pool).map_err(|source| TierError::Io {
+            path: pool.to_owned(),
+            source,
+        })?;
+        self.requests.ask(|reply| Request::AddTier {
+            name: name.to_owned(),
+            pool,
+            reply,
+        })?
+    }
+
+    /// Forgets a tier that no table is to have copies in, there or missing; durable on return. Its file stays where it
+    /// is. Blocks.
+    ///
+    /// # Errors
+    /// [`TierError`].
+    pub fn drop_tier(&self, name: &str) -> Result<(), TierError> {
+        self.requests.ask(|reply| Request::DropTier {
+            name: name.to_owned(),
+            reply,
+        })?
+    }
+
+    /// Drops a table; durable on return. Snapshots of it stay readable. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError`]: there is none, or the pool failed.
+    pub fn drop_table(&self, name: &str) -> Result<(), TableError> {
+        self.drop_tables(&[name])
+    }
+
+    /// Drops tables, all of them or none, as [`Database::drop_table`] does. One that is named twice is dropped once.
+    ///
+    /// # Errors
+    /// [`TableError`]: one of them is not there, or the pool failed; then all are there that were.
+    pub fn drop_tables(&self, names: &[impl AsRef<str>]) -> Result<(), TableError> {
+        let names = names.iter().map(|name| name.as_ref().to_owned());
+        let names = names.collect();
+        self.requests.ask(|reply| Request::Drop { names, reply })?
+    }
+
+    /// Waits until rows committed so far have their indexes and near copies, these as far as the budget
+    /// goes. Both are made in the background after a load, a merge and an open; a measurement should
+    /// not meet them.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`], if the writer has failed.
+    pub fn wait_for_near_copies(&self) -> Result<(), TableError> {
+        Ok(self.requests.ask(|reply| Request::Wait { reply })?)
+    }
+
+    /// Where columns are read, and how much that matters, by the tables' names and the columns' order.
+    pub fn placements(&self) -> Vec<ColumnPlacement> {
+        let tables = self.catalog.tables();
+        let of_table = |table: &Arc<Table>| objects::placements(table.spec(), &table.current());
+        tables.iter().flat_map(of_table).collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Bytes of near memory that dictionaries, chunk headers, key indexes and tails take.
+    fn always_near_bytes(&self) -> u64 {
+        let tables = self.catalog.tables();
+        let near = tables
+            .iter()
+            .map(|table| table.current().always_near_bytes());
+        near.sum()
+    }
+
+    /// All bytes of near memory that it takes: copies, and what is always near. Cheaper than [`Database::tiers`], which asks the
+    /// kernel about every mapping.
+    pub fn near_bytes(&self) -> u64 {
+        self.storage.near.used() + self.always_near_bytes()
+    }
+
+    /// The memory it uses, near first.
+    pub fn tiers(&self) -> Vec<TierInfo> {
+        let copies = &self.storage.near;
+        let near = TierInfo {
+            name: NEAR_NAME.to_owned(),
+            speed: Speed::Near,
+            medium: None,
+            durability: None,
+            capacity_bytes: copies.limit(),
+            used_bytes: copies.used(),
+            always_near_bytes: Some(self.always_near_bytes()),
+            page_size_bytes: None,
+            counters: None,
+            write_amplification: None,
+        };
+        let (tiers, taken) = (self.storage.tiers(), self.storage.taken_bytes());
+        let pools = tiers.open.iter().map(|Tier { name, pool, .. }| {
+            let mut tier = TierInfo {
+                name: name.to_string(),
+                speed: pool.speed(),
+                medium: Some(pool.medium()),
+                durability: Some(pool.durability()),
+                capacity_bytes: pool.capacity_bytes(),
+                used_bytes: pool.used_bytes(),
+                always_near_bytes: None,
+                page_size_bytes: Some(pool.page_size_bytes()),
+                counters: Some(pool.counters()),
+                write_amplification: None,
+            };
+            let written = tier.written().filter(|_| taken > 0);
+            tier.write_amplification = written.map(|all| all.bytes as f64 / taken as f64);
+            tier
+        });
+        std::iter::once(near).chain(pools).collect()
+    }
+
+    /// Reads every copy of everything and compares it with its checksum; what is damaged is put right from another copy, unless
+    /// the options say otherwise. `progress` is told the bytes read so far, of [`Database::scrub_bytes`]. Queries and appends
+    /// go on meanwhile. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`], if the database is closed.
+    pub fn scrub(
+        &self,
+        options: &ScrubOptions,
+        progress: impl FnMut(u64),
+    ) -> Result<ScrubReport, TableError> {
+        scrub::scrub(
+            &self.storage,
+            &self.requests,
+            &self.catalog,
+            options,
+            progress,
+        )
+    }
+
+    /// How often what is read of it is checked, to ask for or to change.
+    pub fn read_checks(&self) -> &ReadChecks {
+        &self.storage.losses().checks
+    }
+
+    /// What of each table's copies is there, by the tables' names.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`], if the database is closed.
+    pub fn copies(&self) -> Result<Vec<CopyInfo>, TableError> {
+        Ok(copies::list(&self.storage, &self.requests, &self.catalog)?)
+    }
+
+    /// Tables, and columns of tables, that cannot be read as they are, each with the reason.
+    pub fn unavailable(&self) -> Vec<UnavailableError> {
+        let tables = self.catalog.tables();
+        let lacking = tables
+            .iter()
+            .filter_map(|table| table.check_complete().err());
+        lacking.collect()
+    }
+
+    /// Tables with the number of commits that were given up, or would be, by going back to the version that it was opened with
+    /// ([`DatabaseOptions::to_version`]). Tables that came later are not named: nothing tells of them.
+    pub fn given_up(&self) -> &[(String, u64)] {
+        &self.given_up
+    }
+
+    /// Where the scrubber in the background is.
+    pub fn scrub_progress(&self) -> ScrubProgress {
+        self.scrubber.progress()
+    }
+
+    /// How fast that one walks, to ask for or to change.
+    pub fn scrub_pace(&self) -> &ScrubPace {
+        self.scrubber.pace()
+    }
+
+    /// Bytes that [`Database::scrub`] is going to read.
+    ///
+    /// # Errors
+    /// As [`Database::scrub`].
+    pub fn scrub_bytes(&self) -> Result<u64, TableError> {
+        scrub::total_bytes(&self.requests)
+    }
+
+    /// What was found wrong with stored bytes since the database was opened, the newest last, and how much in all: the list
+    /// keeps the last 1,000.
+    pub fn faults(&self) -> (Vec<Fault>, FaultTotals) {
+        self.storage.losses().log.read()
+    }
+
+    /// Makes all copies that tables should have and lack, as far as tiers are there, as happens in the background
+    /// after an open. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`]: the copies made so far are there.
+    pub fn make_copies(&self) -> Result<(), TableError> {
+        for name in self.tables() {
+            if let Some(table) = self.table(&name) {
+                self.requests
+                    .ask(|reply| Request::Repair { table, reply })??;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tiers that are known and not there, each with what was found instead.
+    pub fn missing_tiers(&self) -> Vec<(String, String)> {
+        let tiers = self.storage.tiers();
+        let missing = tiers.missing.iter();
+        missing
+            .map(|tier| (tier.name.to_string(), tier.why.to_string()))
+            .collect()
+    }
+
+    /// Why nothing can be written; `None` where it can.
+    pub fn read_only(&self) -> Option<&str> {
+        self.storage.read_only()
+    }
+
+    /// The pools of the tiers that are there, the first one's first.
+    pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
+        let tiers = self.storage.tiers();
+        let pools = tiers.open.iter().map(|tier| tier.pool.clone());
+        pools.collect()
+    }
+
+    /// What it was opened with: gates of its lookups start so.
+    pub fn calibration(&self) -> &Arc<Calibration> {
+        &self.storage.calibration
+    }
+
+    /// The pool of the first tier that is there.
+    pub(crate) fn first_pool(&self) -> Arc<Pool> {
+        let tiers = self.storage.tiers();
+        let first = tiers.open.first().expect("a database is read from a tier");
+        first.pool.clone()
+    }
+
+    /// Answers what was asked so far and stops writing: appends and loads fail from now on. What
+    /// was committed is durable already. Dropping the database does the same.
+    pub fn close(&self) {
+        self.scrubber.close();
+        self.mover.iter().for_each(Mover::close);
+        // No panic can leave the option half taken.
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(writer) = writer {
+            self.storage.begin_closing();
+            self.requests.send(Request::Close);
+            if writer.join().is_err() {
+                tracing::error!(
+                    "the writer thread panicked: nothing is written any more until the database is opened again; please report it"
+                );
+            }
+        }
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What was found of a database that is about to be open.
+pub(crate) struct Opened {
+    pub(crate) home: Home,
+    pub(crate) lock: DirectoryLock,
+    pub(crate) near: NearMemory,
+    pub(crate) tiers: Tiers,
+    pub(crate) published: Published,
+    pub(crate) unsettled: Unsettled,
+}
+
+pub(crate) fn near_memory(options: &DatabaseOptions) -> Result<NearMemory, OpenError> {
+    let bytes = match options.near_memory_bytes {
+        Some(bytes) => bytes,
+        None => {
+            let nodes = Topology::discover()?.nodes;
+            nodes
+                .iter()
+                .filter(|node| node.has_cpus())
+                .map(|node| node.bytes)
+                .sum::<u64>()
+                / 4
+        }
+    };
+    Ok(NearMemory::new(bytes))
+}

@@ -1,0 +1,199 @@
+//! What of a table is not there, in any copy: it is withheld, and all else is opened.
+//!
+//! Invariant: a part of a table is withheld with a reason, or it is whole. A table of which rows may be missing is withheld as a
+//! whole: no answer has fewer rows than were committed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use tierra_memory::Extent;
+
+use super::owners::{check_owner, owner_in};
+use crate::error::{DamageError, UnavailableError};
+use crate::manifest::{
+    ChunkPlace, CopyEntry, ExtentEntry, ExtentId, PartEntry, RunEntry, SegmentEntry, TableEntry,
+};
+use crate::spec::TableSpec;
+use crate::spec::replicas::TierId;
+use crate::storage::extent::OwnedExtent;
+use crate::storage::tiers::Tiers;
+use crate::table::Missing;
+
+/// Columns whose dictionaries cannot be read, and why: chunks that hold their codes are withheld.
+pub(super) type Withheld = BTreeMap<usize, UnavailableError>;
+
+/// What of a table cannot be read because extents are not there, in missing tiers or damaged in all copies. Parts of indexes do not
+/// count: they can be built again.
+pub(super) fn of_table(
+    dir: &Path,
+    table: &TableEntry,
+    tiers: &Tiers,
+    extents: &BTreeMap<ExtentId, ExtentEntry>,
+    is_held: impl Fn(ExtentId) -> bool,
+) -> Option<Missing> {
+    let is_index = |id: &ExtentId| {
+        table.parts.iter().any(|part| part.extent == *id)
+            || table.runs.iter().any(|run| run.extent == *id)
+    };
+    let gone = table.extents().filter(|id| !is_held(*id) && !is_index(id));
+    let gone: BTreeSet<ExtentId> = gone.collect();
+    let first = gone.first()?;
+    let why = match missing_tiers(&gone, tiers, extents) {
+        Some(missing) => UnavailableError::Missing {
+            table: table.spec.name.clone(),
+            column: None,
+            missing,
+        },
+        None => damaged(
+            dir,
+            &table.spec,
+            &lost_extent(table, &extents[first], tiers, *first),
+        ),
+    };
+    let columns = 0..table.spec.columns.len();
+    let withheld = columns.filter(|column| {
+        let mut images = images(table, *column);
+        images.any(|image| gone.contains(&image))
+    });
+    let withheld = withheld.map(|column| (column, why.clone())).collect();
+    let logs = &table.tail.logs;
+    let has_log = logs.iter().all(|log| !gone.contains(&log.extent));
+    let is_there = |extent: ExtentId| !gone.contains(&extent);
+    match has_log && has_columns(table, &withheld, is_there) {
+        true => Some(Missing::Columns(why)),
+        false => Some(Missing::Rows(why)),
+    }
+}
+
+/// The extents with images of a column's dictionary.
+fn images(table: &TableEntry, column: usize) -> impl Iterator<Item = ExtentId> {
+    let dictionary = table.dictionaries[column].iter();
+    let places = dictionary
+        .flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
+    places.map(|place| place.extent)
+}
+
+/// Whether each row has a column that is there: only one that has none is not there itself.
+pub(super) fn has_columns(
+    table: &TableEntry,
+    withheld: &Withheld,
+    is_there: impl Fn(ExtentId) -> bool,
+) -> bool {
+    let is_left = |(column, place): (usize, &ChunkPlace), segment: &SegmentEntry| {
+        is_there(segment.extents[place.extent as usize])
+            && !(withheld.contains_key(&column) && place.encoding.uses_dictionary())
+    };
+    let mut segments = table.segments.iter();
+    segments.all(|segment| {
+        let mut places = segment.chunks.iter().enumerate();
+        places.any(|place| is_left(place, segment))
+    })
+}
+
+/// The error of whoever needs what is damaged.
+pub(super) fn damaged(
+    dir: &Path,
+    spec: &TableSpec,
+    what: &dyn std::fmt::Display,
+) -> UnavailableError {
+    UnavailableError::Damaged {
+        table: spec.name.clone(),
+        column: None,
+        what: format!(
+            "{what}; `tierra salvage {} OUT` copies what can be read into a new database",
+            dir.display()
+        ),
+    }
+}
+
+/// The tiers, each with what was found instead, if what is gone lies in missing ones alone.
+fn missing_tiers(
+    gone: &BTreeSet<ExtentId>,
+    tiers: &Tiers,
+    extents: &BTreeMap<ExtentId, ExtentEntry>,
+) -> Option<String> {
+    let mut missing: BTreeSet<TierId> = BTreeSet::new();
+    for id in gone {
+        for copy in &extents[id].copies {
+            // A copy that is there and damaged is no matter of a tier.
+            missing.insert(tiers.missing.iter().find(|tier| tier.id == copy.tier)?.id);
+        }
+    }
+    let named = tiers
+        .missing
+        .iter()
+        .filter(|tier| missing.contains(&tier.id));
+    let named: Vec<_> = named
+        .map(|tier| format!("{:?} ({})", tier.name, tier.why))
+        .collect();
+    (!named.is_empty()).then(|| named.join(", "))
+}
+
+/// Why nothing of an extent can be read: what is wrong with a copy that is there, or that there is none.
+fn lost_extent(
+    table: &TableEntry,
+    entry: &ExtentEntry,
+    tiers: &Tiers,
+    id: ExtentId,
+) -> DamageError {
+    let extent = |copy: &CopyEntry| Extent {
+        offset: copy.offset,
+        len_bytes: entry.len_bytes,
+    };
+    let owner = owner_in(table, id);
+    let mut faults = entry.copies.iter().rev().filter_map(|copy| {
+        let tier = tiers.get(copy.tier)?;
+        check_owner(&tier.pool, extent(copy), owner?).err()
+    });
+    faults
+        .next()
+        .unwrap_or(DamageError::NoCopy { extent: id.0 })
+}
+
+/// Parts of indexes without a copy are as good as not there: takes them out of the manifest that was
+/// read.
+pub(super) fn forget_lost_parts(
+    held: &HashMap<ExtentId, &OwnedExtent>,
+    table: &mut Arc<TableEntry>,
+) {
+    let is_lost = |part: &Arc<PartEntry>| !held.contains_key(&part.extent);
+    let is_lost_run = |run: &Arc<RunEntry>| !held.contains_key(&run.extent);
+    if !table.parts.iter().any(is_lost) && !table.runs.iter().any(is_lost_run) {
+        return;
+    }
+    let table = Arc::make_mut(table);
+    let spec = table.spec.clone();
+    table.parts.retain(|part| {
+        let lost = is_lost(part);
+        if lost {
+            warn_of_part(&spec, part, &"it has no copy");
+        }
+        !lost
+    });
+    table.runs.retain(|run| {
+        let lost = is_lost_run(run);
+        if lost {
+            warn_of_run(&spec, &"it has no copy");
+        }
+        !lost
+    });
+}
+
+pub(super) fn warn_of_run(spec: &TableSpec, error: &dyn std::fmt::Display) {
+    tracing::warn!(
+        table = spec.name,
+        %error,
+        "a part of the index of keys is damaged: it is built again"
+    );
+}
+
+pub(super) fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::fmt::Display) {
+    let column = &spec.columns[part.column as usize].name;
+    tracing::warn!(
+        table = spec.name,
+        column,
+        %error,
+        "a part of an index is damaged: it is built again"
+    );
+}

@@ -1,0 +1,380 @@
+//! What a database holds, read back: the tiers, the newest manifest of any of them, and its extents. The tables that these
+//! make up are read by [`tables`].
+//!
+//! Every extent is checked against its header before its bytes are believed. What fails in one copy is taken from another. A
+//! file that was cut short gets its end again where other tiers have all that lay there ([`cut`]).
+//!
+//! Invariant: nothing is written before everything about the tiers is believed; then only what brings all of them to
+//! the newest manifest, and copies of logs to what was read.
+
+mod cut;
+mod lacking;
+mod owners;
+mod pools;
+mod tables;
+mod vouched;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use tierra_memory::{Extent, Pool};
+
+use crate::error::OpenError;
+use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError};
+use crate::spec::replicas::TierId;
+use crate::storage::directory::{self, Home, TierState};
+use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
+use crate::storage::tier::Tier;
+use crate::storage::tiers::Tiers;
+use crate::write::writer::Published;
+
+use self::owners::{PAGE_BYTES, check_owner, owned_by};
+use self::pools::Candidate;
+pub(crate) use self::pools::{FoundPool, find, home_of_pool, is_there, is_unfinished, rebuild};
+pub(crate) use self::tables::read_tables;
+
+/// How a database may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Without tiers that are missing.
+    pub(crate) degraded: bool,
+    /// Without writing anything.
+    pub(crate) read_only: bool,
+}
+
+/// What was found.
+pub(crate) struct Found {
+    pub(crate) tiers: Tiers,
+    pub(crate) published: Published,
+    /// What only manifests of tiers name that are behind: free with the next publication.
+    pub(crate) superseded: Vec<Arc<ExtentCopy>>,
+    /// Whether the tiers that are there do not all say what is here.
+    pub(crate) is_behind: bool,
+    /// The tiers that are there, by the versions of their manifests.
+    pub(crate) most_behind_first: Vec<TierId>,
+    /// Whether tiers are missing that the newest manifest counts on. They may go on without these, so that both may not be
+    /// joined again: the first write puts a mark into the manifest.
+    pub(crate) goes_on_without: bool,
+}
+
+/// The tiers, and the newest manifest of any of them with the extents that it names, each checked to be
+/// what it should be.
+pub(crate) fn read_manifest(
+    home: &Home,
+    found: Vec<FoundPool>,
+    access: Access,
+) -> Result<Found, OpenError> {
+    let dir = home.dir();
+    let here = directory::home_of(dir).map_err(directory::io_error(dir))?;
+    let found = told(found)?;
+    check_outside(home, &here, &found)?;
+    let (found, is_doubtful) = vouched::open(home, found);
+    let (found, cuts) = match access.read_only {
+        true => (found, Vec::new()),
+        false => cut::restore_ends(home, found),
+    };
+    let mut candidates = Vec::new();
+    let mut pools = Vec::new();
+    let mut failures = Vec::new();
+    for found in found {
+        let (name, path) = (found.name.clone(), found.path.clone());
+        let pool = match &found.opened {
+            Ok(pool) => pool.clone(),
+            Err(_) => {
+                let failure = found.opened.err().map(OpenError::from);
+                failures.extend(failure.map(|error| (name, path, error)));
+                continue;
+            }
+        };
+        match pools::read_root(home, &pool) {
+            Ok((root, manifest)) => {
+                pools::check_owner(home, &here, &found, &manifest)?;
+                candidates.push(Candidate {
+                    pool: pool.clone(),
+                    root,
+                    manifest,
+                });
+            }
+            Err(
+                error @ OpenError::Manifest {
+                    source: ManifestError::Version { .. } | ManifestError::Unknown { .. },
+                    ..
+                },
+            ) => return Err(error),
+            // What it holds may be whole all the same, if another tier says what that is.
+            Err(error) => failures.push((name.clone(), path.clone(), error)),
+        }
+        pools.push((name, path, pool));
+    }
+    let told = || {
+        if failures.is_empty() {
+            let why = "none is missing: were they put back, or copied while the database was open?";
+            return why.to_owned();
+        }
+        let told = failures.iter();
+        let told = told.map(|(name, _, error)| format!("tier {name:?}: {error}"));
+        told.collect::<Vec<_>>().join("; ")
+    };
+    let Some(newest) = pools::choose(home, &candidates, told)? else {
+        let first = failures.into_iter().next();
+        let (name, _, error) = first.expect("a directory names a pool");
+        let pool = pools.iter().find(|(other, _, _)| *other == name);
+        return Err(match pool {
+            Some((_, _, pool)) => pools::unreadable(home, pool, error),
+            None => error,
+        });
+    };
+    let mut manifest = newest.manifest.clone();
+    let tiers = pools::match_tiers(home, &manifest, pools, &failures);
+    warn_of_missing(home, &tiers, access)?;
+    let goes_on_without = manifest
+        .tiers
+        .iter()
+        .any(|tier| tier.present && tiers.get(tier.id).is_none());
+    let versions = candidates
+        .iter()
+        .filter(|candidate| {
+            let mut open = tiers.open.iter();
+            open.any(|tier| Arc::ptr_eq(&tier.pool, &candidate.pool))
+        })
+        .map(|candidate| candidate.manifest.version);
+    let version_of = |pool: &Arc<Pool>| {
+        let mut candidates = candidates.iter();
+        let own = candidates.find(|candidate| Arc::ptr_eq(&candidate.pool, pool));
+        own.map_or(0, |own| own.manifest.version)
+    };
+    let mut most_behind_first: Vec<TierId> = tiers.open.iter().map(|tier| tier.id).collect();
+    most_behind_first.sort_by_key(|id| tiers.get(*id).map(|tier| version_of(&tier.pool)));
+    let (count, least) = versions.fold((0, u64::MAX), |(count, least), version| {
+        (count + 1, least.min(version))
+    });
+    let is_at_home = directory::is_same(&manifest.home, &here);
+    let is_behind = tiers.open.len() > count
+        || least < manifest.version
+        || tiers.entries() != manifest.tiers
+        || manifest.database != home.file().database
+        || !is_at_home && !home.file().tiers.iter().all(|tier| tier.path.is_relative());
+    manifest.database = home.file().database;
+    manifest.home = here;
+    let (published, lost, superseded) = read_extents(dir, manifest, &tiers, &candidates)?;
+    cut::note(&cuts, &tiers);
+    Ok(Found {
+        tiers,
+        published,
+        superseded,
+        is_behind: is_behind || lost || is_doubtful,
+        most_behind_first,
+        goes_on_without,
+    })
+}
+
+/// All pools, unless one cannot be opened for what is to be told.
+fn told(found: Vec<FoundPool>) -> Result<Vec<FoundPool>, OpenError> {
+    let tell = |found: FoundPool| match found.opened {
+        // Of what is being added nothing may be there yet.
+        Err(error) if found.state != TierState::Adding && !pools::is_loss(&error) => {
+            Err(OpenError::from(error))
+        }
+        opened => Ok(FoundPool { opened, ..found }),
+    };
+    found.into_iter().map(tell).collect()
+}
+
+/// Refuses pools outside of the directory that do not say what they are, unless the newest of the others belongs here.
+fn check_outside(
+    home: &Home,
+    here: &directory::HomeDirectory,
+    found: &[FoundPool],
+) -> Result<(), OpenError> {
+    let manifest = |found: &FoundPool| {
+        let pool = found.opened.as_ref().ok()?;
+        Some(pools::read_root(home, pool).ok()?.1)
+    };
+    let known: Vec<_> = found.iter().map(manifest).collect();
+    let newest = known.iter().flatten().max_by_key(|known| known.version);
+    let Some(newest) = newest else {
+        return Ok(());
+    };
+    for (found, known) in found.iter().zip(&known) {
+        let is_there = !matches!(found.opened, Err(tierra_memory::PoolError::Missing { .. }));
+        if known.is_none() && is_there && found.state != TierState::Adding {
+            pools::check_home(home, here, found, &newest.home)?;
+        }
+    }
+    Ok(())
+}
+
+/// Says which tiers are missing, as an error unless the database is to go on without them.
+fn warn_of_missing(home: &Home, tiers: &Tiers, access: Access) -> Result<(), OpenError> {
+    if tiers.missing.is_empty() {
+        return Ok(());
+    }
+    if access.degraded {
+        for tier in &tiers.missing {
+            tracing::warn!(tier = %tier.name, why = %tier.why, "a tier is missing: the database goes on without it");
+        }
+        return Ok(());
+    }
+    let missing = tiers.missing.iter();
+    let missing = missing.map(|tier| format!("tier {:?} ({})", tier.name, tier.why));
+    Err(OpenError::Degraded {
+        dir: home.dir().to_owned(),
+        missing: missing.collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// The extents of the manifest, whether some copies of them are lost, and what only the manifests of tiers name that are behind:
+/// until those are replaced, their tiers may come to be the only ones, so that nothing of it may be overwritten.
+fn read_extents(
+    dir: &Path,
+    mut manifest: Manifest,
+    tiers: &Tiers,
+    candidates: &[Candidate],
+) -> Result<(Published, bool, Vec<Arc<ExtentCopy>>), OpenError> {
+    let owners = owners(&manifest);
+    let mut extents = Vec::with_capacity(manifest.extents.len());
+    let mut lost = false;
+    let (mut headless, mut without_copy) = (Vec::new(), Vec::new());
+    for (id, entry) in &manifest.extents {
+        let mut copies = Vec::with_capacity(entry.copies.len());
+        let (mut elsewhere, mut doubtful, mut damaged) = (Vec::new(), None, Vec::new());
+        for copy in &entry.copies {
+            let Some(tier) = tiers.get(copy.tier) else {
+                elsewhere.push(*copy);
+                continue;
+            };
+            let extent = Extent {
+                offset: copy.offset,
+                len_bytes: entry.len_bytes,
+            };
+            match check_owner(&tier.pool, extent, owners[id]) {
+                Ok(()) => copies.push(ExtentCopy::published(tier, extent)),
+                Err(error) => {
+                    tracing::warn!(tier = &*tier.name, %error, "a copy is damaged");
+                    damaged.push((tier, extent));
+                    match doubtful.is_none() && tier.pool.has_damaged_header(extent) {
+                        true => doubtful = Some((tier, extent)),
+                        false => lost = true,
+                    }
+                }
+            }
+        }
+        match doubtful {
+            // Nothing else is left: what lies there has checksums of its own.
+            Some((tier, extent)) if copies.is_empty() => {
+                headless.push((tier.id, extent));
+                copies.push(ExtentCopy::published(tier, extent));
+            }
+            Some(_) => lost = true,
+            None => {}
+        }
+        if copies.is_empty() {
+            // It is named all the same: what was written over it could not be told from it the next time.
+            let damaged = damaged.into_iter();
+            let there = damaged.filter(|(tier, extent)| tier.pool.has_room_for(*extent));
+            without_copy.extend(there.map(|(tier, extent)| {
+                headless.push((tier.id, extent));
+                (*id, ExtentCopy::published(tier, extent))
+            }));
+            continue;
+        }
+        if let Owner::Log(_) = owners[id] {
+            // Nobody is told what is appended while they are away, and a record that was being written may be in them alone,
+            // in the place of one that is going to be acknowledged: they are made anew.
+            elsewhere.clear();
+        }
+        let (losses, owner) = (&tiers.losses, owners[id]);
+        extents.push(OwnedExtent::new(losses, *id, owner, copies, elsewhere));
+    }
+    let held: HashMap<ExtentId, &OwnedExtent> = extents
+        .iter()
+        .map(|extent| (extent.id(), &**extent))
+        .collect();
+    for table in &mut manifest.tables {
+        // What waits for a tier may come back with it.
+        if lacking::of_table(dir, table, tiers, &manifest.extents, |id| {
+            held.contains_key(&id)
+        })
+        .is_none()
+        {
+            lacking::forget_lost_parts(&held, table);
+        }
+    }
+    let mut superseded = Vec::new();
+    for tier in &tiers.open {
+        let copies = extents.iter().flat_map(|extent| extent.copies());
+        let copies = copies.chain(without_copy.iter().map(|(_, copy)| copy));
+        let of_tier = copies.filter(|copy| copy.tier() == tier.id);
+        let mut live: Vec<_> = of_tier.map(|copy| copy.extent()).collect();
+        let own = candidates
+            .iter()
+            .find(|candidate| Arc::ptr_eq(&candidate.pool, &tier.pool));
+        if let Some(own) = own.filter(|own| own.manifest.version < manifest.version) {
+            let before = only_named_by(&own.manifest, tier, &live);
+            live.extend(&before);
+            superseded.extend(
+                before
+                    .into_iter()
+                    .map(|extent| ExtentCopy::published(tier, extent)),
+            );
+        }
+        let headless = headless.iter().filter(|(id, _)| *id == tier.id);
+        let headless: Vec<_> = headless.map(|(_, extent)| *extent).collect();
+        tier.pool.retain_headless(&live, &headless)?;
+    }
+    let root = |candidate: &Candidate| {
+        let tier = tiers
+            .open
+            .iter()
+            .find(|tier| Arc::ptr_eq(&tier.pool, &candidate.pool));
+        tier.map(|tier| ExtentCopy::published(tier, candidate.root))
+    };
+    let roots = candidates.iter().filter_map(root).collect();
+    let published = Published::new(manifest, roots, extents).with_lost(without_copy);
+    Ok((published, lost, superseded))
+}
+
+/// What a manifest names in a tier and lies apart from all that is live there, as far as it is what it should be.
+fn only_named_by(manifest: &Manifest, tier: &Tier, live: &[Extent]) -> Vec<Extent> {
+    let in_tier = |entry: &ExtentEntry| {
+        let copy = entry.copies.iter().find(|copy| copy.tier == tier.id)?;
+        Some(Extent {
+            offset: copy.offset,
+            len_bytes: entry.len_bytes,
+        })
+    };
+    // Space is given out in pages.
+    let pages = |extent: &Extent| {
+        let end = extent.offset.saturating_add(extent.len_bytes);
+        extent.offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)
+    };
+    let live: BTreeMap<u64, u64> = live
+        .iter()
+        .map(|live| (pages(live).start, pages(live).end))
+        .collect();
+    let is_apart = |extent: &Extent| {
+        let before_end = live.range(..pages(extent).end).next_back();
+        before_end.is_none_or(|(_, live_end)| *live_end <= pages(extent).start)
+    };
+    let mut named: Vec<Extent> = manifest
+        .extents
+        .values()
+        .filter_map(in_tier)
+        .filter(is_apart)
+        .filter(|extent| tier.pool.check_extent(*extent).is_ok())
+        .collect();
+    // One that two of them share is free, rather than a reason not to open.
+    named.sort_unstable_by_key(|extent| extent.offset);
+    named.dedup_by(|next, before| pages(next).start < pages(before).end);
+    named
+}
+
+/// What each extent is for.
+fn owners(manifest: &Manifest) -> HashMap<ExtentId, Owner> {
+    manifest
+        .tables
+        .iter()
+        .flat_map(|table| owned_by(table))
+        .collect()
+}

@@ -1,0 +1,395 @@
+//! Which pools are a database's: found where the directory says, opened, and told from others'.
+//!
+//! A pool inside the directory is copied and moved with it. One outside belongs to one directory, which its manifest names: so a
+//! copy of the directory cannot write to the pools of the original. A tier is known by its pool's number, whatever path it was
+//! found at.
+//!
+//! Invariant: nothing here writes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
+
+use crate::error::OpenError;
+use crate::manifest::{DatabaseId, HomeDirectory, Manifest};
+use crate::storage::directory::{self, DirectoryFile, Home, State, TierLine, TierState};
+use crate::storage::extent::Owner;
+use crate::storage::options::DatabaseOptions;
+use crate::storage::tier::Tier;
+use crate::storage::tiers::{MissingTier, Tiers};
+
+/// A pool that the directory names, and what became of opening it.
+pub(crate) struct FoundPool {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) state: TierState,
+    /// Whether it lies in the directory.
+    pub(crate) is_inside: bool,
+    pub(crate) opened: Result<Arc<Pool>, PoolError>,
+    pub(crate) options: PoolOptions,
+}
+
+/// A manifest that a pool publishes.
+pub(super) struct Candidate {
+    pub(super) pool: Arc<Pool>,
+    pub(super) root: Extent,
+    pub(super) manifest: Manifest,
+}
+
+/// Opens the pools that the directory names, in its order.
+pub(crate) fn find(home: &Home, options: &DatabaseOptions, read_only: bool) -> Vec<FoundPool> {
+    let open = |tier: &TierLine| {
+        let path = home.path_of(tier);
+        let options = PoolOptions {
+            read_only,
+            ..home.pool_options(&path, options)
+        };
+        FoundPool {
+            name: tier.name.clone(),
+            state: tier.state,
+            is_inside: home.is_inside(&path),
+            opened: Pool::open(&path, &options),
+            path,
+            options,
+        }
+    };
+    home.file().tiers.iter().map(open).collect()
+}
+
+/// Whether nothing was ever stored in the database, for its creation did not get so far.
+pub(crate) fn is_unfinished(home: &Home, found: &[FoundPool]) -> bool {
+    let is_empty = |found: &FoundPool| match &found.opened {
+        Ok(pool) => pool.root().is_none(),
+        Err(error) => is_loss(error),
+    };
+    home.file().state == State::Creating && found.iter().all(is_empty)
+}
+
+/// Whether a pool that fails so is as good as not there: others may stand in for it. What may pass by itself, or for who may do
+/// more, is no loss: it is told.
+pub(super) fn is_loss(error: &PoolError) -> bool {
+    use rustix::io::Errno;
+    match error {
+        PoolError::Missing { .. }
+        | PoolError::Device { .. }
+        | PoolError::NotAPool { .. }
+        | PoolError::Damaged { .. }
+        | PoolError::LostPublication { .. }
+        | PoolError::Truncated { .. } => true,
+        PoolError::Io { source, .. } => {
+            let losses = [
+                Errno::IO,
+                Errno::NXIO,
+                Errno::NODEV,
+                Errno::REMOTEIO,
+                Errno::STALE,
+                Errno::TIMEDOUT,
+                Errno::BADMSG,
+                Errno::HWPOISON,
+                Errno::NOTDIR,
+                Errno::SHUTDOWN,
+                Errno::UCLEAN,
+            ];
+            let code = source.raw_os_error();
+            losses
+                .iter()
+                .any(|errno| code == Some(errno.raw_os_error()))
+        }
+        _ => false,
+    }
+}
+
+/// What a pool publishes.
+pub(super) fn read_root(home: &Home, pool: &Pool) -> Result<(Extent, Manifest), OpenError> {
+    let dir = || home.dir().to_owned();
+    let Some(root) = pool.root() else {
+        return Err(OpenError::NotADatabase {
+            dir: dir(),
+            why: "its creation was interrupted",
+        });
+    };
+    if pool.verify_extent(root)? != Owner::Manifest.tag() {
+        return Err(OpenError::NotADatabase {
+            dir: dir(),
+            why: "its pool holds something else",
+        });
+    }
+    let manifest = Manifest::decode(pool.bytes(root));
+    let manifest = manifest.map_err(|source| OpenError::Manifest { dir: dir(), source })?;
+    Ok((root, manifest))
+}
+
+/// The error where a pool's newest manifest cannot be read and no other tier has a copy. It says what to do.
+pub(super) fn unreadable(home: &Home, pool: &Pool, source: OpenError) -> OpenError {
+    match source {
+        OpenError::Pool(_) | OpenError::Manifest { .. } => OpenError::Unreadable {
+            dir: home.dir().to_owned(),
+            version: pool.version(),
+            before: pool.version_before(),
+            source: Box::new(source),
+        },
+        other => other,
+    }
+}
+
+/// Whether the database may use a pool that publishes such a manifest.
+pub(super) fn check_owner(
+    home: &Home,
+    here: &HomeDirectory,
+    found: &FoundPool,
+    manifest: &Manifest,
+) -> Result<(), OpenError> {
+    let DirectoryFile {
+        database, former, ..
+    } = *home.file();
+    if manifest.database != database && Some(manifest.database) != former {
+        return Err(OpenError::OtherPool {
+            dir: home.dir().to_owned(),
+            tier: found.name.clone(),
+            path: found.path.clone(),
+        });
+    }
+    check_home(home, here, found, &manifest.home)
+}
+
+/// Whether the database may use a pool that belongs to that directory.
+pub(super) fn check_home(
+    home: &Home,
+    here: &HomeDirectory,
+    found: &FoundPool,
+    its: &HomeDirectory,
+) -> Result<(), OpenError> {
+    if found.is_inside || found.state == TierState::Taken || directory::is_same(its, here) {
+        return Ok(());
+    }
+    Err(OpenError::Elsewhere {
+        dir: home.dir().to_owned(),
+        pool: found.path.clone(),
+        home: its.path.clone(),
+        is_there: is_there(its),
+    })
+}
+
+/// The directory that a pool belongs to; `None` where it is lost.
+///
+/// # Errors
+/// [`OpenError::OtherPool`], or why it cannot be opened.
+pub(crate) fn home_of_pool(
+    home: &Home,
+    tier: &TierLine,
+    options: &DatabaseOptions,
+) -> Result<Option<HomeDirectory>, OpenError> {
+    let options = PoolOptions {
+        read_only: true,
+        machine: options.machine.clone(),
+        ..PoolOptions::default()
+    };
+    let path = home.path_of(tier);
+    let pool = match Pool::open(&path, &options) {
+        Ok(pool) => pool,
+        Err(error) if is_loss(&error) && !matches!(error, PoolError::Device { .. }) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let (_, manifest) = read_root(home, &pool)?;
+    match manifest.database == home.file().database {
+        true => Ok(Some(manifest.home)),
+        false => Err(OpenError::OtherPool {
+            dir: home.dir().to_owned(),
+            tier: tier.name.clone(),
+            path,
+        }),
+    }
+}
+
+/// Whether a directory is where it was.
+pub(crate) fn is_there(home: &HomeDirectory) -> bool {
+    directory::home_of(&home.path).is_ok_and(|found| directory::is_same(&found, home))
+}
+
+/// Which of the manifests counts: the newest of those that have the directory's mark. All others have to lead to it.
+pub(super) fn choose<'a>(
+    home: &Home,
+    candidates: &'a [Candidate],
+    missing: impl Fn() -> String,
+) -> Result<Option<&'a Candidate>, OpenError> {
+    let dir = || home.dir().to_owned();
+    let mark = home.file().lineage;
+    let has_mark =
+        |candidate: &&Candidate| mark.is_none_or(|mark| candidate.manifest.lineage.contains(&mark));
+    let version = |candidate: &&Candidate| candidate.manifest.version;
+    let Some(newest) = candidates.iter().filter(has_mark).max_by_key(version) else {
+        return match candidates.iter().max_by_key(version) {
+            None => Ok(None),
+            Some(found) => Err(OpenError::Stale {
+                dir: dir(),
+                pool: found.pool.path().to_owned(),
+                version: found.manifest.version,
+                missing: missing(),
+            }),
+        };
+    };
+    for other in candidates {
+        let manifest = &other.manifest;
+        if !newest.manifest.continues(manifest) {
+            return Err(OpenError::Diverged {
+                dir: dir(),
+                newest: newest.pool.path().to_owned(),
+                other: other.pool.path().to_owned(),
+            });
+        }
+        // All tiers that are there are published together, so only the last publication may be lacking; after a cut the one that
+        // is most behind comes first, so with more tiers no more are lacking than there are others. One that was away lacks a mark
+        // as well.
+        let tiers = newest.manifest.tiers.iter().filter(|tier| tier.present);
+        let count = tiers.clone().count() as u64;
+        let is_expected = |pool_id| tiers.clone().any(|tier| tier.pool_id == pool_id);
+        if manifest.version + count.max(2) <= newest.manifest.version
+            && manifest.lineage == newest.manifest.lineage
+            && is_expected(other.pool.id())
+        {
+            return Err(OpenError::Torn {
+                dir: dir(),
+                newest: newest.pool.path().to_owned(),
+                version: newest.manifest.version,
+                other: other.pool.path().to_owned(),
+                other_version: manifest.version,
+            });
+        }
+    }
+    Ok(Some(newest))
+}
+
+/// Which pool is which tier, by the pool's number. Pools that no tier of the manifest has are left alone: their addition was
+/// interrupted, or the end of their tier.
+pub(super) fn match_tiers(
+    home: &Home,
+    manifest: &Manifest,
+    mut pools: Vec<(String, PathBuf, Arc<Pool>)>,
+    failures: &[(String, PathBuf, OpenError)],
+) -> Tiers {
+    let mut tiers = Tiers::default();
+    for entry in &manifest.tiers {
+        let (id, name) = (entry.id, Arc::from(&*entry.name));
+        let found = pools
+            .iter()
+            .position(|(_, _, pool)| pool.id() == entry.pool_id);
+        if let Some(at) = found {
+            let (_, _, pool) = pools.swap_remove(at);
+            tiers.open.push(Tier::new(id, name, pool));
+            continue;
+        }
+        let failure = failures.iter().find(|(name, _, _)| *name == entry.name);
+        let line = home
+            .file()
+            .tiers
+            .iter()
+            .find(|tier| tier.name == entry.name);
+        let why = match (failure, line) {
+            (Some((_, _, error)), _) => error.to_string(),
+            (None, Some(line)) => {
+                format!("{}: the pool of another tier", home.path_of(line).display())
+            }
+            (None, None) => "the directory does not say where it is".to_owned(),
+        };
+        tiers.missing.push(MissingTier {
+            id,
+            name,
+            pool_id: entry.pool_id,
+            why: why.into(),
+        });
+    }
+    for (name, path, _) in pools {
+        tracing::warn!(tier = name, path = %path.display(), "a pool of no tier of the database is left alone");
+    }
+    tiers
+}
+
+/// The directory file of a database that has lost both copies of it, made of the pools in the directory and of others that are
+/// given: if these are all pools of one database, and all that its newest manifest names.
+pub(crate) fn rebuild(
+    dir: &std::path::Path,
+    given: &[(String, PathBuf)],
+    options: &DatabaseOptions,
+) -> Option<Home> {
+    let read_only = PoolOptions {
+        read_only: true,
+        machine: options.machine.clone(),
+        ..PoolOptions::default()
+    };
+    let recorder = options.recorder.as_ref();
+    let nothing = DirectoryFile::new(DatabaseId::default());
+    let home = Home::without_file(dir, recorder, nothing);
+    let entries = std::fs::read_dir(dir).ok()?;
+    let inside = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let paths = inside.chain(given.iter().map(|(_, path)| path.clone()));
+    let mut found = Vec::new();
+    for path in paths.filter(|path| path.is_file()) {
+        if let Ok(pool) = Pool::open(&path, &read_only)
+            && let Ok((_, manifest)) = read_root(&home, &pool)
+        {
+            found.push((path, pool.id(), manifest));
+        }
+    }
+    let (_, _, newest) = found
+        .iter()
+        .max_by_key(|(_, _, manifest)| manifest.version)?;
+    let is_ours =
+        |manifest: &Manifest| manifest.database == newest.database && newest.continues(manifest);
+    if !found.iter().all(|(_, _, manifest)| is_ours(manifest)) {
+        return None;
+    }
+    let line = |tier: &crate::manifest::TierEntry| {
+        let mut found = found.iter();
+        let (path, ..) = found.find(|(_, pool_id, _)| *pool_id == tier.pool_id)?;
+        Some(TierLine {
+            name: tier.name.clone(),
+            pool_id: tier.pool_id,
+            state: TierState::There,
+            path: home.written(path).ok()?,
+        })
+    };
+    let tiers: Option<Vec<TierLine>> = newest.tiers.iter().map(line).collect();
+    let file = DirectoryFile {
+        state: State::Ready,
+        lineage: newest.lineage.last().copied(),
+        tiers: tiers?,
+        ..DirectoryFile::new(newest.database)
+    };
+    tracing::warn!(dir = %dir.display(), "the directory file is lost: it is made again of what the pools say");
+    Some(Home::without_file(dir, recorder, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn what_may_pass_by_itself_is_no_loss() {
+        let of = |errno: rustix::io::Errno| {
+            is_loss(&PoolError::Io {
+                path: "p".into(),
+                doing: "open the pool",
+                source: io::Error::from(errno),
+            })
+        };
+        use rustix::io::Errno;
+        for errno in [Errno::IO, Errno::NODEV, Errno::STALE] {
+            assert!(of(errno), "{errno}");
+        }
+        for errno in [
+            Errno::ACCESS,
+            Errno::PERM,
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOMEM,
+            Errno::INTR,
+        ] {
+            assert!(!of(errno), "{errno}");
+        }
+    }
+}

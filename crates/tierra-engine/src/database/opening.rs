@@ -1,0 +1,204 @@
+//! Databases are created and opened.
+//!
+//! Invariant: the directory says that a database is being created before anything of it is made, and that it is there once its first
+//! manifest is published. Until then nothing was ever stored, and creation goes on where it stopped.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use tierra_memory::{Pool, PoolOptions};
+
+use crate::database::open::{self, Access};
+use crate::database::{self, Database, Opened};
+use crate::error::OpenError;
+use crate::manifest::{DatabaseId, Manifest, lineage_mark};
+use crate::storage::directory::{self, DirectoryFile, Home, State, TierLine, TierState, io_error};
+use crate::storage::lock::DirectoryLock;
+use crate::storage::options::DatabaseOptions;
+use crate::storage::tiers::{FIRST_NAME, Tiers};
+use crate::write::writer::{Published, Unsettled};
+
+impl Database {
+    /// Creates a database in a directory that is empty or does not exist, or goes on with a creation that was interrupted.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is left behind then.
+    pub fn create(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
+        let near = database::near_memory(options)?;
+        let exists = || OpenError::Exists {
+            dir: dir.to_owned(),
+        };
+        match begun(dir, options)? {
+            None if !directory::is_vacant(dir)? => return Err(exists()),
+            Some(home) if home.file().state == State::Ready => return Err(exists()),
+            // It may have got as far as its first manifest.
+            Some(_) => match Self::open(dir, options) {
+                Err(OpenError::Unfinished { .. }) => {}
+                opened => return opened,
+            },
+            None => {}
+        }
+        let is_new = fs::create_dir_all(dir).map_err(io_error(dir));
+        is_new?;
+        let parent = fs::canonicalize(dir).map_err(io_error(dir))?;
+        if let Some(parent) = parent.parent() {
+            let synced = fs::File::open(parent).and_then(|parent| parent.sync_all());
+            synced.map_err(io_error(parent))?;
+        }
+        let lock = DirectoryLock::acquire(dir)?;
+        let before = begun(dir, options)?;
+        let mut file = DirectoryFile::new(DatabaseId::random());
+        if let Some(before) = before {
+            if before.file().state == State::Ready {
+                return Err(exists());
+            }
+            file.sequence = before.file().sequence;
+            for tier in &before.file().tiers {
+                before.remove_remains(tier, options)?;
+            }
+        }
+        let mut home = Home::without_file(dir, options.recorder.as_ref(), file);
+        let created = Self::make_first(&mut home, options);
+        let (tiers, first) = match created {
+            Ok(created) => created,
+            Err(error) => {
+                home.abandon();
+                return Err(error);
+            }
+        };
+        let mut published = Published::new(first.clone(), Vec::new(), []);
+        published.publish(&tiers, first, Vec::new())?;
+        let unsettled = Unsettled {
+            superseded: Vec::new(),
+            is_behind: false,
+            most_behind_first: Vec::new(),
+            goes_on_without: false,
+        };
+        Self::start(
+            options,
+            Opened {
+                home,
+                lock,
+                near,
+                tiers,
+                published,
+                unsettled,
+            },
+        )
+    }
+
+    /// The first tier, whose pool is new, and the manifest that it is about to publish.
+    fn make_first(
+        home: &mut Home,
+        options: &DatabaseOptions,
+    ) -> Result<(Tiers, Manifest), OpenError> {
+        let dir = home.dir().to_owned();
+        let path = options.pool_path.clone();
+        let path = path.unwrap_or_else(|| dir.join(directory::POOL_FILE));
+        let path = std::path::absolute(&path).map_err(io_error(&path))?;
+        let pool_id = lineage_mark();
+        let line = TierLine {
+            name: FIRST_NAME.to_owned(),
+            pool_id,
+            state: TierState::Adding,
+            path: home.written(&path).map_err(io_error(&path))?,
+        };
+        let path = home.path_of(&line);
+        let named = home.change(|file| file.tiers.push(line));
+        named.map_err(|(path, source)| OpenError::Io { path, source })?;
+        let options = PoolOptions {
+            id: Some(pool_id),
+            ..home.pool_options(&path, options)
+        };
+        let tiers = Tiers::first(Pool::create(&path, &options)?);
+        let first = Manifest {
+            database: home.file().database,
+            home: directory::home_of(&dir).map_err(io_error(&dir))?,
+            ..Manifest::default()
+        };
+        Ok((tiers, first))
+    }
+
+    /// Opens the database in a directory: to read it alone, where its file system or its owner lets nothing else be done. Nothing
+    /// is published by that, and by reading.
+    ///
+    /// # Errors
+    /// [`OpenError`]: no such directory, no database, open elsewhere, of another format, truncated or damaged, a copy that has not been
+    /// adopted, without some of its tiers. Nothing is changed then.
+    pub fn open(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
+        found(dir, options)?;
+        let near = database::near_memory(options)?;
+        let lock = DirectoryLock::acquire_to_open(dir, options.read_only)?;
+        // It may have been changed before it was locked.
+        let home = found(dir, options)?;
+        let read_only = lock.read_only().is_some();
+        if !read_only {
+            home.believe().map_err(io_error(dir))?;
+        }
+        if let Some(why) = lock.read_only() {
+            tracing::warn!(dir = %dir.display(), why, "the database is open for reading only");
+        }
+        let pools = open::find(&home, options, read_only);
+        if open::is_unfinished(&home, &pools) {
+            return Err(OpenError::Unfinished {
+                dir: dir.to_owned(),
+            });
+        }
+        let access = Access {
+            degraded: options.degraded,
+            read_only,
+        };
+        let found = open::read_manifest(&home, pools, access)?;
+        Self::start(
+            options,
+            Opened {
+                home,
+                lock,
+                near,
+                tiers: found.tiers,
+                published: found.published,
+                unsettled: Unsettled {
+                    superseded: found.superseded,
+                    is_behind: found.is_behind,
+                    most_behind_first: found.most_behind_first,
+                    goes_on_without: found.goes_on_without,
+                },
+            },
+        )
+    }
+
+    /// Opens the database, or creates it where there is nothing yet.
+    ///
+    /// # Errors
+    /// As [`Database::create`] and [`Database::open`].
+    pub fn open_or_create(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
+        let is_begun = || Ok::<_, OpenError>(begun(dir, options)?.map(|home| home.file().state));
+        match directory::is_vacant(dir)? || is_begun()? == Some(State::Creating) {
+            true => Self::create(dir, options),
+            false => Self::open(dir, options),
+        }
+    }
+}
+
+/// What the directory says, if there is one that says something.
+fn begun(dir: &Path, options: &DatabaseOptions) -> Result<Option<Home>, OpenError> {
+    match Home::read(dir, options.recorder.as_ref()) {
+        Err(OpenError::Missing { .. }) => Ok(None),
+        read => read,
+    }
+}
+
+/// What the directory of a database says, or else what its pools say.
+pub(crate) fn found(dir: &Path, options: &DatabaseOptions) -> Result<Home, OpenError> {
+    let read = Home::read(dir, options.recorder.as_ref());
+    if let Ok(None) | Err(OpenError::DirectoryFile { .. }) = &read
+        && let Some(home) = open::rebuild(dir, &[], options)
+    {
+        return Ok(home);
+    }
+    read?.ok_or_else(|| OpenError::NotADatabase {
+        dir: dir.to_owned(),
+        why: "it has no file `database`, and no pools that make up one",
+    })
+}

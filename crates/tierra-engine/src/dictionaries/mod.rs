@@ -1,0 +1,271 @@
+//! The dictionaries of a table while codes are given out: one builder per column, shared by all
+//! loads and seals under way.
+//!
+//! Codes are only ever appended within a generation, so chunks that are encoded at the same time
+//! agree, whoever commits first: a commit publishes every value that has a code by then. A merge,
+//! which starts a new generation, is kept apart from encoding by the table's gate.
+//!
+//! Invariant: the codes given out for a column are those of its published dictionary, continued.
+
+pub(crate) mod published;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::ArrayRef;
+use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Physical};
+
+use crate::calibration::Calibration;
+use crate::dictionaries::published::Dictionaries;
+use crate::error::StorageError;
+use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
+use crate::spec::ColumnSpec;
+use crate::spec::replicas::Homes;
+use crate::storage::Storage;
+use crate::storage::extent::{OwnedExtent, Owner};
+
+/// A column's first generation.
+const FIRST_GENERATION: u64 = 1;
+/// With more delta images than this they are written anew, as one.
+const DELTAS_MOST: usize = 64;
+const LINE: usize = 64;
+
+#[derive(Debug, Default)]
+struct Column {
+    /// What was known when the builder was last finished.
+    frozen: Option<Arc<Dictionary>>,
+    /// Continues `frozen`.
+    builder: Option<DictionaryBuilder>,
+}
+
+impl Column {
+    fn freeze(&mut self) -> Option<Arc<Dictionary>> {
+        if let Some(builder) = self.builder.take().filter(|builder| !builder.is_empty()) {
+            self.frozen = Some(Arc::new(builder.finish()));
+        }
+        self.frozen.clone()
+    }
+}
+
+/// By column.
+#[derive(Debug)]
+pub(crate) struct TableDictionaries {
+    columns: Vec<Mutex<Column>>,
+    calibration: Arc<Calibration>,
+}
+
+/// Dictionaries of a table as they are to be published.
+pub(crate) struct Images {
+    pub(crate) dictionaries: Dictionaries,
+    pub(crate) entries: Vec<Option<DictionaryEntry>>,
+    /// Extents that hold images the manifest did not name before.
+    pub(crate) extents: Vec<Arc<OwnedExtent>>,
+}
+
+impl TableDictionaries {
+    pub(crate) fn new(published: &Dictionaries, calibration: Arc<Calibration>) -> Self {
+        let column = |frozen: &Option<Arc<Dictionary>>| {
+            Mutex::new(Column {
+                frozen: frozen.clone(),
+                builder: None,
+            })
+        };
+        Self {
+            columns: published.iter().map(column).collect(),
+            calibration,
+        }
+    }
+
+    // A panic while planning leaves values without rows at worst, which do no harm.
+    fn lock(&self, column: usize) -> MutexGuard<'_, Column> {
+        self.columns[column]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Plans a chunk of a column, with the column's dictionary where that is worth it.
+    pub(crate) fn plan(
+        &self,
+        at: usize,
+        spec: &ColumnSpec,
+        values: &[ArrayRef],
+    ) -> Result<ChunkPlan, EncodeError> {
+        if spec.ty.physical() == Physical::Wide {
+            return ChunkPlan::new(spec.ty, values, spec.encoding, None);
+        }
+        let Column { frozen, builder } = &mut *self.lock(at);
+        let builder = builder.get_or_insert_with(|| match frozen {
+            Some(frozen) => DictionaryBuilder::from_dictionary(frozen),
+            None => DictionaryBuilder::new(spec.ty, FIRST_GENERATION)
+                .with_gate(self.calibration.dictionary_gate(spec.ty)),
+        });
+        ChunkPlan::new(spec.ty, values, spec.encoding, Some(builder))
+    }
+
+    /// Every code given out so far.
+    pub(crate) fn current(&self, column: usize) -> Option<Arc<Dictionary>> {
+        self.lock(column).freeze()
+    }
+
+    /// Forgets values that were never published. Nobody may be encoding.
+    pub(crate) fn reset(&self, published: &Dictionaries) {
+        for (column, published) in published.iter().enumerate() {
+            *self.lock(column) = Column {
+                frozen: published.clone(),
+                builder: None,
+            };
+        }
+    }
+
+    /// Durable images of all codes given out so far, as far as `entry` has none. `before` are the
+    /// dictionaries that the entry's images hold.
+    pub(crate) fn images(
+        &self,
+        storage: &Storage,
+        entry: &TableEntry,
+        before: &Dictionaries,
+    ) -> Result<Images, StorageError> {
+        let dictionaries: Vec<_> = (0..self.columns.len())
+            .map(|column| self.current(column))
+            .collect();
+        let mut entries = entry.dictionaries.clone();
+        let mut images = ImageExtent::default();
+        for (column, dictionary) in dictionaries.iter().enumerate() {
+            let Some(dictionary) = dictionary else {
+                continue;
+            };
+            let known = entries[column]
+                .take()
+                .filter(|entry| entry.generation == dictionary.generation());
+            let published = before[column].as_ref().map_or(0, |before| before.len());
+            entries[column] = Some(match known {
+                Some(entry) if published == dictionary.len() => entry,
+                Some(mut entry) if entry.deltas.len() < DELTAS_MOST => {
+                    let delta = Image::delta(dictionary, published);
+                    entry.deltas.push(images.add(delta));
+                    entry
+                }
+                Some(mut entry) => {
+                    let delta = Image::delta(dictionary, dictionary.main_len());
+                    entry.deltas = vec![images.add(delta)];
+                    entry
+                }
+                None => images.add_generation(dictionary),
+            });
+        }
+        let extents = images.write(storage, entry.id, &entry.homes, &mut entries)?;
+        Ok(Images {
+            dictionaries: dictionaries.into(),
+            entries,
+            extents,
+        })
+    }
+}
+
+/// An image that is to be written: made only then, because those of a thousand columns take as much
+/// memory as their dictionaries do.
+struct Image {
+    dictionary: Arc<Dictionary>,
+    /// The first code of a piece of delta; none where it is the main part.
+    delta_from: Option<usize>,
+}
+
+impl Image {
+    fn main(dictionary: &Arc<Dictionary>) -> Image {
+        Image {
+            dictionary: Arc::clone(dictionary),
+            delta_from: None,
+        }
+    }
+
+    fn delta(dictionary: &Arc<Dictionary>, from: usize) -> Image {
+        Image {
+            dictionary: Arc::clone(dictionary),
+            delta_from: Some(from),
+        }
+    }
+
+    fn len_bytes(&self) -> usize {
+        match self.delta_from {
+            None => self.dictionary.main_image_bytes(),
+            Some(from) => self.dictionary.delta_image_bytes(from),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match self.delta_from {
+            None => self.dictionary.main_image(),
+            Some(from) => self.dictionary.delta_image(from),
+        }
+    }
+}
+
+/// Images that go into one extent. Until it is written their places name no extent.
+#[derive(Default)]
+pub(crate) struct ImageExtent {
+    images: Vec<Image>,
+    len_bytes: usize,
+}
+
+/// Stands for the extent that is not allocated yet.
+const UNPLACED: ExtentId = ExtentId(u64::MAX);
+
+impl ImageExtent {
+    fn add(&mut self, image: Image) -> Place {
+        let len_bytes = image.len_bytes();
+        let place = Place {
+            extent: UNPLACED,
+            offset: self.len_bytes as u64,
+            len_bytes: len_bytes as u64,
+        };
+        self.len_bytes += len_bytes.next_multiple_of(LINE);
+        self.images.push(image);
+        place
+    }
+
+    /// Images of a generation that has none yet.
+    pub(crate) fn add_generation(&mut self, dictionary: &Arc<Dictionary>) -> DictionaryEntry {
+        let main = self.add(Image::main(dictionary));
+        let deltas = match dictionary.delta_len() {
+            0 => Vec::new(),
+            _ => vec![self.add(Image::delta(dictionary, dictionary.main_len()))],
+        };
+        DictionaryEntry {
+            generation: dictionary.generation(),
+            main,
+            deltas,
+        }
+    }
+
+    /// Writes the images, and says in `entries` where.
+    pub(crate) fn write(
+        self,
+        storage: &Storage,
+        table: u64,
+        homes: &Homes,
+        entries: &mut [Option<DictionaryEntry>],
+    ) -> Result<Vec<Arc<OwnedExtent>>, StorageError> {
+        if self.images.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (len_bytes, owner) = (self.len_bytes as u64, Owner::Dictionary(table));
+        let mut writer = storage.allocate(&homes.everywhere(), len_bytes, owner)?;
+        let mut at = 0;
+        for image in &self.images {
+            let image = image.bytes();
+            let end = (at + image.len()).next_multiple_of(LINE);
+            writer[at..at + image.len()].copy_from_slice(&image);
+            writer[at + image.len()..end].fill(0);
+            at = end;
+            writer.copy_up_to(at);
+        }
+        let extent = writer.finish()?;
+        for entry in entries.iter_mut().flatten() {
+            for place in std::iter::once(&mut entry.main).chain(&mut entry.deltas) {
+                if place.extent == UNPLACED {
+                    place.extent = extent.id();
+                }
+            }
+        }
+        Ok(vec![extent])
+    }
+}

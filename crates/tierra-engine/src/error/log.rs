@@ -1,0 +1,65 @@
+//! Why a log cannot be believed.
+
+/// Records that cannot be believed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// Something that was acknowledged is not there.
+    #[error("record {sequence} of its log, at byte {at} of extent {extent}: {what}")]
+    Damaged {
+        /// The number of the extent.
+        extent: u64,
+        /// Where the record should start.
+        at: usize,
+        /// The record that should be there.
+        sequence: u64,
+        /// Which check failed.
+        what: &'static str,
+    },
+    /// Commits of the database that no log has.
+    #[error("commit {commit} is in no log; it changed {tables}")]
+    Gap {
+        /// The first of them.
+        commit: u64,
+        /// The tables that may have had it.
+        tables: String,
+    },
+    /// Of a newer manifest than the one that was read.
+    #[error(
+        "record {sequence} of its log follows version {follows} of the database, the newest that was found is {newest}"
+    )]
+    Ahead {
+        /// The record.
+        sequence: u64,
+        /// The version that it follows.
+        follows: u64,
+        /// The version of the manifest.
+        newest: u64,
+    },
+    /// Written by another Tierra.
+    #[error(
+        "its log has format version {found}, this Tierra reads version {supported} alone: use the Tierra that wrote it"
+    )]
+    Version {
+        /// The version found.
+        found: u8,
+        /// The version that this code writes.
+        supported: u8,
+    },
+    /// The format has room for it, and this build makes no use of that.
+    #[error(
+        "a record of its log has {what}, which this Tierra does not know: use the Tierra that wrote it"
+    )]
+    Unknown {
+        /// What was found.
+        what: &'static str,
+    },
+    /// Checksums hold but the rows are no rows of this table.
+    #[error("record {sequence} of its log: {source}")]
+    Rows {
+        /// The record.
+        sequence: u64,
+        /// What is wrong.
+        source: arrow::error::ArrowError,
+    },
+}

@@ -1,0 +1,546 @@
+//! What can go wrong with databases and tables: one enum per operation family, each saying what,
+//! where, and what to do about it.
+//!
+//! Invariant: an operation that returned an error changed nothing that anybody else can see, unless the error says that the outcome is
+//! unknown ([`StorageError::Unknown`]).
+
+mod input;
+mod log;
+mod open;
+
+use std::io;
+use std::path::PathBuf;
+
+use tierra_column::{EncodeError, FilterError, FormatError, PostingsError};
+use tierra_memory::replication::ReplicationError;
+use tierra_memory::{PoolError, RegionError};
+
+pub use self::input::InputError;
+pub use self::log::LogError;
+pub use self::open::OpenError;
+pub use crate::manifest::ManifestError;
+pub use crate::spec::SpecError;
+use crate::spec::replicas::ReplicasError;
+use crate::spec::replicas::TIERS_MOST;
+use tierra_column::bits::BLOCK_LEN;
+
+/// Any error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Creating or opening a database.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Creating or dropping a table, sealing its tail, merging its dictionaries.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// Appending rows.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// Loading in bulk.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Scanning.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// Finding rows by key and reading them.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+}
+
+/// Stored bytes of a table that cannot be believed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DamageError {
+    /// A chunk's descriptor.
+    #[error("column {column:?}, segment {segment}: {source}")]
+    Chunk {
+        /// The column.
+        column: String,
+        /// Id of the segment.
+        segment: u32,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// An extent that no tier has a copy of.
+    #[error("extent {extent} has no copy in any tier: restore the database from a backup")]
+    NoCopy {
+        /// Its number.
+        extent: u64,
+    },
+    /// The copies of a log.
+    #[error(transparent)]
+    Replication(#[from] ReplicationError),
+    /// A dictionary image.
+    #[error("the dictionary of column {column:?}: {source}")]
+    Dictionary {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// A part of an inverted index.
+    #[error("the index of column {column:?}: {source}")]
+    Index {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// The tail log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// An extent that belongs to somebody else, or to nobody.
+    #[error("an extent at {offset} belongs to owner {found:#x}, the manifest says {expected:#x}")]
+    Owner {
+        /// Where the extent lies in the pool.
+        offset: u64,
+        /// Owner that the manifest implies.
+        expected: u64,
+        /// Owner in the extent's header.
+        found: u64,
+    },
+    /// The pool does not hold what the manifest names.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// A table, or a column of it, that cannot be used as it is. All others can.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnavailableError {
+    /// It can as soon as tiers are back.
+    #[error(
+        "table {table:?} has rows{} that lie in no other tier than {missing}: bring the file back and open the database again, \
+         restore it from a backup, or drop the table",
+        of_column(column.as_deref())
+    )]
+    Missing {
+        /// The table.
+        table: String,
+        /// The column, where the others can be read.
+        column: Option<String>,
+        /// The tiers, each with what was found in its place.
+        missing: String,
+    },
+    /// What it consists of is damaged in all copies.
+    #[error(
+        "table {table:?} has rows{} that cannot be read: {what}; restore the database from a backup, or drop the table",
+        of_column(column.as_deref())
+    )]
+    Damaged {
+        /// The table.
+        table: String,
+        /// The column, where the others can be read.
+        column: Option<String>,
+        /// What is wrong, where, and how to get out what can be read.
+        what: String,
+    },
+}
+
+impl UnavailableError {
+    /// The same, of one column.
+    pub(crate) fn of_column(&self, name: &str) -> UnavailableError {
+        let mut other = self.clone();
+        let (Self::Missing { column, .. } | Self::Damaged { column, .. }) = &mut other;
+        *column = Some(name.to_owned());
+        other
+    }
+}
+
+fn of_column(column: Option<&str>) -> String {
+    column.map_or_else(String::new, |column| format!(" of column {column:?}"))
+}
+
+/// The durable side of an operation failed; nothing of it is visible.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The pool is full or its device failed.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The copies of a log cannot be written as one.
+    #[error(transparent)]
+    Replication(ReplicationError),
+    /// A copy that is not what it was made of: no other was given up for it.
+    #[error("{}: what was copied to byte {offset} is not what was read: verify the database, and the device", path.display())]
+    Copy {
+        /// The pool.
+        path: PathBuf,
+        /// Where the copy lies in it.
+        offset: u64,
+    },
+    /// No near memory.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// Values that cannot be encoded as the column asks.
+    #[error("column {column:?}: {source}")]
+    Encode {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: EncodeError,
+    },
+    /// An index that cannot be built.
+    #[error("the index of column {column:?}: {source}")]
+    Index {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: PostingsError,
+    },
+    /// Stored bytes that had to be read are damaged.
+    #[error(transparent)]
+    Scan(Box<ScanError>),
+    /// A chunk that was written a moment ago cannot be opened.
+    #[error(transparent)]
+    Damage(#[from] DamageError),
+    /// The database was closed.
+    #[error("the database is closed: open it again")]
+    Closed,
+    /// Nothing can be written.
+    #[error("{}: open for reading only ({why}): nothing can be written", dir.display())]
+    ReadOnly {
+        /// The database.
+        dir: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A device failed in a write, and does not say what it has of it.
+    #[error("whether this was stored is unknown until the database is opened again: {source}")]
+    Unknown {
+        /// What failed.
+        source: Box<StorageError>,
+    },
+    /// The directory file could not be written.
+    #[error("{}: {source}", path.display())]
+    Directory {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A tier of the table is missing.
+    #[error(transparent)]
+    Unavailable(#[from] UnavailableError),
+    /// The table was dropped meanwhile.
+    #[error("table {table:?} was dropped meanwhile")]
+    Dropped {
+        /// The table.
+        table: String,
+    },
+    /// Rows were being written to a tier that was dropped meanwhile.
+    #[error("tier {tier:?} was dropped while these rows were written to it: load them again")]
+    TierDropped {
+        /// The tier.
+        tier: String,
+    },
+    /// Another table of this name was committed first.
+    #[error("table {table:?} was created meanwhile: load into it")]
+    Created {
+        /// The table.
+        table: String,
+    },
+    /// Ran out of segment ids.
+    #[error("table {table:?} used up its 2^32 segments: copy it into a new table")]
+    SegmentIds {
+        /// The table.
+        table: String,
+    },
+}
+
+impl From<ReplicationError> for StorageError {
+    fn from(error: ReplicationError) -> Self {
+        match error {
+            ReplicationError::Pool(error) => Self::Pool(error),
+            error => Self::Replication(error),
+        }
+    }
+}
+
+impl From<ScanError> for StorageError {
+    fn from(error: ScanError) -> Self {
+        Self::Scan(Box::new(error))
+    }
+}
+
+/// An error of something that writes.
+pub(crate) trait Outcome: From<StorageError> {
+    /// The same where a device failed, so that it is not known whether the write is durable.
+    fn unknown(self) -> Self;
+}
+
+impl Outcome for StorageError {
+    fn unknown(self) -> Self {
+        Self::Unknown {
+            source: Box::new(self),
+        }
+    }
+}
+
+macro_rules! outcome {
+    ($($error:ty),*) => {
+        $(impl Outcome for $error {
+            fn unknown(self) -> Self {
+                match self {
+                    Self::Storage(error) => Self::Storage(error.unknown()),
+                    error => error,
+                }
+            }
+        })*
+    };
+}
+
+outcome!(TableError, TierError, AppendError, LoadError);
+
+/// A table could not be created, dropped or maintained.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// The name is taken.
+    #[error("table {table:?} exists already: drop it first, or choose another name")]
+    Exists {
+        /// The table.
+        table: String,
+    },
+    /// No such table.
+    #[error("there is no table {table:?}")]
+    Unknown {
+        /// The name asked for.
+        table: String,
+    },
+    /// The description breaks a rule.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The copies cannot be where they are to be.
+    #[error(transparent)]
+    Replicas(#[from] ReplicasError),
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// A tier could not be added or dropped; the database is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TierError {
+    /// A name that cannot be one.
+    #[error("{name:?} cannot name a tier: use 1 to 64 letters, digits, '-' and '_'")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The name is taken.
+    #[error("tier {name:?} exists already: choose another name")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// As many as there may be.
+    #[error("the database has {TIERS_MOST} tiers already: drop one first")]
+    Many,
+    /// No such tier.
+    #[error("there is no tier {name:?}")]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// Tables have copies there.
+    #[error("tier {name:?} is to hold copies of {tables}: give them other tiers first")]
+    InUse {
+        /// The tier.
+        name: String,
+        /// The tables' names.
+        tables: String,
+    },
+    /// The last one cannot go.
+    #[error("tier {name:?} is the only one that is there: add another first")]
+    Last {
+        /// The tier.
+        name: String,
+    },
+    /// The directory could not be written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// A row whose key another row has.
+#[derive(Debug, thiserror::Error)]
+#[error("table {table:?} has a row with primary key {key} already: keys are unique")]
+pub struct DuplicateKeyError {
+    /// The table.
+    pub table: String,
+    /// The key as SQL would write it: `(column = value, ..)`.
+    pub key: String,
+}
+
+/// Rows could not be appended; the table is unchanged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// The rows do not fit the table.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A key comes twice.
+    #[error(transparent)]
+    DuplicateKey(#[from] DuplicateKeyError),
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Looking for the key failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+}
+
+/// A load failed and was undone; the table is unchanged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The rows do not fit the table.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A key comes twice.
+    #[error(transparent)]
+    DuplicateKey(#[from] DuplicateKeyError),
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Looking for the key failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// `push` after an error.
+    #[error("the load failed before and was undone: start a new one")]
+    Undone,
+}
+
+/// Why [`Loader::push_columns`](crate::Loader::push_columns) took nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ColumnsError<E> {
+    /// The table or the pool refused the rows.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The source could not read them.
+    #[error("{0}")]
+    Source(E),
+}
+
+impl<E> From<StorageError> for ColumnsError<E> {
+    fn from(error: StorageError) -> Self {
+        Self::Load(error.into())
+    }
+}
+
+impl From<AppendError> for LoadError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Input(error) => error.into(),
+            AppendError::DuplicateKey(error) => error.into(),
+            AppendError::Storage(error) => error.into(),
+            AppendError::Lookup(error) => error.into(),
+        }
+    }
+}
+
+impl From<LoadError> for AppendError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Input(error) => error.into(),
+            LoadError::DuplicateKey(error) => error.into(),
+            LoadError::Storage(error) => error.into(),
+            LoadError::Lookup(error) => error.into(),
+            LoadError::Undone => StorageError::Closed.into(),
+        }
+    }
+}
+
+/// A scan met something that it cannot read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScanError {
+    /// A block's bytes are not those that were written.
+    #[error("table {table:?}, column {column:?}, segment {segment}, block {block} (rows {} to {} of the segment): {source}", block * BLOCK_LEN, (block + 1) * BLOCK_LEN - 1)]
+    Damaged {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Id of the segment.
+        segment: u32,
+        /// Number of the block in its chunk.
+        block: usize,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// Memory fails faster than what it held can be read from other copies.
+    #[error(
+        "pages of a tier ({tier}) are lost again and again while they are read: replace the module or file that fails, and open the database again"
+    )]
+    Lost {
+        /// The tiers it may be.
+        tier: String,
+    },
+    /// A tier of the table is missing.
+    #[error(transparent)]
+    Unavailable(#[from] UnavailableError),
+    /// A filter that the column cannot evaluate.
+    #[error("table {table:?}, column {column:?}: {source}")]
+    Filter {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// What is wrong.
+        source: FilterError,
+    },
+    /// Arrow refused to build the result.
+    #[error("table {table:?}: {source}")]
+    Arrow {
+        /// The table.
+        table: String,
+        /// What is wrong.
+        source: arrow::error::ArrowError,
+    },
+}
+
+/// Rows could not be found or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LookupError {
+    /// The table has none.
+    #[error("table {table:?} has no primary key: declare one, or filter by a column")]
+    NoPrimaryKey {
+        /// The table.
+        table: String,
+    },
+    /// The keys are of other types than the key's columns.
+    #[error("table {table:?}: its key has {expected}, given was {found}")]
+    KeyShape {
+        /// The table.
+        table: String,
+        /// Types of the key's columns.
+        expected: String,
+        /// Types given.
+        found: String,
+    },
+    /// The row is in no segment of this snapshot.
+    #[error("table {table:?}: row {row} is not in this snapshot")]
+    UnknownRow {
+        /// The table.
+        table: String,
+        /// The row asked for.
+        row: u64,
+    },
+    /// No near memory for the key's index.
+    #[error("the key's index: {0}")]
+    Index(String),
+    /// Stored bytes are damaged, or the result cannot be built.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+}

@@ -1,0 +1,13 @@
+//! Rows of a key in a hash table.
+
+use tierra_index::HashIndex;
+use tierra_interleave::{Cx, Plain, run_plain};
+
+use crate::manifest::row_id::RowId;
+
+/// Every row of a table whose key has this image.
+pub(crate) fn rows_in(table: &HashIndex, image: u64) -> impl Iterator<Item = RowId> {
+    let mut candidates = table.candidates(image);
+    std::iter::from_fn(move || run_plain(|cx: Cx<Plain>| candidates.next(cx)))
+        .map(RowId::from_number)
+}

@@ -1,0 +1,183 @@
+//! The near part of the index: levels of hash tables from key image to row, of the rows that no run lists, and the cell that
+//! a version keeps them in with its runs.
+//!
+//! Invariant: levels are immutable and shared between versions. Those of similar size are merged, so a
+//! lookup probes logarithmically many. Levels and runs of a cell together have every row of its version.
+
+use std::sync::{Arc, OnceLock};
+
+use tierra_index::HashIndex;
+use tierra_interleave::{Cx, Mode};
+
+use super::hashed::rows_in;
+use super::run::{KeyRun, KeyRuns};
+use crate::manifest::row_id::RowId;
+
+/// Indexes with more entries are not merged: that would keep the writer from its work.
+const MERGE_MOST_ENTRIES: usize = 1 << 23;
+/// Levels are merged until each is this many times as large as the next.
+const LEVEL_RATIO: usize = 4;
+
+/// The keys of some rows, by their images.
+#[derive(Clone, Default)]
+pub(crate) struct Level {
+    pub(crate) index: Arc<HashIndex>,
+    /// Those that rows of it belong to, or will when the tail is sealed; ascending.
+    pub(crate) segments: Vec<u32>,
+}
+
+/// The rows of a version that no run lists, by the images of their keys. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct KeyIndex {
+    /// From the oldest, which is the largest, to the newest.
+    pub(crate) levels: Vec<Level>,
+}
+
+impl KeyIndex {
+    /// The index with more entries, of rows of these segments.
+    pub(crate) fn with_level(&self, level: HashIndex, mut segments: Vec<u32>) -> Self {
+        let mut levels = self.levels.clone();
+        let mut newest = level;
+        while let Some(older) = levels.pop_if(|older| {
+            let both = older.index.len() + newest.len();
+            older.index.len() < LEVEL_RATIO * newest.len() && both <= MERGE_MOST_ENTRIES
+        }) {
+            let mut merged = HashIndex::with_capacity(older.index.len() + newest.len());
+            let entries: Vec<_> = older.index.iter().chain(newest.iter()).collect();
+            merged.insert_all(&entries);
+            newest = merged;
+            segments.extend(&older.segments);
+        }
+        segments.sort_unstable();
+        segments.dedup();
+        levels.push(Level {
+            index: Arc::new(newest),
+            segments,
+        });
+        Self { levels }
+    }
+
+    /// The index without the rows of segments that runs list. A large level keeps all rows until all are listed: the
+    /// writer has no time to sort them out, and a row that is in both is found all the same.
+    fn without(&self, is_listed: impl Fn(u32) -> bool) -> Self {
+        let left = self.levels.iter().filter_map(|level| {
+            let segments = level.segments.iter().copied();
+            let segments: Vec<u32> = segments.filter(|id| !is_listed(*id)).collect();
+            let is_large = level.index.len() > MERGE_MOST_ENTRIES && !segments.is_empty();
+            if segments.len() == level.segments.len() || is_large {
+                return Some(level.clone());
+            }
+            let stays = |(_, row): &(u64, u64)| {
+                let segment = u32::try_from(RowId::from_number(*row).segment());
+                segment.is_ok_and(|segment| segments.binary_search(&segment).is_ok())
+            };
+            let entries: Vec<_> = match segments.is_empty() {
+                true => Vec::new(),
+                false => level.index.iter().filter(stays).collect(),
+            };
+            if entries.is_empty() {
+                return None;
+            }
+            let mut index = HashIndex::with_capacity(entries.len());
+            index.insert_all(&entries);
+            let index = Arc::new(index);
+            Some(Level { index, segments })
+        });
+        Self {
+            levels: left.collect(),
+        }
+    }
+
+    /// The row of an image that stands for one key only; a row whose key has the image, where it may stand for several.
+    pub(crate) async fn get<M: Mode>(&self, cx: Cx<M>, image: u64) -> Option<RowId> {
+        for level in &self.levels {
+            if let Some(row) = level.index.get(cx, image).await {
+                return Some(RowId::from_number(row));
+            }
+        }
+        None
+    }
+
+    /// Every row whose key has this image.
+    pub(crate) fn candidates(&self, image: u64) -> impl Iterator<Item = RowId> {
+        self.levels
+            .iter()
+            .flat_map(move |level| rows_in(&level.index, image))
+    }
+
+    /// Bytes of near memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.levels.iter().map(|level| level.index.bytes()).sum()
+    }
+}
+
+/// A version's index: its runs, and what is near of the rows that they do not list, built by whoever needs it first.
+/// Versions with the same rows share the latter.
+pub(crate) struct KeyIndexCell {
+    pub(crate) near: Arc<OnceLock<KeyIndex>>,
+    runs: KeyRuns,
+}
+
+impl KeyIndexCell {
+    /// Of a table with these runs, and nothing near yet.
+    pub(crate) fn of(runs: impl Into<KeyRuns>) -> Self {
+        Self {
+            near: Arc::default(),
+            runs: runs.into(),
+        }
+    }
+
+    /// Its runs, in the order in which they were made.
+    pub(crate) fn runs(&self) -> &[Arc<KeyRun>] {
+        &self.runs
+    }
+
+    /// That of the next version: near with `index`, or as this one where no row was added or moved.
+    pub(crate) fn next(&self, index: Option<KeyIndex>) -> Self {
+        Self {
+            near: index.map_or_else(|| self.near.clone(), |index| Arc::new(index.into())),
+            runs: self.runs.clone(),
+        }
+    }
+
+    /// The same with other runs, that list the same rows, and perhaps rows that nobody has here.
+    pub(crate) fn with_runs(&self, runs: impl Into<KeyRuns>) -> Self {
+        Self {
+            near: self.near.clone(),
+            runs: runs.into(),
+        }
+    }
+
+    /// The same with other runs, that list more of the rows: these need not be near any more.
+    pub(crate) fn with_rows_in_runs(&self, runs: impl Into<KeyRuns>) -> Self {
+        let runs: KeyRuns = runs.into();
+        let is_listed = |segment| runs.iter().any(|run| run.covers(segment));
+        let near = self.near.get().map(|near| near.without(is_listed));
+        Self {
+            near: Arc::new(near.map_or_else(OnceLock::new, OnceLock::from)),
+            runs,
+        }
+    }
+
+    /// Bytes of near memory that it takes.
+    pub(crate) fn near_bytes(&self) -> usize {
+        let runs = self.runs.iter().map(|run| run.near_bytes());
+        runs.sum::<usize>() + self.near.get().map_or(0, KeyIndex::bytes)
+    }
+
+    /// Whether a run lists the rows of a segment.
+    pub(crate) fn is_in_runs(&self, segment: u32) -> bool {
+        self.runs.iter().any(|run| run.covers(segment))
+    }
+}
+
+impl std::fmt::Debug for KeyIndexCell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "KeyIndexCell({:?} levels, {:?})",
+            self.near.get().map(|index| index.levels.len()),
+            self.runs
+        )
+    }
+}

@@ -1,0 +1,96 @@
+//! The keys of a bulk load: unique among themselves, and ready to be joined with those of the table.
+//!
+//! Keys that come in ascending order, as most do, become leaves of a run at once, segment by segment, and the load's
+//! manifest names the run. Others go to a near hash table, and the writer makes runs of them in the background.
+//!
+//! Invariant: no two keys in it are equal.
+
+use std::sync::Arc;
+
+use tierra_index::HashIndex;
+
+use super::run::{BuiltRun, KeyRun};
+use crate::error::StorageError;
+use crate::manifest::RunEntry;
+use crate::segment::Segment;
+use crate::spec::replicas::TierId;
+use crate::storage::Storage;
+use crate::storage::extent::Owner;
+
+/// The keys of rows that a load has encoded.
+#[derive(Default)]
+pub(crate) struct LoadedKeys {
+    /// Of segments whose keys ascend, in order: none has a key between two of another. Empty once there is another segment.
+    ascending: Vec<BuiltRun>,
+    pub(crate) index: HashIndex,
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// What `ascending` became.
+    pub(crate) run: Option<Arc<KeyRun>>,
+}
+
+impl LoadedKeys {
+    /// Takes leaves over, if their keys lie between those that are there.
+    pub(crate) fn take_ascending(&mut self, leaves: BuiltRun) -> Result<(), BuiltRun> {
+        if !self.index.is_empty() || leaves.is_empty() {
+            return Err(leaves);
+        }
+        let (first, last) = leaves.bounds();
+        let at = self
+            .ascending
+            .partition_point(|other| other.bounds().0 < first);
+        let before = at.checked_sub(1).map(|at| self.ascending[at].bounds().1);
+        let behind = self.ascending.get(at).map(|other| other.bounds().0);
+        if before.is_some_and(|before| before >= first)
+            || behind.is_some_and(|behind| behind <= last)
+        {
+            return Err(leaves);
+        }
+        self.ascending.insert(at, leaves);
+        Ok(())
+    }
+
+    /// Has all keys in the hash table.
+    pub(crate) fn spill(&mut self) {
+        for leaves in std::mem::take(&mut self.ascending) {
+            let entries: Vec<_> = leaves.iter().collect();
+            self.index.insert_all(&entries);
+        }
+    }
+
+    /// Stores keys that came in ascending order as a run, to be named with the rows.
+    pub(crate) fn store(
+        &mut self,
+        storage: &Storage,
+        table: u64,
+        homes: &[TierId],
+    ) -> Result<(), StorageError> {
+        let mut pieces = std::mem::take(&mut self.ascending).into_iter();
+        let Some(mut built) = pieces.next() else {
+            return Ok(());
+        };
+        pieces.for_each(|piece| built.append(piece));
+        let mut segments: Vec<u32> = self.segments.iter().map(|segment| segment.id()).collect();
+        segments.sort_unstable();
+        self.run = Some(store_run(storage, table, homes, segments, built)?);
+        Ok(())
+    }
+}
+
+/// Writes a run of some segments of the table with that id, in these tiers.
+pub(crate) fn store_run(
+    storage: &Storage,
+    table: u64,
+    homes: &[TierId],
+    segments: Vec<u32>,
+    built: BuiltRun,
+) -> Result<Arc<KeyRun>, StorageError> {
+    let mut writer = storage.allocate(homes, built.len_bytes() as u64, Owner::Index(table))?;
+    built.write(&mut writer);
+    let extent = writer.finish()?;
+    let entry = RunEntry {
+        segments,
+        extent: extent.id(),
+    };
+    let calibration = &storage.calibration;
+    Ok(KeyRun::written(Arc::new(entry), extent, built, calibration))
+}

@@ -1,0 +1,500 @@
+//! A run: the keys of some sealed segments in order, each with its row, in far memory.
+//!
+//! Runs are what the index of a primary key consists of, but for the rows that no run has yet, whose keys are in near
+//! tables ([`super::levels`]). Like parts of inverted indexes they are extents: immutable, in as many copies as the
+//! table has, made in the background (`write/writer/runs.rs`) and joined while they are small. Near memory keeps the first image of
+//! each leaf and a tree over them, read from the run's directory when it is opened: a tenth of a byte a row, or less; and, where
+//! the budget has room, a copy of the leaves on large pages.
+//!
+//! Invariant: no byte of a leaf is used before its checksum held, once. A run lists all rows of its segments or is given up:
+//! then what stands in for it is built of the segments themselves, in near memory, until the writer has made another.
+
+mod build;
+mod layout;
+mod merge;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tierra_column::FormatError;
+use tierra_index::HashIndex;
+use tierra_interleave::{Cx, GroupReport, Lookups, Plain, for_each};
+use tierra_memory::emulation::begin_read;
+use tierra_memory::placement::{SAMPLED, Uses, sample};
+use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
+
+use super::hashed::rows_in;
+use crate::calibration::{Calibration, LookupKind};
+use crate::integrity::checked_copy::checked_copy;
+use crate::integrity::repair;
+use crate::manifest::RunEntry;
+use crate::manifest::SEGMENT_ROWS;
+use crate::manifest::row_id::RowId;
+use crate::segment::Segment;
+use crate::storage::doubt::any_doubt;
+use crate::storage::extent::{ExtentCopy, OwnedExtent};
+use crate::storage::read_checks::VerifyReads;
+use crate::storage::verified::VerifiedPages;
+
+pub(crate) use self::build::{BuiltRun, RunBuilder};
+pub(crate) use self::layout::Entry;
+pub(crate) use self::merge::{MergeError, merge};
+
+use self::layout::{Directory, LEAF_BYTES, corrupt, leaves_at};
+use self::search::{Leaves, Sought};
+
+/// Behind the greatest number that a row can have.
+const ROWS_END: u64 = (SEGMENT_ROWS as u64) << 32;
+
+/// The runs of a version, in the order in which they were made.
+pub(crate) type KeyRuns = Arc<[Arc<KeyRun>]>;
+
+/// A run as it was opened or written.
+pub(crate) struct KeyRun {
+    entry: Arc<RunEntry>,
+    /// Kept allocated even where reads go to the near copy.
+    extent: Arc<OwnedExtent>,
+    /// The copy of it that is read, where none is near.
+    read: Arc<ExtentCopy>,
+    near: Option<Arc<NearCopy>>,
+    leaves: Arc<Leaves>,
+    /// A bit per leaf whose checksum held.
+    verified: VerifiedPages,
+    gate: Arc<MemoryGate>,
+    state: Arc<State>,
+}
+
+/// What a run shares with itself read from other copies, near or far.
+#[derive(Default)]
+struct State {
+    /// What was read of it, wherever it lay.
+    uses: Uses,
+    damaged: AtomicBool,
+    /// Its entries, once it was given up and somebody needs them.
+    stand_in: OnceLock<HashIndex>,
+}
+
+impl KeyRun {
+    /// Opens a run that another process wrote, for a table with these segments. Where header or directory are damaged,
+    /// they are put right from another copy.
+    pub(crate) fn open(
+        entry: Arc<RunEntry>,
+        extent: Arc<OwnedExtent>,
+        calibration: &Calibration,
+        segments: &[Arc<Segment>],
+    ) -> Result<Arc<Self>, FormatError> {
+        let directory = Directory::read(extent.first());
+        let directory = directory.or_else(|error| match mend_directory(&extent) {
+            true => Directory::read(extent.first()),
+            false => Err(error),
+        })?;
+        let mut rows = 0;
+        for id in &entry.segments {
+            let at = segments.binary_search_by_key(id, |segment| segment.id());
+            let at = at.map_err(|_| corrupt(format!("segment {id} is not there")))?;
+            rows += segments[at].rows() as u64;
+        }
+        if directory.entries != rows {
+            return Err(corrupt(format!(
+                "it lists {} rows, its segments have {rows}",
+                directory.entries
+            )));
+        }
+        let damage = &extent.all_losses().log.damage;
+        let verified = VerifiedPages::new(damage, directory.len(), false);
+        Ok(Self::new(entry, extent, directory, verified, calibration))
+    }
+
+    /// A run written a moment ago, whose leaves need no check.
+    pub(crate) fn written(
+        entry: Arc<RunEntry>,
+        extent: Arc<OwnedExtent>,
+        built: BuiltRun,
+        calibration: &Calibration,
+    ) -> Arc<Self> {
+        let directory = built.directory;
+        let damage = &extent.all_losses().log.damage;
+        let verified = VerifiedPages::new(damage, directory.len(), true);
+        Self::new(entry, extent, directory, verified, calibration)
+    }
+
+    fn new(
+        entry: Arc<RunEntry>,
+        extent: Arc<OwnedExtent>,
+        directory: Directory,
+        verified: VerifiedPages,
+        calibration: &Calibration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            read: extent.first().clone(),
+            entry,
+            extent,
+            near: None,
+            leaves: Arc::new(Leaves::new(directory)),
+            verified,
+            gate: Arc::new(calibration.gate(LookupKind::Key, Speed::Far)),
+            state: Arc::default(),
+        })
+    }
+
+    /// The same run read from other copies of its extent; a near copy stays.
+    pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Arc<Self> {
+        Arc::new(Self {
+            read: extent.first().clone(),
+            extent,
+            entry: self.entry.clone(),
+            near: self.near.clone(),
+            leaves: self.leaves.clone(),
+            verified: self.verified.of_other_bytes(),
+            gate: self.gate.clone(),
+            state: self.state.clone(),
+        })
+    }
+
+    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on ([`checked_copy`]).
+    pub(crate) fn near_copy(
+        &self,
+        near: &NearMemory,
+        goes_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Arc<NearCopy>>, FormatError> {
+        if self.near.is_some() {
+            return Ok(None);
+        }
+        self.restore_lost()?;
+        let check = |copy: &[u8]| {
+            let leaves = self.leaves.directory.leaves.iter().enumerate();
+            let mut leaves = leaves.map(|(at, leaf)| (leaf, &copy[self.place(at)]));
+            leaves.try_for_each(|(leaf, bytes)| leaf.check(bytes))
+        };
+        let mend = || {
+            self.restore_lost()?;
+            (0..self.leaves.directory.len()).try_for_each(|leaf| self.verify_now(leaf))
+        };
+        checked_copy(near, &self.read, goes_on, check, mend)
+    }
+
+    /// The same run read from another near copy, or from none.
+    pub(crate) fn with_near(
+        &self,
+        near: Option<Arc<NearCopy>>,
+        calibration: &Calibration,
+    ) -> Arc<Self> {
+        let speed = near.as_ref().map_or(Speed::Far, |_| Speed::Near);
+        Arc::new(Self {
+            near,
+            entry: self.entry.clone(),
+            extent: self.extent.clone(),
+            read: self.read.clone(),
+            leaves: self.leaves.clone(),
+            verified: self.verified.clone(),
+            gate: Arc::new(calibration.gate(LookupKind::Key, speed)),
+            state: self.state.clone(),
+        })
+    }
+
+    /// Its near copy.
+    pub(crate) fn near(&self) -> Option<&Arc<NearCopy>> {
+        self.near.as_ref()
+    }
+
+    /// What was read of it.
+    pub(crate) fn uses(&self) -> &Uses {
+        &self.state.uses
+    }
+
+    pub(crate) fn entry(&self) -> &Arc<RunEntry> {
+        &self.entry
+    }
+
+    pub(crate) fn extent(&self) -> &Arc<OwnedExtent> {
+        &self.extent
+    }
+
+    /// Rows that it lists.
+    pub(crate) fn rows(&self) -> u64 {
+        self.leaves.directory.entries
+    }
+
+    /// The least image and the greatest.
+    pub(crate) fn bounds(&self) -> (u64, u64) {
+        let directory = &self.leaves.directory;
+        (directory.firsts[0], directory.last)
+    }
+
+    /// Bytes of near memory that it takes, its near copy not counted.
+    pub(crate) fn near_bytes(&self) -> usize {
+        let stand_in = self.stand_in().map_or(0, HashIndex::bytes);
+        self.leaves.near_bytes() + stand_in
+    }
+
+    /// Whether it lists the rows of this segment.
+    pub(crate) fn covers(&self, segment: u32) -> bool {
+        self.entry.segments.binary_search(&segment).is_ok()
+    }
+
+    /// Takes it out of use, because it holds other bytes than those that were written; whether it was in use until now.
+    pub(crate) fn give_up(&self) -> bool {
+        !self.state.damaged.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether it was given up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.state.damaged.load(Ordering::Relaxed)
+    }
+
+    /// What is asked instead of it, once there is something.
+    pub(crate) fn stand_in(&self) -> Option<&HashIndex> {
+        self.state.stand_in.get()
+    }
+
+    /// Has its entries asked instead of it.
+    pub(crate) fn set_stand_in(&self, entries: HashIndex) {
+        // Two readers may build one at a time; both are the same.
+        let _ = self.state.stand_in.set(entries);
+    }
+
+    /// Whether all its leaves have their checksums.
+    pub(crate) fn is_whole(&self) -> bool {
+        let mut leaves = 0..self.leaves.directory.len();
+        leaves.all(|leaf| self.check(leaf).is_ok())
+    }
+
+    /// A row for each of `images` that has none in `rows` yet, if one is listed here. In `lookups` those are counted that
+    /// find one, others go on elsewhere. Images outside the run cost nothing.
+    pub(crate) fn find(
+        &self,
+        images: &[u64],
+        rows: &mut [Option<RowId>],
+        lookups: &mut Lookups,
+    ) -> Result<(), FormatError> {
+        let wanted = images.iter().zip(&*rows).enumerate();
+        let wanted =
+            wanted.filter(|(_, (image, row))| row.is_none() && self.leaves.may_have(**image));
+        let mut sought: Vec<Sought> = wanted
+            .map(|(place, (image, _))| Sought::of(*image, place))
+            .collect();
+        if sought.is_empty() {
+            return Ok(());
+        }
+        let mut tell = |place: usize, row: Option<u64>| {
+            rows[place] = row.map(RowId::from_number);
+            u64::from(row.is_some())
+        };
+        let gate = self.gate.now();
+        let mut lines = 0;
+        sample(sought.len(), |_| lines += SAMPLED);
+        if lines > 0 {
+            self.state.uses.looked_up(lines);
+        }
+        if let Some(stand_in) = self.stand_in() {
+            lookups.run(gate, sought.len(), |execution, size, part| {
+                let (sought, mut found) = (&sought[part], 0);
+                let report = in_mode!(execution, M => for_each(
+                    size,
+                    sought,
+                    |cx: Cx<M>, sought| stand_in.get(cx, sought.image),
+                    |at, row| found += tell(sought[at].place as usize, row),
+                ));
+                // Others are counted elsewhere.
+                GroupReport {
+                    lookups: found,
+                    ..report
+                }
+            });
+            return Ok(());
+        }
+        self.restore_lost()?;
+        let mut failed = None;
+        lookups.run(gate, sought.len(), |execution, _, part| {
+            let (sought, mut found) = (&mut sought[part], 0);
+            in_mode!(execution, M => {
+                let mut report = self.leaves.seek::<M>(sought);
+                match self.verify(sought) {
+                    Ok(()) => {
+                        let leaves = self.leaf_bytes();
+                        report += self.leaves.first_rows::<M>(leaves, sought, |place, row| {
+                            found += tell(place, row);
+                        });
+                        if let Err(error) = self.check_read(sought) {
+                            failed = Some(error);
+                        }
+                    }
+                    Err(error) => failed = Some(error),
+                }
+                GroupReport { lookups: found, ..report }
+            })
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Every row of an image.
+    pub(crate) fn candidates(&self, image: u64) -> Result<Vec<RowId>, FormatError> {
+        if !self.leaves.may_have(image) {
+            return Ok(Vec::new());
+        }
+        if let Some(stand_in) = self.stand_in() {
+            return Ok(rows_in(stand_in, image).collect());
+        }
+        self.restore_lost()?;
+        let mut sought = [Sought::of(image, 0)];
+        self.leaves.seek::<Plain>(&mut sought);
+        self.verify(&sought)?;
+        let rows = self.leaves.all_rows(self.leaf_bytes(), sought[0]);
+        let rows = rows.map(RowId::from_number).collect();
+        self.check_read(&sought)?;
+        Ok(rows)
+    }
+
+    /// The entries of a leaf, in order, in place of those in `entries`: none of the one behind the last.
+    pub(crate) fn read_leaf(
+        &self,
+        number: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), FormatError> {
+        entries.clear();
+        if number == self.leaves.directory.len() {
+            return Ok(());
+        }
+        self.restore_lost()?;
+        // What is made of it lasts: it is checked now, whenever it was before.
+        self.verify_now(number)?;
+        let _reading = begin_read(&self.bytes()[self.place(number)]);
+        let (first, leaf, bytes) = self.leaves.leaf(self.leaf_bytes(), number);
+        entries.extend((0..usize::from(leaf.entries)).map(|place| {
+            let (distance, row) = leaf.entry(bytes, place);
+            (first.wrapping_add(distance), row)
+        }));
+        let next = self.leaves.directory.firsts.get(number + 1);
+        let ends_before = entries
+            .last()
+            .is_none_or(|(last, _)| *last <= next.copied().unwrap_or(self.leaves.directory.last));
+        let is_possible = |(_, row): &Entry| *row < ROWS_END;
+        match entries.is_sorted() && ends_before && entries.iter().all(is_possible) {
+            true => self.check(number),
+            false => Err(corrupt("a leaf of it is out of order")),
+        }
+    }
+
+    /// The leaves with images between two of them.
+    pub(crate) fn leaves_between(&self, first: u64, last: u64) -> Range<usize> {
+        let firsts = &self.leaves.directory.firsts;
+        let start = firsts.partition_point(|image| *image < first);
+        start.saturating_sub(1)..firsts.partition_point(|image| *image <= last)
+    }
+
+    /// All of it, where it is read.
+    fn bytes(&self) -> &[u8] {
+        match &self.near {
+            Some(copy) => copy,
+            None => &self.read,
+        }
+    }
+
+    fn leaf_bytes(&self) -> &[u8] {
+        &self.bytes()[leaves_at(self.leaves.directory.len())..]
+    }
+
+    /// Where a leaf lies in the extent.
+    fn place(&self, leaf: usize) -> Range<usize> {
+        let at = leaves_at(self.leaves.directory.len()) + leaf * LEAF_BYTES;
+        at..at + LEAF_BYTES
+    }
+
+    /// Has what was lost of the copy that is read there, if anything was.
+    #[inline]
+    fn restore_lost(&self) -> Result<(), FormatError> {
+        match any_doubt() && self.near.is_none() && !repair::lost_parts(&self.extent, &self.read) {
+            false => Ok(()),
+            true => Err(corrupt("pages of it were lost, and no other copy has them")),
+        }
+    }
+
+    /// Checks every leaf in which something is sought.
+    fn verify(&self, sought: &[Sought]) -> Result<(), FormatError> {
+        let every = self.checks_every();
+        let mut leaves = self.leaves_of(sought);
+        leaves.try_for_each(|leaf| match every {
+            true => self.verify_now(leaf),
+            false => self.verify_leaf(leaf),
+        })
+    }
+
+    /// After leaves were read: whether that is to be believed.
+    fn check_read(&self, sought: &[Sought]) -> Result<(), FormatError> {
+        match self.checks_every() {
+            true => self.leaves_of(sought).try_for_each(|leaf| self.check(leaf)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether what is read of it is checked every time.
+    #[inline]
+    fn checks_every(&self) -> bool {
+        any_doubt()
+            && self.near.is_none()
+            && self.extent.all_losses().checks.get() == VerifyReads::Every
+    }
+
+    /// The leaves that may hold something that is sought.
+    fn leaves_of<'a>(&'a self, sought: &'a [Sought]) -> impl Iterator<Item = usize> + 'a {
+        let firsts = &self.leaves.directory.firsts;
+        sought.iter().flat_map(move |Sought { image, leaf, .. }| {
+            let leaf = *leaf as usize;
+            let more = firsts[leaf + 1..]
+                .iter()
+                .take_while(move |first| *first == image);
+            leaf..leaf + 1 + more.count()
+        })
+    }
+
+    #[inline]
+    fn verify_leaf(&self, leaf: usize) -> Result<(), FormatError> {
+        match self.verified.contains(leaf) {
+            true => Ok(()),
+            false => self.verified.check(leaf, || self.verify_now(leaf)),
+        }
+    }
+
+    /// Checks a leaf, and has it put right from another copy where it is damaged.
+    #[cold]
+    fn verify_now(&self, leaf: usize) -> Result<(), FormatError> {
+        let known = self.leaves.directory.leaves[leaf];
+        let is_right = |bytes: &[u8]| known.check(bytes).is_ok();
+        self.check(leaf).or_else(|error| {
+            // Nobody writes to a near copy: what is wrong there stays wrong.
+            match self.near.is_none() && repair::stored(&self.extent, self.place(leaf), is_right) {
+                true => Ok(()),
+                false => Err(error),
+            }
+        })
+    }
+
+    fn check(&self, leaf: usize) -> Result<(), FormatError> {
+        let bytes = &self.bytes()[self.place(leaf)];
+        let _reading = begin_read(bytes);
+        self.leaves.directory.leaves[leaf].check(bytes)
+    }
+}
+
+/// Puts header and directory right from any other copy where these can be read. Whether they were.
+fn mend_directory(extent: &OwnedExtent) -> bool {
+    let whole = |copy: &Arc<ExtentCopy>| Directory::read(copy).is_ok();
+    let right = extent.copies().iter().find(|copy| whole(copy));
+    let len = right.and_then(|copy| Directory::stored_bytes(copy));
+    // The length is what the right copy says: what is read there is right if it is the same.
+    let expected = right.zip(len).map(|(copy, len)| copy[..len].to_vec());
+    expected.is_some_and(|expected| {
+        repair::stored(extent, 0..expected.len(), |bytes| bytes == expected)
+    })
+}
+
+impl std::fmt::Debug for KeyRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let segments = self.entry.segments.len();
+        write!(f, "KeyRun({} rows of {segments} segments)", self.rows())
+    }
+}

@@ -1,0 +1,344 @@
+//! What is damaged in one copy of an extent is taken from another, and put right where it was.
+//!
+//! Two ways lead here: bytes that fail their checksum, and pages that were lost, which are marked ([`Losses`]). What was
+//! lost is always written anew, durably, even where the zeros in its place are right by chance.
+//!
+//! Invariant: only bytes that a checksum calls right are written over others, and only over those that one
+//! calls wrong, that were lost, or that differ from them in another copy. What has no right copy is left as it is.
+//!
+//! [`Losses`]: crate::storage::losses::Losses
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tierra_column::Chunk;
+use tierra_memory::PoolError;
+
+use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
+use crate::storage::faults::{FaultKind, HEADER};
+
+/// Bytes that are compared, and written if they differ, at a time: a page.
+const PIECE_BYTES: usize = 4096;
+
+/// What is failing may fail again before it has been looked at.
+const TRIES: usize = 3;
+
+/// One repair at a time: two that write the same bytes would have to write them at once.
+static MENDING: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    // It guards no data: a panic leaves nothing half done that the next round would not find.
+    MENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts a block of a chunk right, in the copy that is read, from any other copy. `chunk` is the chunk as it is read,
+/// at `at` in the extent. Whether the block is right now.
+pub(crate) fn block(
+    extent: &OwnedExtent,
+    read: &Arc<ExtentCopy>,
+    at: usize,
+    chunk: &Chunk<'_>,
+    block: usize,
+) -> bool {
+    let range = chunk.block_range(block);
+    let range = at + range.start..at + range.end;
+    stored_in(extent, read, range, FaultKind::Checksum, |bytes| {
+        chunk.is_block(block, bytes)
+    })
+}
+
+/// Puts a range of the first copy right from any other that has it, as `is_right` says. Whether it is right then.
+pub(crate) fn stored(
+    extent: &OwnedExtent,
+    range: Range<usize>,
+    is_right: impl Fn(&[u8]) -> bool,
+) -> bool {
+    stored_in(extent, extent.first(), range, FaultKind::Checksum, is_right)
+}
+
+/// Puts bytes of the first copy right, from `at` on, from near memory, which has them.
+pub(crate) fn near(extent: &OwnedExtent, at: usize, right: &[u8]) {
+    let _alone = alone();
+    let (read, range) = (extent.first(), at..at + right.len());
+    let was_lost = read.is_lost(&range);
+    if read[range.clone()] == *right && !was_lost {
+        return;
+    }
+    if !was_lost {
+        let log = &extent.all_losses().log;
+        log.found(extent, read, range.clone(), FaultKind::Checksum);
+    }
+    // An error is told there, and the copy stays damaged.
+    let _ = write(extent, read, right, range, "near memory");
+}
+
+/// Puts a range of a copy right from any that has it. Whether it is right then.
+fn stored_in(
+    extent: &OwnedExtent,
+    read: &Arc<ExtentCopy>,
+    range: Range<usize>,
+    kind: FaultKind,
+    is_right: impl Fn(&[u8]) -> bool,
+) -> bool {
+    let _alone = alone();
+    let was_lost = read.is_lost(&range);
+    let is_whole = is_right(&read[range.clone()]);
+    if is_whole && !was_lost {
+        // Somebody else was faster.
+        return true;
+    }
+    let log = &extent.all_losses().log;
+    if !was_lost {
+        read.pool().count_check(0, false);
+        log.found(extent, read, range.clone(), kind);
+    }
+    if is_whole {
+        // What was lost beside it: the bytes are there, but perhaps not in the file.
+        return rewrite(extent, read, range).is_ok();
+    }
+    let put_right = |_| {
+        let right = others(extent, read).find(|other| is_right(&other[range.clone()]));
+        right.is_some_and(|right| {
+            replace(extent, read, right, range.clone()).is_ok() && is_right(&read[range.clone()])
+        })
+    };
+    let is_right = (0..TRIES).any(put_right);
+    if !is_right {
+        log.lost(extent, read, &range);
+    }
+    is_right
+}
+
+/// Puts the head of a chunk right, its descriptor and directory, which `open` cannot read in the copy that is read, or which
+/// was lost there. Whether it can now.
+pub(crate) fn head<'a, E>(
+    extent: &'a OwnedExtent,
+    read: &'a Arc<ExtentCopy>,
+    place: Range<usize>,
+    open: impl Fn(&'a [u8]) -> Result<Chunk<'a>, E>,
+) -> bool {
+    let _alone = alone();
+    let head_of = |chunk: Chunk<'_>| place.start..place.start + chunk.head_bytes();
+    let own = open(&read[place.clone()]).ok().map(head_of);
+    let log = &extent.all_losses().log;
+    if let Some(range) = own {
+        return !read.is_lost(&range) || rewrite(extent, read, range).is_ok();
+    }
+    let right = others(extent, read)
+        .find_map(|other| open(&other[place.clone()]).ok().map(|chunk| (other, chunk)));
+    let Some((right, chunk)) = right else {
+        log.found(extent, read, place.clone(), FaultKind::Checksum);
+        log.lost(extent, read, &place);
+        return false;
+    };
+    let range = head_of(chunk);
+    if !read.is_lost(&range) {
+        log.found(extent, read, range.clone(), FaultKind::Checksum);
+    }
+    replace(extent, read, right, range).is_ok() && open(&read[place]).is_ok()
+}
+
+/// Puts a range right in all copies but the one that is known to be right. How many bytes were written.
+pub(crate) fn range(extent: &OwnedExtent, right: &Arc<ExtentCopy>, range: Range<usize>) -> u64 {
+    let _alone = alone();
+    let mut written = 0;
+    for wrong in others(extent, right) {
+        let replaced = replace_where_different(extent, wrong, right, range.clone());
+        written += replaced.unwrap_or(0);
+    }
+    written
+}
+
+/// Puts a whole copy right from another one that was verified, header and payload. How many bytes were written.
+pub(crate) fn copy(
+    extent: &OwnedExtent,
+    wrong: &Arc<ExtentCopy>,
+    right: &Arc<ExtentCopy>,
+) -> Result<u64, PoolError> {
+    let _alone = alone();
+    let log = &extent.all_losses().log;
+    let label = right.pool().label(right.extent())?;
+    let mut written = 0;
+    let (parts, has_lost_header) = wrong.losses();
+    let has_header = wrong.pool().label(wrong.extent()).ok() == Some(label);
+    if !has_header && !has_lost_header {
+        log.found(extent, wrong, HEADER, FaultKind::Header);
+    }
+    if !has_header || has_lost_header {
+        wrong.pool().restore_header(wrong.extent(), &label)?;
+        written += 64;
+    }
+    for part in parts {
+        let (bytes, at) = (&right[part.clone()], part.start as u64);
+        wrong.pool().restore(wrong.extent(), at, bytes)?;
+        written += part.len() as u64;
+    }
+    written += replace_where_different(extent, wrong, right, 0..right.len())?;
+    wrong.pool().verify_extent(wrong.extent())?;
+    wrong.note_whole();
+    if written > 0 {
+        tell(extent, wrong, &(0..usize::MAX), right.tier_name(), written);
+    }
+    Ok(written)
+}
+
+/// Has what was lost of a copy written anew: from any other copy that is whole, or from its own bytes where these turn out
+/// to be right. Whether it is all there now.
+pub(crate) fn lost_parts(extent: &OwnedExtent, read: &Arc<ExtentCopy>) -> bool {
+    if !read.has_losses() {
+        return true;
+    }
+    // Its bytes have no checksum, and only the writer may write there: it leaves the log.
+    if let Owner::Log(_) = extent.owner() {
+        return false;
+    }
+    let is_whole = |copy: &&Arc<ExtentCopy>| {
+        !copy.has_losses() && copy.pool().verify_extent(copy.extent()).is_ok()
+    };
+    if let Some(right) = others(extent, read).find(is_whole) {
+        return copy(extent, read, right).is_ok();
+    }
+    if read.pool().verify_extent(read.extent()).is_err() {
+        let log = &extent.all_losses().log;
+        log.lost(extent, read, &(0..read.len()));
+        return false;
+    }
+    rewrite_lost(extent, read).is_ok()
+}
+
+/// Writes what was lost of a copy anew by what it reads as, which has its checksum.
+pub(crate) fn rewrite_lost(extent: &OwnedExtent, read: &Arc<ExtentCopy>) -> Result<(), PoolError> {
+    let _alone = alone();
+    let (parts, has_lost_header) = read.losses();
+    if has_lost_header {
+        let label = read.pool().label(read.extent())?;
+        read.pool().restore_header(read.extent(), &label)?;
+    }
+    for part in parts {
+        rewrite(extent, read, part)?;
+    }
+    read.note_whole();
+    Ok(())
+}
+
+/// Writes zeros over bytes that nobody reads and that are to be zero, where they are not, or were lost.
+pub(crate) fn padding(
+    extent: &OwnedExtent,
+    read: &Arc<ExtentCopy>,
+    range: Range<usize>,
+) -> Result<(), PoolError> {
+    let _alone = alone();
+    if read[range.clone()].iter().all(|byte| *byte == 0) && !read.is_lost(&range) {
+        return Ok(());
+    }
+    let zeros = vec![0; range.len()];
+    let at = range.start as u64;
+    read.pool().restore(read.extent(), at, &zeros)?;
+    read.note_restored(&range);
+    tell(
+        extent,
+        read,
+        &range,
+        "nothing: padding is zero",
+        range.len() as u64,
+    );
+    Ok(())
+}
+
+fn others<'a>(
+    extent: &'a OwnedExtent,
+    read: &'a Arc<ExtentCopy>,
+) -> impl Iterator<Item = &'a Arc<ExtentCopy>> {
+    let copies = extent.copies().iter();
+    copies.filter(move |other| !Arc::ptr_eq(other, read))
+}
+
+fn replace_where_different(
+    extent: &OwnedExtent,
+    wrong: &ExtentCopy,
+    right: &ExtentCopy,
+    range: Range<usize>,
+) -> Result<u64, PoolError> {
+    let mut written = 0;
+    let mut differing: Option<Range<usize>> = None;
+    for start in range.clone().step_by(PIECE_BYTES) {
+        let piece = start..(start + PIECE_BYTES).min(range.end);
+        if wrong[piece.clone()] == right[piece.clone()] {
+            continue;
+        }
+        let (first, end) = differing.map_or((start, piece.end), |all| (all.start, piece.end));
+        differing = Some(first..end);
+        written += piece.len() as u64;
+        wrong
+            .pool()
+            .restore(wrong.extent(), start as u64, &right[piece])?;
+    }
+    if let Some(differing) = differing {
+        let log = &extent.all_losses().log;
+        log.found(extent, wrong, differing.clone(), FaultKind::Checksum);
+        log.repaired(extent, wrong, &differing, right.tier_name());
+    }
+    Ok(written)
+}
+
+fn replace(
+    extent: &OwnedExtent,
+    wrong: &ExtentCopy,
+    right: &ExtentCopy,
+    range: Range<usize>,
+) -> Result<(), PoolError> {
+    write(
+        extent,
+        wrong,
+        &right[range.clone()],
+        range,
+        right.tier_name(),
+    )
+}
+
+/// By its own bytes, which are right.
+fn rewrite(extent: &OwnedExtent, copy: &ExtentCopy, range: Range<usize>) -> Result<(), PoolError> {
+    let bytes = copy[range.clone()].to_vec();
+    write(extent, copy, &bytes, range, copy.tier_name())
+}
+
+fn write(
+    extent: &OwnedExtent,
+    wrong: &ExtentCopy,
+    right: &[u8],
+    range: Range<usize>,
+    from: &str,
+) -> Result<(), PoolError> {
+    let at = range.start as u64;
+    let restored = wrong.pool().restore(wrong.extent(), at, right);
+    match &restored {
+        Ok(()) => {
+            wrong.note_restored(&range);
+            tell(extent, wrong, &range, from, range.len() as u64);
+        }
+        Err(error) => tracing::error!(
+            tier = &**wrong.tier_name(),
+            extent = extent.id().0,
+            %error,
+            "a damaged range could not be restored"
+        ),
+    }
+    restored
+}
+
+fn tell(
+    extent: &OwnedExtent,
+    wrong: &ExtentCopy,
+    range: &Range<usize>,
+    from: &str,
+    written_bytes: u64,
+) {
+    tracing::debug!(
+        pool = %wrong.pool().path().display(),
+        extent = extent.id().0,
+        from,
+        written_bytes,
+        "damage was repaired"
+    );
+    extent.all_losses().log.repaired(extent, wrong, range, from);
+}

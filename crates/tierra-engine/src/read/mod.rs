@@ -1,0 +1,6 @@
+//! Reading a snapshot: scans, lookups by key and by row, and the rows that they return.
+
+pub(crate) mod keys;
+pub(crate) mod lookup;
+pub(crate) mod rows;
+pub(crate) mod scan;

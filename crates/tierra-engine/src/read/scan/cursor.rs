@@ -1,0 +1,488 @@
+//! One thread's part of a scan: morsel by morsel, block by block, into batches.
+//!
+//! For a block every condition is first judged by minima, maxima and NULL counts alone; those that
+//! need the values are tested on packed codes one after the other, each narrowing the mask, unless an
+//! inverted index has named the rows before; only what survives is unpacked, and only of the projected
+//! columns.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::filter;
+use arrow::error::ArrowError;
+use tierra_column::bits::{BLOCK_LEN, Mask};
+use tierra_column::{ColumnReader, Filter, Scratch, Verdict, evaluate};
+
+use super::counting::Counting;
+use super::filters::Conditions;
+use super::shared::{MORSEL_BLOCKS, Morsel, Scan};
+use super::spec::ScanCounters;
+use crate::error::ScanError;
+use crate::manifest::row_id::RowId;
+use crate::segment::Segment;
+use crate::spec::TableSpec;
+use crate::storage::READS_MOST;
+use crate::table::version::TableVersion;
+
+/// Returns the rows of the morsels that it takes. Made by [`Scan::cursor`].
+pub struct ScanCursor {
+    scan: Arc<Scan>,
+    conditions: Conditions,
+    /// Columns that conditions or the result need, each once.
+    needed: Vec<usize>,
+    /// What is left of the morsel taken last.
+    at: Option<Progress>,
+    /// What the batch at hand is made of: where it began, and the morsels taken since.
+    made_of: Vec<Work>,
+    /// What is to be read again before other morsels are taken, the next last.
+    again: Vec<Work>,
+    /// Whether a block that the batch is made of turned out to be damaged, and was put right.
+    is_stale: bool,
+    batch: Batch,
+    undecided: Vec<usize>,
+    scratch: Scratch,
+    counting: Counting,
+}
+
+/// Where rows come from.
+#[derive(Clone)]
+enum Work {
+    Morsel(Morsel),
+    Rest(Progress),
+}
+
+#[derive(Clone)]
+enum Progress {
+    Blocks {
+        segment: usize,
+        blocks: Range<usize>,
+    },
+    Tail {
+        batch: usize,
+        rows: Range<usize>,
+    },
+}
+
+/// The batch that is being filled.
+struct Batch {
+    readers: Vec<ColumnReader>,
+    rows: usize,
+    /// The rows' numbers, where the scan tells them.
+    ids: Option<Vec<u64>>,
+}
+
+impl Scan {
+    /// A cursor for one thread.
+    pub fn cursor(self: &Arc<Self>) -> ScanCursor {
+        // Relaxed, here and below: an estimate.
+        self.cursors.fetch_add(1, Ordering::Relaxed);
+        ScanCursor::new(self.clone())
+    }
+}
+
+impl ScanCursor {
+    fn new(scan: Arc<Scan>) -> Self {
+        let spec = scan.snapshot.table().spec();
+        let mut cursor = Self {
+            conditions: Conditions::new(&scan),
+            needed: Vec::new(),
+            at: None,
+            made_of: Vec::new(),
+            again: Vec::new(),
+            is_stale: false,
+            batch: Batch {
+                readers: readers(&scan),
+                rows: 0,
+                ids: scan.row_ids.then(Vec::new),
+            },
+            undecided: Vec::new(),
+            scratch: Scratch::default(),
+            counting: Counting::new(spec.columns.len()),
+            scan,
+        };
+        cursor.settle_needed();
+        cursor
+    }
+
+    /// Whether there are blocks left of the morsel taken last.
+    fn has_block(&self) -> bool {
+        let is_block =
+            |rest: &Progress| matches!(rest, Progress::Blocks { blocks, .. } if !blocks.is_empty());
+        self.at.as_ref().is_some_and(is_block) || !self.again.is_empty()
+    }
+
+    fn settle_needed(&mut self) {
+        let filtered = self.conditions.iter().map(|condition| condition.column);
+        self.needed = self
+            .scan
+            .spec
+            .projection
+            .iter()
+            .copied()
+            .chain(filtered)
+            .collect();
+        self.needed.sort_unstable();
+        self.needed.dedup();
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> ScanCounters {
+        let (values, codes) = (self.conditions.report(), self.conditions.index_report());
+        ScanCounters {
+            lookups: values.lookups,
+            index_lookups: codes.lookups,
+            suspensions: values.suspensions + codes.suspensions,
+            ..self.counting.counters()
+        }
+    }
+
+    /// The next batch, of about the scan's `batch_rows` rows, or `None` at the end. `more` are
+    /// conditions that became known since the scan began; they are looked at only when
+    /// `more_version` is another than in the call before, and hold for rows read from then on. Cursors of
+    /// one scan share what they find out about the conditions of one version, and versions go up.
+    ///
+    /// # Errors
+    /// [`ScanError`]: damaged bytes, or a condition that a column cannot evaluate.
+    ///
+    /// # Panics
+    /// If `more` names a column that does not exist.
+    pub fn next(
+        &mut self,
+        more: &[(usize, Filter)],
+        more_version: u64,
+    ) -> Result<Option<RecordBatch>, ScanError> {
+        self.scan.snapshot.table().check_available()?;
+        for _ in 0..READS_MOST {
+            let storage = self.scan.snapshot.table().storage();
+            let seen = storage.losses().begin();
+            self.made_of.clear();
+            self.made_of.extend(self.at.clone().map(Work::Rest));
+            let batch = self.read_batch(more, more_version);
+            // Before anything is believed, errors as well.
+            if self.scan.snapshot.table().storage().is_whole_since(seen) && !self.is_stale {
+                if let Ok(Some(batch)) = &batch {
+                    self.counting.returned(batch.num_rows());
+                }
+                return batch;
+            }
+            self.read_again();
+        }
+        Err(self.scan.snapshot.table().storage().lost_while_read())
+    }
+
+    /// Forgets the batch at hand: its rows are read again.
+    #[cold]
+    fn read_again(&mut self) {
+        self.is_stale = false;
+        self.at = None;
+        self.again.extend(self.made_of.drain(..).rev());
+        self.conditions.unbind();
+        self.batch.rows = 0;
+        // Readers that stopped in the middle of a block hold nothing that could be finished.
+        self.batch.readers = readers(&self.scan);
+        self.batch.ids.iter_mut().for_each(Vec::clear);
+    }
+
+    fn read_batch(
+        &mut self,
+        more: &[(usize, Filter)],
+        more_version: u64,
+    ) -> Result<Option<RecordBatch>, ScanError> {
+        let scan = self.scan.clone();
+        if self.conditions.set_more(&scan, more, more_version) {
+            self.settle_needed();
+        }
+        // Of the tail, and of nothing, no index tells.
+        if self.has_block() || scan.has_blocks() {
+            self.conditions.ask_indexes(&scan)?;
+        }
+        let version = scan.snapshot.version();
+        let full = scan.spec.batch_rows.max(1);
+        while self.batch.rows < full && !self.is_stale {
+            match self.at.take() {
+                None => match self.again.pop().or_else(|| scan.take().map(Work::Morsel)) {
+                    None => break,
+                    Some(work) => self.begin(work, version),
+                },
+                Some(Progress::Blocks {
+                    segment,
+                    mut blocks,
+                }) => {
+                    let Some(block) = blocks.next() else { continue };
+                    self.at = Some(Progress::Blocks { segment, blocks });
+                    self.read_block(segment, block, version)?;
+                }
+                Some(Progress::Tail { batch, mut rows }) => {
+                    if rows.is_empty() {
+                        continue;
+                    }
+                    let part = rows.start..rows.end.min(rows.start + full);
+                    rows.start = part.end;
+                    self.at = Some(Progress::Tail { batch, rows });
+                    self.read_tail(version, batch, part)?;
+                }
+            }
+        }
+        if self.batch.rows == 0 || self.is_stale {
+            Ok(None)
+        } else {
+            self.emit().map(Some)
+        }
+    }
+
+    fn begin(&mut self, work: Work, version: &TableVersion) {
+        self.made_of.push(work.clone());
+        let morsel = match work {
+            Work::Morsel(morsel) => morsel,
+            Work::Rest(rest) => {
+                self.at = Some(rest);
+                return;
+            }
+        };
+        match morsel {
+            // Only the number of rows is wanted, and the descriptors know it.
+            Morsel::Blocks {
+                segment,
+                first,
+                end,
+            } if self.needed.is_empty() && self.batch.ids.is_none() => {
+                let segment = &version.segments[segment];
+                self.batch.rows += (first..end)
+                    .map(|block| segment.block_rows(block))
+                    .sum::<usize>();
+            }
+            Morsel::Blocks {
+                segment,
+                first,
+                end,
+            } => {
+                let morsel = self.scan.first_morsels[segment] + first / MORSEL_BLOCKS;
+                let only_counted = self.batch.readers.is_empty() && self.batch.ids.is_none();
+                let is_answered = only_counted && self.conditions.is_answered(segment);
+                if let Some(left) = self.conditions.left(segment, morsel)
+                    && (left == 0 || is_answered)
+                {
+                    self.batch.rows += left;
+                    self.counting.skipped((end - first) * self.needed.len());
+                    return;
+                }
+                self.at = Some(Progress::Blocks {
+                    segment,
+                    blocks: first..end,
+                });
+            }
+            Morsel::Tail { batch } => {
+                let rows = 0..version.tail.batches()[batch].rows.num_rows();
+                self.at = Some(Progress::Tail { batch, rows });
+            }
+        }
+    }
+
+    fn read_block(
+        &mut self,
+        at: usize,
+        block: usize,
+        version: &TableVersion,
+    ) -> Result<(), ScanError> {
+        let segment = &*version.segments[at];
+        let scan = self.scan.clone();
+        let spec = scan.snapshot.table().spec();
+        let mut mask = Mask::first(segment.block_rows(block));
+        if !self.conditions.narrow(&scan, at, block, &mut mask) {
+            self.counting.skipped(self.needed.len());
+            return Ok(());
+        }
+        self.conditions.bind(at, segment, version, spec)?;
+        self.counting.begin_block(segment);
+        if self.select(segment, block, spec, &mut mask)? {
+            self.conditions.check_there(at, segment, spec, block)?;
+            for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
+                let _reading = self.counting.read(segment, *column, block);
+                segment.verify(spec, *column, block)?;
+                self.counting.decoded(*column);
+                let (chunk, dictionary) = (segment.chunk(*column), version.dictionary(*column));
+                let appended = reader.append(chunk, block, &mask, dictionary, &mut self.scratch);
+                let is_right = match appended {
+                    Ok(()) => segment.is_right(spec, *column, block)?,
+                    Err(source) => segment
+                        .doubt(spec, *column, block, source)
+                        .map(|()| false)?,
+                };
+                if !is_right {
+                    self.is_stale = true;
+                    return Ok(());
+                }
+            }
+            if let Some(ids) = &mut self.batch.ids {
+                let first = RowId::new(segment.id(), (block * BLOCK_LEN) as u32).get();
+                ids.extend(mask.iter().map(|row| first + row as u64));
+            }
+            self.batch.rows += mask.count();
+        }
+        self.counting.end_block(self.needed.len());
+        Ok(())
+    }
+
+    /// Narrows the mask to the rows that meet all conditions; whether there are any.
+    fn select(
+        &mut self,
+        segment: &Segment,
+        block: usize,
+        spec: &TableSpec,
+        mask: &mut Mask,
+    ) -> Result<bool, ScanError> {
+        self.undecided.clear();
+        for place in 0..self.conditions.len() {
+            let Some((_, condition, bound)) = self.conditions.at(place) else {
+                continue;
+            };
+            match segment.chunk(condition.column).verdict(bound, block) {
+                Verdict::Skip => return Ok(false),
+                Verdict::All => {}
+                Verdict::Test => self.undecided.push(place),
+            }
+        }
+        let mut rows = mask.count();
+        for place in &self.undecided {
+            let Some((index, condition, bound)) = self.conditions.at(*place) else {
+                continue;
+            };
+            let column = condition.column;
+            let _reading = self.counting.read(segment, column, block);
+            segment.verify(spec, column, block)?;
+            let chunk = segment.chunk(column);
+            let touched = match chunk.select(bound, block, mask, &mut self.scratch) {
+                Ok(touched) if segment.is_right(spec, column, block)? => touched,
+                Ok(_) => {
+                    self.is_stale = true;
+                    return Ok(false);
+                }
+                Err(source) => {
+                    segment.doubt(spec, column, block, source)?;
+                    self.is_stale = true;
+                    return Ok(false);
+                }
+            };
+            if touched.decoded {
+                self.counting.decoded(column);
+            }
+            let passed = mask.count();
+            self.conditions.note(index, rows, passed, touched.bytes);
+            if passed == 0 {
+                return Ok(false);
+            }
+            rows = passed;
+        }
+        Ok(true)
+    }
+
+    fn read_tail(
+        &mut self,
+        version: &TableVersion,
+        batch: usize,
+        rows: Range<usize>,
+    ) -> Result<(), ScanError> {
+        let first_row = version.tail.batches()[batch].first_row;
+        let batch = &version.tail.batches()[batch].rows;
+        let scan = self.scan.clone();
+        let spec = scan.snapshot.table().spec();
+        let mut selected: Option<BooleanBuffer> = None;
+        self.counting.tail_rows(rows.len());
+        for (place, condition) in self.conditions.iter().enumerate() {
+            let values = batch.column(condition.column).slice(rows.start, rows.len());
+            let mut before = self.conditions.iter().take(place);
+            if !before.any(|before| before.column == condition.column) {
+                self.counting.tail_values(&values);
+            }
+            let passing =
+                evaluate(&condition.filter, &values).map_err(|source| ScanError::Filter {
+                    table: spec.name.clone(),
+                    column: spec.columns[condition.column].name.clone(),
+                    source,
+                })?;
+            selected = Some(match selected {
+                None => passing,
+                Some(before) => &before & &passing,
+            });
+        }
+        let surviving = selected
+            .as_ref()
+            .map_or(rows.len(), BooleanBuffer::count_set_bits);
+        if surviving == 0 {
+            return Ok(());
+        }
+        if let Some(ids) = &mut self.batch.ids {
+            let first = RowId::new(version.tail.segment_id, first_row).get() + rows.start as u64;
+            let passing = (0..rows.len()).filter(|row| {
+                let bits = selected.as_ref();
+                bits.is_none_or(|bits| bits.value(*row))
+            });
+            ids.extend(passing.map(|row| first + row as u64));
+        }
+        let selected = selected
+            .filter(|_| surviving < rows.len())
+            .map(|bits| BooleanArray::new(bits, None));
+        for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
+            let values = batch.column(*column).slice(rows.start, rows.len());
+            if !self.conditions.iter().any(|other| other.column == *column) {
+                self.counting.tail_values(&values);
+            }
+            let values = match &selected {
+                None => values,
+                Some(selected) => {
+                    filter(&values, selected).map_err(|source| arrow_error(spec, source))?
+                }
+            };
+            let appended = reader.append_array(&values);
+            appended
+                .map_err(|error| arrow_error(spec, ArrowError::ExternalError(Box::new(error))))?;
+        }
+        self.batch.rows += surviving;
+        Ok(())
+    }
+
+    fn emit(&mut self) -> Result<RecordBatch, ScanError> {
+        let mut columns: Vec<ArrayRef> = self
+            .batch
+            .readers
+            .iter_mut()
+            .map(ColumnReader::finish)
+            .collect();
+        if let Some(ids) = &mut self.batch.ids {
+            columns.push(Arc::new(UInt64Array::from(std::mem::take(ids))));
+        }
+        let options =
+            RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.batch.rows)));
+        let batch = RecordBatch::try_new_with_options(self.scan.schema.clone(), columns, &options);
+        batch.map_err(|source| arrow_error(self.scan.snapshot.table().spec(), source))
+    }
+}
+
+/// Empty readers of a batch's columns.
+fn readers(scan: &Scan) -> Vec<ColumnReader> {
+    let spec = scan.snapshot.table().spec();
+    let capacity = scan.spec.batch_rows + BLOCK_LEN;
+    let reader = |column: &usize| ColumnReader::new(spec.columns[*column].ty, capacity);
+    scan.spec.projection.iter().map(reader).collect()
+}
+
+fn arrow_error(spec: &TableSpec, source: ArrowError) -> ScanError {
+    ScanError::Arrow {
+        table: spec.name.clone(),
+        source,
+    }
+}
+
+impl std::fmt::Debug for ScanCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "ScanCursor({:?}, {:?})",
+            self.scan.schema.fields().len(),
+            self.counters()
+        )
+    }
+}

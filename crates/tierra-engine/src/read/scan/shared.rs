@@ -1,0 +1,152 @@
+//! What the cursors of a scan share: what is scanned, and which of it nobody has taken.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::datatypes::{Schema, SchemaRef};
+
+use super::codes::{LaterCodes, SharedCodes};
+use super::spec::{IndexUse, ScanSpec, row_id_field};
+use crate::table::snapshot::Snapshot;
+
+/// Blocks of a morsel: 16,384 rows are long enough to make the counter cheap and short enough to
+/// keep eight threads busy on 100,000 rows.
+pub(super) const MORSEL_BLOCKS: usize = 16;
+
+/// Work that one cursor does at a stretch.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Morsel {
+    Blocks {
+        segment: usize,
+        first: usize,
+        end: usize,
+    },
+    Tail {
+        batch: usize,
+    },
+}
+
+/// A scan of one snapshot.
+#[derive(Debug)]
+pub struct Scan {
+    pub(super) snapshot: Snapshot,
+    pub(super) spec: ScanSpec,
+    /// Whether the last column of a batch tells the rows' ids.
+    pub(super) row_ids: bool,
+    pub(super) index_use: IndexUse,
+    /// Threads that have asked for a cursor.
+    pub(super) cursors: AtomicUsize,
+    /// By filter of the specification.
+    pub(super) codes: Vec<Arc<SharedCodes>>,
+    /// Of conditions that cursors were told of later.
+    pub(super) later: LaterCodes,
+    pub(super) schema: SchemaRef,
+    /// Those of the segments, then those of the tail.
+    pub(super) morsels: Vec<Morsel>,
+    /// How many are of segments.
+    pub(super) block_morsels: usize,
+    /// By segment: its first morsel.
+    pub(super) first_morsels: Vec<usize>,
+    pub(super) next: AtomicUsize,
+}
+
+impl Scan {
+    pub(super) fn new(
+        snapshot: Snapshot,
+        spec: ScanSpec,
+        row_ids: bool,
+        index_use: IndexUse,
+    ) -> Arc<Self> {
+        let table = snapshot.table().schema();
+        let filtered = spec.filters.iter().map(|(column, _)| *column);
+        for column in spec.projection.iter().copied().chain(filtered) {
+            assert!(
+                column < table.fields().len(),
+                "a scan names column {column} of {}",
+                table.fields().len()
+            );
+        }
+        let mut fields: Vec<_> = spec
+            .projection
+            .iter()
+            .map(|column| table.fields()[*column].clone())
+            .collect();
+        if row_ids {
+            fields.push(row_id_field());
+        }
+        let mut morsels = Vec::new();
+        let mut first_morsels = Vec::with_capacity(snapshot.segments().len());
+        for (segment, blocks) in snapshot
+            .segments()
+            .iter()
+            .map(|segment| segment.blocks())
+            .enumerate()
+        {
+            first_morsels.push(morsels.len());
+            morsels.extend(
+                (0..blocks)
+                    .step_by(MORSEL_BLOCKS)
+                    .map(|first| Morsel::Blocks {
+                        segment,
+                        first,
+                        end: (first + MORSEL_BLOCKS).min(blocks),
+                    }),
+            );
+        }
+        let block_morsels = morsels.len();
+        morsels.extend(
+            (0..snapshot.version().tail.batches().len()).map(|batch| Morsel::Tail { batch }),
+        );
+        let schema = Arc::new(Schema::new(fields));
+        Arc::new(Self {
+            codes: spec.filters.iter().map(|_| Arc::default()).collect(),
+            snapshot,
+            spec,
+            row_ids,
+            index_use,
+            cursors: AtomicUsize::new(0),
+            schema,
+            morsels,
+            block_morsels,
+            first_morsels,
+            later: LaterCodes::default(),
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// The snapshot that is scanned.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// How many threads share the work, about.
+    pub(super) fn threads(&self) -> u64 {
+        self.cursors.load(Ordering::Relaxed).max(1) as u64
+    }
+
+    /// The part of the morsels that nobody has taken, from 0 to 1.
+    pub(super) fn left(&self) -> f64 {
+        // Relaxed: an estimate.
+        let taken = self.next.load(Ordering::Relaxed).min(self.morsels.len());
+        (self.morsels.len() - taken) as f64 / self.morsels.len().max(1) as f64
+    }
+
+    /// Whether there are blocks that nobody has taken.
+    pub(super) fn has_blocks(&self) -> bool {
+        // Relaxed: the counter only grows, so that what it denies stays denied.
+        self.next.load(Ordering::Relaxed) < self.block_morsels
+    }
+
+    /// Takes the next morsel.
+    pub(super) fn take(&self) -> Option<Morsel> {
+        // Relaxed: the counter alone decides who takes what; the rows were published long before.
+        self.morsels
+            .get(self.next.fetch_add(1, Ordering::Relaxed))
+            .copied()
+    }
+}

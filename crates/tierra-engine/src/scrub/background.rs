@@ -1,0 +1,441 @@
+//! The scrubber: a thread that walks over everything a database stores, slowly and again and again, and at once over what was
+//! just lost.
+//!
+//! A round reads every copy of every extent at the pace of [`DatabaseOptions::scrub_bytes_per_s`](crate::DatabaseOptions), in the
+//! order of their numbers, so that what is written meanwhile comes last. It begins [`ROUND_LEAST`] after the one before did: what was
+//! read since needs no check. Where it is, and when it began, is kept in the file `scrub` of the database's directory, for
+//! processes may live shorter than a round.
+//!
+//! Invariant: it keeps no extent allocated but the one that it reads; with a pace of 0 it reads nothing but what was lost.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tierra_memory::directory::Directory;
+use tierra_memory::faults::Stop;
+
+use super::{self as scrub, ScrubOptions, ScrubReport};
+use crate::manifest::{ExtentId, TableEntry};
+use crate::storage::Storage;
+use crate::storage::doubt::any_doubt;
+use crate::storage::extent::OwnedExtent;
+use crate::table::catalog::Catalog;
+use crate::table::requests::{Request, Requests, TableExtents};
+
+/// Bytes a second unless told otherwise: less than a hundredth of what checksums take of one core, and of the bandwidth of the
+/// slowest modules about 3 %.
+pub const SCRUB_BYTES_PER_S: u64 = 64 << 20;
+/// From the beginning of a round to that of the next.
+const ROUND_LEAST: Duration = Duration::from_secs(24 * 3600);
+/// Its place is written down so often.
+const REMEMBER_EVERY: Duration = Duration::from_secs(60);
+/// Whether files are as long as they were is asked so often, in between as well.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+const STATE_FILE: &str = "scrub";
+
+/// Where the scrubber is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubProgress {
+    /// Bytes a second at most; 0: it only repairs what was lost.
+    pub bytes_per_s: u64,
+    /// Whether a round is under way.
+    pub is_walking: bool,
+    /// Bytes read in this round, or the last one, since the database was opened.
+    pub round_bytes: u64,
+    /// Bytes that were left to read when that began.
+    pub round_total_bytes: u64,
+    /// When the round under way, or the last one, began, in any process.
+    pub round_began: Option<SystemTime>,
+    /// Rounds that ended since the database was opened.
+    pub rounds: u64,
+    /// Copies of extents found damaged since then, and how many of them were put right.
+    pub damaged_copies: u64,
+    /// See above.
+    pub repaired_copies: u64,
+}
+
+/// The pace of one database's scrubber, which can be changed while it walks. Clones are of the same database.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubPace(Arc<Pace>);
+
+#[derive(Debug, Default)]
+struct Pace {
+    bytes_per_s: AtomicU64,
+    opened_with: u64,
+}
+
+impl ScrubPace {
+    /// What a database is opened with.
+    pub(crate) fn new(bytes_per_s: u64) -> Self {
+        Self(Arc::new(Pace {
+            bytes_per_s: AtomicU64::new(bytes_per_s),
+            opened_with: bytes_per_s,
+        }))
+    }
+
+    /// Bytes a second from the next extent on. 0: a walk stops there, and goes on when there is a pace again.
+    pub fn set(&self, bytes_per_s: u64) {
+        // Relaxed, here and below: nothing else depends on it.
+        self.0.bytes_per_s.store(bytes_per_s, Ordering::Relaxed);
+    }
+
+    /// Bytes a second now.
+    pub fn get(&self) -> u64 {
+        self.0.bytes_per_s.load(Ordering::Relaxed)
+    }
+
+    /// As when the database was opened.
+    pub fn reset(&self) {
+        self.set(self.0.opened_with);
+    }
+}
+
+/// What survives the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    began: SystemTime,
+    /// The number of the next extent to read; `None` once the round is over.
+    next: Option<ExtentId>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    told: Mutex<Told>,
+    wake: Condvar,
+    stop: Stop,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    closing: bool,
+    has_losses: bool,
+    progress: ScrubProgress,
+}
+
+/// A handle of the thread.
+#[derive(Debug)]
+pub(crate) struct Scrubber {
+    shared: Arc<Shared>,
+    pace: ScrubPace,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Plain values: none is ever half written.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Scrubber {
+    /// Starts the thread. Without one, nothing is checked but what is read.
+    pub(crate) fn start(
+        storage: Arc<Storage>,
+        requests: Requests,
+        catalog: Arc<Catalog>,
+        bytes_per_s: u64,
+    ) -> Self {
+        let shared = Arc::<Shared>::default();
+        let pace = ScrubPace::new(bytes_per_s);
+        // Files that were found cut short when the database was opened.
+        lock(&shared.told).has_losses = any_doubt();
+        let sleeper = shared.clone();
+        storage.losses().listen(move || {
+            lock(&sleeper.told).has_losses = true;
+            sleeper.wake.notify_all();
+        });
+        let work = Work {
+            path: storage.dir.join(STATE_FILE),
+            storage,
+            requests,
+            catalog,
+            shared: shared.clone(),
+            pace: pace.clone(),
+        };
+        let thread = std::thread::Builder::new().name("tierra-scrubber".to_owned());
+        let thread = thread
+            .spawn(move || work.run())
+            .inspect_err(|error| tracing::warn!(%error, "no thread could be started for the scrubber: nothing is checked in the background"));
+        Self {
+            shared,
+            pace,
+            thread: Mutex::new(thread.ok()),
+        }
+    }
+
+    pub(crate) fn progress(&self) -> ScrubProgress {
+        ScrubProgress {
+            bytes_per_s: self.pace.get(),
+            ..lock(&self.shared.told).progress
+        }
+    }
+
+    pub(crate) fn pace(&self) -> &ScrubPace {
+        &self.pace
+    }
+
+    /// Ends the thread.
+    pub(crate) fn close(&self) {
+        lock(&self.shared.told).closing = true;
+        self.shared.wake.notify_all();
+        self.shared.stop.stop();
+        let thread = lock(&self.thread).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!(
+                "the scrubber panicked: nothing is checked in the background any more; please report it"
+            );
+        }
+    }
+}
+
+/// An extent that a round has before it, as long as somebody else holds it.
+struct Ahead {
+    table: Arc<TableEntry>,
+    extent: Weak<OwnedExtent>,
+}
+
+struct Work {
+    path: PathBuf,
+    storage: Arc<Storage>,
+    requests: Requests,
+    catalog: Arc<Catalog>,
+    shared: Arc<Shared>,
+    pace: ScrubPace,
+}
+
+impl Work {
+    fn run(&self) {
+        let mut state = read_state(&self.path).unwrap_or_else(|| State {
+            // Nothing is older than the first pool.
+            began: self.created_at().unwrap_or_else(SystemTime::now),
+            next: None,
+        });
+        loop {
+            lock(&self.shared.told).progress.round_began = Some(state.began);
+            let age = state.began.elapsed().unwrap_or(Duration::ZERO);
+            let wait = match state.next {
+                _ if self.pace.get() == 0 || self.storage.read_only().is_some() => Duration::MAX,
+                Some(_) => Duration::ZERO,
+                None => ROUND_LEAST.saturating_sub(age),
+            };
+            match self.wait(wait.min(LOOK_EVERY)) {
+                Woken::Closing => return,
+                Woken::Losses => self.restore_lost(),
+                Woken::Due if wait > LOOK_EVERY => self.storage.check_files(),
+                Woken::Due => {
+                    self.storage.check_files();
+                    if state.next.is_none() {
+                        state = State {
+                            began: SystemTime::now(),
+                            next: Some(ExtentId(0)),
+                        };
+                    }
+                    self.round(&mut state);
+                    write_state(&self.path, &state);
+                }
+            }
+        }
+    }
+
+    fn created_at(&self) -> Option<SystemTime> {
+        let tiers = self.storage.tiers();
+        let pools = tiers.open.iter().map(|tier| tier.pool.path());
+        let created = pools.filter_map(|path| path.metadata().ok()?.created().ok());
+        created.min()
+    }
+
+    /// Until there is something to do.
+    fn wait(&self, most: Duration) -> Woken {
+        let told = lock(&self.shared.told);
+        let idle = |told: &mut Told| !told.closing && !told.has_losses;
+        let waited = self.shared.wake.wait_timeout_while(told, most, idle);
+        let (mut told, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match () {
+            () if told.closing => Woken::Closing,
+            () if std::mem::take(&mut told.has_losses) => Woken::Losses,
+            () => Woken::Due,
+        }
+    }
+
+    /// Reads on from where the state says, to the end or until there is something else to do.
+    fn round(&self, state: &mut State) {
+        match self.requests.ask(|reply| Request::CheckOwn {
+            // What is missing may come back: nobody asked for anything to be published without it.
+            mend: self.storage.is_settled(),
+            reply,
+        }) {
+            Ok(Ok(damaged)) => {
+                let progress = &mut lock(&self.shared.told).progress;
+                progress.damaged_copies += damaged;
+                progress.repaired_copies += damaged;
+            }
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the scrubber could not check manifests and logs");
+            }
+            Err(_) => return,
+        }
+        let Ok(tables) = self.requests.ask(|reply| Request::Extents { reply }) else {
+            return;
+        };
+        let from = state.next.unwrap_or(ExtentId(0));
+        let mut ahead = Vec::new();
+        let mut total = 0;
+        for TableExtents { entry, extents } in tables {
+            for extent in extents.iter().filter(|extent| extent.id() >= from) {
+                total += extent.len_bytes() * extent.copies().len() as u64;
+                let (table, extent_id) = (entry.clone(), extent.id());
+                let extent = Arc::downgrade(extent);
+                ahead.push((extent_id, Ahead { table, extent }));
+            }
+        }
+        ahead.sort_by_key(|(id, _)| *id);
+        {
+            let progress = &mut lock(&self.shared.told).progress;
+            progress.is_walking = true;
+            (progress.round_bytes, progress.round_total_bytes) = (0, total);
+        }
+        let mut remembered = SystemTime::now();
+        let mut is_done = true;
+        for (id, Ahead { table, extent }) in ahead {
+            let pace = self.pace.get();
+            if self.is_wanted() || pace == 0 {
+                is_done = false;
+                break;
+            }
+            let options = ScrubOptions {
+                bytes_per_s: Some(pace),
+                only_verify: false,
+                stop: self.shared.stop.clone(),
+            };
+            state.next = Some(id);
+            self.storage.check_files();
+            if let Some(extent) = extent.upgrade() {
+                is_done &= self.check(&options, &table, &extent);
+            }
+            if remembered
+                .elapsed()
+                .is_ok_and(|since| since > REMEMBER_EVERY)
+            {
+                write_state(&self.path, state);
+                remembered = SystemTime::now();
+            }
+        }
+        let progress = &mut lock(&self.shared.told).progress;
+        progress.is_walking = false;
+        if is_done {
+            state.next = None;
+            progress.rounds += 1;
+        }
+    }
+
+    /// Whether there is something more urgent than a round.
+    fn is_wanted(&self) -> bool {
+        let told = lock(&self.shared.told);
+        told.closing || told.has_losses
+    }
+
+    /// Checks an extent, and puts right what can be. Whether it got to the end.
+    fn check(&self, options: &ScrubOptions, table: &TableEntry, extent: &OwnedExtent) -> bool {
+        let mut report = ScrubReport::default();
+        scrub::walk_extent(&self.catalog, options, table, extent, &mut report);
+        let seen = self.storage.losses().begin();
+        // What it lost by being read is next.
+        self.storage.is_whole_since(seen);
+        let progress = &mut lock(&self.shared.told).progress;
+        progress.round_bytes += report.bytes;
+        progress.damaged_copies += report.damaged_copies;
+        progress.repaired_copies += report.repaired_copies;
+        !report.stopped
+    }
+
+    /// Restores what was lost, wherever it is, as fast as it goes.
+    fn restore_lost(&self) {
+        let Ok(tables) = self.requests.ask(|reply| Request::Extents { reply }) else {
+            return;
+        };
+        let options = ScrubOptions {
+            stop: self.shared.stop.clone(),
+            ..ScrubOptions::default()
+        };
+        for TableExtents { entry, extents } in tables {
+            let lost = extents.into_iter().filter(|extent| {
+                let mut copies = extent.copies().iter();
+                copies.any(|copy| copy.has_losses())
+            });
+            for extent in lost {
+                self.check(&options, &entry, &extent);
+            }
+        }
+    }
+}
+
+enum Woken {
+    Closing,
+    Losses,
+    Due,
+}
+
+/// `1 SECONDS NEXT`: when the round began, since 1970, and the next extent's number, or `-`.
+fn read_state(path: &Path) -> Option<State> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut words = text.split_whitespace();
+    let (version, began, next) = (words.next()?, words.next()?, words.next()?);
+    let began = UNIX_EPOCH.checked_add(Duration::from_secs(began.parse().ok()?))?;
+    let next = match next {
+        "-" => None,
+        number => Some(ExtentId(number.parse().ok()?)),
+    };
+    (version == "1").then_some(State { began, next })
+}
+
+/// Losing it costs reading some data again: an error is only told.
+fn write_state(path: &Path, state: &State) {
+    let began = state.began.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let next = state.next.map_or("-".to_owned(), |next| next.0.to_string());
+    let text = format!("1 {} {next}\n", began.as_secs());
+    let dir = path.parent().unwrap_or(path);
+    let written = Directory::new(dir, None).replace(STATE_FILE, text.as_bytes());
+    if let Err(error) = written {
+        tracing::warn!(path = %path.display(), %error, "how far the scrubber has come could not be written down: after the next start it begins anew");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_of_all_its_clones_and_goes_back_to_what_it_was() {
+        let pace = ScrubPace::new(7);
+        pace.clone().set(0);
+        assert_eq!(pace.get(), 0);
+        pace.reset();
+        assert_eq!(pace.get(), 7);
+    }
+
+    #[test]
+    fn what_was_written_down_is_read_back_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(STATE_FILE);
+        assert_eq!(read_state(&path), None);
+        let began = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        for next in [None, Some(ExtentId(0)), Some(ExtentId(u64::MAX))] {
+            let state = State { began, next };
+            write_state(&path, &state);
+            assert_eq!(read_state(&path), Some(state));
+        }
+        for wrong in [
+            "",
+            "1",
+            "1 5",
+            "2 5 -",
+            "1 x -",
+            "1 5 x",
+            "1 18446744073709551615 -",
+        ] {
+            std::fs::write(&path, wrong).unwrap();
+            assert_eq!(read_state(&path), None, "{wrong}");
+        }
+    }
+}

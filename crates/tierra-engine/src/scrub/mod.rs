@@ -1,0 +1,368 @@
+//! Every copy of everything, read and compared with its checksum: damage is found before it is needed,
+//! and put right while another copy has what was there.
+//!
+//! Manifests, superblocks and records of logs are the writer's, who compares them when a walk begins. Then as many threads read as
+//! loads have, one extent each at a time; one, if the walk has a pace.
+//!
+//! Invariant: a walk changes nothing but bytes that are wrong, and queries go on meanwhile.
+
+pub(crate) mod background;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tierra_column::bits::BLOCK_LEN;
+use tierra_memory::PoolError;
+use tierra_memory::faults::{Stop, Walk};
+
+use crate::error::TableError;
+use crate::integrity::repair;
+use crate::manifest::TableEntry;
+use crate::segment::Segment;
+use crate::storage::Storage;
+use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
+use crate::table::catalog::Catalog;
+use crate::table::requests::{Request, Requests, TableExtents};
+
+/// How to walk over a database.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubOptions {
+    /// Reads no more bytes a second than these; `None`: as fast as memory goes.
+    pub bytes_per_s: Option<u64>,
+    /// Says what is damaged, and leaves it.
+    pub only_verify: bool,
+    /// Ends the walk early.
+    pub stop: Stop,
+}
+
+/// What a walk found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReport {
+    /// Extents whose copies were read.
+    pub extents: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Copies of extents that did not pass their checksums.
+    pub damaged_copies: u64,
+    /// Those of them that were put right.
+    pub repaired_copies: u64,
+    /// What no copy has any more.
+    pub lost: Vec<Lost>,
+    /// Whether it was stopped before its end.
+    pub stopped: bool,
+}
+
+/// Rows that no copy has any more; everything else of the table can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The table.
+    pub table: String,
+    /// The column; `None` where it is no rows that are lost but a part of an index, which is built again,
+    /// or a dictionary's image, which is there in near memory until the database is closed.
+    pub column: Option<String>,
+    /// The segment, and the first row there and behind the last.
+    pub segment: u32,
+    /// Rows of the segment.
+    pub rows: std::ops::Range<usize>,
+}
+
+/// Bytes of all copies that a walk over the database reads.
+pub(crate) fn total_bytes(requests: &Requests) -> Result<u64, TableError> {
+    let tables = requests.ask(|reply| Request::Extents { reply })?;
+    let extents = tables.iter().flat_map(|table| &table.extents);
+    let bytes = extents.map(|extent| extent.len_bytes() * extent.copies().len() as u64);
+    Ok(bytes.sum())
+}
+
+/// Walks over everything. `progress` is told the bytes read so far. Where pages turn out to be lost, everything is walked
+/// over again, until nothing was lost meanwhile: only then is everything known to be there.
+pub(crate) fn scrub(
+    storage: &Storage,
+    requests: &Requests,
+    catalog: &Catalog,
+    options: &ScrubOptions,
+    mut progress: impl FnMut(u64),
+) -> Result<ScrubReport, TableError> {
+    /// A medium that loses pages faster than they are restored is given up.
+    const ROUNDS_MOST: usize = 8;
+    let mut report = ScrubReport::default();
+    let mend = !options.only_verify;
+    if mend {
+        storage.check_writable()?;
+    }
+    let own = requests.ask(|reply| Request::CheckOwn { mend, reply })??;
+    report.damaged_copies += own;
+    report.repaired_copies += if mend { own } else { 0 };
+    for _ in 0..ROUNDS_MOST {
+        storage.check_files();
+        storage.note_losses();
+        let seen = storage.losses().begin();
+        let lost_before = report.lost.len();
+        walk(
+            storage,
+            requests,
+            catalog,
+            options,
+            &mut report,
+            &mut progress,
+        )?;
+        if report.stopped || options.only_verify || storage.is_whole_since(seen) {
+            break;
+        }
+        // Told again by the next round.
+        report.lost.truncate(lost_before);
+    }
+    Ok(report)
+}
+
+fn walk(
+    storage: &Storage,
+    requests: &Requests,
+    catalog: &Catalog,
+    options: &ScrubOptions,
+    report: &mut ScrubReport,
+    progress: &mut impl FnMut(u64),
+) -> Result<(), TableError> {
+    let tables = requests.ask(|reply| Request::Extents { reply })?;
+    let extents = tables.iter().flat_map(|TableExtents { entry, extents }| {
+        let entry = &**entry;
+        extents.iter().map(move |extent| (entry, &**extent))
+    });
+    let extents: Vec<(&TableEntry, &OwnedExtent)> = extents.collect();
+    // A pace is that of one thread.
+    let threads = match options.bytes_per_s {
+        None => storage.threads.get().min(extents.len()),
+        Some(_) => 1,
+    };
+    let (next, bytes) = (AtomicUsize::new(0), AtomicU64::new(report.bytes));
+    let walk = |progress: &mut dyn FnMut(u64)| {
+        let mut found = ScrubReport::default();
+        // Relaxed: the counters alone are shared.
+        while let Some((entry, extent)) = extents.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let before = found.bytes;
+            walk_extent(catalog, options, entry, extent, &mut found);
+            if found.stopped {
+                break;
+            }
+            let read = found.bytes - before;
+            progress(bytes.fetch_add(read, Ordering::Relaxed) + read);
+        }
+        found
+    };
+    let found = std::thread::scope(|scope| {
+        let others = (1..threads).map(|_| scope.spawn(|| walk(&mut |_| {})));
+        let others: Vec<_> = others.collect();
+        let own = walk(progress);
+        let others = others.into_iter().map(|other| match other.join() {
+            Ok(found) => found,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        others.fold(own, ScrubReport::and)
+    });
+    *report = std::mem::take(report).and(found);
+    if !report.stopped {
+        progress(report.bytes);
+    }
+    Ok(())
+}
+
+impl ScrubReport {
+    /// What two walks over different extents found.
+    fn and(mut self, other: ScrubReport) -> ScrubReport {
+        self.extents += other.extents;
+        self.bytes += other.bytes;
+        self.damaged_copies += other.damaged_copies;
+        self.repaired_copies += other.repaired_copies;
+        self.stopped |= other.stopped;
+        self.lost.extend(other.lost);
+        let place = |lost: &Lost| (lost.table.clone(), lost.segment, lost.rows.start);
+        self.lost.sort_by_cached_key(place);
+        self
+    }
+}
+
+/// Reads all copies of an extent, and puts right what another copy has.
+pub(crate) fn walk_extent(
+    catalog: &Catalog,
+    options: &ScrubOptions,
+    entry: &TableEntry,
+    extent: &OwnedExtent,
+    report: &mut ScrubReport,
+) {
+    let copies = extent.copies().iter();
+    let checked: Vec<_> = copies.map(|copy| (copy, check(copy, options))).collect();
+    if options.stop.is_stopped() {
+        report.stopped = true;
+        return;
+    }
+    // Logs are the writer's, who leaves those that lost pages.
+    let is_log = matches!(extent.owner(), Owner::Log(_));
+    if !options.only_verify && !is_log {
+        // What was lost, and is all the same what its checksum says, is written anew.
+        for (copy, _) in checked.iter().filter(|(_, checked)| checked.is_ok()) {
+            restore_lost(extent, copy);
+        }
+    }
+    let is_right = |copy: &ExtentCopy| is_log || !copy.has_losses();
+    let (right, wrong): (Vec<_>, Vec<_>) = checked
+        .into_iter()
+        .partition(|(copy, checked)| checked.is_ok() && is_right(copy));
+    report.extents += 1;
+    report.bytes += extent.len_bytes() * extent.copies().len() as u64;
+    if wrong.is_empty() {
+        return;
+    }
+    report.damaged_copies += wrong.len() as u64;
+    // Also where nothing is repaired: readers look again.
+    extent.all_losses().log.damage.note();
+    let right = right.first().map(|(copy, _)| (*copy).clone());
+    let right = right.or_else(|| without_whole_copy(catalog, options, entry, extent, report));
+    let Some(right) = right.filter(|_| !options.only_verify) else {
+        return;
+    };
+    let copies = extent.copies().iter();
+    for copy in copies.filter(|copy| !Arc::ptr_eq(copy, &right)) {
+        // Readers and the scrubber in the background may have been faster.
+        let was_wrong = wrong.iter().any(|(wrong, _)| Arc::ptr_eq(wrong, copy));
+        match repair::copy(extent, copy, &right) {
+            Ok(_) => report.repaired_copies += u64::from(was_wrong),
+            Err(error) => tracing::error!(
+                tier = &**copy.tier_name(),
+                extent = extent.id().0,
+                %error,
+                "a damaged copy could not be restored"
+            ),
+        }
+    }
+}
+
+/// Puts a copy together from all, and says what none has. The copy, if it is whole then.
+fn without_whole_copy(
+    catalog: &Catalog,
+    options: &ScrubOptions,
+    entry: &TableEntry,
+    extent: &OwnedExtent,
+    report: &mut ScrubReport,
+) -> Option<Arc<ExtentCopy>> {
+    let Some((segment, columns)) = segment_of(catalog, entry, extent) else {
+        report.lost.push(Lost {
+            table: entry.spec.name.clone(),
+            column: None,
+            segment: 0,
+            rows: 0..0,
+        });
+        return None;
+    };
+    if options.only_verify {
+        let lost = lost_blocks(entry, &segment, &columns, extent);
+        report.lost.extend(lost);
+        return None;
+    }
+    put_together(entry, extent, &segment, &columns, report)
+}
+
+/// A copy against its header and checksum.
+fn check(copy: &ExtentCopy, options: &ScrubOptions) -> Result<(), PoolError> {
+    let mut walk = Walk::new(vec![copy.extent()]);
+    if let Some(pace) = options.bytes_per_s {
+        walk = walk.paced(pace);
+    }
+    let mut found = Ok(());
+    walk.verify(copy.pool(), &options.stop, |_, error| found = Err(error));
+    found
+}
+
+/// The segment whose chunks lie in an extent, as it is read now, and their columns.
+fn segment_of(
+    catalog: &Catalog,
+    entry: &TableEntry,
+    extent: &OwnedExtent,
+) -> Option<(Arc<Segment>, Vec<usize>)> {
+    let named =
+        |segment: &&Arc<crate::manifest::SegmentEntry>| segment.extents.contains(&extent.id());
+    let named = entry.segments.iter().find(named)?;
+    let table = catalog.table(&entry.spec.name)?;
+    let current = table.current();
+    let at = current
+        .segments
+        .binary_search_by_key(&named.id, |segment| segment.id())
+        .ok()?;
+    let number = named.extents.iter().position(|id| *id == extent.id())?;
+    let chunks = named.chunks.iter().enumerate();
+    let columns = chunks.filter(|(_, chunk)| chunk.extent as usize == number);
+    let columns = columns.map(|(column, _)| column).collect();
+    Some((current.segments[at].clone(), columns))
+}
+
+/// No copy is whole: puts the one that is read right block by block, each from whichever copy has it.
+/// The copy, if it is whole then.
+fn put_together(
+    entry: &TableEntry,
+    extent: &OwnedExtent,
+    segment: &Segment,
+    columns: &[usize],
+    report: &mut ScrubReport,
+) -> Option<Arc<ExtentCopy>> {
+    let read = extent.first();
+    for column in columns {
+        segment.mend_head(*column, extent);
+        for block in 0..segment.blocks() {
+            if !segment.mend_stored(*column, block, extent) {
+                report.lost.push(lost(entry, segment, *column, block));
+            }
+        }
+    }
+    for padding in segment.padding(columns, extent) {
+        if let Err(error) = repair::padding(extent, read, padding) {
+            tracing::error!(extent = extent.id().0, %error, "damaged padding could not be written anew");
+        }
+    }
+    let is_whole = read.pool().verify_extent(read.extent()).is_ok();
+    if is_whole {
+        restore_lost(extent, read);
+        report.repaired_copies += 1;
+    }
+    is_whole.then(|| read.clone())
+}
+
+/// Has what was lost of a copy, which has its checksum, written anew.
+fn restore_lost(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) {
+    if copy.has_losses()
+        && let Err(error) = repair::rewrite_lost(extent, copy)
+    {
+        tracing::error!(
+            tier = &**copy.tier_name(),
+            extent = extent.id().0,
+            %error,
+            "a lost page could not be written anew"
+        );
+    }
+}
+
+/// The blocks that no copy has.
+fn lost_blocks(
+    entry: &TableEntry,
+    segment: &Segment,
+    columns: &[usize],
+    extent: &OwnedExtent,
+) -> Vec<Lost> {
+    let mut all = Vec::new();
+    for column in columns {
+        for block in 0..segment.blocks() {
+            if !segment.is_stored(*column, block, extent) {
+                all.push(lost(entry, segment, *column, block));
+            }
+        }
+    }
+    all
+}
+
+fn lost(entry: &TableEntry, segment: &Segment, column: usize, block: usize) -> Lost {
+    let start = block * BLOCK_LEN;
+    Lost {
+        table: entry.spec.name.clone(),
+        column: Some(entry.spec.columns[column].name.clone()),
+        segment: segment.id(),
+        rows: start..start + segment.block_rows(block),
+    }
+}

@@ -1,0 +1,559 @@
+//! A segment: the sealed chunks of all columns of a table that cover the same rows.
+//!
+//! Invariant: immutable. Its chunks are opened once, when the segment is, and stay open as long as
+//! it lives, so that a lookup pays for no descriptor; its extents stay allocated as long.
+
+pub(crate) mod chunk_headers;
+
+mod checks;
+mod stored;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use self_cell::self_cell;
+use tierra_column::bits::BLOCK_LEN;
+use tierra_column::{Chunk, Encoding, FormatError, LogicalType};
+use tierra_memory::placement::Uses;
+use tierra_memory::{NearCopy, NearMemory, Speed};
+
+use crate::error::{DamageError, ScanError, StorageError, UnavailableError};
+use crate::integrity::checked_copy::checked_copy;
+use crate::integrity::placeholder::{self, Absence, Absent};
+use crate::integrity::repair;
+use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
+use crate::segment::chunk_headers::Heads;
+use crate::spec::TableSpec;
+use crate::storage::extent::{ExtentCopy, OwnedExtent};
+use crate::storage::verified::{DamageFound, VerifiedBits};
+
+/// The bytes of one chunk, near or far.
+#[derive(Clone)]
+enum ChunkBytes {
+    Near(Arc<NearCopy>),
+    Far(Arc<ExtentCopy>, Range<usize>),
+    /// What stands in for a chunk that is not there.
+    Absent(Arc<[u8]>),
+}
+
+impl ChunkBytes {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Near(copy) => copy,
+            Self::Far(extent, range) => &extent[range.clone()],
+            Self::Absent(stand_in) => stand_in,
+        }
+    }
+
+    fn speed(&self) -> Speed {
+        match self {
+            Self::Near(..) => Speed::Near,
+            Self::Far(..) | Self::Absent(_) => Speed::Far,
+        }
+    }
+}
+
+/// What the chunks of a segment are made of, by column.
+struct ChunkParts {
+    bytes: Vec<ChunkBytes>,
+    heads: Arc<Heads>,
+}
+
+/// The open chunks of a segment, by column.
+struct OpenChunks<'a>(Vec<Chunk<'a>>);
+
+self_cell!(
+    struct ChunkCell {
+        owner: ChunkParts,
+        #[covariant]
+        dependent: OpenChunks,
+    }
+);
+
+/// Sealed rows of a table.
+pub struct Segment {
+    entry: Arc<SegmentEntry>,
+    chunks: ChunkCell,
+    speeds: Vec<Speed>,
+    /// What was read of each column's chunk, wherever it lay.
+    uses: Arc<[Uses]>,
+    verified: VerifiedBits,
+    /// In the order of the entry; kept allocated even where all reads go to near copies. `None` where all copies lie in tiers
+    /// that are missing.
+    extents: Vec<Option<Arc<OwnedExtent>>>,
+    absent: Arc<Absent>,
+}
+
+impl Segment {
+    /// Opens the chunks of a segment that another process wrote, where they lie. Those whose extents are `None` lie in tiers that
+    /// are missing, as `missing` says; these, those whose heads are damaged in all copies, and codes of columns that are `withheld`, are
+    /// absent from then on.
+    pub(crate) fn open(
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+        missing: Option<&UnavailableError>,
+        withheld: &BTreeMap<usize, UnavailableError>,
+    ) -> Result<Arc<Self>, DamageError> {
+        let is_gone = |place: &ChunkPlace| extents[place.extent as usize].is_none();
+        let places = entry.chunks.iter().enumerate();
+        let gone = places.filter_map(|(column, place)| {
+            let why = match is_gone(place) {
+                true => missing,
+                false => withheld
+                    .get(&column)
+                    .filter(|_| place.encoding.uses_dictionary()),
+            };
+            Some((column, Absence::Withheld(why?.clone())))
+        });
+        let gone: Absent = gone.collect();
+        let open = |absent: Absent| {
+            let verified = verified_bits(&entry, extents.iter().flatten(), false);
+            Self::with_verified(entry.clone(), extents.clone(), spec, verified, absent)
+        };
+        let error = match open(gone.clone()) {
+            Err(error) => error,
+            opened => return opened,
+        };
+        let mut absent = gone;
+        for (column, place) in entry.chunks.iter().enumerate() {
+            let Some(extent) = &extents[place.extent as usize] else {
+                continue;
+            };
+            mend_head(&entry, column, extent, spec);
+            let bytes = &extent.first()[range_of(place)];
+            let opened = open_bytes(bytes, bytes, spec, column, &entry);
+            // One of another format is whole, and for another build to read.
+            if let Err(DamageError::Chunk { source, .. }) = opened
+                && !matches!(
+                    source,
+                    FormatError::Version { .. } | FormatError::Unknown { .. }
+                )
+            {
+                let name = &spec.columns[column].name;
+                tracing::error!(table = spec.name, column = name, %error, "a chunk is lost: all else can be read");
+                absent.insert(column, Absence::Damaged(source));
+            }
+        }
+        open(absent)
+    }
+
+    /// The same segment with near copies of all chunks that may have one, as far as there is room: those of columns that ask
+    /// for it first.
+    pub(crate) fn with_near_copies(
+        &self,
+        spec: &TableSpec,
+        near: &NearMemory,
+    ) -> Result<Arc<Self>, StorageError> {
+        let wish = |column: &usize| spec.columns[*column].near;
+        let columns = 0..spec.columns.len();
+        let asked_for = columns.clone().filter(|column| wish(column) == Some(true));
+        let others = columns.filter(|column| wish(column).is_none());
+        let mut copies = Vec::new();
+        for column in asked_for.chain(others) {
+            if let Some(copy) = self.near_copy(spec, column, near, |_| true)? {
+                copies.push((column, Some(copy)));
+            }
+        }
+        Ok(self.with_near(spec, copies)?)
+    }
+
+    /// A near copy of a column's chunk, of bytes that are known to be right; `None` where it has one, there is no room, or
+    /// copying was not to go on ([`checked_copy`]).
+    pub(crate) fn near_copy(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        near: &NearMemory,
+        goes_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Arc<NearCopy>>, ScanError> {
+        let Some((_, read, range)) = self.far(column) else {
+            return Ok(None);
+        };
+        self.restore_column(spec, column)?;
+        let check = |copy: &[u8]| self.check_copy(spec, column, copy);
+        let mend = || self.verify_column(spec, column);
+        checked_copy(near, &read[range.clone()], goes_on, check, mend)
+    }
+
+    /// The same segment with these columns read from other near copies, or from none.
+    pub(crate) fn with_near(
+        &self,
+        spec: &TableSpec,
+        copies: impl IntoIterator<Item = (usize, Option<Arc<NearCopy>>)>,
+    ) -> Result<Arc<Self>, DamageError> {
+        let mut bytes = self.bytes_in(&self.entry, &self.extents, &[]);
+        for (column, copy) in copies {
+            let stored = far_bytes(&self.entry, &self.extents, column);
+            if let Some(other) = copy.map(ChunkBytes::Near).or(stored) {
+                bytes[column] = other;
+            }
+        }
+        let heads = self.heads().clone();
+        let parts = ChunkParts { bytes, heads };
+        let (entry, extents) = (self.entry.clone(), self.extents.clone());
+        self.of_same_rows(entry, parts, extents, spec, self.verified.clone())
+    }
+
+    /// The same for chunks written a moment ago, which need no checksum.
+    pub(crate) fn written(
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Arc<OwnedExtent>>,
+        spec: &TableSpec,
+    ) -> Result<Arc<Self>, DamageError> {
+        let verified = verified_bits(&entry, &extents, true);
+        let extents = extents.into_iter().map(Some).collect();
+        Self::with_verified(entry, extents, spec, verified, Absent::new())
+    }
+
+    /// The same rows with the chunks of `columns` written anew, none of them near yet; other near copies stay.
+    pub(crate) fn rewritten(
+        &self,
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+        columns: &[usize],
+    ) -> Result<Arc<Self>, DamageError> {
+        let verified = self.verified.clone();
+        let began = verified.begin();
+        for column in columns {
+            (0..self.blocks()).for_each(|block| verified.insert(block, *column, began));
+        }
+        let bytes = self.bytes_in(&entry, &extents, columns);
+        let heads = bytes.iter().enumerate();
+        let heads: Vec<&[u8]> = heads
+            .map(|(column, bytes)| match columns.contains(&column) {
+                true => bytes.bytes(),
+                false => self.heads().of(column),
+            })
+            .collect();
+        let heads = Arc::new(Heads::read(self.rows(), heads.into_iter()));
+        let parts = ChunkParts { bytes, heads };
+        self.of_same_rows(entry, parts, extents, spec, verified)
+    }
+
+    /// The same rows from other copies of the extents; near copies stay.
+    pub(crate) fn with_extents(
+        &self,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+    ) -> Result<Arc<Self>, DamageError> {
+        let parts = ChunkParts {
+            bytes: self.bytes_in(&self.entry, &extents, &[]),
+            heads: self.heads().clone(),
+        };
+        let (entry, verified) = (self.entry.clone(), self.verified.clone());
+        self.of_same_rows(entry, parts, extents, spec, verified)
+    }
+
+    /// Where chunks are read: as they are now where they are near or absent, else in these extents, those of columns written
+    /// `anew` in any case.
+    fn bytes_in(
+        &self,
+        entry: &SegmentEntry,
+        extents: &[Option<Arc<OwnedExtent>>],
+        anew: &[usize],
+    ) -> Vec<ChunkBytes> {
+        let now = self.chunks.borrow_owner().bytes.iter().enumerate();
+        let bytes = now.map(|(column, now)| {
+            let moves = matches!(now, ChunkBytes::Far(..)) || anew.contains(&column);
+            let stored = moves.then(|| far_bytes(entry, extents, column)).flatten();
+            stored.unwrap_or_else(|| now.clone())
+        });
+        bytes.collect()
+    }
+
+    /// The same rows, read elsewhere.
+    fn of_same_rows(
+        &self,
+        entry: Arc<SegmentEntry>,
+        parts: ChunkParts,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+        verified: VerifiedBits,
+    ) -> Result<Arc<Self>, DamageError> {
+        let (uses, absent) = (self.uses.clone(), self.absent.clone());
+        Self::of_parts(entry, parts, extents, spec, uses, verified, absent)
+    }
+
+    /// All of it read where it lies.
+    fn with_verified(
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+        verified: VerifiedBits,
+        absent: Absent,
+    ) -> Result<Arc<Self>, DamageError> {
+        let (columns, rows) = (0..entry.chunks.len(), entry.rows as usize);
+        let uses = columns.clone().map(|_| Uses::default()).collect();
+        let stand_in = (!absent.is_empty()).then(|| placeholder::stand_in(rows));
+        let bytes = columns.map(|column| {
+            let stand_in = stand_in.as_ref().filter(|_| absent.contains_key(&column));
+            let stand_in = stand_in.map(|stand_in| ChunkBytes::Absent(stand_in.clone()));
+            let bytes = stand_in.or_else(|| far_bytes(&entry, &extents, column));
+            bytes.expect("what is stored nowhere is absent")
+        });
+        let bytes: Vec<ChunkBytes> = bytes.collect();
+        let heads = Arc::new(Heads::read(rows, bytes.iter().map(ChunkBytes::bytes)));
+        let parts = ChunkParts { bytes, heads };
+        Self::of_parts(entry, parts, extents, spec, uses, verified, absent.into())
+    }
+
+    fn of_parts(
+        entry: Arc<SegmentEntry>,
+        parts: ChunkParts,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+        uses: Arc<[Uses]>,
+        verified: VerifiedBits,
+        absent: Arc<Absent>,
+    ) -> Result<Arc<Self>, DamageError> {
+        let speeds = parts.bytes.iter().map(ChunkBytes::speed).collect();
+        let chunks = ChunkCell::try_new(parts, |ChunkParts { bytes, heads }| {
+            let columns = bytes.iter().enumerate();
+            let opened = columns.map(|(column, bytes)| {
+                let (head, bytes) = (heads.of(column), bytes.bytes());
+                match absent.contains_key(&column) {
+                    true => open_as(
+                        head,
+                        bytes,
+                        placeholder::STAND_IN_TYPE,
+                        spec,
+                        column,
+                        &entry,
+                    ),
+                    false => open_bytes(head, bytes, spec, column, &entry),
+                }
+            });
+            opened.collect::<Result<_, _>>().map(OpenChunks)
+        });
+        Ok(Arc::new(Self {
+            entry,
+            chunks: chunks?,
+            speeds,
+            uses,
+            verified,
+            extents,
+            absent,
+        }))
+    }
+
+    /// Unique in its table, never reused.
+    pub fn id(&self) -> u32 {
+        self.entry.id
+    }
+
+    /// Rows, at most [`SEGMENT_ROWS`](crate::SEGMENT_ROWS).
+    pub fn rows(&self) -> usize {
+        self.entry.rows as usize
+    }
+
+    /// Blocks of each of its chunks.
+    pub fn blocks(&self) -> usize {
+        self.rows().div_ceil(BLOCK_LEN)
+    }
+
+    /// Rows of one block: [`BLOCK_LEN`] for all but the last.
+    pub fn block_rows(&self, block: usize) -> usize {
+        (self.rows() - block * BLOCK_LEN).min(BLOCK_LEN)
+    }
+
+    /// The encoding of a column's chunk; `None` of one that is not there.
+    pub fn encoding(&self, column: usize) -> Option<Encoding> {
+        (!self.is_absent(column)).then(|| self.chunk(column).encoding())
+    }
+
+    /// Whether a column's chunk is not there: its tiers are missing, or its head is damaged in all of them.
+    #[inline]
+    pub(crate) fn is_absent(&self, column: usize) -> bool {
+        !self.absent.is_empty() && self.absent.contains_key(&column)
+    }
+
+    /// Whether all chunks are there.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.absent.is_empty()
+    }
+
+    /// Whether a block of a column can be there at all.
+    pub(crate) fn check_there(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+    ) -> Result<(), ScanError> {
+        match self.absent.get(&column) {
+            None => Ok(()),
+            Some(absence) => Err(absence.error(spec, column, self.id(), block)),
+        }
+    }
+
+    /// Bytes of a column's chunk in the pool.
+    pub fn stored_bytes(&self, column: usize) -> u64 {
+        self.entry.chunks[column].len_bytes
+    }
+
+    /// Where a column's chunk is read from.
+    pub fn speed(&self, column: usize) -> Speed {
+        self.speeds[column]
+    }
+
+    /// A column's chunk.
+    #[inline]
+    pub fn chunk(&self, column: usize) -> &Chunk<'_> {
+        &self.chunks()[column]
+    }
+
+    /// The chunks of all columns.
+    #[inline]
+    pub(crate) fn chunks(&self) -> &[Chunk<'_>] {
+        &self.chunks.borrow_dependent().0
+    }
+
+    /// What it keeps in near memory beside copies of its chunks.
+    pub(crate) fn heads(&self) -> &Arc<Heads> {
+        &self.chunks.borrow_owner().heads
+    }
+
+    /// What was read of each column's chunk, to be added to.
+    pub(crate) fn uses(&self) -> &Arc<[Uses]> {
+        &self.uses
+    }
+
+    /// The near copy of a column's chunk.
+    pub(crate) fn near(&self, column: usize) -> Option<&Arc<NearCopy>> {
+        match &self.chunks.borrow_owner().bytes[column] {
+            ChunkBytes::Near(copy) => Some(copy),
+            ChunkBytes::Far(..) | ChunkBytes::Absent(_) => None,
+        }
+    }
+
+    /// A column's chunk in the first copy that is stored of it; nothing if it is absent.
+    pub(crate) fn stored(&self, column: usize) -> &[u8] {
+        let place = &self.entry.chunks[column];
+        let extent = self.extents[place.extent as usize].as_ref();
+        extent.map_or(&[], |extent| &extent.first()[range_of(place)])
+    }
+
+    /// Where a column's chunk is stored, which says what it holds: nothing stored is ever written over.
+    pub(crate) fn place(&self, column: usize) -> (ExtentId, u64) {
+        let ChunkPlace { extent, offset, .. } = self.entry.chunks[column];
+        (self.entry.extents[extent as usize], offset)
+    }
+
+    /// The far copy of an extent that a column is read from, and where its chunk lies there; `None` where the chunk is read near.
+    fn far(&self, column: usize) -> Option<(&Arc<OwnedExtent>, &Arc<ExtentCopy>, &Range<usize>)> {
+        match &self.chunks.borrow_owner().bytes[column] {
+            ChunkBytes::Near(..) | ChunkBytes::Absent(_) => None,
+            ChunkBytes::Far(read, place) => {
+                let extent = self.entry.chunks[column].extent as usize;
+                Some((self.extents[extent].as_ref()?, read, place))
+            }
+        }
+    }
+
+    pub(crate) fn entry(&self) -> &Arc<SegmentEntry> {
+        &self.entry
+    }
+
+    /// Its extents in the order of the entry; `None` for those of which no copy is there.
+    pub(crate) fn extents(&self) -> &[Option<Arc<OwnedExtent>>] {
+        &self.extents
+    }
+}
+
+impl std::fmt::Debug for Segment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Segment({}, {} rows)", self.id(), self.rows())
+    }
+}
+
+/// Puts the head of a chunk right from another copy, if it cannot be opened.
+fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
+    let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
+    repair::head(
+        extent,
+        extent.first(),
+        range_of(&entry.chunks[column]),
+        open,
+    );
+}
+
+/// A column's chunk where it is stored, unless that is in tiers that are missing.
+fn far_bytes(
+    entry: &SegmentEntry,
+    extents: &[Option<Arc<OwnedExtent>>],
+    column: usize,
+) -> Option<ChunkBytes> {
+    let place = &entry.chunks[column];
+    let extent = extents[place.extent as usize].as_ref()?;
+    Some(ChunkBytes::Far(extent.first().clone(), range_of(place)))
+}
+
+/// Where a chunk lies in its extent.
+fn range_of(place: &ChunkPlace) -> Range<usize> {
+    place.offset as usize..(place.offset + place.len_bytes) as usize
+}
+
+/// Opens a column's chunk, which is what the manifest says it is.
+fn open_bytes<'a>(
+    head: &'a [u8],
+    bytes: &'a [u8],
+    spec: &TableSpec,
+    column: usize,
+    entry: &SegmentEntry,
+) -> Result<Chunk<'a>, DamageError> {
+    let chunk = open_as(head, bytes, spec.columns[column].ty, spec, column, entry)?;
+    let written_as = entry.chunks[column].encoding;
+    if chunk.encoding() != written_as {
+        let why = format!("it has encoding {}, not {written_as}", chunk.encoding());
+        return Err(DamageError::Chunk {
+            column: spec.columns[column].name.clone(),
+            segment: entry.id,
+            source: FormatError::Corrupt {
+                what: "the chunk",
+                why,
+            },
+        });
+    }
+    Ok(chunk)
+}
+
+fn open_as<'a>(
+    head: &'a [u8],
+    bytes: &'a [u8],
+    ty: LogicalType,
+    spec: &TableSpec,
+    column: usize,
+    entry: &SegmentEntry,
+) -> Result<Chunk<'a>, DamageError> {
+    let damaged = |source| DamageError::Chunk {
+        column: spec.columns[column].name.clone(),
+        segment: entry.id,
+        source,
+    };
+    let chunk = Chunk::with_head(head, bytes, ty).map_err(damaged)?;
+    if chunk.rows() != entry.rows as usize {
+        return Err(damaged(FormatError::Corrupt {
+            what: "the chunk",
+            why: format!("it has {} rows, its segment {}", chunk.rows(), entry.rows),
+        }));
+    }
+    Ok(chunk)
+}
+
+/// A bit per column, those of one block side by side, so that reading one row of 1,000 columns looks at two lines of bits.
+fn verified_bits<'e>(
+    entry: &SegmentEntry,
+    extents: impl IntoIterator<Item = &'e Arc<OwnedExtent>>,
+    all: bool,
+) -> VerifiedBits {
+    let first = extents.into_iter().next();
+    // Where no extent is there, nothing is read of it either.
+    let damage = first.map_or_else(DamageFound::default, |extent| {
+        extent.all_losses().log.damage.clone()
+    });
+    let blocks = (entry.rows as usize).div_ceil(BLOCK_LEN);
+    VerifiedBits::new(&damage, blocks, entry.chunks.len(), all)
+}

@@ -1,0 +1,433 @@
+//! The text of the directory file: what a database's directory knows of itself.
+//!
+//! ```text
+//! tierra database 1                                      what it is, and the format's version
+//! sequence 7                                             counts the versions of the file
+//! id 0123456789abcdef0123456789abcdef                    the database
+//! was fedcba9876543210fedcba9876543210                   only while an adoption is not finished
+//! state ready                                            or `creating`
+//! lineage 0123456789abcdef                               the newest mark, or `none`
+//! tier far 0123456789abcdef there far.pool               name, pool's id, state, path
+//! tier b fedcba9876543210 adding /mnt/pmem/a pool
+//! crc32c 1a2b3c4d                                        of everything before this line
+//! ```
+//!
+//! A path is relative to the directory where the pool lies inside it. It ends with its line, and may have any other byte.
+//!
+//! Invariant: `parse(encode(f)) == f`, and what `parse` accepts names every tier once, in a path that stays inside the directory
+//! where it is relative.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::manifest::DatabaseId;
+use crate::spec::replicas::TIERS_MOST;
+
+/// The format that is written, and the only one that is read.
+const VERSION: u32 = 1;
+/// A file that is longer is none: 64 tiers with paths as long as Linux takes them.
+pub(super) const LEN_MAX: u64 = 1 << 19;
+
+/// Whether the database is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Its creation has not finished: nothing was ever stored.
+    Creating,
+    Ready,
+}
+
+/// What is known of a tier beside its manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TierState {
+    There,
+    /// Its pool may not be there, and no manifest may name it.
+    Adding,
+    /// Its pool still says that it belongs to another directory, which is no more.
+    Taken,
+}
+
+/// A tier as the directory names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TierLine {
+    pub(crate) name: String,
+    pub(crate) pool_id: u64,
+    pub(crate) state: TierState,
+    /// Relative to the directory, or absolute.
+    pub(crate) path: PathBuf,
+}
+
+/// One version of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DirectoryFile {
+    pub(crate) sequence: u64,
+    pub(crate) database: DatabaseId,
+    /// What pools may still be called that are being adopted.
+    pub(crate) former: Option<DatabaseId>,
+    pub(crate) state: State,
+    /// The last lineage mark of the newest manifest. A manifest without it is not the newest.
+    pub(crate) lineage: Option<u64>,
+    pub(crate) tiers: Vec<TierLine>,
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Another Tierra wrote it.
+    Version(u32),
+    /// In that line, from 1.
+    Line(usize, String),
+}
+
+impl DirectoryFile {
+    /// Of a database that is about to be created.
+    pub(crate) fn new(database: DatabaseId) -> DirectoryFile {
+        DirectoryFile {
+            sequence: 0,
+            database,
+            former: None,
+            state: State::Creating,
+            lineage: None,
+            tiers: Vec::new(),
+        }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut head = format!(
+            "tierra database {VERSION}\nsequence {}\nid {:032x}\n",
+            self.sequence, self.database.0
+        );
+        // Writing to a string never fails.
+        if let Some(former) = self.former {
+            let _ = writeln!(head, "was {:032x}", former.0);
+        }
+        let state = match self.state {
+            State::Creating => "creating",
+            State::Ready => "ready",
+        };
+        let _ = writeln!(head, "state {state}");
+        let _ = match self.lineage {
+            Some(mark) => writeln!(head, "lineage {mark:016x}"),
+            None => writeln!(head, "lineage none"),
+        };
+        let mut bytes = head.into_bytes();
+        for tier in &self.tiers {
+            let state = match tier.state {
+                TierState::There => "there",
+                TierState::Adding => "adding",
+                TierState::Taken => "taken",
+            };
+            bytes.extend(format!("tier {} {:016x} {state} ", tier.name, tier.pool_id).into_bytes());
+            bytes.extend(tier.path.as_os_str().as_bytes());
+            bytes.push(b'\n');
+        }
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend(format!("crc32c {crc:08x}\n").into_bytes());
+        bytes
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<DirectoryFile, Fault> {
+        let Some((lines, check)) = split_check(bytes) else {
+            return Err(Fault::Line(
+                1,
+                "it does not end with a check line".to_owned(),
+            ));
+        };
+        let mut lines = Lines {
+            rest: lines,
+            number: 0,
+        };
+        let version = lines.text("tierra database ")?;
+        let version = lines.number(version)?;
+        if version != VERSION {
+            return Err(Fault::Version(version));
+        }
+        let sequence = lines.text("sequence ")?;
+        let sequence = lines.number(sequence)?;
+        let id = lines.text("id ")?;
+        let database = DatabaseId(lines.hex(id, 32)?);
+        let former = match lines.is_next("was ") {
+            true => {
+                let former = lines.text("was ")?;
+                Some(DatabaseId(lines.hex(former, 32)?))
+            }
+            false => None,
+        };
+        let state = match lines.text("state ")? {
+            "creating" => State::Creating,
+            "ready" => State::Ready,
+            other => return Err(lines.fault(format!("{other:?} is neither ready nor creating"))),
+        };
+        let lineage = match lines.text("lineage ")? {
+            "none" => None,
+            // 64 bits, by its length.
+            mark => Some(lines.hex(mark, 16)? as u64),
+        };
+        let mut tiers: Vec<TierLine> = Vec::new();
+        while !lines.rest.is_empty() {
+            let line = lines.bytes("tier ")?;
+            let tier = lines.tier(line)?;
+            if tiers.len() == TIERS_MOST || tiers.iter().any(|other| is_clash(other, &tier)) {
+                return Err(lines.fault(format!(
+                    "tier {:?} comes twice, or is one too many",
+                    tier.name
+                )));
+            }
+            tiers.push(tier);
+        }
+        if tiers.is_empty() {
+            return Err(lines.fault("it names no tier".to_owned()));
+        }
+        let found = crc32c::crc32c(&bytes[..bytes.len() - CHECK_BYTES]);
+        lines.number += 1;
+        if lines.hex(check, 8)? != u128::from(found) {
+            return Err(lines.fault(format!(
+                "its check is {check}, that of its lines is {found:08x}"
+            )));
+        }
+        Ok(DirectoryFile {
+            sequence,
+            database,
+            former,
+            state,
+            lineage,
+            tiers,
+        })
+    }
+}
+
+fn is_clash(one: &TierLine, other: &TierLine) -> bool {
+    one.name == other.name || one.pool_id == other.pool_id || one.path == other.path
+}
+
+/// `crc32c 1a2b3c4d\n`
+const CHECK_BYTES: usize = 16;
+
+/// What is before the last line, and the check in it.
+fn split_check(bytes: &[u8]) -> Option<(&[u8], &str)> {
+    let at = bytes.len().checked_sub(CHECK_BYTES)?;
+    let (lines, check) = bytes.split_at(at);
+    let check = check.strip_prefix(b"crc32c ")?.strip_suffix(b"\n")?;
+    Some((lines, std::str::from_utf8(check).ok()?))
+}
+
+/// What is left to read.
+struct Lines<'a> {
+    rest: &'a [u8],
+    /// Of the line that was read last, from 1.
+    number: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn is_next(&self, word: &str) -> bool {
+        self.rest.starts_with(word.as_bytes())
+    }
+
+    /// The rest of a line that begins so.
+    fn bytes(&mut self, word: &str) -> Result<&'a [u8], Fault> {
+        self.number += 1;
+        let missing = || Fault::Line(self.number, format!("there is no `{}`", word.trim_end()));
+        let end = self
+            .rest
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .ok_or_else(missing)?;
+        let line = self.rest[..end]
+            .strip_prefix(word.as_bytes())
+            .ok_or_else(missing)?;
+        self.rest = &self.rest[end + 1..];
+        Ok(line)
+    }
+
+    fn text(&mut self, word: &str) -> Result<&'a str, Fault> {
+        let bytes = self.bytes(word)?;
+        std::str::from_utf8(bytes).map_err(|_| self.fault("it is no text".to_owned()))
+    }
+
+    fn fault(&self, what: String) -> Fault {
+        Fault::Line(self.number, what)
+    }
+
+    fn number<T: std::str::FromStr>(&self, text: &str) -> Result<T, Fault> {
+        let is_plain = text == "0" || !text.starts_with(['0', '+']);
+        let number = text.parse().ok().filter(|_| is_plain);
+        number.ok_or_else(|| self.fault(format!("{text:?} is no number")))
+    }
+
+    /// So many lower-case digits.
+    fn hex(&self, text: &str, digits: usize) -> Result<u128, Fault> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let is_hex = text.len() == digits && text.bytes().all(is_digit);
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex);
+        number.ok_or_else(|| self.fault(format!("{text:?} is no number of {digits} digits")))
+    }
+
+    fn tier(&self, line: &[u8]) -> Result<TierLine, Fault> {
+        let mut words = line.splitn(4, |byte| *byte == b' ');
+        let mut word = || {
+            let word = words.next().unwrap_or_default();
+            std::str::from_utf8(word).unwrap_or_default()
+        };
+        let (name, pool_id, state) = (word(), word(), word());
+        let path = Path::new(OsStr::from_bytes(words.next().unwrap_or_default()));
+        if !super::is_tier_name(name) {
+            return Err(self.fault(format!("{name:?} cannot name a tier")));
+        }
+        let state = match state {
+            "there" => TierState::There,
+            "adding" => TierState::Adding,
+            "taken" => TierState::Taken,
+            other => return Err(self.fault(format!("tier {name:?} cannot be {other:?}"))),
+        };
+        if !is_path(path) {
+            let path = path.display();
+            return Err(self.fault(format!("`{path}` cannot be the path of a pool")));
+        }
+        Ok(TierLine {
+            name: name.to_owned(),
+            pool_id: self.hex(pool_id, 16)? as u64,
+            state,
+            path: path.to_owned(),
+        })
+    }
+}
+
+/// Whether a path can be written down: absolute, or inside the directory.
+pub(super) fn is_path(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    let stays = || {
+        path.components()
+            .all(|part| matches!(part, Component::Normal(_)))
+    };
+    !bytes.is_empty()
+        && !bytes.contains(&b'\n')
+        && !bytes.contains(&0)
+        && (path.is_absolute() || stays())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn some() -> DirectoryFile {
+        let tier = |name: &str, pool_id, state, path: &[u8]| TierLine {
+            name: name.to_owned(),
+            pool_id,
+            state,
+            path: Path::new(OsStr::from_bytes(path)).to_owned(),
+        };
+        DirectoryFile {
+            sequence: 7,
+            database: DatabaseId(1 << 100 | 5),
+            former: None,
+            state: State::Ready,
+            lineage: Some(3),
+            tiers: vec![
+                tier("far", 1, TierState::There, b"far.pool"),
+                tier("b", 2, TierState::Adding, b"/mnt/a pool \xff"),
+                tier("c", u64::MAX, TierState::Taken, b"deep/er/c"),
+            ],
+        }
+    }
+
+    fn resealed(text: &[u8]) -> Vec<u8> {
+        let mut bytes = text.to_vec();
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend(format!("crc32c {crc:08x}\n").into_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let all = [
+            some(),
+            DirectoryFile {
+                former: Some(DatabaseId(9)),
+                lineage: None,
+                state: State::Creating,
+                sequence: u64::MAX,
+                ..some()
+            },
+        ];
+        for file in all {
+            assert_eq!(DirectoryFile::parse(&file.encode()), Ok(file));
+        }
+    }
+
+    #[test]
+    fn no_damaged_byte_and_no_cut_is_believed() {
+        let bytes = some().encode();
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                assert!(
+                    DirectoryFile::parse(&damaged).is_err(),
+                    "byte {at}, bit {bit}"
+                );
+            }
+            assert!(DirectoryFile::parse(&bytes[..at]).is_err(), "{at} bytes");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named_with_its_line() {
+        let bytes = some().encode();
+        let text = &bytes[..bytes.len() - CHECK_BYTES];
+        let find = |part: &str| {
+            text.windows(part.len())
+                .position(|at| at == part.as_bytes())
+        };
+        for (from, to, line, named) in [
+            ("sequence 7", "sequence 07", 2, "no number"),
+            ("sequence 7", "sequence -7", 2, "no number"),
+            ("id 0000", "id 00", 3, "32 digits"),
+            ("state ready", "state done", 4, "neither ready nor creating"),
+            ("lineage 0", "lineage x", 5, "16 digits"),
+            ("tier far ", "tier f/r ", 6, "cannot name a tier"),
+            ("there far.pool", "gone far.pool", 6, "cannot be \"gone\""),
+            ("far.pool", "../far.pool", 6, "cannot be the path"),
+            ("far.pool", "./far.pool", 6, "cannot be the path"),
+            ("there far.pool", "there ", 6, "cannot be the path"),
+            ("tier b ", "tier far ", 7, "comes twice"),
+            ("0000000000000002", "0000000000000001", 7, "comes twice"),
+            (
+                "/mnt/a pool ",
+                "far.pool\ntier d 0000000000000009 there x",
+                7,
+                "comes twice",
+            ),
+            ("lineage 0", "tier 0", 5, "there is no `lineage`"),
+        ] {
+            let at = find(from).expect(from);
+            let wrong = [&text[..at], to.as_bytes(), &text[at + from.len()..]].concat();
+            match DirectoryFile::parse(&resealed(&wrong)) {
+                Err(Fault::Line(found, what)) => {
+                    assert!(
+                        found == line && what.contains(named),
+                        "{to}: {found}: {what}"
+                    );
+                }
+                other => panic!("{to}: {other:?}"),
+            }
+        }
+        let newer = [b"tierra database 2\n", &text[18..]].concat();
+        assert_eq!(
+            DirectoryFile::parse(&resealed(&newer)),
+            Err(Fault::Version(2))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_error_or_what_they_say(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            for bytes in [resealed(&bytes), bytes] {
+                if let Ok(file) = DirectoryFile::parse(&bytes) {
+                    prop_assert_eq!(file.encode(), bytes);
+                }
+            }
+        }
+    }
+}

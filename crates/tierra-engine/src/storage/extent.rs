@@ -1,0 +1,334 @@
+//! Who keeps an extent alive, and when its space may be reused.
+//!
+//! Invariant: the space of a copy is given back only when no published manifest names it and nobody
+//! reads it any more. The last holder of an [`ExtentCopy`] gives the space back if nobody
+//! published it, or if the manifest has let it go since. A process that ends takes no part in this:
+//! at the next open everything that the manifest does not name is free.
+
+use std::ops::{Deref, Range};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tierra_memory::{Extent, Finished, Pool};
+
+use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
+use crate::spec::replicas::TierId;
+use crate::storage::doubt::Doubt;
+use crate::storage::losses::Losses;
+use crate::storage::tier::Tier;
+
+/// What an extent holds, and for which table: stored in its header and checked when a manifest
+/// names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Manifest,
+    Log(u64),
+    Segment(u64),
+    Dictionary(u64),
+    Index(u64),
+}
+
+impl Owner {
+    /// The table's id.
+    pub(crate) fn table(self) -> Option<u64> {
+        match self {
+            Self::Manifest => None,
+            Self::Log(table)
+            | Self::Segment(table)
+            | Self::Dictionary(table)
+            | Self::Index(table) => Some(table),
+        }
+    }
+
+    /// Kind in the top byte, table id below.
+    pub(crate) fn tag(self) -> u64 {
+        let (kind, table) = match self {
+            Self::Manifest => (1, 0),
+            Self::Log(table) => (2, table),
+            Self::Segment(table) => (3, table),
+            Self::Dictionary(table) => (4, table),
+            Self::Index(table) => (5, table),
+        };
+        kind << 56 | table & ((1 << 56) - 1)
+    }
+}
+
+/// Bytes of an extent's header, which lies before its payload.
+const HEADER_BYTES: u64 = 64;
+
+/// What a copy has lost and not got back.
+#[derive(Debug, Default)]
+struct Lost {
+    /// Of the payload; in no order, not joined.
+    parts: Vec<Range<usize>>,
+    header: bool,
+}
+
+impl Lost {
+    fn is_none(&self) -> bool {
+        self.parts.is_empty() && !self.header
+    }
+}
+
+/// One copy of an extent, held in memory. Shared as `Arc`.
+pub(crate) struct ExtentCopy {
+    tier: TierId,
+    tier_name: Arc<str>,
+    pool: Arc<Pool>,
+    extent: Extent,
+    /// Whether the newest published manifest names it.
+    published: AtomicBool,
+    lost: Mutex<Lost>,
+}
+
+impl ExtentCopy {
+    /// A copy that the opened manifest names.
+    pub(crate) fn published(tier: &Tier, extent: Extent) -> Arc<Self> {
+        Self::new(tier, extent, true)
+    }
+
+    /// A copy just finished.
+    pub(crate) fn of(tier: &Tier, finished: &Finished) -> Arc<Self> {
+        Self::new(tier, finished.extent(), false)
+    }
+
+    fn new(tier: &Tier, extent: Extent, published: bool) -> Arc<Self> {
+        Arc::new(Self {
+            tier: tier.id,
+            tier_name: tier.name.clone(),
+            pool: tier.pool.clone(),
+            extent,
+            published: AtomicBool::new(published),
+            lost: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn tier(&self) -> TierId {
+        self.tier
+    }
+
+    pub(crate) fn tier_name(&self) -> &Arc<str> {
+        &self.tier_name
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Marks what a range of the pool has of it as lost; the part of the payload, if there is any.
+    pub(crate) fn note_lost(&self, offsets: &Range<u64>) -> Option<Range<usize>> {
+        let payload = self.extent.offset..self.extent.offset + self.extent.len_bytes;
+        let header = payload.start - HEADER_BYTES..payload.start;
+        let meets = |range: &Range<u64>| range.start < offsets.end && offsets.start < range.end;
+        if !meets(&header) && !meets(&payload) {
+            return None;
+        }
+        let within = |at: u64| (at.clamp(payload.start, payload.end) - payload.start) as usize;
+        let part = within(offsets.start)..within(offsets.end);
+        self.change_lost(|lost| {
+            lost.header |= meets(&header);
+            if !part.is_empty() {
+                lost.parts.push(part.clone());
+            }
+        });
+        Some(part)
+    }
+
+    /// Whether something of a range of the payload is lost.
+    pub(crate) fn is_lost(&self, range: &Range<usize>) -> bool {
+        let lost = self.lost();
+        let mut parts = lost.parts.iter();
+        parts.any(|part| part.start < range.end && range.start < part.end)
+    }
+
+    /// Whether anything is lost, the header as well.
+    pub(crate) fn has_losses(&self) -> bool {
+        !self.lost().is_none()
+    }
+
+    /// What is lost of the payload, and whether the header is.
+    pub(crate) fn losses(&self) -> (Vec<Range<usize>>, bool) {
+        let lost = self.lost();
+        (lost.parts.clone(), lost.header)
+    }
+
+    /// A range of the payload is there again, durably.
+    pub(crate) fn note_restored(&self, range: &Range<usize>) {
+        self.change_lost(|lost| {
+            let left = |part: &Range<usize>| {
+                let before = part.start..part.end.min(range.start);
+                let behind = part.start.max(range.end)..part.end;
+                [before, behind].into_iter().filter(|left| !left.is_empty())
+            };
+            lost.parts = lost.parts.iter().flat_map(left).collect();
+        });
+    }
+
+    /// Everything is there again, durably.
+    pub(crate) fn note_whole(&self) {
+        self.change_lost(|lost| *lost = Lost::default());
+    }
+
+    fn change_lost(&self, change: impl FnOnce(&mut Lost)) {
+        let mut lost = self.lost();
+        let had_losses = !lost.is_none();
+        change(&mut lost);
+        match (had_losses, !lost.is_none()) {
+            (false, true) => Doubt::begin(),
+            (true, false) => Doubt::end(),
+            _ => {}
+        }
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Lost> {
+        // Changes are single assignments.
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// As a manifest names it.
+    pub(crate) fn entry(&self) -> CopyEntry {
+        CopyEntry {
+            tier: self.tier,
+            offset: self.extent.offset,
+        }
+    }
+
+    /// A published manifest names it now.
+    pub(crate) fn keep(&self) {
+        self.published.store(true, Ordering::Release);
+    }
+
+    /// The published manifest names it no longer.
+    pub(crate) fn release(&self) {
+        self.published.store(false, Ordering::Release);
+    }
+}
+
+impl Deref for ExtentCopy {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.pool.bytes(self.extent)
+    }
+}
+
+impl Drop for ExtentCopy {
+    fn drop(&mut self) {
+        self.note_whole();
+        if !*self.published.get_mut() {
+            self.pool.free(self.extent);
+        }
+    }
+}
+
+impl std::fmt::Debug for ExtentCopy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ExtentCopy({:?}, {:?})", self.tier, self.extent)
+    }
+}
+
+/// An extent and its copies, all of them the same bytes. Immutable: an extent that gets or loses a copy is
+/// another `OwnedExtent` of the same number.
+#[derive(Debug)]
+pub(crate) struct OwnedExtent {
+    id: ExtentId,
+    owner: Owner,
+    len_bytes: u64,
+    /// Those whose tiers are there; at least one.
+    copies: Vec<Arc<ExtentCopy>>,
+    /// Those whose tiers are missing.
+    elsewhere: Vec<CopyEntry>,
+    losses: Arc<Losses>,
+}
+
+impl OwnedExtent {
+    /// # Panics
+    /// If there is no copy.
+    pub(crate) fn new(
+        losses: &Arc<Losses>,
+        id: ExtentId,
+        owner: Owner,
+        copies: Vec<Arc<ExtentCopy>>,
+        elsewhere: Vec<CopyEntry>,
+    ) -> Arc<Self> {
+        let extent = Arc::new(Self {
+            id,
+            owner,
+            len_bytes: copies[0].extent().len_bytes,
+            copies,
+            elsewhere,
+            losses: losses.clone(),
+        });
+        losses.hold(&extent);
+        extent
+    }
+
+    /// The same extent with other copies.
+    pub(crate) fn with_copies(
+        &self,
+        copies: Vec<Arc<ExtentCopy>>,
+        elsewhere: Vec<CopyEntry>,
+    ) -> Arc<Self> {
+        Self::new(&self.losses, self.id, self.owner, copies, elsewhere)
+    }
+
+    /// What it holds, and for which table.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Those of its database.
+    pub(crate) fn all_losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    pub(crate) fn id(&self) -> ExtentId {
+        self.id
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Those that can be read, at least one.
+    pub(crate) fn copies(&self) -> &[Arc<ExtentCopy>] {
+        &self.copies
+    }
+
+    /// Those that cannot be read now.
+    pub(crate) fn elsewhere(&self) -> &[CopyEntry] {
+        &self.elsewhere
+    }
+
+    /// The one that is read unless something is wrong with it.
+    pub(crate) fn first(&self) -> &Arc<ExtentCopy> {
+        &self.copies[0]
+    }
+
+    /// As a manifest names it.
+    pub(crate) fn entry(&self) -> ExtentEntry {
+        let there = self.copies.iter().map(|copy| copy.entry());
+        ExtentEntry {
+            len_bytes: self.len_bytes,
+            copies: there.chain(self.elsewhere.iter().copied()).collect(),
+        }
+    }
+
+    /// A published manifest names it now.
+    pub(crate) fn keep(&self) {
+        self.copies.iter().for_each(|copy| copy.keep());
+    }
+
+    /// The published manifest names it no longer, but for the copies in `kept`.
+    pub(crate) fn release(&self, kept: Option<&OwnedExtent>) {
+        let stays = |copy: &Arc<ExtentCopy>| {
+            kept.is_some_and(|kept| kept.copies.iter().any(|other| Arc::ptr_eq(other, copy)))
+        };
+        let gone = self.copies.iter().filter(|copy| !stays(copy));
+        gone.for_each(|copy| copy.release());
+    }
+}

@@ -1,0 +1,249 @@
+//! What all tables of an open database share: the tiers, the budget, the lock.
+//!
+//! Invariant: as long as any table or snapshot lives, the pools stay mapped and the directory
+//! locked, so no reader ever sees bytes that another process has reused.
+
+pub(crate) mod directory;
+pub(crate) mod doubt;
+pub(crate) mod extent;
+pub(crate) mod faults;
+pub(crate) mod lock;
+pub(crate) mod losses;
+pub(crate) mod options;
+pub(crate) mod read_checks;
+pub(crate) mod tier;
+pub(crate) mod tiers;
+pub(crate) mod verified;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use tierra_memory::replication::Method;
+use tierra_memory::{NearMemory, PoolError};
+
+use crate::calibration::{self, Calibration, LOG_METHOD};
+use crate::error::{ScanError, StorageError};
+use crate::manifest::ExtentId;
+use crate::spec::replicas::TierId;
+use crate::storage::directory::Home;
+use crate::storage::extent::Owner;
+use crate::storage::lock::DirectoryLock;
+use crate::storage::losses::{Losses, Seen};
+use crate::storage::options::DatabaseOptions;
+use crate::storage::tiers::{CopiesWriter, Tiers};
+
+/// Times that something is read again because pages were lost meanwhile: each time finds what an earlier one had not touched.
+pub(crate) const READS_MOST: usize = 1000;
+
+/// Shared as `Arc`.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    /// The database's directory.
+    pub(crate) dir: PathBuf,
+    tiers: ArcSwap<Tiers>,
+    /// Those of the tiers, whichever there are.
+    losses: Arc<Losses>,
+    next_extent_id: AtomicU64,
+    /// Near memory for copies of chunks and indexes.
+    pub(crate) near: NearMemory,
+    /// Threads that a load encodes with.
+    pub(crate) threads: NonZeroUsize,
+    /// With what gates start.
+    pub(crate) calibration: Arc<Calibration>,
+    /// How logs are written.
+    pub(crate) log_method: Method,
+    closing: AtomicBool,
+    /// Bytes of rows that were committed since the database was opened, as arrow holds them.
+    taken_bytes: AtomicU64,
+    /// What the directory says. The writer changes it.
+    home: Mutex<Home>,
+    /// Whether the first write has nothing to do before it: see [`crate::write::writer`]'s `standing`.
+    pub(crate) is_settled: AtomicBool,
+    lock: DirectoryLock,
+    /// With which the pools of tiers that are added are opened, too.
+    pub(crate) options: DatabaseOptions,
+    /// Background work begins once this is free.
+    #[cfg(test)]
+    pub(crate) held_by_test: std::sync::Mutex<()>,
+}
+
+impl Storage {
+    // All of it is given once, when a database is opened.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        home: Home,
+        tiers: Tiers,
+        next_extent_id: u64,
+        near: NearMemory,
+        threads: NonZeroUsize,
+        calibration: Arc<Calibration>,
+        lock: DirectoryLock,
+        options: DatabaseOptions,
+    ) -> Arc<Self> {
+        let dir = home.dir().to_owned();
+        let log_method = calibration::method_of(&dir).unwrap_or(LOG_METHOD);
+        Arc::new(Self {
+            dir,
+            losses: tiers.losses.clone(),
+            tiers: ArcSwap::from_pointee(tiers),
+            next_extent_id: AtomicU64::new(next_extent_id),
+            near,
+            threads,
+            calibration,
+            log_method,
+            closing: AtomicBool::new(false),
+            taken_bytes: AtomicU64::new(0),
+            home: Mutex::new(home),
+            is_settled: AtomicBool::new(true),
+            lock,
+            options,
+            #[cfg(test)]
+            held_by_test: std::sync::Mutex::default(),
+        })
+    }
+
+    /// What the directory says.
+    pub(crate) fn home(&self) -> MutexGuard<'_, Home> {
+        // Changed as a whole: a panic leaves nothing half done.
+        self.home.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why nothing can be written; `None` where it can.
+    pub(crate) fn read_only(&self) -> Option<&str> {
+        self.lock.read_only()
+    }
+
+    /// Fails where nothing can be written.
+    pub(crate) fn check_writable(&self) -> Result<(), StorageError> {
+        match self.read_only() {
+            None => Ok(()),
+            Some(why) => Err(StorageError::ReadOnly {
+                dir: self.dir.clone(),
+                why: why.to_owned(),
+            }),
+        }
+    }
+
+    /// Whether what nobody asked for may be published.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled.load(Ordering::Acquire) && self.read_only().is_none()
+    }
+
+    /// The tiers as they are now.
+    pub(crate) fn tiers(&self) -> Arc<Tiers> {
+        self.tiers.load_full()
+    }
+
+    /// What pools have lost since they were opened.
+    pub(crate) fn losses(&self) -> &Arc<Losses> {
+        &self.losses
+    }
+
+    /// Whether nothing that was read since may have been a lost page. If not, it is noted: read again, and what is
+    /// lost is restored, or named, when it is met.
+    #[inline]
+    pub(crate) fn is_whole_since(&self, seen: Seen) -> bool {
+        let is_whole = self
+            .losses
+            .is_whole_since(seen, self.tiers.load().readable());
+        if !is_whole {
+            self.note_losses();
+        }
+        is_whole
+    }
+
+    /// Notes files that were cut short, where nobody may have read anything yet.
+    pub(crate) fn check_files(&self) {
+        let mut were_cut = false;
+        for tier in self.tiers().readable() {
+            were_cut |= tier.pool.was_cut().unwrap_or_else(|error| {
+                tracing::error!(tier = &*tier.name, %error, "whether the file of a tier is whole is unknown");
+                false
+            });
+        }
+        if were_cut {
+            self.note_losses();
+        }
+    }
+
+    /// Notes what was lost, and tells those who wait for it.
+    #[cold]
+    pub(crate) fn note_losses(&self) {
+        self.losses.note(self.tiers().readable());
+    }
+
+    /// What `read` returns, once nothing was lost while it read: until then it reads again.
+    ///
+    /// # Errors
+    /// [`ScanError::Lost`], if pages are lost faster than they are read.
+    pub(crate) fn whole<T>(&self, mut read: impl FnMut() -> T) -> Result<T, ScanError> {
+        for _ in 0..READS_MOST {
+            let seen = self.losses.begin();
+            let value = read();
+            if self.is_whole_since(seen) {
+                return Ok(value);
+            }
+        }
+        Err(self.lost_while_read())
+    }
+
+    /// What to say where reading again does not help.
+    pub(crate) fn lost_while_read(&self) -> ScanError {
+        let tiers = self.tiers();
+        let tiers: Vec<&str> = tiers.readable().map(|tier| &*tier.name).collect();
+        ScanError::Lost {
+            tier: tiers.join(", "),
+        }
+    }
+
+    /// Tiers come and go: the writer says so.
+    pub(crate) fn set_tiers(&self, tiers: Tiers) {
+        self.tiers.store(Arc::new(tiers));
+    }
+
+    /// Rows of so many bytes were committed.
+    pub(crate) fn note_taken(&self, bytes: u64) {
+        // A statistic.
+        self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of all rows that were committed since the database was opened.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Space for a new extent, in each of `homes` that is there.
+    pub(crate) fn allocate(
+        &self,
+        homes: &[TierId],
+        len_bytes: u64,
+        owner: Owner,
+    ) -> Result<CopiesWriter, PoolError> {
+        // Only uniqueness counts.
+        let id = ExtentId(self.next_extent_id.fetch_add(1, Ordering::Relaxed));
+        self.tiers().allocate(id, homes, len_bytes, owner)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn wait_for_tests(&self) {
+        drop(self.held_by_test.lock());
+    }
+
+    /// The database is being closed.
+    pub(crate) fn begin_closing(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether work that nobody waits for should be left undone.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Set once such work should end.
+    pub(crate) fn closing(&self) -> &AtomicBool {
+        &self.closing
+    }
+}

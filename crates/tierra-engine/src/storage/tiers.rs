@@ -1,0 +1,290 @@
+//! The tiers that a database keeps copies in: their numbers, their pools, and which of them are there.
+//!
+//! Invariant: a tier's number never changes and is never another's; a tier that is missing stays known, so
+//! that what it holds counts again when it comes back. `docs/replication.md` tells the whole.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
+
+use crate::error::StorageError;
+use crate::manifest::{ExtentId, TierEntry};
+use crate::spec::TableSpec;
+use crate::spec::replicas::{COPIES_MOST, Homes, Replicas, ReplicasError, TierId};
+use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
+use crate::storage::losses::Losses;
+use crate::storage::tier::Tier;
+
+/// The name of the tier that a database is created with.
+pub(crate) const FIRST_NAME: &str = "far";
+/// What the near memory is called beside them.
+pub(crate) const NEAR_NAME: &str = "near";
+
+/// A tier whose pool is not.
+#[derive(Clone, Debug)]
+pub(crate) struct MissingTier {
+    pub(crate) id: TierId,
+    pub(crate) name: Arc<str>,
+    pub(crate) pool_id: u64,
+    /// What was found instead.
+    pub(crate) why: Arc<str>,
+}
+
+/// The tiers of an open database, each in the order of the numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tiers {
+    pub(crate) open: Vec<Tier>,
+    pub(crate) missing: Vec<MissingTier>,
+    /// Tiers that were open before: snapshots may still read what they have there.
+    left: Vec<Tier>,
+    pub(crate) losses: Arc<Losses>,
+}
+
+impl Tiers {
+    /// The one tier of a new database.
+    pub(crate) fn first(pool: Arc<Pool>) -> Tiers {
+        Tiers {
+            open: vec![Tier::new(TierId::FIRST, FIRST_NAME, pool)],
+            ..Tiers::default()
+        }
+    }
+
+    /// All whose bytes may be read.
+    #[inline]
+    pub(crate) fn readable(&self) -> impl Iterator<Item = &Tier> {
+        self.open.iter().chain(&self.left)
+    }
+
+    /// Takes out an open tier, whose bytes may be read as long as somebody holds extents there.
+    pub(crate) fn leave(&mut self, id: TierId) -> Option<Tier> {
+        let at = self.open.iter().position(|tier| tier.id == id)?;
+        let tier = self.open.remove(at);
+        self.left.retain(|tier| Arc::strong_count(&tier.pool) > 1);
+        self.left.push(tier.clone());
+        Some(tier)
+    }
+
+    /// Refuses extents with copies in a tier that was dropped since they were begun.
+    pub(crate) fn check_known(&self, fresh: &[Arc<OwnedExtent>]) -> Result<(), StorageError> {
+        let is_known = |id: TierId| {
+            let mut missing = self.missing.iter();
+            self.get(id).is_some() || missing.any(|tier| tier.id == id)
+        };
+        let mut copies = fresh.iter().flat_map(|extent| extent.copies());
+        match copies.find(|copy| !is_known(copy.tier())) {
+            None => Ok(()),
+            Some(copy) => Err(StorageError::TierDropped {
+                tier: copy.tier_name().to_string(),
+            }),
+        }
+    }
+
+    /// As a manifest names them.
+    pub(crate) fn entries(&self) -> Vec<TierEntry> {
+        let open = self.open.iter().map(|tier| TierEntry {
+            id: tier.id,
+            name: tier.name.to_string(),
+            pool_id: tier.pool.id(),
+            present: true,
+        });
+        let missing = self.missing.iter().map(|tier| TierEntry {
+            id: tier.id,
+            name: tier.name.to_string(),
+            pool_id: tier.pool_id,
+            present: false,
+        });
+        let mut entries: Vec<_> = open.chain(missing).collect();
+        entries.sort_unstable_by_key(|tier| tier.id);
+        entries
+    }
+
+    /// The tier of that number, if its pool is open.
+    pub(crate) fn get(&self, id: TierId) -> Option<&Tier> {
+        self.open.iter().find(|tier| tier.id == id)
+    }
+
+    /// The tier of that number by name, open or not.
+    pub(crate) fn name(&self, id: TierId) -> &str {
+        let missing = || self.missing.iter().find(|tier| tier.id == id);
+        self.get(id)
+            .map(|tier| &*tier.name)
+            .or_else(|| missing().map(|tier| &*tier.name))
+            .unwrap_or("?")
+    }
+
+    /// The tiers of `replicas` by their numbers.
+    pub(crate) fn settle(
+        &self,
+        replicas: &Replicas,
+        spec: &TableSpec,
+    ) -> Result<Homes, ReplicasError> {
+        let mut homes = Homes {
+            table: match replicas.table.is_empty() {
+                true => self.open.iter().take(1).map(|tier| tier.id).collect(),
+                false => self.by_names(&replicas.table)?,
+            },
+            columns: BTreeMap::new(),
+        };
+        for (column, names) in &replicas.columns {
+            let at = spec.columns.iter().position(|known| known.name == *column);
+            let at = at.ok_or_else(|| ReplicasError::Column {
+                table: spec.name.clone(),
+                column: column.clone(),
+            })?;
+            if names.is_empty() {
+                return Err(ReplicasError::None {
+                    column: column.clone(),
+                });
+            }
+            homes.columns.insert(at, self.by_names(names)?);
+        }
+        Ok(homes)
+    }
+
+    fn by_names(&self, names: &[String]) -> Result<Vec<TierId>, ReplicasError> {
+        if names.len() > COPIES_MOST {
+            return Err(ReplicasError::Copies {
+                copies: names.len(),
+            });
+        }
+        let mut ids = Vec::with_capacity(names.len());
+        for name in names {
+            let tier = name.clone();
+            let open = self.open.iter().find(|tier| *tier.name == **name);
+            let missing = || self.missing.iter().find(|tier| *tier.name == **name);
+            let id = match (open, missing()) {
+                (Some(open), _) => open.id,
+                (None, Some(missing)) => {
+                    let why = missing.why.to_string();
+                    return Err(ReplicasError::Missing { tier, why });
+                }
+                (None, None) => {
+                    let known: Vec<_> = self.open.iter().map(|tier| &*tier.name).collect();
+                    let known = known.join(", ");
+                    return Err(ReplicasError::Tier { tier, known });
+                }
+            };
+            if ids.contains(&id) {
+                return Err(ReplicasError::Twice { tier });
+            }
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+
+    /// Those of `homes` that are there; where none is, the first that is: rows had better be
+    /// somewhere than be refused.
+    pub(crate) fn at_home<'a>(&'a self, homes: &[TierId]) -> Vec<&'a Tier> {
+        let there: Vec<_> = homes.iter().filter_map(|id| self.get(*id)).collect();
+        match there.is_empty() {
+            true => self.open.first().into_iter().collect(),
+            false => there,
+        }
+    }
+
+    /// Space for an extent in each of `homes` that is there.
+    pub(crate) fn allocate(
+        &self,
+        id: ExtentId,
+        homes: &[TierId],
+        len_bytes: u64,
+        owner: Owner,
+    ) -> Result<CopiesWriter, PoolError> {
+        let writers = self.at_home(homes).into_iter().map(|tier| {
+            let writer = tier.pool.allocate(len_bytes, owner.tag())?;
+            Ok((tier.clone(), writer))
+        });
+        let writers = writers.collect::<Result<Vec<_>, PoolError>>()?;
+        Ok(CopiesWriter {
+            id,
+            owner,
+            losses: self.losses.clone(),
+            writers,
+            copied: 0,
+        })
+    }
+}
+
+/// An extent being written, in all its copies at once.
+///
+/// Written through the first; [`CopiesWriter::copy_up_to`] brings the others up to date while what
+/// was written is in a cache.
+pub(crate) struct CopiesWriter {
+    id: ExtentId,
+    owner: Owner,
+    losses: Arc<Losses>,
+    /// At least one.
+    writers: Vec<(Tier, ExtentWriter)>,
+    copied: usize,
+}
+
+impl CopiesWriter {
+    /// What is before `end` is final.
+    pub(crate) fn copy_up_to(&mut self, end: usize) {
+        let Some(((_, first), others)) = self.writers.split_first_mut() else {
+            return;
+        };
+        for (_, other) in others {
+            other[self.copied..end].copy_from_slice(&first[self.copied..end]);
+        }
+        self.copied = end;
+    }
+
+    /// Seals all copies. Until [`OwnedExtent::keep`] the space is given back with the last holder.
+    pub(crate) fn finish(mut self) -> Result<Arc<OwnedExtent>, PoolError> {
+        let len_bytes = self.len();
+        self.copy_up_to(len_bytes);
+        self.finish_with(ExtentWriter::finish)
+    }
+
+    /// Finishes all copies as logs.
+    pub(crate) fn finish_log(self) -> Result<Arc<OwnedExtent>, PoolError> {
+        self.finish_with(ExtentWriter::finish_log)
+    }
+
+    fn finish_with(
+        self,
+        finish: impl Fn(ExtentWriter) -> Result<Finished, PoolError>,
+    ) -> Result<Arc<OwnedExtent>, PoolError> {
+        let finished = self.writers.into_iter().map(|(tier, writer)| {
+            let finished = finish(writer)?;
+            Ok(ExtentCopy::of(&tier, &finished))
+        });
+        let copies = finished.collect::<Result<Vec<_>, PoolError>>()?;
+        let (id, owner) = (self.id, self.owner);
+        Ok(OwnedExtent::new(
+            &self.losses,
+            id,
+            owner,
+            copies,
+            Vec::new(),
+        ))
+    }
+}
+
+impl std::ops::Deref for CopiesWriter {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.writers[0].1
+    }
+}
+
+impl std::ops::DerefMut for CopiesWriter {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.writers[0].1
+    }
+}
+
+impl fmt::Debug for CopiesWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "CopiesWriter({:?}, {} copies)",
+            self.id,
+            self.writers.len()
+        )
+    }
+}

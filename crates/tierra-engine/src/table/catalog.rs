@@ -1,0 +1,92 @@
+//! The tables of an open database, by name.
+//!
+//! Invariant: readers take no lock: the writer replaces the whole map.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::manifest::ExtentId;
+use crate::storage::faults::{Held, Naming};
+use crate::table::Table;
+
+/// Shared by the database and its writer, not by the tables, which would keep themselves alive.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    tables: ArcSwap<BTreeMap<String, Arc<Table>>>,
+}
+
+impl Catalog {
+    pub(crate) fn new(tables: impl IntoIterator<Item = Arc<Table>>) -> Self {
+        let named = tables
+            .into_iter()
+            .map(|table| (table.spec().name.clone(), table));
+        Self {
+            tables: ArcSwap::from_pointee(named.collect()),
+        }
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.tables.load().keys().cloned().collect()
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Option<Arc<Table>> {
+        self.tables.load().get(name).cloned()
+    }
+
+    pub(crate) fn table_of_id(&self, id: u64) -> Option<Arc<Table>> {
+        let tables = self.tables.load();
+        tables.values().find(|table| table.id() == id).cloned()
+    }
+
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.load().values().cloned().collect()
+    }
+
+    /// Called by the writer only.
+    pub(crate) fn insert(&self, table: Arc<Table>) {
+        let mut tables = BTreeMap::clone(&self.tables.load());
+        tables.insert(table.spec().name.clone(), table);
+        self.tables.store(Arc::new(tables));
+    }
+
+    /// Called by the writer only.
+    pub(crate) fn remove(&self, name: &str) {
+        let mut tables = BTreeMap::clone(&self.tables.load());
+        tables.remove(name);
+        self.tables.store(Arc::new(tables));
+    }
+}
+
+impl Naming for Catalog {
+    fn held(&self, table: Option<u64>, extent: ExtentId, range: &Range<usize>) -> Option<Held> {
+        if let Some(id) = table {
+            let table = self.table_of_id(id)?;
+            return Some(held_by(&table, extent, range));
+        }
+        let tables = self.tables();
+        let mut held = tables.iter().map(|table| held_by(table, extent, range));
+        held.find(|held| held.segment.is_some())
+    }
+}
+
+/// What a table has there.
+fn held_by(table: &Table, extent: ExtentId, range: &Range<usize>) -> Held {
+    let mut held = Held {
+        table: Some(table.spec().name.clone()),
+        ..Held::default()
+    };
+    let current = table.current();
+    let segments = current.segments.iter();
+    let mut found = segments.filter_map(|segment| Some((segment, segment.rows_at(extent, range)?)));
+    if let Some((segment, (columns, rows))) = found.next() {
+        held.segment = Some(segment.id());
+        held.rows = Some(rows.start as u64..rows.end as u64);
+        if let [column] = columns[..] {
+            held.column = Some(table.spec().columns[column].name.clone());
+        }
+    }
+    held
+}

@@ -1,0 +1,205 @@
+//! A snapshot: what a query sees of a table, however long it takes.
+//!
+//! Invariant: immutable, and its bytes stay allocated as long as it lives. Making and cloning one
+//! costs a reference count.
+
+use std::sync::Arc;
+
+use tierra_column::{Dictionary, Encoding};
+
+use crate::index::inverted::InvertedPart;
+use crate::manifest::row_id::RowId;
+use crate::segment::Segment;
+use crate::table::Table;
+use crate::table::version::TableVersion;
+use crate::tail::statistics::ColumnStatistics;
+
+/// The index of a primary key, in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyIndexSize {
+    /// Rows whose keys are in runs, which are stored: by and by all but those of the tail.
+    pub listed_rows: u64,
+    /// Of how many runs it consists.
+    pub runs: usize,
+    /// Bytes of these, one copy.
+    pub far_bytes: u64,
+    /// Bytes of near memory beside copies of runs: the first key of each leaf, and all keys that no run has.
+    pub near_bytes: u64,
+    /// Bytes of runs that are copied near.
+    pub copied_bytes: u64,
+}
+
+/// Everything that was committed when it was made.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    // Before the table: the last one of a table that was dropped has nothing of it left by then.
+    version: Arc<TableVersion>,
+    table: Arc<Table>,
+}
+
+impl Table {
+    /// Everything committed so far, unchanged by what comes after. Takes no lock.
+    pub fn snapshot(self: &Arc<Self>) -> Snapshot {
+        Snapshot::new(self.clone(), self.current())
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn new(table: Arc<Table>, version: Arc<TableVersion>) -> Self {
+        Self { version, table }
+    }
+
+    /// The table it was made of.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    pub(crate) fn version(&self) -> &TableVersion {
+        &self.version
+    }
+
+    /// The same, for whoever works on it for longer.
+    pub(crate) fn shared_version(&self) -> &Arc<TableVersion> {
+        &self.version
+    }
+
+    /// Rows, exactly.
+    pub fn rows(&self) -> u64 {
+        self.version.rows()
+    }
+
+    /// Rows that are not in segments yet.
+    pub fn tail_rows(&self) -> u64 {
+        u64::from(self.version.tail.rows())
+    }
+
+    /// Bytes that these rows take in the tail's log, unpacked.
+    pub fn tail_bytes(&self) -> u64 {
+        self.version.tail.bytes()
+    }
+
+    /// The sealed rows.
+    pub fn segments(&self) -> &[Arc<Segment>] {
+        &self.version.segments
+    }
+
+    /// Whether the snapshot has this row.
+    pub fn contains(&self, row: RowId) -> bool {
+        self.version.contains(row)
+    }
+
+    /// Bytes of all chunks, one copy.
+    pub fn stored_bytes(&self) -> u64 {
+        let columns = 0..self.table.spec().columns.len();
+        let of = |segment: &Arc<Segment>| {
+            columns
+                .clone()
+                .map(|column| segment.stored_bytes(column))
+                .sum::<u64>()
+        };
+        self.version.segments.iter().map(of).sum()
+    }
+
+    /// Bounds, NULLs and a bound of the distinct values of a column. Reads descriptors only, and
+    /// the tail once.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn statistics(&self, column: usize) -> ColumnStatistics {
+        let mut statistics = ColumnStatistics::default();
+        let mut bounds_known = true;
+        for segment in self.segments() {
+            if segment.is_absent(column) {
+                (bounds_known, statistics.lacks_rows) = (false, true);
+                continue;
+            }
+            let chunk = segment.chunk(column);
+            let (min, max) = chunk.min_max().unzip();
+            bounds_known &= min.is_some() || chunk.null_count() == chunk.rows();
+            statistics.extend(min.as_ref(), max.as_ref(), chunk.null_count() as u64);
+        }
+        for batch in self.version.tail.batches() {
+            let tail = &batch.statistics()[column];
+            bounds_known &= tail.min.is_some() || tail.null_count == batch.rows.num_rows() as u64;
+            statistics.extend(tail.min.as_ref(), tail.max.as_ref(), tail.null_count);
+        }
+        if !bounds_known {
+            (statistics.min, statistics.max) = (None, None);
+        }
+        statistics.distinct = self
+            .coded_dictionary(column)
+            .map(|dictionary| dictionary.len() as u64);
+        statistics
+    }
+
+    /// The column's dictionary, if every row of the snapshot is stored as one of its codes: then,
+    /// and only then, a [`tierra_column::FilterKind::Codes`] may be used.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn coded_dictionary(&self, column: usize) -> Option<Arc<Dictionary>> {
+        let coded = |segment: &Arc<Segment>| {
+            segment
+                .encoding(column)
+                .is_some_and(Encoding::uses_dictionary)
+        };
+        let all = self.version.tail.rows() == 0 && self.segments().iter().all(coded);
+        if all {
+            self.version.dictionaries[column].clone()
+        } else {
+            None
+        }
+    }
+
+    /// Rows that the index of a column covers: by and by all but those of the tail.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn indexed_rows(&self, column: usize) -> u64 {
+        let covers = |part: &Arc<InvertedPart>, id| part.covers(id) && !part.is_given_up();
+        let is_covered =
+            |segment: &&Arc<Segment>| self.parts(column).any(|part| covers(part, segment.id()));
+        let covered = self.segments().iter().filter(is_covered);
+        covered.map(|segment| segment.rows() as u64).sum()
+    }
+
+    /// Bytes of a column's index in the pool.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn index_bytes(&self, column: usize) -> u64 {
+        self.parts(column)
+            .map(|part| part.extent().len_bytes())
+            .sum()
+    }
+
+    /// Of how many parts a column's index consists; each is asked for each value.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn index_parts(&self, column: usize) -> usize {
+        self.parts(column).count()
+    }
+
+    /// What the index of the primary key consists of, as far as it is built.
+    pub fn key_index(&self) -> KeyIndexSize {
+        let keys = &self.version.keys;
+        let runs = keys.runs().iter().filter(|run| !run.is_given_up());
+        KeyIndexSize {
+            listed_rows: runs.clone().map(|run| run.rows()).sum(),
+            runs: runs.clone().count(),
+            far_bytes: runs.clone().map(|run| run.extent().len_bytes()).sum(),
+            near_bytes: keys.near_bytes() as u64,
+            copied_bytes: runs
+                .map(|run| run.near().map_or(0, |near| near.len() as u64))
+                .sum(),
+        }
+    }
+
+    fn parts(&self, column: usize) -> impl Iterator<Item = &Arc<InvertedPart>> {
+        let columns = self.table.spec().columns.len();
+        assert!(column < columns, "column {column} of {columns}");
+        let parts = self.version.indexes.iter();
+        parts.filter(move |part| part.column() == column)
+    }
+}

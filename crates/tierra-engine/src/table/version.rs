@@ -1,0 +1,95 @@
+//! A table as of one commit: what a snapshot sees.
+//!
+//! Invariant: immutable, and complete in itself: the writer makes the next one and swaps it in, and
+//! readers that hold this one notice nothing.
+
+use std::sync::Arc;
+
+use tierra_column::Dictionary;
+
+use crate::dictionaries::published::Dictionaries;
+use crate::index::inverted::InvertedParts;
+use crate::index::key::KeyIndexCell;
+use crate::manifest::row_id::RowId;
+use crate::segment::Segment;
+use crate::slice_bytes::slice_bytes;
+use crate::tail::Tail;
+
+/// What one commit made of a table.
+#[derive(Debug)]
+pub(crate) struct TableVersion {
+    /// In ascending order of their ids.
+    pub(crate) segments: Arc<[Arc<Segment>]>,
+    pub(crate) dictionaries: Dictionaries,
+    pub(crate) indexes: InvertedParts,
+    pub(crate) tail: Tail,
+    /// Built when first needed; unused without a primary key.
+    pub(crate) keys: KeyIndexCell,
+}
+
+/// Where a row of a version is.
+pub(crate) enum Located<'a> {
+    Sealed(&'a Segment, usize),
+    Tail(&'a arrow::array::RecordBatch, usize),
+}
+
+impl TableVersion {
+    /// Of a table that has none, with so many columns.
+    pub(crate) fn without_rows(columns: usize, tail_segment_id: u32) -> TableVersion {
+        TableVersion {
+            segments: Arc::new([]),
+            dictionaries: vec![None; columns].into(),
+            indexes: Arc::new([]),
+            tail: Tail::empty(tail_segment_id),
+            keys: KeyIndexCell::of([]),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        let sealed: u64 = self
+            .segments
+            .iter()
+            .map(|segment| segment.rows() as u64)
+            .sum();
+        sealed + u64::from(self.tail.rows())
+    }
+
+    /// The row, if this version has it.
+    pub(crate) fn locate(&self, row: RowId) -> Option<Located<'_>> {
+        if row.segment() == u64::from(self.tail.segment_id) {
+            let (batch, at) = self.tail.locate(row.row() as u32)?;
+            return Some(Located::Tail(batch, at));
+        }
+        let found = self
+            .segments
+            .binary_search_by_key(&row.segment(), |segment| u64::from(segment.id()));
+        let segment = &self.segments[found.ok()?];
+        (row.row() < segment.rows()).then_some(Located::Sealed(segment, row.row()))
+    }
+
+    /// Whether this version has the row.
+    pub(crate) fn contains(&self, row: RowId) -> bool {
+        self.locate(row).is_some()
+    }
+
+    pub(crate) fn dictionary(&self, column: usize) -> Option<&Dictionary> {
+        self.dictionaries[column].as_deref()
+    }
+
+    /// Bytes of near memory that it takes beside copies, whatever the budget is.
+    pub(crate) fn always_near_bytes(&self) -> u64 {
+        let heads = self
+            .segments
+            .iter()
+            .map(|segment| segment.heads().len_bytes());
+        let dictionaries = self.dictionaries.iter().flatten();
+        let dictionaries = dictionaries.map(|dictionary| dictionary.len_bytes() as u64);
+        let tail = self
+            .tail
+            .batches()
+            .iter()
+            .flat_map(|batch| batch.rows.columns());
+        let tail = tail.map(|values| slice_bytes(values) as u64);
+        heads.chain(dictionaries).chain(tail).sum::<u64>() + self.keys.near_bytes() as u64
+    }
+}

@@ -1,0 +1,247 @@
+//! What may have a near copy: chunks, parts of inverted indexes, runs of keys. All compete for the same near memory.
+//!
+//! Invariant: an object's name says what bytes it has. Copies are made while tables change, and one whose object is not there
+//! any more when it is done is let go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tierra_column::FormatError;
+use tierra_memory::placement::{Candidate, Saved, Uses};
+use tierra_memory::{NearCopy, NearMemory};
+
+use crate::error::StorageError;
+use crate::index::inverted::InvertedPart;
+use crate::index::key::KeyRun;
+use crate::segment::Segment;
+use crate::spec::{ColumnSpec, TableSpec};
+use crate::table::near_object::ObjectName;
+use crate::table::version::TableVersion;
+
+/// Where a column of a table is read: near memory has copies of some of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnPlacement {
+    /// The table's name.
+    pub table: String,
+    /// The column's.
+    pub column: String,
+    /// Bytes of its chunks, one copy.
+    pub stored_bytes: u64,
+    /// Those of them that have a near copy.
+    pub near_bytes: u64,
+    /// Bytes of its inverted index; of a key's first column, those of the key's index as well.
+    pub index_bytes: u64,
+    /// Those of them that have a near copy.
+    pub index_near_bytes: u64,
+    /// Its heat: what near copies of chunks and index save, or would, of the time of those who read it. Fades while
+    /// anything is read: after half a minute a use counts a third.
+    pub heat: Duration,
+}
+
+/// Where the columns of a table are read.
+pub(crate) fn placements(spec: &TableSpec, version: &TableVersion) -> Vec<ColumnPlacement> {
+    let none = |column: &ColumnSpec| ColumnPlacement {
+        table: spec.name.clone(),
+        column: column.name.clone(),
+        stored_bytes: 0,
+        near_bytes: 0,
+        index_bytes: 0,
+        index_near_bytes: 0,
+        heat: Duration::ZERO,
+    };
+    let mut placements: Vec<_> = spec.columns.iter().map(none).collect();
+    let mut saved_ns = vec![0.0; placements.len()];
+    for object in objects(version) {
+        let column = match &object {
+            Object::Chunk(_, column) => *column,
+            Object::Part(part) => part.column(),
+            Object::Run(_) => spec.primary_key[0],
+        };
+        let of_column = &mut placements[column];
+        let (stored, near) = match object {
+            Object::Chunk(..) => (&mut of_column.stored_bytes, &mut of_column.near_bytes),
+            _ => (&mut of_column.index_bytes, &mut of_column.index_near_bytes),
+        };
+        *stored += object.stored_bytes();
+        *near += object.near().map_or(0, |_| object.stored_bytes());
+        saved_ns[column] += object.uses().saved_ns();
+    }
+    for (placement, saved_ns) in placements.iter_mut().zip(saved_ns) {
+        placement.heat = Duration::from_nanos(saved_ns as u64);
+    }
+    placements
+}
+
+/// An object as a version has it.
+pub(crate) enum Object<'v> {
+    Chunk(&'v Arc<Segment>, usize),
+    Part(&'v Arc<InvertedPart>),
+    Run(&'v Arc<KeyRun>),
+}
+
+/// All objects of a version that are there and in use.
+pub(crate) fn objects(version: &TableVersion) -> impl Iterator<Item = Object<'_>> {
+    let segments = version.segments.iter();
+    let chunks = segments.flat_map(|segment| {
+        let columns = 0..segment.uses().len();
+        let there = columns.filter(|column| !segment.is_absent(*column));
+        there.map(move |column| Object::Chunk(segment, column))
+    });
+    let parts = version.indexes.iter().filter(|part| !part.is_given_up());
+    let runs = version.keys.runs().iter().filter(|run| !run.is_given_up());
+    chunks
+        .chain(parts.map(Object::Part))
+        .chain(runs.map(Object::Run))
+}
+
+impl ObjectName {
+    /// The object, if the version has it.
+    pub(crate) fn find<'v>(&self, version: &'v TableVersion) -> Option<Object<'v>> {
+        match self {
+            Self::Chunk {
+                segment,
+                column,
+                place,
+            } => {
+                let segments = &version.segments;
+                let found = segments.binary_search_by_key(segment, |segment| segment.id());
+                let segment = &segments[found.ok()?];
+                let is_it = segment.place(*column) == *place;
+                is_it.then_some(Object::Chunk(segment, *column))
+            }
+            Self::Part(entry) => {
+                let mut parts = version.indexes.iter();
+                let found = parts.find(|part| Arc::ptr_eq(part.entry(), entry));
+                found.map(Object::Part)
+            }
+            Self::Run(entry) => {
+                let mut runs = version.keys.runs().iter();
+                let found = runs.find(|run| Arc::ptr_eq(run.entry(), entry));
+                found.map(Object::Run)
+            }
+        }
+    }
+}
+
+impl<'v> Object<'v> {
+    pub(crate) fn name(&self) -> ObjectName {
+        match self {
+            Self::Chunk(segment, column) => ObjectName::Chunk {
+                segment: segment.id(),
+                column: *column,
+                place: segment.place(*column),
+            },
+            Self::Part(part) => ObjectName::Part(part.entry().clone()),
+            Self::Run(run) => ObjectName::Run(run.entry().clone()),
+        }
+    }
+
+    /// Bytes that are stored of it, one copy.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        match self {
+            Self::Chunk(segment, column) => segment.stored_bytes(*column),
+            Self::Part(part) => part.extent().len_bytes(),
+            Self::Run(run) => run.extent().len_bytes(),
+        }
+    }
+
+    /// The first copy that is stored of it, to see how fast it is read.
+    pub(crate) fn stored(&self) -> &'v [u8] {
+        match self {
+            Self::Chunk(segment, column) => segment.stored(*column),
+            Self::Part(part) => part.extent().first(),
+            Self::Run(run) => run.extent().first(),
+        }
+    }
+
+    /// The copy near.
+    pub(crate) fn near(&self) -> Option<&'v Arc<NearCopy>> {
+        match self {
+            Self::Chunk(segment, column) => segment.near(*column),
+            Self::Part(part) => part.near(),
+            Self::Run(run) => run.near(),
+        }
+    }
+
+    /// What was read of it.
+    pub(crate) fn uses(&self) -> &'v Uses {
+        match self {
+            Self::Chunk(segment, column) => &segment.uses()[*column],
+            Self::Part(part) => part.uses(),
+            Self::Run(run) => run.uses(),
+        }
+    }
+
+    /// What its columns wish: an index is copied as its column is.
+    pub(crate) fn wish(&self, spec: &TableSpec) -> Option<bool> {
+        match self {
+            Self::Chunk(_, column) => spec.columns[*column].near,
+            Self::Part(part) => spec.columns[part.column()].near,
+            Self::Run(_) => key_wish(spec),
+        }
+    }
+
+    /// As one of those that compete.
+    pub(crate) fn candidate(&self, spec: &TableSpec, saved: Saved) -> Candidate {
+        Candidate {
+            bytes: NearMemory::taken_by(self.stored_bytes()),
+            saved,
+            is_near: self.near().is_some(),
+            wish: self.wish(spec),
+        }
+    }
+
+    /// A near copy, of bytes that are known to be right; `None` where it has one, there is no room, or copying was not to go on
+    /// ([`NearMemory::copy_while`]). A part or a run that turns out to be damaged is given up.
+    pub(crate) fn copy(
+        &self,
+        spec: &TableSpec,
+        near: &NearMemory,
+        goes_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Arc<NearCopy>>, CopyError> {
+        match self {
+            Self::Chunk(segment, column) => {
+                let copy = segment.near_copy(spec, *column, near, goes_on);
+                copy.map_err(|error| CopyError::Chunk(error.into()))
+            }
+            Self::Part(part) => part.near_copy(near, goes_on).map_err(CopyError::Index),
+            Self::Run(run) => run.near_copy(near, goes_on).map_err(CopyError::Index),
+        }
+    }
+
+    /// Says that an index is damaged in all copies, which is to be built again. Not before it was read once more, if
+    /// something was lost meanwhile ([`Storage::whole`](crate::storage::Storage::whole)).
+    pub(crate) fn give_up(&self, spec: &TableSpec, error: &FormatError) {
+        let table = &spec.name;
+        match self {
+            Self::Chunk(..) => {}
+            Self::Part(part) => {
+                part.give_up();
+                let column = &spec.columns[part.column()].name;
+                tracing::warn!(table, column, %error, "a part of an index is damaged: it is built again");
+            }
+            Self::Run(run) => {
+                run.give_up();
+                tracing::warn!(table, %error, "a part of the index of keys is damaged: it is built again");
+            }
+        }
+    }
+}
+
+/// Why there is no near copy.
+pub(crate) enum CopyError {
+    /// Bytes of a chunk that no copy has.
+    Chunk(StorageError),
+    /// Of an index, which is to be given up.
+    Index(FormatError),
+}
+
+/// What the columns of a key wish of the index's near copies: one that wishes for none keeps all of it far.
+fn key_wish(spec: &TableSpec) -> Option<bool> {
+    let wishes = spec.primary_key.iter().map(|at| spec.columns[*at].near);
+    wishes.fold(None, |all, one| match (all, one) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (None, None) => None,
+    })
+}

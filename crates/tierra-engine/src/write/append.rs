@@ -1,0 +1,88 @@
+//! Adding rows to a table: few at a time through the tail's log, many as segments.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+
+use crate::error::{AppendError, InputError};
+use crate::slice_bytes::slice_bytes;
+use crate::table::Table;
+use crate::table::requests::{Append, Request};
+use crate::tail::{self, Record};
+use crate::write::loader::{Loader, TAIL_APPEND_ROWS};
+
+/// Batches with more bytes become segments at once, as do those with [`TAIL_APPEND_ROWS`].
+const TAIL_APPEND_BYTES: usize = 64 << 20;
+
+impl Table {
+    /// Adds rows: all of them, durable on return, or none. Returns how many. Blocks.
+    ///
+    /// # Errors
+    /// [`AppendError`]: rows that do not fit the table, a key that comes twice, a pool that is full
+    /// or failed; the table is unchanged.
+    pub fn append(self: &Arc<Self>, batches: &[RecordBatch]) -> Result<u64, AppendError> {
+        let accepted = batches.iter().map(|batch| self.input().accept(batch));
+        let accepted = accepted.collect::<Result<Vec<_>, _>>()?;
+        if let Some(batch) = self.as_tail_batch(&accepted)? {
+            let rows = batch.num_rows() as u64;
+            self.append_to_tail(batch)?;
+            return Ok(rows);
+        }
+        let mut loader = self.loader();
+        for batch in accepted {
+            loader.push(batch)?;
+        }
+        Ok(loader.finish()?.rows)
+    }
+
+    /// Accepted rows as one batch without anything that they share with others, if they are few
+    /// enough for one log record.
+    pub(crate) fn as_tail_batch(
+        &self,
+        batches: &[RecordBatch],
+    ) -> Result<Option<RecordBatch>, InputError> {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows >= TAIL_APPEND_ROWS {
+            return Ok(None);
+        }
+        let batch = tail::concat(&self.schema(), batches).and_then(|batch| tail::compact(&batch));
+        let batch = batch.map_err(|source| InputError::Arrow {
+            table: self.spec().name.clone(),
+            source,
+        })?;
+        let bytes: usize = batch.columns().iter().map(slice_bytes).sum();
+        Ok((bytes < TAIL_APPEND_BYTES).then_some(batch))
+    }
+
+    /// Appends rows that [`Table::as_tail_batch`] returned; how many bytes were logged.
+    pub(crate) fn append_to_tail(self: &Arc<Self>, batch: RecordBatch) -> Result<u64, AppendError> {
+        let rows = batch.num_rows();
+        if rows == 0 {
+            return Ok(0);
+        }
+        let record = Record::new(rows as u32, |out| tail::encode(&batch, out));
+        let record = record.map_err(|source| InputError::Arrow {
+            table: self.spec().name.clone(),
+            source,
+        })?;
+        let logged_bytes = record.len_bytes();
+        let taken_bytes: usize = batch.columns().iter().map(slice_bytes).sum();
+        let keys = self.key().map(|key| key.batch_images(&batch));
+        self.requests().ask(|reply| {
+            Request::Append(Append {
+                table: self.clone(),
+                batch,
+                record,
+                keys,
+                reply,
+            })
+        })??;
+        self.storage().note_taken(taken_bytes as u64);
+        Ok(logged_bytes)
+    }
+
+    /// Starts a bulk load: whole segments, visible all at once by [`Loader::finish`].
+    pub fn loader(self: &Arc<Self>) -> Loader {
+        Loader::new(self.clone())
+    }
+}

@@ -1,0 +1,365 @@
+//! Keys of rows that are added: none of them may be there already.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::util::display::array_value_to_string;
+use tierra_column::bits::BLOCK_LEN;
+use tierra_column::{Cell, ColumnReader, Dictionary, FormatError, LogicalType, Value};
+use tierra_index::HashIndex;
+use tierra_interleave::{
+    Cx, GroupSize, Interleaved, Lookups, Plain, Scheduling, for_each, run_plain,
+};
+
+use crate::cells::value_of;
+use crate::error::{
+    AppendError, DuplicateKeyError, LoadError, LookupError, ScanError, StorageError,
+};
+use crate::index::key::{
+    BuiltRun, KeyColumns, KeyIndex, KeyIndexCell, KeyRun, LoadedKeys, RunBuilder, rows_in,
+};
+use crate::manifest::row_id::RowId;
+use crate::read::keys::{FindError, give_up};
+use crate::segment::Segment;
+use crate::table::Table;
+use crate::table::version::TableVersion;
+
+/// Keys whose buckets are fetched together before they are looked at: few enough to stay cached.
+const FETCHED: usize = 128;
+/// Keys that are looked up together in what the table has.
+const COMPARED: usize = 4096;
+
+/// Why keys cannot be added.
+pub(crate) enum KeyError {
+    Duplicate(DuplicateKeyError),
+    Lookup(LookupError),
+    Storage(StorageError),
+}
+
+impl From<StorageError> for KeyError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+impl From<ScanError> for KeyError {
+    fn from(error: ScanError) -> Self {
+        Self::Lookup(error.into())
+    }
+}
+
+impl From<KeyError> for AppendError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Duplicate(error) => error.into(),
+            KeyError::Lookup(error) => error.into(),
+            KeyError::Storage(error) => error.into(),
+        }
+    }
+}
+
+impl From<KeyError> for LoadError {
+    fn from(error: KeyError) -> Self {
+        AppendError::from(error).into()
+    }
+}
+
+/// What a load adds to the index of its table.
+pub(crate) struct Joined {
+    pub(crate) cell: KeyIndexCell,
+    /// A run to be named with the rows.
+    pub(crate) run: Option<Arc<KeyRun>>,
+}
+
+impl KeyColumns {
+    /// What is near of the index of the version that has the rows of `batch` besides. `row_id` says which.
+    pub(crate) fn extend(
+        &self,
+        table: &Arc<Table>,
+        version: &TableVersion,
+        batch: &RecordBatch,
+        images: &[u64],
+        row_id: impl Fn(usize) -> RowId,
+    ) -> Result<KeyIndex, KeyError> {
+        let arrays = self.arrays(batch);
+        let mut level = HashIndex::with_capacity(images.len());
+        let first = row_id(0).get();
+        for (at, image) in images.iter().enumerate() {
+            for earlier in rows_in(&level, *image) {
+                let earlier = (earlier.get() - first) as usize;
+                if self.is_exact() || self.cells(&arrays, earlier) == self.cells(&arrays, at) {
+                    return Err(self.duplicate(table, &arrays, at));
+                }
+            }
+            level.insert(*image, row_id(at).get());
+        }
+        let mut lookups = Lookups::new(Scheduling::Auto);
+        let values = |at| Ok::<_, ScanError>(self.values(&arrays, at));
+        let rows = self.rows(table, version, images, values, &mut lookups)?;
+        if let Some(at) = rows.iter().position(Option::is_some) {
+            return Err(self.duplicate(table, &arrays, at));
+        }
+        let near = self.index(table, version)?.near;
+        Ok(near.with_level(level, vec![version.tail.segment_id]))
+    }
+
+    /// Adds the rows of a segment that a load has encoded. `keys` are their keys: runs of rows,
+    /// each with an array per key column.
+    pub(crate) fn load(
+        &self,
+        table: &Table,
+        loaded: &mut LoadedKeys,
+        segment: &Arc<Segment>,
+        keys: &[Vec<ArrayRef>],
+    ) -> Result<(), KeyError> {
+        loaded.segments.push(segment.clone());
+        if self.is_exact() && loaded.index.is_empty() {
+            if let Some(leaves) = self.ascending(segment, keys)
+                && loaded.take_ascending(leaves).is_ok()
+            {
+                return Ok(());
+            }
+            loaded.spill();
+        }
+        let seen = table.storage().losses().begin();
+        let mut first = 0;
+        for arrays in keys {
+            let arrays: Vec<&ArrayRef> = arrays.iter().collect();
+            let images = self.images(&arrays);
+            for (run, images) in images.chunks(FETCHED).enumerate() {
+                let index = &loaded.index;
+                // Fetches the buckets; the answers are looked at one by one below.
+                for_each(
+                    GroupSize::DEFAULT,
+                    images,
+                    |cx: Cx<Interleaved>, image| index.get(cx, *image),
+                    |_, _| {},
+                );
+                for (at, image) in images.iter().enumerate() {
+                    let at = run * FETCHED + at;
+                    for earlier in rows_in(&loaded.index, *image) {
+                        if self.is_exact()
+                            || self.loaded_key(table, loaded, earlier)? == self.values(&arrays, at)
+                        {
+                            return Err(self.duplicate(table, &arrays, at));
+                        }
+                    }
+                    loaded
+                        .index
+                        .insert(*image, RowId::new(segment.id(), (first + at) as u32).get());
+                }
+            }
+            first += images.len();
+        }
+        // What was compared cannot be compared again: the load fails.
+        match self.is_exact() || table.storage().is_whole_since(seen) {
+            true => Ok(()),
+            false => Err(table.storage().lost_while_read().into()),
+        }
+    }
+
+    /// The leaves of a segment's keys, if each is greater than the one before.
+    fn ascending(&self, segment: &Segment, keys: &[Vec<ArrayRef>]) -> Option<BuiltRun> {
+        let mut builder = RunBuilder::default();
+        let mut row = RowId::new(segment.id(), 0).get();
+        let mut last = None;
+        for arrays in keys {
+            let images = self.images(&arrays.iter().collect::<Vec<_>>());
+            let before = images
+                .first()
+                .is_none_or(|first| last.is_none_or(|last| last < *first));
+            if !before || !images.is_sorted_by(|a, b| a < b) {
+                return None;
+            }
+            for image in &images {
+                builder.push(*image, row);
+                row += 1;
+            }
+            last = images.last().copied().or(last);
+        }
+        Some(builder.finish())
+    }
+
+    /// The index of the version that has all loaded rows besides, if none of them has a key of it.
+    pub(crate) fn join(
+        &self,
+        table: &Arc<Table>,
+        version: &TableVersion,
+        loaded: LoadedKeys,
+    ) -> Result<Joined, KeyError> {
+        if let Some(run) = &loaded.run {
+            if let Some(image) = self.image_in_both(table, version, run)? {
+                return Err(self.duplicate_values(table, &[Value::Ordinal(image)]));
+            }
+            let runs: Vec<_> = version.keys.runs().iter().chain([run]).cloned().collect();
+            return Ok(Joined {
+                cell: version.keys.with_runs(runs),
+                run: Some(run.clone()),
+            });
+        }
+        let has_rows = version.rows() > 0;
+        let entries: Vec<_> = loaded.index.iter().filter(|_| has_rows).collect();
+        for entries in entries.chunks(COMPARED) {
+            let images: Vec<u64> = entries.iter().map(|(image, _)| *image).collect();
+            let key =
+                |at: usize| self.loaded_key(table, &loaded, RowId::from_number(entries[at].1));
+            let mut lookups = Lookups::new(Scheduling::Auto);
+            let rows = self.rows(table, version, &images, key, &mut lookups)?;
+            if let Some(at) = rows.iter().position(Option::is_some) {
+                return Err(self.duplicate_values(table, &key(at)?));
+            }
+        }
+        let near = self.index(table, version)?.near;
+        let segments = loaded.segments.iter().map(|segment| segment.id()).collect();
+        Ok(Joined {
+            cell: version
+                .keys
+                .next(Some(near.with_level(loaded.index, segments))),
+            run: None,
+        })
+    }
+
+    /// An image that both the version and a run of rows to be added have, if there is one.
+    fn image_in_both(
+        &self,
+        table: &Arc<Table>,
+        version: &TableVersion,
+        loaded: &Arc<KeyRun>,
+    ) -> Result<Option<u64>, KeyError> {
+        loop {
+            let keys = self.index(table, version)?;
+            let levels = keys.near.levels.iter().map(|level| &*level.index);
+            let stand_ins = keys.runs.iter().filter_map(|run| run.stand_in());
+            let (first, last) = loaded.bounds();
+            let near: Vec<u64> = levels
+                .chain(stand_ins)
+                .flat_map(HashIndex::iter)
+                .map(|(image, _)| image)
+                .filter(|image| (first..=last).contains(image))
+                .collect();
+            let compare = || {
+                let mut found = common_image(table, loaded, &near)?;
+                for run in keys.runs.iter().filter(|run| run.stand_in().is_none()) {
+                    let (first, last) = (
+                        run.bounds().0.max(loaded.bounds().0),
+                        run.bounds().1.min(loaded.bounds().1),
+                    );
+                    if first > last || found.is_some() {
+                        continue;
+                    }
+                    // The smaller one's are looked up in the larger.
+                    let (few, many) = match run.rows() < loaded.rows() {
+                        true => (run, loaded),
+                        false => (loaded, run),
+                    };
+                    let mut entries = Vec::new();
+                    for leaf in few.leaves_between(first, last) {
+                        let read = few.read_leaf(leaf, &mut entries);
+                        read.map_err(|error| give_up(table, few, &error))?;
+                        let images: Vec<u64> = entries.iter().map(|(image, _)| *image).collect();
+                        found = common_image(table, many, &images)?;
+                        if found.is_some() {
+                            break;
+                        }
+                    }
+                }
+                Ok::<_, FindError>(found)
+            };
+            match table.storage().whole(compare)? {
+                Ok(found) => return Ok(found),
+                Err(FindError::Scan(error)) => return Err(error.into()),
+                Err(FindError::GivenUp) if loaded.is_given_up() => {
+                    return Err(table.storage().lost_while_read().into());
+                }
+                Err(FindError::GivenUp) => {}
+            }
+        }
+    }
+
+    /// The key of a row that a load has encoded; its codes may be in no published dictionary yet.
+    fn loaded_key(
+        &self,
+        table: &Table,
+        loaded: &LoadedKeys,
+        row: RowId,
+    ) -> Result<Vec<Value>, ScanError> {
+        let segment = loaded
+            .segments
+            .iter()
+            .find(|segment| u64::from(segment.id()) == row.segment());
+        let segment = segment.expect("every loaded row lies in a loaded segment");
+        let read = |column: &usize| {
+            let dictionary = table.dictionaries().current(*column);
+            let decoder = dictionary.as_deref().map(Dictionary::decoder);
+            let chunk = segment.chunk(*column);
+            segment.verify(table.spec(), *column, row.row() / BLOCK_LEN)?;
+            let cell = run_plain(|cx: Cx<Plain>| chunk.value(cx, row.row(), decoder.as_ref()));
+            let damaged = |source| segment.damaged(table.spec(), *column, row.row(), source);
+            value_of(cell.map_err(|source| damaged(*source))?).ok_or_else(|| {
+                damaged(FormatError::Corrupt {
+                    what: "a column of a key",
+                    why: "it holds a NULL".to_owned(),
+                })
+            })
+        };
+        self.columns().iter().map(read).collect()
+    }
+
+    fn duplicate(&self, table: &Table, arrays: &[&ArrayRef], row: usize) -> KeyError {
+        let text = |values: &ArrayRef| {
+            array_value_to_string(values, row).unwrap_or_else(|_| "not printable".to_owned())
+        };
+        let shown = arrays.iter().copied().map(text).collect();
+        self.duplicate_of(table, shown)
+    }
+
+    fn duplicate_values(&self, table: &Table, key: &[Value]) -> KeyError {
+        let text = |(value, ty): (&Value, &LogicalType)| {
+            let mut reader = ColumnReader::new(*ty, 1);
+            let cell = match value {
+                Value::Ordinal(ordinal) => Cell::Ordinal(*ordinal),
+                Value::Wide(value) => Cell::Wide(*value),
+                Value::Bytes(bytes) => Cell::Bytes(bytes),
+            };
+            let shown = reader.append_cell(cell).ok().map(|()| reader.finish());
+            let shown = shown.and_then(|values| array_value_to_string(&values, 0).ok());
+            shown.unwrap_or_else(|| "not printable".to_owned())
+        };
+        let shown = key.iter().zip(self.types()).map(text).collect();
+        self.duplicate_of(table, shown)
+    }
+
+    fn duplicate_of(&self, table: &Table, shown: Vec<String>) -> KeyError {
+        let names = self
+            .columns()
+            .iter()
+            .map(|column| &table.spec().columns[*column].name);
+        let pairs: Vec<_> = names
+            .zip(shown)
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
+        let key = format!("({})", pairs.join(", "));
+        KeyError::Duplicate(DuplicateKeyError {
+            table: table.spec().name.clone(),
+            key,
+        })
+    }
+}
+
+/// One of `images` that a run has.
+fn common_image(
+    table: &Arc<Table>,
+    run: &KeyRun,
+    images: &[u64],
+) -> Result<Option<u64>, FindError> {
+    let mut lookups = Lookups::new(Scheduling::Auto);
+    for images in images.chunks(COMPARED) {
+        let mut rows = vec![None; images.len()];
+        let found = run.find(images, &mut rows, &mut lookups);
+        found.map_err(|error| give_up(table, run, &error))?;
+        if let Some(at) = rows.iter().position(Option::is_some) {
+            return Ok(Some(images[at]));
+        }
+    }
+    Ok(None)
+}

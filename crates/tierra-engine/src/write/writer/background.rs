@@ -1,0 +1,301 @@
+//! Work that the writer has done by another thread, because appends would wait for it.
+//!
+//! Tasks are done one after the other, in the order in which they were asked for: indexes are built, then
+//! copied near, and whoever asked to wait is answered once all before it is done. A *job* is the part of
+//! a task that takes time: it reads what is immutable and writes what nobody names yet. What it has made
+//! comes back to the writer, which publishes it, or lets it go if the table has changed too much meanwhile.
+//!
+//! Invariant: at most one job runs, and none outlives the writer.
+
+use std::collections::VecDeque;
+use std::mem::discriminant;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+
+use super::jobs::{Ended, Job, Made};
+use crate::storage::Storage;
+use crate::table::Table;
+use crate::table::requests::{Request, Requests};
+use crate::table::version::TableVersion;
+
+/// What is to be done in the background.
+pub(super) enum Task {
+    /// Build what is missing of a table's indexes.
+    Index(Arc<Table>),
+    /// Copy the parts of a table's indexes near.
+    CopyIndexes(Arc<Table>),
+    /// Build the index of a version's keys.
+    Keys(Arc<Table>, Arc<TableVersion>),
+    /// Tell that everything before is done.
+    Answer(SyncSender<()>),
+}
+
+impl Task {
+    fn table(&self) -> Option<&Arc<Table>> {
+        match self {
+            Task::Index(table) | Task::CopyIndexes(table) | Task::Keys(table, _) => Some(table),
+            Task::Answer(_) => None,
+        }
+    }
+
+    /// Whether it does not matter which of the two comes first.
+    fn is_independent_of(&self, other: &Task) -> bool {
+        match (self.table(), other.table()) {
+            (Some(a), Some(b)) => !Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// The tasks of a writer.
+#[derive(Default)]
+pub(super) struct Background {
+    /// The first is under way if a job runs.
+    tasks: VecDeque<Task>,
+    job: Option<JoinHandle<Ended>>,
+}
+
+impl Background {
+    /// Asks for a task, unless the same is asked for already and not begun.
+    pub(super) fn push(&mut self, task: Task) {
+        let waiting = self.tasks.iter().skip(1).rev();
+        let mut dependent = waiting.skip_while(|other| task.is_independent_of(other));
+        let is_asked_for = dependent
+            .next()
+            .is_some_and(|last| discriminant(last) == discriminant(&task));
+        if task.table().is_none() || !is_asked_for {
+            self.tasks.push_back(task);
+        }
+    }
+
+    /// Asks for a task that is to be done next.
+    pub(super) fn push_front(&mut self, task: Task) {
+        self.tasks.push_front(task);
+    }
+
+    /// The task to begin or to go on with; `None` while a job runs.
+    pub(super) fn next(&self) -> Option<&Task> {
+        self.tasks.front().filter(|_| self.job.is_none())
+    }
+
+    /// The task is done.
+    pub(super) fn pop(&mut self) -> Option<Task> {
+        self.tasks.pop_front()
+    }
+
+    /// Has another thread run `job` and tell the writer when it is over; what came of it if there is no
+    /// thread.
+    pub(super) fn start(
+        &mut self,
+        storage: &Arc<Storage>,
+        requests: &Requests,
+        job: Job,
+    ) -> Result<(), Ended> {
+        let (storage, requests, job) = (storage.clone(), requests.clone(), Arc::new(job));
+        let run = job.clone();
+        let thread = std::thread::Builder::new().name("tierra-index".to_owned());
+        let spawned = thread.spawn(move || {
+            // A panic is a bug, and must not keep those waiting who asked for it.
+            let made = catch_unwind(AssertUnwindSafe(|| run.run(&storage)));
+            let made = made.unwrap_or_else(|_| Made::Nothing {
+                why: "one panicked".to_owned(),
+            });
+            requests.send(Request::JobEnded);
+            Ended { job: run, made }
+        });
+        match spawned {
+            Ok(thread) => {
+                self.job = Some(thread);
+                Ok(())
+            }
+            Err(error) => Err(Ended {
+                job,
+                made: Made::Nothing {
+                    why: error.to_string(),
+                },
+            }),
+        }
+    }
+
+    /// What came of the job, which has ended.
+    pub(super) fn ended(&mut self) -> Option<Ended> {
+        // It has told that it is over, and catches its panics.
+        self.job.take()?.join().ok()
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.ended();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ColumnSpec, Database, DatabaseOptions, IndexKind, TableSpec};
+    use arrow::array::{Int32Array, RecordBatch};
+    use tierra_column::LogicalType;
+
+    fn table(database: &Database, name: &str) -> Arc<Table> {
+        let column = ColumnSpec {
+            index: Some(IndexKind::Inverted),
+            ..ColumnSpec::new("number", LogicalType::Integer)
+        };
+        let spec = TableSpec {
+            name: name.to_owned(),
+            columns: vec![column],
+            primary_key: Vec::new(),
+        };
+        database.create_table(spec).unwrap()
+    }
+
+    fn rows(table: &Table, numbers: std::ops::Range<i32>) -> RecordBatch {
+        let numbers = Int32Array::from_iter_values(numbers);
+        RecordBatch::try_new(table.schema(), vec![Arc::new(numbers)]).unwrap()
+    }
+
+    fn create(dir: &tempfile::TempDir) -> Arc<Database> {
+        let options = DatabaseOptions {
+            threads: std::num::NonZeroUsize::new(1),
+            near_memory_bytes: Some(1 << 20),
+            ..DatabaseOptions::default()
+        };
+        Database::create(&dir.path().join("db"), &options).unwrap()
+    }
+
+    /// One segment more.
+    fn load(table: &Arc<Table>, numbers: std::ops::Range<i32>) {
+        table.append(&[rows(table, numbers)]).unwrap();
+        table.seal().unwrap();
+    }
+
+    #[test]
+    fn writes_are_answered_while_an_index_is_built() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = create(&dir);
+        let table = table(&database, "t");
+        let held = table.storage().held_by_test.lock().unwrap();
+        load(&table, 0..5000);
+        table.append(&[rows(&table, 5000..5010)]).unwrap();
+        table.seal().unwrap();
+        table.append(&[rows(&table, 5010..5020)]).unwrap();
+        let snapshot = table.snapshot();
+        assert_eq!((snapshot.rows(), snapshot.indexed_rows(0)), (5020, 0));
+        drop(held);
+        database.wait_for_near_copies().unwrap();
+        let snapshot = table.snapshot();
+        assert_eq!((snapshot.rows(), snapshot.indexed_rows(0)), (5020, 5010));
+    }
+
+    /// As after a kill right after a commit: what nobody has built yet is built when the database is opened.
+    #[test]
+    fn what_was_to_be_built_is_built_by_the_next_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("db"), dir.path().join("killed"));
+        let database = create(&dir);
+        let column = ColumnSpec {
+            index: Some(IndexKind::Inverted),
+            ..ColumnSpec::new("number", LogicalType::Integer).not_null()
+        };
+        let spec = TableSpec {
+            name: "t".to_owned(),
+            columns: vec![column],
+            primary_key: vec![0],
+        };
+        let table = database.create_table(spec).unwrap();
+        let held = table.storage().held_by_test.lock().unwrap();
+        // Not in the order of the keys, so that nothing comes with the segment.
+        let numbers = Int32Array::from_iter_values((0..5000).rev());
+        let batch = RecordBatch::try_new(table.schema(), vec![Arc::new(numbers)]).unwrap();
+        table.append(&[batch]).unwrap();
+        table.seal().unwrap();
+        let built = |table: &Arc<Table>| {
+            let snapshot = table.snapshot();
+            (snapshot.key_index().listed_rows, snapshot.indexed_rows(0))
+        };
+        assert_eq!(built(&table), (0, 0));
+        std::fs::create_dir(&to).unwrap();
+        for file in std::fs::read_dir(&from).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+        drop(held);
+        let killed = Database::open(&to, &DatabaseOptions::default()).unwrap();
+        killed.wait_for_near_copies().unwrap();
+        assert_eq!(built(&killed.table("t").unwrap()), (5000, 5000));
+    }
+
+    #[test]
+    fn a_part_in_codes_of_before_a_merge_is_never_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = create(&dir);
+        let table = table(&database, "t");
+        let held = table.storage().held_by_test.lock().unwrap();
+        load(&table, 5000..10_000);
+        // A job may wait by now that has looked at these codes.
+        load(&table, 0..5000);
+        table.merge_dictionaries().unwrap();
+        assert_eq!(table.snapshot().indexed_rows(0), 0);
+        drop(held);
+        database.wait_for_near_copies().unwrap();
+        let snapshot = table.snapshot();
+        assert_eq!(snapshot.indexed_rows(0), 10_000);
+        let generation = snapshot.coded_dictionary(0).unwrap().generation();
+        let parts = table.current().indexes.clone();
+        assert!(
+            parts
+                .iter()
+                .all(|part| part.entry().generation == generation)
+        );
+    }
+
+    #[test]
+    fn a_table_goes_while_its_index_is_built_and_so_does_the_database() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = create(&dir);
+        let (first, second) = (table(&database, "a"), table(&database, "b"));
+        let held = first.storage().held_by_test.lock().unwrap();
+        load(&first, 0..3000);
+        load(&second, 0..3000);
+        database.drop_table("a").unwrap();
+        drop(held);
+        database.wait_for_near_copies().unwrap();
+        let indexed = |table: &Arc<Table>| table.snapshot().indexed_rows(0);
+        assert_eq!((indexed(&first), indexed(&second)), (0, 3000));
+        load(&second, 3000..6000);
+        drop((first, second, database));
+        let database = Database::open(&dir.path().join("db"), &DatabaseOptions::default());
+        let database = database.unwrap();
+        database.wait_for_near_copies().unwrap();
+        assert_eq!(indexed(&database.table("b").unwrap()), 6000);
+    }
+
+    #[test]
+    fn tasks_that_wait_are_asked_for_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = create(&dir);
+        let (a, b) = (table(&database, "a"), table(&database, "b"));
+        let mut background = Background::default();
+        let (index, copy) = (Task::Index, Task::CopyIndexes);
+        for (task, tasks) in [
+            (index(a.clone()), 1),
+            // The first may be under way.
+            (index(a.clone()), 2),
+            (index(a.clone()), 2),
+            (index(b.clone()), 3),
+            (index(a.clone()), 3),
+            (copy(a.clone()), 4),
+            // What it builds would not be copied by the one before.
+            (index(a.clone()), 5),
+            (copy(b.clone()), 6),
+            (copy(a), 7),
+            (copy(b), 7),
+        ] {
+            background.push(task);
+            assert_eq!(background.tasks.len(), tasks);
+        }
+    }
+}

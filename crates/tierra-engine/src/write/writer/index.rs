@@ -1,0 +1,237 @@
+//! Inverted indexes follow the segments: parts are built in the background after a commit, joined,
+//! built anew after a dictionary merge, and again where they turn out to be damaged.
+//!
+//! A part is joined with the one before it while that has at most twice as many rows, and both together
+//! not too many for one; so a table has logarithmically many, and a row is indexed again
+//! logarithmically often. A part is built by a thread of its own ([`super::background`]), of segments and
+//! a dictionary that never change, while the writer goes on.
+//!
+//! Invariant: copy on write. One manifest names the new part instead of those that it replaces; until
+//! then, and where there is none, rows are scanned. A part whose codes are not those of the column any
+//! more is never named.
+
+use std::sync::Arc;
+
+use tierra_column::PostingsError;
+
+use super::background::Task;
+use super::jobs::{Ended, Job, Made, PartStep, Work, sealed_rows};
+use super::near::place;
+use super::run_step::RunError;
+use super::state::Writer;
+use crate::error::{ScanError, StorageError};
+use crate::index::inverted::InvertedPart;
+use crate::manifest::TableEntry;
+use crate::segment::Segment;
+use crate::spec::replicas::TierId;
+use crate::table::Table;
+use crate::table::version::TableVersion;
+use crate::tiering::objects::{self, Object};
+
+impl Writer {
+    /// Has a table's indexes built, and copied near, in the background.
+    pub(super) fn index_in_background(&mut self, table: &Arc<Table>) {
+        if table.has_indexes() {
+            self.background.push(Task::Index(table.clone()));
+            self.background.push(Task::CopyIndexes(table.clone()));
+        }
+    }
+
+    /// Begins the next task, or the next job of the one that is under way.
+    pub(super) fn go_on_in_background(&mut self) {
+        while !self.storage.is_closing()
+            && let Some(task) = self.background.next()
+        {
+            let job = match task {
+                Task::Index(_) if !self.storage.is_settled() => None,
+                Task::Index(table) => self.next_run(table).or_else(|| self.next_part(table)),
+                Task::CopyIndexes(table) => self.copies_of(table),
+                Task::Keys(table, version) => Job::of_keys(table, version),
+                Task::Answer(_) => None,
+            };
+            let Some(job) = job else {
+                if let Some(Task::Answer(reply)) = self.background.pop() {
+                    let _ = reply.send(());
+                }
+                continue;
+            };
+            if let Err(ended) = self.background.start(&self.storage, &self.requests, job) {
+                self.publish_job(ended);
+            }
+        }
+    }
+
+    /// The next part to build of a table's indexes.
+    fn next_part(&self, table: &Arc<Table>) -> Option<Job> {
+        let current = table.current();
+        table.check_alive().ok()?;
+        table.spec().indexed_columns().find_map(|column| {
+            let dictionary = current.dictionaries[column].clone()?;
+            let id = (table.id(), column);
+            if !self
+                .unbuilt
+                .is_due(id, dictionary.generation(), sealed_rows(&current))
+            {
+                return None;
+            }
+            let is_readable = |segment: &Segment| !self.unbuilt.is_left_out(id, segment.id());
+            let step = PartStep::next(&current, column, is_readable)?;
+            Some(Job {
+                table: table.clone(),
+                work: Work::Build {
+                    column,
+                    dictionary,
+                    homes: table.homes().of_column(column).to_vec(),
+                    step,
+                },
+            })
+        })
+    }
+
+    /// The parts and runs of a table's indexes to be copied near.
+    fn copies_of(&self, table: &Arc<Table>) -> Option<Job> {
+        let current = table.current();
+        let wants = |object: &Object<'_>| {
+            let is_chunk = matches!(object, Object::Chunk(..));
+            !is_chunk && object.wish(table.spec()) != Some(false)
+        };
+        let indexes = objects::objects(&current).filter(wants);
+        let indexes: Vec<_> = indexes.map(|object| object.name()).collect();
+        (!indexes.is_empty()).then(|| Job {
+            table: table.clone(),
+            work: Work::Copy { indexes },
+        })
+    }
+
+    /// Takes what the job that has ended made.
+    pub(super) fn end_job(&mut self) {
+        if let Some(ended) = self.background.ended() {
+            self.publish_job(ended);
+        }
+    }
+
+    /// Makes what a job has made part of its table.
+    fn publish_job(&mut self, ended: Ended) {
+        let Ended { job, made } = ended;
+        let table = &job.table;
+        match &job.work {
+            Work::Build {
+                column,
+                dictionary,
+                homes,
+                step,
+            } => {
+                let is_of_now = |part: &InvertedPart| self.is_of_now(table, part, homes);
+                let built = match made {
+                    Made::Part(Ok(part)) if !is_of_now(&part) => Ok(()),
+                    Made::Part(Ok(part)) => self.publish_part(table, step, &part),
+                    Made::Part(Err(error)) => Err(error),
+                    Made::Nothing { why } => Err(StorageError::Index {
+                        column: table.spec().columns[*column].name.clone(),
+                        source: PostingsError::Thread { why },
+                    }),
+                    Made::Copies { .. } | Made::Keys(_) | Made::Run(_) => Ok(()),
+                };
+                if let Err(error) = built {
+                    self.note_failure(table, *column, dictionary.generation(), error);
+                }
+            }
+            Work::Run(step) => match made {
+                Made::Run(run) => self.publish_run(table, step, run),
+                Made::Nothing { why } => self.publish_run(table, step, Err(no_thread(why))),
+                Made::Part(_) | Made::Copies { .. } | Made::Keys(_) => {}
+            },
+            Work::Keys { .. } => {
+                self.background.pop();
+                if let Made::Keys(Err(error)) = made {
+                    // Whoever looks a key up next is told.
+                    let table = &table.spec().name;
+                    tracing::warn!(table, %error, "an index of keys could not be built");
+                }
+            }
+            Work::Copy { .. } => {
+                self.background.pop();
+                let Made::Copies { copied, damaged } = made else {
+                    return;
+                };
+                if !copied.is_empty() {
+                    place(&self.storage, table, copied);
+                }
+                if damaged {
+                    // What is built a moment before it is copied is not read again.
+                    self.background.push_front(Task::CopyIndexes(table.clone()));
+                    self.background.push_front(Task::Index(table.clone()));
+                }
+            }
+        }
+    }
+
+    /// Whether a part that was built is in the codes, and its copies in the tiers, that its column has
+    /// now; if not, it is built again.
+    fn is_of_now(&self, table: &Table, part: &InvertedPart, homes: &[TierId]) -> bool {
+        let (current, tiers) = (table.current(), self.storage.tiers());
+        let now = current.dictionary(part.column());
+        let mut copies = part.extent().copies().iter();
+        now.is_some_and(|now| now.generation() == part.entry().generation)
+            && table.homes().of_column(part.column()) == homes
+            && copies.all(|copy| tiers.get(copy.tier()).is_some())
+    }
+
+    /// Names a part that was built.
+    fn publish_part(
+        &mut self,
+        table: &Arc<Table>,
+        step: &PartStep,
+        part: &Arc<InvertedPart>,
+    ) -> Result<(), StorageError> {
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let current = table.current();
+        let is_kept = |part: &&Arc<InvertedPart>| {
+            let is_same = |other: &Arc<InvertedPart>| Arc::ptr_eq(other.entry(), part.entry());
+            !step.replaced.iter().any(is_same) && !part.is_given_up()
+        };
+        let kept = current.indexes.iter().filter(is_kept);
+        let indexes: Vec<_> = kept.cloned().chain([part.clone()]).collect();
+        entry.parts = indexes.iter().map(|part| part.entry().clone()).collect();
+        let next = self.published.with_table(entry);
+        self.publish(next, vec![part.extent().clone()])?;
+        publish_parts(table, &current, indexes);
+        Ok(())
+    }
+
+    /// Nobody waits for an index, and nothing is lost without one: rows are scanned.
+    fn note_failure(&mut self, table: &Table, column: usize, generation: u64, error: StorageError) {
+        let (id, name) = ((table.id(), column), &table.spec().name);
+        match error {
+            StorageError::Closed | StorageError::Dropped { .. } => {}
+            StorageError::Scan(error) if let ScanError::Damaged { segment, .. } = *error => {
+                // Its rows stay without an index, all others need not.
+                self.unbuilt.leave_out(id, segment);
+                tracing::warn!(table = name, %error, "a segment could not be indexed");
+            }
+            error => {
+                let rows = sealed_rows(&table.current());
+                self.unbuilt.note(id, generation, rows);
+                let column = &table.spec().columns[column].name;
+                tracing::warn!(table = name, column, %error, "an index could not be built");
+            }
+        }
+    }
+}
+
+/// No run was made because there was no thread to do it, or it ended early.
+fn no_thread(why: String) -> RunError {
+    let source = PostingsError::Thread { why };
+    let column = "the primary key".to_owned();
+    StorageError::Index { column, source }.into()
+}
+
+fn publish_parts(table: &Arc<Table>, current: &TableVersion, indexes: Vec<Arc<InvertedPart>>) {
+    table.publish(TableVersion {
+        segments: current.segments.clone(),
+        dictionaries: current.dictionaries.clone(),
+        indexes: indexes.into(),
+        tail: current.tail.clone(),
+        keys: current.keys.next(None),
+    });
+}

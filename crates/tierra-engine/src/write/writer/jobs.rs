@@ -1,0 +1,253 @@
+//! Work that takes time, done by a thread of its own: it reads what is immutable, and writes what no manifest names yet.
+//!
+//! Invariant: a job changes no table; the writer publishes what it made, or lets it go.
+
+use std::sync::Arc;
+
+use tierra_column::{Dictionary, FormatError, POSTINGS_CHUNKS_MAX, PostingsError, PostingsPlan};
+
+use super::run_step::{RunError, RunStep};
+use crate::error::{DamageError, StorageError};
+use crate::index::inverted::InvertedPart;
+use crate::index::key::KeyRun;
+use crate::manifest::PartEntry;
+use crate::segment::Segment;
+use crate::spec::replicas::TierId;
+use crate::storage::Storage;
+use crate::storage::extent::Owner;
+use crate::table::Table;
+use crate::table::near_object::{NearChange, ObjectName};
+use crate::table::version::TableVersion;
+use crate::tiering::objects::CopyError;
+
+/// A part with at most this many times the rows of the next one is joined with it.
+const JOINED_TIMES: usize = 2;
+/// Rows that one part covers at most: the time that building takes grows with their square.
+const PART_ROWS_MAX: usize = 1 << 28;
+
+/// A part that is to be built.
+pub(super) struct PartStep {
+    segments: Vec<Arc<Segment>>,
+    /// Parts that it replaces: their segments are among these.
+    pub(super) replaced: Vec<Arc<InvertedPart>>,
+}
+
+/// What takes time, for a table.
+pub(super) struct Job {
+    pub(super) table: Arc<Table>,
+    pub(super) work: Work,
+}
+
+pub(super) enum Work {
+    /// Building a part of a column's index.
+    Build {
+        column: usize,
+        dictionary: Arc<Dictionary>,
+        /// Where copies of it are to lie.
+        homes: Vec<TierId>,
+        step: PartStep,
+    },
+    /// Making a run of keys.
+    Run(RunStep),
+    /// Copying parts and runs near, as far as the budget goes.
+    Copy { indexes: Vec<ObjectName> },
+    /// Building what is near of the index of a version's keys.
+    Keys { version: Arc<TableVersion> },
+}
+
+/// A job that is over.
+pub(super) struct Ended {
+    pub(super) job: Arc<Job>,
+    pub(super) made: Made,
+}
+
+/// What came of it.
+pub(super) enum Made {
+    Part(Result<Arc<InvertedPart>, StorageError>),
+    Run(Result<Arc<KeyRun>, RunError>),
+    Copies {
+        copied: Vec<NearChange>,
+        /// Whether something was given up.
+        damaged: bool,
+    },
+    /// The version has its index of keys now, or why not.
+    Keys(Result<(), StorageError>),
+    /// The thread could not be started, or ended early.
+    Nothing {
+        why: String,
+    },
+}
+
+impl Job {
+    /// Does the work, on any thread.
+    pub(super) fn run(&self, storage: &Arc<Storage>) -> Made {
+        #[cfg(test)]
+        storage.wait_for_tests();
+        let table = &self.table;
+        match &self.work {
+            Work::Build {
+                column,
+                dictionary,
+                homes,
+                step,
+            } => {
+                let segments = &step.segments;
+                let build = || build_part(storage, table, *column, segments, dictionary, homes);
+                let built = storage.whole(build);
+                Made::Part(built.unwrap_or_else(|error| Err(error.into())))
+            }
+            Work::Run(step) => Made::Run(step.run(storage, table)),
+            Work::Copy { indexes } => copy_near(storage, table, indexes),
+            Work::Keys { version } => {
+                let key = table.key();
+                let built = key.map(|key| key.index(table, version).map(drop));
+                Made::Keys(built.unwrap_or(Ok(())).map_err(StorageError::from))
+            }
+        }
+    }
+
+    /// The index of a version's keys, unless it is built.
+    pub(super) fn of_keys(table: &Arc<Table>, version: &Arc<TableVersion>) -> Option<Job> {
+        let is_built = table.key().is_none_or(|key| key.built(version).is_some());
+        (!is_built).then(|| Job {
+            table: table.clone(),
+            work: Work::Keys {
+                version: version.clone(),
+            },
+        })
+    }
+}
+
+impl PartStep {
+    /// The readable segments that no part covers, with those of the last parts as far as these are to be
+    /// joined; `None` where all are covered.
+    pub(super) fn next(
+        version: &TableVersion,
+        column: usize,
+        is_readable: impl Fn(&Segment) -> bool,
+    ) -> Option<Self> {
+        let parts = version.indexes.iter();
+        let usable = |part: &&Arc<InvertedPart>| part.column() == column && !part.is_given_up();
+        let parts: Vec<_> = parts.filter(usable).collect();
+        let is_covered = |segment: &Segment| parts.iter().any(|part| part.covers(segment.id()));
+        let mut rows = 0;
+        let mut segments: Vec<_> = version
+            .segments
+            .iter()
+            .filter(|segment| is_readable(segment) && !is_covered(segment))
+            .take(POSTINGS_CHUNKS_MAX)
+            .take_while(|segment| {
+                rows += segment.rows();
+                rows <= PART_ROWS_MAX
+            })
+            .cloned()
+            .collect();
+        if segments.is_empty() {
+            return None;
+        }
+        let rows = |segments: &[Arc<Segment>]| -> usize {
+            segments.iter().map(|segment| segment.rows()).sum()
+        };
+        let mut replaced = Vec::new();
+        for part in parts.into_iter().rev() {
+            let listed =
+                |segment: &&Arc<Segment>| is_readable(segment) && part.covers(segment.id());
+            let of_part: Vec<_> = version.segments.iter().filter(listed).cloned().collect();
+            let (of_part_rows, rows) = (rows(&of_part), rows(&segments));
+            if of_part_rows > JOINED_TIMES * rows
+                || of_part_rows + rows > PART_ROWS_MAX
+                || of_part.len() + segments.len() > POSTINGS_CHUNKS_MAX
+            {
+                break;
+            }
+            segments.extend(of_part);
+            replaced.push(part.clone());
+        }
+        segments.sort_unstable_by_key(|segment| segment.id());
+        Some(Self { segments, replaced })
+    }
+}
+
+/// Copies parts and runs near. What turns out to be damaged is given up.
+fn copy_near(storage: &Storage, table: &Table, indexes: &[ObjectName]) -> Made {
+    let (mut copied, mut damaged) = (Vec::new(), false);
+    let current = table.current();
+    for name in indexes {
+        if storage.is_closing() {
+            break;
+        }
+        let Some(index) = name.find(&current) else {
+            continue;
+        };
+        let copy = || index.copy(table.spec(), &storage.near, |_| true);
+        // Faster than it can be read: as good as damaged.
+        match storage.whole(copy).unwrap_or(Ok(None)) {
+            Ok(None) => {}
+            Ok(copy) => copied.push(NearChange {
+                object: name.clone(),
+                copy,
+            }),
+            Err(CopyError::Index(error)) => {
+                index.give_up(table.spec(), &error);
+                damaged = true;
+            }
+            Err(CopyError::Chunk(_)) => damaged = true,
+        }
+    }
+    Made::Copies { copied, damaged }
+}
+
+fn build_part(
+    storage: &Arc<Storage>,
+    table: &Table,
+    column: usize,
+    segments: &[Arc<Segment>],
+    dictionary: &Dictionary,
+    homes: &[TierId],
+) -> Result<Arc<InvertedPart>, StorageError> {
+    let (spec, closing) = (table.spec(), storage.closing());
+    table.check_alive()?;
+    for segment in segments {
+        if storage.is_closing() {
+            return Err(StorageError::Closed);
+        }
+        segment.verify_column(spec, column)?;
+    }
+    let fault = |error| match error {
+        PostingsError::Chunk { chunk, source } => {
+            segments[chunk].damaged(spec, column, 0, source).into()
+        }
+        PostingsError::Interrupted => StorageError::Closed,
+        PostingsError::Contradiction { .. } | PostingsError::Thread { .. } => StorageError::Index {
+            column: spec.columns[column].name.clone(),
+            source: error,
+        },
+    };
+    let chunks = segments.iter().map(|segment| *segment.chunk(column));
+    let threads = storage.threads;
+    let plan = PostingsPlan::new(chunks.collect(), dictionary, threads, closing);
+    let plan = plan.map_err(fault)?;
+    let owner = Owner::Index(table.id());
+    let mut writer = storage.allocate(homes, plan.len_bytes() as u64, owner)?;
+    plan.write(&mut writer, closing).map_err(fault)?;
+    let extent = writer.finish()?;
+    let entry = PartEntry {
+        column: column as u32,
+        generation: dictionary.generation(),
+        segments: segments.iter().map(|segment| segment.id()).collect(),
+        extent: extent.id(),
+    };
+    let calibration = &storage.calibration;
+    let part = InvertedPart::written(Arc::new(entry), extent, calibration);
+    Ok(part.map_err(|source| damaged(table, column, source))?)
+}
+
+fn damaged(table: &Table, column: usize, source: FormatError) -> DamageError {
+    let column = table.spec().columns[column].name.clone();
+    DamageError::Index { column, source }
+}
+
+/// Rows that are in segments.
+pub(super) fn sealed_rows(version: &TableVersion) -> u64 {
+    version.rows() - u64::from(version.tail.rows())
+}

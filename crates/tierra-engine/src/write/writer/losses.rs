@@ -1,0 +1,274 @@
+//! What is lost or damaged of what only the writer writes is written anew: the rows of logs and the values of dictionaries, which are
+//! in near memory as well, the manifests and superblocks.
+//!
+//! Invariant: nothing is published that lies on a lost page; what is lost of extents that are about to be is restored first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tierra_memory::PoolError;
+
+use super::state::Writer;
+use crate::dictionaries::ImageExtent;
+use crate::error::StorageError;
+use crate::integrity::repair;
+use crate::manifest::TableEntry;
+use crate::storage::Storage;
+use crate::storage::extent::{ExtentCopy, OwnedExtent};
+use crate::storage::faults::FaultKind;
+use crate::table::Table;
+use crate::tail::{self, Named};
+
+/// Times that a publication is tried again because pages were lost that it needs.
+pub(super) const PUBLISH_TRIES_MOST: usize = 4;
+
+/// Whether a write failed because pages were lost, which can be written anew.
+pub(super) fn is_lost(error: &PoolError) -> bool {
+    matches!(error, PoolError::Lost { .. } | PoolError::Truncated { .. })
+}
+
+/// Restores what is lost of extents that nobody has published yet, as far as there are copies.
+pub(super) fn restore(storage: &Storage, fresh: &[Arc<OwnedExtent>]) {
+    storage.note_losses();
+    for extent in fresh {
+        for copy in extent.copies() {
+            repair::lost_parts(extent, copy);
+        }
+    }
+}
+
+/// Whether a copy of the extent is whole, once what was lost is restored as far as there are copies.
+fn is_there(extent: &Arc<OwnedExtent>) -> bool {
+    let restored = extent
+        .copies()
+        .iter()
+        .map(|copy| repair::lost_parts(extent, copy));
+    restored.filter(|is_there| *is_there).count() > 0
+}
+
+/// What the extent held is in another one now.
+fn note_replaced(extent: &Arc<OwnedExtent>) {
+    for copy in extent.copies().iter().filter(|copy| copy.has_losses()) {
+        copy.note_whole();
+        let log = &extent.all_losses().log;
+        log.repaired(extent, copy, &(0..usize::MAX), "near memory");
+    }
+}
+
+impl Writer {
+    /// Pages were lost: tails whose logs had some become segments, dictionaries get other images where no copy is whole, and
+    /// each tier gets a manifest again.
+    pub(super) fn see_to_losses(&mut self) {
+        if !self.storage.is_settled() {
+            return;
+        }
+        let before = self.published.manifest().version;
+        // A device's first page may be all that opening reads: header and superblock go with it, also when it is healed
+        // for the sake of something else there.
+        for tier in &self.storage.tiers().open {
+            if let Err(error) = tier.pool.check_superblock(true) {
+                tracing::error!(tier = %tier.name, %error, "the header of a tier could not be written anew");
+            }
+        }
+        for table in self.catalog.tables() {
+            let left = self.leave_lost_log(&table);
+            if let Err(error) = left.and_then(|()| self.replace_lost_images(&table)) {
+                let table = &table.spec().name;
+                tracing::error!(table, %error, "what was lost of a table could not be written anew");
+            }
+        }
+        if self.published.manifest().version != before {
+            return;
+        }
+        let next = self.published.manifest().clone();
+        if let Err(error) = self.publish(next, Vec::new()) {
+            tracing::error!(%error, "the manifest could not be written anew");
+        }
+    }
+
+    /// Compares what only the writer writes, but for dictionaries, with its checksums: superblocks, manifests, records of logs. How
+    /// many copies were damaged. They are put right if asked for.
+    pub(super) fn check_own(&mut self, mend: bool) -> Result<u64, StorageError> {
+        let mut damaged = 0;
+        for tier in &self.storage.tiers().open {
+            if tier.pool.check_superblock(mend)? {
+                damaged += 1;
+                if mend {
+                    let log = &self.storage.losses().log;
+                    log.tier_header(tier.id, &tier.name);
+                }
+            }
+        }
+        damaged += self.check_manifests(mend)?;
+        for table in self.catalog.tables() {
+            damaged += self.check_log(&table, mend)?;
+        }
+        Ok(damaged)
+    }
+
+    /// How many copies of a table's log have damaged records. Each is taken from another copy; where there is none the rows,
+    /// which are in near memory, become a segment.
+    pub(super) fn check_log(
+        &mut self,
+        table: &Arc<Table>,
+        mend: bool,
+    ) -> Result<u64, StorageError> {
+        let entry = self.published.table(table.id()).cloned();
+        let entry = entry.filter(|_| table.check_complete().is_ok() && !self.is_begun(table));
+        let (Some(entry), Some(log)) = (entry, self.logs.get(&table.id())) else {
+            return Ok(0);
+        };
+        let next_sequence = log.next_sequence();
+        let logs = entry.tail.logs.iter();
+        let held = logs.filter_map(|log| self.published.extent(log.extent));
+        let held: HashMap<_, _> = held.map(|extent| (extent.id(), extent.clone())).collect();
+        if held.len() < entry.tail.logs.len() {
+            return Ok(0);
+        }
+        let copies_of = |id| held[&id].copies().iter().map(|copy| &***copy).collect();
+        let manifest = self.published.manifest();
+        let named = Named {
+            tail: &entry.tail,
+            version: manifest.version,
+            commit: manifest.commit,
+            goes_back: false,
+        };
+        let read = tail::replay(named, copies_of, |_, _, _| Ok(()));
+        let read = read.ok().filter(|read| read.end.sequence == next_sequence);
+        let mends = read.as_ref().map_or(&[][..], |read| &read.mends);
+        for tail::Mend {
+            extent,
+            wrong,
+            range,
+            ..
+        } in mends
+        {
+            let (extent, log) = (&held[extent], &self.storage.losses().log);
+            log.found(
+                extent,
+                &extent.copies()[*wrong],
+                range.clone(),
+                FaultKind::LogRecord,
+            );
+        }
+        let mut wrong: Vec<_> = mends.iter().map(|mend| (mend.extent, mend.wrong)).collect();
+        wrong.dedup();
+        let damaged = match read.is_some() {
+            true => wrong.len() as u64,
+            false => held.len() as u64,
+        };
+        if damaged == 0 || !mend {
+            return Ok(damaged);
+        }
+        let mended = read.is_some() && tail::mend(mends, |id| &*held[&id]).is_ok();
+        if !mended {
+            self.leave_log(table)?;
+        }
+        for mend in mends {
+            let (extent, log) = (&held[&mend.extent], &self.storage.losses().log);
+            let copies = extent.copies();
+            let from = match mended {
+                true => &**copies[mend.right].tier_name(),
+                false => "near memory",
+            };
+            log.repaired(extent, &copies[mend.wrong], &mend.range, from);
+        }
+        Ok(damaged)
+    }
+
+    /// How many tiers' manifests cannot be read any more. All are written anew then, if asked for.
+    fn check_manifests(&mut self, mend: bool) -> Result<u64, StorageError> {
+        let roots = self.published.roots().iter();
+        let is_damaged =
+            |root: &&Arc<ExtentCopy>| root.pool().verify_extent(root.extent()).is_err();
+        let damaged = roots.filter(is_damaged).count() as u64;
+        if damaged > 0 && mend {
+            let next = self.published.manifest().clone();
+            self.publish(next, Vec::new())?;
+        }
+        Ok(damaged)
+    }
+
+    fn leave_lost_log(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        // Nothing of a table that waits for its tier is let go of.
+        let entry = self.published.table(table.id());
+        let Some(entry) = entry.filter(|_| table.check_complete().is_ok()) else {
+            return Ok(());
+        };
+        let logs = entry.tail.logs.iter();
+        let mut logs = logs.filter_map(|log| self.published.extent(log.extent));
+        match logs.any(|log| log.copies().iter().any(|copy| copy.has_losses())) {
+            true => self.leave_log(table),
+            false => Ok(()),
+        }
+    }
+
+    /// Has the rows of a tail lie in a segment instead of its log. A table that nobody sees yet has none.
+    pub(super) fn leave_log(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        if self.is_begun(table) {
+            return Ok(());
+        }
+        let entry = self.entry(table)?;
+        let logs = entry.tail.logs.iter();
+        let held = logs.filter_map(|log| self.published.extent(log.extent));
+        let held: Vec<_> = held.cloned().collect();
+        match table.current().tail.rows() {
+            0 => self.leave_empty_log(table, &entry)?,
+            _ => self.seal(table)?,
+        }
+        held.iter().for_each(note_replaced);
+        Ok(())
+    }
+
+    /// Writes images of dictionaries anew where something of them is lost in all copies.
+    fn replace_lost_images(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        if table.check_complete().is_err() || self.is_begun(table) {
+            return Ok(());
+        }
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let current = table.current();
+        let (mut images, mut left) = (ImageExtent::default(), Vec::new());
+        for (column, known) in entry.dictionaries.iter_mut().enumerate() {
+            let (Some(stored), Some(dictionary)) = (&*known, &current.dictionaries[column]) else {
+                continue;
+            };
+            let places = std::iter::once(&stored.main).chain(&stored.deltas);
+            let held = places.filter_map(|place| self.published.extent(place.extent));
+            let lost: Vec<_> = held.filter(|extent| !is_there(extent)).cloned().collect();
+            if !lost.is_empty() && stored.generation == dictionary.generation() {
+                *known = Some(images.add_generation(dictionary));
+                left.extend(lost);
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let fresh = images.write(
+            &self.storage,
+            entry.id,
+            &entry.homes,
+            &mut entry.dictionaries,
+        )?;
+        let next = self.published.with_table(entry);
+        self.publish(next, fresh)?;
+        left.iter().for_each(note_replaced);
+        Ok(())
+    }
+
+    /// A log whose first record could not be written.
+    fn leave_empty_log(
+        &mut self,
+        table: &Arc<Table>,
+        entry: &TableEntry,
+    ) -> Result<(), StorageError> {
+        let log = self.logs.get(&table.id()).ok_or(StorageError::Closed)?;
+        let (mut entry, sequence) = (entry.clone(), log.next_sequence());
+        entry.tail.logs.clear();
+        entry.tail.first_sequence = sequence;
+        entry.tail.reached = sequence;
+        let next = self.published.with_table(entry);
+        self.publish(next, Vec::new())?;
+        self.restart_log(table, sequence);
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! Dictionary merges: a new generation in order, and the chunks in its codes.
+//!
+//! Invariant: copy on write. The old generation and its chunks stay whole until one manifest names
+//! the new ones instead, and after that as long as a snapshot needs them.
+
+use std::sync::Arc;
+
+use tierra_column::{ChunkPlan, Dictionary, Encoding, Remapping, Scratch};
+
+use super::state::Writer;
+use crate::dictionaries::ImageExtent;
+use crate::error::StorageError;
+use crate::index::inverted::InvertedPart;
+use crate::manifest::{ChunkPlace, SegmentEntry, TableEntry};
+use crate::segment::Segment;
+use crate::storage::extent::{OwnedExtent, Owner};
+use crate::table::Table;
+use crate::table::version::TableVersion;
+
+const LINE: usize = 64;
+
+/// One column's step to its next generation.
+struct Step {
+    column: usize,
+    dictionary: Arc<Dictionary>,
+    remapping: Remapping,
+}
+
+impl Writer {
+    /// Merges the dictionaries whose delta has passed a tenth, unless a load is under way: then the
+    /// commit of that load is the next occasion.
+    pub(super) fn merge_if_due(&mut self, table: &Arc<Table>) {
+        let current = table.current();
+        if !current
+            .dictionaries
+            .iter()
+            .flatten()
+            .any(|dictionary| dictionary.wants_merge())
+        {
+            return;
+        }
+        let Some(pass) = table.gate().try_enter_merge() else {
+            return;
+        };
+        let merged = self.merge_where(table, Dictionary::wants_merge);
+        drop(pass);
+        // At once: whoever asks to wait from now on waits for the indexes, too.
+        self.index_in_background(table);
+        if let Err(error) = merged {
+            // Nobody waits for it, and nothing is lost: lookups go on through the delta.
+            tracing::warn!(table = %table.spec().name, %error, "a dictionary could not be merged");
+        }
+    }
+
+    /// Merges every dictionary that has a delta. The caller holds the gate's merge pass.
+    pub(super) fn merge(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        self.merge_where(table, |dictionary| dictionary.delta_len() > 0)
+    }
+
+    fn merge_where(
+        &mut self,
+        table: &Arc<Table>,
+        due: impl Fn(&Dictionary) -> bool,
+    ) -> Result<(), StorageError> {
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let current = table.current();
+        let mut steps = Vec::new();
+        for (column, dictionary) in current.dictionaries.iter().enumerate() {
+            let Some(dictionary) = dictionary.as_ref().filter(|dictionary| due(dictionary)) else {
+                continue;
+            };
+            // Codes of a chunk that cannot be read now, and may be again, would mean nothing afterwards.
+            if current
+                .segments
+                .iter()
+                .any(|segment| segment.is_absent(column))
+            {
+                continue;
+            }
+            let (dictionary, remapping) = dictionary.merge(dictionary.generation() + 1);
+            steps.push(Step {
+                column,
+                dictionary: Arc::new(dictionary),
+                remapping,
+            });
+        }
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let (segments, mut fresh) = self.storage.whole(|| {
+            let mut fresh = Vec::new();
+            let rewritten = current.segments.iter();
+            let rewritten =
+                rewritten.map(|segment| self.rewrite(table, segment, &steps, &mut fresh));
+            let rewritten = rewritten.collect::<Result<Vec<_>, _>>()?;
+            Ok::<_, StorageError>((rewritten, fresh))
+        })??;
+        // Parts of an index in old codes are of no use: they are built anew.
+        let is_kept =
+            |part: &&Arc<InvertedPart>| steps.iter().all(|step| step.column != part.column());
+        let indexes: Vec<_> = current.indexes.iter().filter(is_kept).cloned().collect();
+        entry.parts = indexes.iter().map(|part| part.entry().clone()).collect();
+        let mut images = ImageExtent::default();
+        let mut dictionaries = current.dictionaries.to_vec();
+        for step in steps {
+            entry.dictionaries[step.column] = Some(images.add_generation(&step.dictionary));
+            dictionaries[step.column] = Some(step.dictionary);
+        }
+        fresh.extend(images.write(
+            &self.storage,
+            entry.id,
+            &entry.homes,
+            &mut entry.dictionaries,
+        )?);
+        entry.segments = segments
+            .iter()
+            .map(|segment: &Arc<Segment>| segment.entry().clone())
+            .collect();
+        let next = self.published.with_table(entry);
+        self.publish(next, fresh)?;
+        let version = TableVersion {
+            segments: segments.into(),
+            dictionaries: dictionaries.into(),
+            indexes: indexes.into(),
+            tail: current.tail.clone(),
+            keys: current.keys.next(None),
+        };
+        table.dictionaries().reset(&version.dictionaries);
+        let ids: Vec<u32> = version
+            .segments
+            .iter()
+            .map(|segment| segment.id())
+            .collect();
+        table.publish(version);
+        table.ask_for_near_copies(ids);
+        Ok(())
+    }
+
+    /// The segment with its dictionary chunks of these columns in new codes; the same one where it
+    /// has none. New extents are added to `fresh`.
+    fn rewrite(
+        &self,
+        table: &Table,
+        segment: &Arc<Segment>,
+        steps: &[Step],
+        fresh: &mut Vec<Arc<OwnedExtent>>,
+    ) -> Result<Arc<Segment>, StorageError> {
+        let spec = table.spec();
+        let mut scratch = Scratch::new();
+        let mut plans: Vec<(usize, ChunkPlan)> = Vec::new();
+        for step in steps.iter().filter(|step| {
+            segment
+                .encoding(step.column)
+                .is_some_and(Encoding::uses_dictionary)
+        }) {
+            segment.verify_column(spec, step.column)?;
+            let plan = ChunkPlan::remap(segment.chunk(step.column), &step.remapping, &mut scratch);
+            let plan = plan.map_err(|source| segment.damaged(spec, step.column, 0, source))?;
+            plans.push((step.column, plan));
+        }
+        if plans.is_empty() {
+            return Ok(segment.clone());
+        }
+        let homes = table.homes();
+        plans.sort_by_key(|(column, _)| homes.of_column(*column).to_vec());
+        let mut entry = SegmentEntry::clone(segment.entry());
+        let mut extents = segment.extents().to_vec();
+        for alike in plans.chunk_by(|a, b| homes.of_column(a.0) == homes.of_column(b.0)) {
+            let extent = self.write_chunks(table, alike, &mut entry, extents.len())?;
+            fresh.push(extent.clone());
+            extents.push(Some(extent));
+        }
+        let extents = drop_unused(&mut entry, extents);
+        let columns: Vec<usize> = plans.iter().map(|(column, ..)| *column).collect();
+        let rewritten = segment.rewritten(Arc::new(entry), extents, spec, &columns);
+        Ok(rewritten?)
+    }
+
+    /// Writes chunks of columns with the same homes into an extent, which will be number `number` of the
+    /// segment.
+    fn write_chunks(
+        &self,
+        table: &Table,
+        plans: &[(usize, ChunkPlan)],
+        entry: &mut SegmentEntry,
+        number: usize,
+    ) -> Result<Arc<OwnedExtent>, StorageError> {
+        let mut len_bytes = 0;
+        for (column, plan) in plans {
+            entry.chunks[*column] = ChunkPlace {
+                extent: number as u32,
+                offset: len_bytes as u64,
+                len_bytes: plan.len_bytes() as u64,
+                encoding: plan.encoding(),
+            };
+            len_bytes = (len_bytes + plan.len_bytes()).next_multiple_of(LINE);
+        }
+        let (homes, owner) = (table.homes(), Owner::Segment(table.id()));
+        let homes = homes.of_column(plans[0].0);
+        let mut writer = self.storage.allocate(homes, len_bytes as u64, owner)?;
+        let mut written = 0;
+        for (column, plan) in plans {
+            let start = entry.chunks[*column].offset as usize;
+            let end = start + plan.len_bytes();
+            writer[written..start].fill(0);
+            plan.write(&mut writer[start..end]);
+            written = end;
+            writer.copy_up_to(written);
+        }
+        writer[written..].fill(0);
+        Ok(writer.finish()?)
+    }
+}
+
+/// Leaves out the extents in which no chunk lies any more.
+fn drop_unused(
+    entry: &mut SegmentEntry,
+    extents: Vec<Option<Arc<OwnedExtent>>>,
+) -> Vec<Option<Arc<OwnedExtent>>> {
+    let ids = std::mem::take(&mut entry.extents);
+    let mut new_index = vec![None; extents.len()];
+    let mut kept = Vec::new();
+    for chunk in &mut entry.chunks {
+        let index = new_index[chunk.extent as usize].get_or_insert_with(|| {
+            let extent = extents[chunk.extent as usize].clone();
+            // Of one that is not there the entry knows the number.
+            let id = extent.as_ref().map(|extent| extent.id());
+            entry
+                .extents
+                .push(id.unwrap_or_else(|| ids[chunk.extent as usize]));
+            kept.push(extent);
+            kept.len() as u32 - 1
+        });
+        chunk.extent = *index;
+    }
+    kept
+}

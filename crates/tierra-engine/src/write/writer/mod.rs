@@ -1,0 +1,154 @@
+//! The one writer of a database: a thread that appends, persists, seals and merges, one request
+//! after the other.
+//!
+//! Invariant: everything durable changes here and only here, so there is always exactly one newest
+//! manifest, and whatever an answered request did is in it, or in a log that it names.
+
+mod append;
+mod background;
+mod commit;
+mod go_back;
+mod index;
+mod jobs;
+mod losses;
+mod merge;
+mod near;
+mod publish;
+mod published;
+mod replicas;
+mod rest;
+mod run_step;
+mod runs;
+mod standing;
+mod state;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod tiers;
+mod unbuilt;
+
+use std::sync::mpsc::Receiver;
+
+use self::background::Task;
+pub(crate) use self::published::Published;
+pub(crate) use self::standing::Unsettled;
+pub(crate) use self::state::Writer;
+
+use crate::error::Outcome;
+use crate::table::requests::Request;
+
+impl Writer {
+    /// Does what writes, unless nothing can be written.
+    fn writing<T, E: Outcome>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.begin_writing()?;
+        work(self).map_err(|error| match self.has_failed_device() {
+            // Later writes are refused before anything is stored.
+            true if !std::mem::replace(&mut self.has_told_failure, true) => error.unknown(),
+            _ => error,
+        })
+    }
+
+    /// Serves requests until asked to close, or until nobody is left who could ask.
+    pub(crate) fn run(mut self, requests: &Receiver<Request>) {
+        // An asker that has gone away does not want the answer: failing to send one is no error.
+        while let Some(request) = self.next_request(requests) {
+            match request {
+                Request::Create {
+                    spec,
+                    replicas,
+                    reply,
+                } => {
+                    let _ = reply.send(self.writing(|this| this.create_table(spec, &replicas)));
+                }
+                Request::Begin {
+                    spec,
+                    replicas,
+                    reply,
+                } => {
+                    let _ = reply.send(self.writing(|this| this.begin_table(spec, &replicas)));
+                }
+                Request::Drop { names, reply } => {
+                    let _ = reply.send(self.writing(|this| this.drop_tables(&names)));
+                }
+                Request::Append(append) => {
+                    let (table, reply) = (append.table.clone(), append.reply.clone());
+                    let _ = reply.send(self.writing(|this| this.append(append)));
+                    self.merge_if_due(&table);
+                }
+                Request::Load { load, reply } => {
+                    let table = load.table.clone();
+                    let _ = reply.send(self.writing(|this| this.commit_load(load)));
+                    self.merge_if_due(&table);
+                }
+                Request::Seal { table, reply } => {
+                    let _ = reply.send(self.writing(|this| this.seal(&table)));
+                    self.merge_if_due(&table);
+                }
+                Request::Merge { table, pass, reply } => {
+                    let merged = self.writing(|this| this.merge(&table));
+                    // First, so that whoever waits for the answer can load at once.
+                    drop(pass);
+                    // Before it is answered: whoever asks to wait then waits for the indexes, too.
+                    self.index_in_background(&table);
+                    let _ = reply.send(merged);
+                }
+                Request::AddTier { name, pool, reply } => {
+                    let _ = reply.send(self.writing(|this| this.add_tier(name, pool)));
+                }
+                Request::DropTier { name, reply } => {
+                    let _ = reply.send(self.writing(|this| this.drop_tier(&name)));
+                }
+                Request::Place {
+                    table,
+                    replicas,
+                    reply,
+                } => {
+                    let _ = reply.send(self.writing(|this| this.place(&table, &replicas)));
+                }
+                Request::Extents { reply } => {
+                    let _ = reply.send(self.extents());
+                }
+                Request::CheckOwn { mend, reply } => {
+                    let _ = reply.send(match mend {
+                        true => self.writing(|this| this.check_own(true)),
+                        false => self.check_own(false),
+                    });
+                }
+                Request::Repair { table, reply } => {
+                    let _ = reply.send(self.writing(|this| this.heal(&table)));
+                }
+                Request::BeginWriting { reply } => {
+                    let _ = reply.send(self.begin_writing());
+                }
+                Request::Heal { table } => self.heal_in_background(&table),
+                Request::Index { table } => self.background.push(Task::Index(table)),
+                Request::IndexKeys { table, version } => {
+                    self.background.push(Task::Keys(table, version));
+                }
+                Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
+                Request::PlaceNear {
+                    table,
+                    changes,
+                    reply,
+                } => {
+                    near::place(&self.storage, &table, changes);
+                    let _ = reply.send(());
+                }
+                Request::CopyIndexesNear { table } => {
+                    self.background.push(Task::CopyIndexes(table));
+                }
+                Request::Wait { reply } => self.background.push(Task::Answer(reply)),
+                Request::GiveBack => self.give_back_space(),
+                Request::Losses => self.see_to_losses(),
+                Request::JobEnded => self.end_job(),
+                Request::Close => break,
+            }
+            self.go_on_in_background();
+        }
+        self.mark_logs();
+        self.publish_reached();
+    }
+}

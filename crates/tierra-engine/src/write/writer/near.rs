@@ -1,0 +1,99 @@
+//! Near copies, made after segments were opened or committed where they lie, and given to what is read most: nobody waits for
+//! a copy.
+//!
+//! Invariant: the rows stay the same, and snapshots go on with the copies that they have.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tierra_memory::NearCopy;
+
+use crate::error::DamageError;
+use crate::segment::Segment;
+use crate::storage::Storage;
+use crate::table::Table;
+use crate::table::near_object::NearChange;
+use crate::table::version::TableVersion;
+use crate::tiering::objects::Object;
+
+/// Replaces a segment by itself with near copies, if there is room and it is still there.
+pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
+    if storage.is_closing() || !storage.near.has_room(1) {
+        return;
+    }
+    let current = table.current();
+    let found = current
+        .segments
+        .binary_search_by_key(&segment, |segment| segment.id());
+    let Ok(at) = found else { return };
+    let mut segments = current.segments.to_vec();
+    let copied = storage.whole(|| segments[at].with_near_copies(table.spec(), &storage.near));
+    match copied.unwrap_or_else(|error| Err(error.into())) {
+        Ok(copied) => segments[at] = copied,
+        Err(error) => {
+            // The far chunks were opened before; reading them goes on.
+            tracing::warn!(table = %table.spec().name, segment, %error, "a segment is damaged: no near copies of it were made");
+            return;
+        }
+    }
+    table.publish(TableVersion {
+        segments: segments.into(),
+        dictionaries: current.dictionaries.clone(),
+        indexes: current.indexes.clone(),
+        tail: current.tail.clone(),
+        keys: current.keys.next(None),
+    });
+}
+
+/// Columns of a segment, each with the copy that it is to be read from.
+type ChunkCopies = Vec<(usize, Option<Arc<NearCopy>>)>;
+
+/// Has objects of a table read from other near copies, or where they are stored. What the table does not have any more is
+/// left alone, and its copy let go.
+pub(super) fn place(storage: &Storage, table: &Arc<Table>, changes: Vec<NearChange>) {
+    let current = table.current();
+    let (mut parts, mut runs) = (current.indexes.to_vec(), current.keys.runs().to_vec());
+    let mut chunks: BTreeMap<u32, ChunkCopies> = BTreeMap::new();
+    for NearChange { object, copy } in changes {
+        match object.find(&current) {
+            None => {}
+            Some(Object::Chunk(segment, column)) => {
+                let of_segment = chunks.entry(segment.id()).or_default();
+                of_segment.push((column, copy));
+            }
+            Some(Object::Part(part)) => {
+                let other = part.with_near(copy, &storage.calibration);
+                replace(&mut parts, part, other);
+            }
+            Some(Object::Run(run)) => {
+                let other = run.with_near(copy, &storage.calibration);
+                replace(&mut runs, run, other);
+            }
+        }
+    }
+    let segment = |segment: &Arc<Segment>| match chunks.remove(&segment.id()) {
+        Some(copies) => segment.with_near(table.spec(), copies),
+        None => Ok(segment.clone()),
+    };
+    let segments = current.segments.iter().map(segment);
+    let segments: Vec<Arc<Segment>> = match segments.collect::<Result<_, DamageError>>() {
+        Ok(segments) => segments,
+        Err(error) => {
+            tracing::warn!(table = %table.spec().name, %error, "near copies stay as they are");
+            return;
+        }
+    };
+    table.publish(TableVersion {
+        segments: segments.into(),
+        dictionaries: current.dictionaries.clone(),
+        indexes: parts.into(),
+        tail: current.tail.clone(),
+        keys: current.keys.with_runs(runs),
+    });
+}
+
+fn replace<T>(all: &mut [Arc<T>], old: &Arc<T>, new: Arc<T>) {
+    if let Some(place) = all.iter_mut().find(|one| Arc::ptr_eq(one, old)) {
+        *place = new;
+    }
+}

@@ -1,0 +1,58 @@
+//! Publishing: a manifest becomes the newest in every tier that is there.
+
+use std::sync::Arc;
+
+use super::losses::{self, PUBLISH_TRIES_MOST, is_lost};
+use super::state::Writer;
+use crate::error::StorageError;
+use crate::manifest::{Manifest, lineage_mark};
+use crate::storage::extent::OwnedExtent;
+
+impl Writer {
+    /// Makes `next` the newest manifest, in every tier that is there. A tier whose device refuses is left
+    /// behind, if there is another.
+    pub(super) fn publish(
+        &mut self,
+        mut next: Manifest,
+        fresh: Vec<Arc<OwnedExtent>>,
+    ) -> Result<(), StorageError> {
+        next.commit = self.commit + 1;
+        self.note_reached(&mut next);
+        let tiers = self.storage.tiers();
+        tiers.check_known(&fresh)?;
+        let mut tries = 0;
+        let error = loop {
+            match self.published.publish(&tiers, next.clone(), fresh.clone()) {
+                Ok(()) => {
+                    self.commit += 1;
+                    self.let_superseded_go();
+                    return Ok(());
+                }
+                // Pages were lost that it was to be published from: they are written anew.
+                Err(error) if is_lost(&error) && tries < PUBLISH_TRIES_MOST => {
+                    tries += 1;
+                    losses::restore(&self.storage, &fresh);
+                }
+                Err(error) => break error,
+            }
+        };
+        if !self.lose_failed_tiers() {
+            return Err(error.into());
+        }
+        next.lineage.push(lineage_mark());
+        let tiers = self.storage.tiers();
+        self.published.publish(&tiers, next, fresh)?;
+        self.commit += 1;
+        self.let_superseded_go();
+        if let Err(error) = self.note_lineage() {
+            tracing::error!(%error, "that a tier is behind is not written down in the directory");
+        }
+        self.leave_lost_tiers()
+    }
+
+    pub(super) fn let_superseded_go(&mut self) {
+        for copy in self.superseded.drain(..) {
+            copy.release();
+        }
+    }
+}

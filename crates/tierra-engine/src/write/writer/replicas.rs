@@ -1,0 +1,382 @@
+//! Copies of tables are made and dropped until each extent has those that its table's tiers ask for.
+//!
+//! Invariant: a manifest names a copy only once it is whole and durable, and lets one go only while it
+//! names another that was verified since; so an interruption at any moment leaves a table as readable as it was, and the next round
+//! goes on where this one stopped.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tierra_memory::emulation::begin_read;
+use tierra_memory::{ExtentWriter, PoolError};
+
+use super::state::Writer;
+use crate::error::{StorageError, TableError};
+use crate::index::inverted::InvertedPart;
+use crate::index::key::KeyRun;
+use crate::integrity::repair;
+use crate::manifest::{ExtentId, TableEntry};
+use crate::segment::Segment;
+use crate::spec::replicas::{Homes, Replicas, TierId};
+use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
+use crate::storage::tier::Tier;
+use crate::storage::tiers::Tiers;
+use crate::table::Table;
+use crate::table::requests::TableExtents;
+use crate::table::version::TableVersion;
+
+/// Bytes copied between two publications: what an interruption can cost.
+const ROUND_BYTES: u64 = 256 << 20;
+
+/// An extent of a table, and the tiers it should have copies in.
+struct Wish {
+    extent: ExtentId,
+    homes: Vec<TierId>,
+}
+
+impl Writer {
+    /// Gives a table other tiers, and its extents their copies there.
+    pub(super) fn place(
+        &mut self,
+        table: &Arc<Table>,
+        replicas: &Replicas,
+    ) -> Result<(), TableError> {
+        let mut entry = TableEntry::clone(&*self.entry(table)?);
+        let homes = self.storage.tiers().settle(replicas, table.spec())?;
+        if !self.is_begun(table) {
+            entry.homes = homes.clone();
+            let next = self.published.with_table(entry);
+            self.publish(next, Vec::new())?;
+        }
+        table.move_to(homes);
+        Ok(self.heal(table)?)
+    }
+
+    /// [`Writer::heal`] that nobody waits for.
+    pub(super) fn heal_in_background(&mut self, table: &Arc<Table>) {
+        if !self.storage.is_settled() {
+            return;
+        }
+        match self.heal(table) {
+            Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
+            Err(error) => {
+                let table = &table.spec().name;
+                tracing::warn!(table, %error, "not all copies of a table could be made");
+            }
+        }
+    }
+
+    /// Makes the copies that a table's extents lack, as far as tiers are there, and drops those that they should not have.
+    pub(super) fn heal(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        if self.is_begun(table) || table.check_complete().is_err() {
+            return Ok(());
+        }
+        let mut entry = self.entry(table)?;
+        let changes = |wish: &Wish| {
+            let extent = self.published.extent(wish.extent);
+            let extent = extent.filter(|extent| matches!(extent.owner(), Owner::Log(_)));
+            extent.is_some_and(|extent| self.changes(extent, wish))
+        };
+        if wishes(&entry, &table.homes()).iter().any(changes) {
+            // Its records are right in all copies then, or in a segment.
+            self.check_log(table, true)?;
+            entry = self.entry(table)?;
+        }
+        let wishes = wishes(&entry, &table.homes());
+        let mut changed: Vec<Arc<OwnedExtent>> = Vec::new();
+        let mut copied_bytes = 0;
+        for wish in wishes {
+            if self.storage.is_closing() {
+                return Err(StorageError::Closed);
+            }
+            let Some(extent) = self.published.extent(wish.extent).cloned() else {
+                continue;
+            };
+            let Some((healed, copied)) = self.heal_extent(&extent, &wish)? else {
+                continue;
+            };
+            changed.push(healed);
+            copied_bytes += copied;
+            if copied_bytes >= ROUND_BYTES {
+                self.publish_copies(table, std::mem::take(&mut changed))?;
+                copied_bytes = 0;
+            }
+        }
+        match changed.is_empty() {
+            true => Ok(()),
+            false => self.publish_copies(table, changed),
+        }
+    }
+
+    /// All extents that tables have, by table.
+    pub(super) fn extents(&self) -> Vec<TableExtents> {
+        let of_table = |entry: &Arc<TableEntry>| {
+            let ids: BTreeSet<_> = entry.extents().collect();
+            let held = ids.into_iter().filter_map(|id| self.published.extent(id));
+            TableExtents {
+                entry: entry.clone(),
+                extents: held.cloned().collect(),
+            }
+        };
+        let tables = self.published.manifest().tables.iter();
+        tables.map(of_table).collect()
+    }
+
+    /// Has nothing read or write copies in tiers that are not there any more, as long as there are others.
+    pub(super) fn leave_lost_tiers(&mut self) -> Result<(), StorageError> {
+        let tiers = self.storage.tiers();
+        for entry in self.published.manifest().tables.clone() {
+            let extents: BTreeSet<_> = entry.extents().collect();
+            let extents = extents
+                .into_iter()
+                .filter_map(|id| self.published.extent(id));
+            let is_log = |extent: &OwnedExtent| {
+                let mut logs = entry.tail.logs.iter();
+                logs.any(|log| log.extent == extent.id())
+            };
+            let left: Vec<_> = extents
+                .filter_map(|extent| without_lost(extent, is_log(extent), &tiers))
+                .collect();
+            let table = self.catalog.table(&entry.spec.name);
+            if let Some(table) = table.filter(|_| !left.is_empty()) {
+                self.publish_copies(&table, left)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an extent should have other copies than it has.
+    fn changes(&self, extent: &OwnedExtent, wish: &Wish) -> bool {
+        let tiers = self.storage.tiers();
+        let homes = tiers.at_home(&wish.homes);
+        let there = extent.copies().iter().map(|copy| copy.tier());
+        let mut elsewhere = extent.elsewhere().iter();
+        let has_all = there.clone().count() == homes.len()
+            && homes
+                .iter()
+                .all(|tier| there.clone().any(|id| id == tier.id));
+        let has_first = extent.first().tier() == homes[0].id;
+        !has_all || !has_first || elsewhere.any(|copy| !wish.homes.contains(&copy.tier))
+    }
+
+    /// The extent with the copies that it should have, and how many bytes were copied; nothing if it has
+    /// them.
+    fn heal_extent(
+        &self,
+        extent: &Arc<OwnedExtent>,
+        wish: &Wish,
+    ) -> Result<Option<(Arc<OwnedExtent>, u64)>, StorageError> {
+        if !self.changes(extent, wish) {
+            return Ok(None);
+        }
+        let tiers = self.storage.tiers();
+        let homes = tiers.at_home(&wish.homes);
+        let elsewhere = extent.elsewhere().iter();
+        let elsewhere: Vec<_> = elsewhere
+            .filter(|copy| wish.homes.contains(&copy.tier))
+            .copied()
+            .collect();
+        let is_kept = |copy: &Arc<ExtentCopy>| homes.iter().any(|tier| tier.id == copy.tier());
+        let lets_go =
+            !extent.copies().iter().all(is_kept) || elsewhere.len() < extent.elsewhere().len();
+        let mut copies = Vec::with_capacity(homes.len());
+        let mut copied_bytes = 0;
+        for tier in homes {
+            let there = extent.copies().iter().find(|copy| copy.tier() == tier.id);
+            copies.push(match there {
+                Some(copy) => {
+                    if lets_go {
+                        self.storage.whole(|| verify_kept(extent, copy))??;
+                    }
+                    copy.clone()
+                }
+                None => {
+                    copied_bytes += extent.len_bytes();
+                    self.storage.whole(|| self.copy_to(extent, tier))??
+                }
+            });
+        }
+        let healed = extent.with_copies(copies, elsewhere);
+        Ok(Some((healed, copied_bytes)))
+    }
+
+    /// A new copy in a tier, made of one that is whole.
+    fn copy_to(&self, extent: &OwnedExtent, tier: &Tier) -> Result<Arc<ExtentCopy>, StorageError> {
+        let (source, owner) = (whole_copy(extent)?, extent.owner());
+        let bytes: &[u8] = source;
+        let mut writer = tier.pool.allocate(extent.len_bytes(), owner.tag())?;
+        if let Owner::Log(_) = owner {
+            let finished = writer.finish_log()?;
+            let copy = ExtentCopy::of(tier, &finished);
+            tier.pool.write(copy.extent(), 0, bytes)?;
+            return match **copy == *bytes {
+                true => Ok(copy),
+                false => Err(not_copied(tier, &copy)),
+            };
+        }
+        let reading = begin_read(bytes);
+        writer.copy_from_slice(bytes);
+        drop(reading);
+        let finished = ExtentWriter::finish(writer)?;
+        let copy = ExtentCopy::of(tier, &finished);
+        // What it was sealed with is the checksum of what was read, which may have come to be another meanwhile.
+        let label = tier.pool.label(copy.extent())?;
+        match label == source.pool().label(source.extent())? {
+            true => tier
+                .pool
+                .verify_extent(copy.extent())
+                .map(|_| copy)
+                .map_err(Into::into),
+            false => Err(not_copied(tier, &copy)),
+        }
+    }
+
+    /// Publishes extents with other copies, and has everything that reads them read those.
+    fn publish_copies(
+        &mut self,
+        table: &Arc<Table>,
+        changed: Vec<Arc<OwnedExtent>>,
+    ) -> Result<(), StorageError> {
+        let next = self.published.manifest().clone();
+        self.publish(next, changed.clone())?;
+        let find = |id: ExtentId| changed.iter().find(|extent| extent.id() == id);
+        let current = table.current();
+        let segment = |segment: &Arc<Segment>| {
+            let extents = segment.extents().iter();
+            let mut there = extents.clone().flatten();
+            match there.any(|extent| find(extent.id()).is_some()) {
+                false => Ok(segment.clone()),
+                true => {
+                    let changed = |old: &Arc<OwnedExtent>| find(old.id()).unwrap_or(old).clone();
+                    let extents = extents.map(|old| old.as_ref().map(changed));
+                    segment.with_extents(extents.collect(), table.spec())
+                }
+            }
+        };
+        let segments = current.segments.iter().map(segment);
+        let segments = segments.collect::<Result<Vec<_>, _>>()?;
+        let part = |part: &Arc<InvertedPart>| match find(part.extent().id()) {
+            Some(extent) => part.with_extent(extent.clone()),
+            None => part.clone(),
+        };
+        let indexes: Vec<_> = current.indexes.iter().map(part).collect();
+        let run = |run: &Arc<KeyRun>| match find(run.extent().id()) {
+            Some(extent) => run.with_extent(extent.clone()),
+            None => run.clone(),
+        };
+        let runs: Vec<_> = current.keys.runs().iter().map(run).collect();
+        if let Some(log) = self.logs.get_mut(&table.id())
+            && let Some((id, _)) = log.filling()
+            && let Some(extent) = find(id)
+        {
+            log.change_copies(extent)?;
+        }
+        table.publish(TableVersion {
+            segments: segments.into(),
+            dictionaries: current.dictionaries.clone(),
+            indexes: indexes.into(),
+            tail: current.tail.clone(),
+            keys: current.keys.with_runs(runs),
+        });
+        Ok(())
+    }
+}
+
+/// The extent without copies in tiers that are not there; nothing if it has none there, or no other. Of a log they are
+/// forgotten, for the log goes on without them: what was written to them alone must not come back.
+fn without_lost(extent: &OwnedExtent, is_log: bool, tiers: &Tiers) -> Option<Arc<OwnedExtent>> {
+    let is_there = |copy: &&Arc<ExtentCopy>| tiers.get(copy.tier()).is_some();
+    let (there, lost): (Vec<_>, Vec<_>) = extent.copies().iter().partition(is_there);
+    if lost.is_empty() || there.is_empty() {
+        return None;
+    }
+    let lost = lost.iter().map(|copy| copy.entry()).filter(|_| !is_log);
+    let elsewhere = extent.elsewhere().iter().copied().chain(lost);
+    let there = there.into_iter().cloned().collect();
+    Some(extent.with_copies(there, elsewhere.collect()))
+}
+
+/// A copy that did not come to be what it was made of.
+fn not_copied(tier: &Tier, copy: &ExtentCopy) -> StorageError {
+    StorageError::Copy {
+        path: tier.pool.path().to_owned(),
+        offset: copy.extent().offset,
+    }
+}
+
+/// Makes sure that a copy is what was written, or puts it right from another one, before others are let go. Of a log the records
+/// were compared before.
+fn verify_kept(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) -> Result<(), PoolError> {
+    if let Owner::Log(_) = extent.owner() {
+        return Ok(());
+    }
+    repair::lost_parts(extent, copy);
+    if copy.pool().verify_extent(copy.extent()).is_err() {
+        repair::copy(extent, copy, whole_copy(extent)?)?;
+    }
+    Ok(())
+}
+
+/// The first copy that is what was written; a log's records have checksums of their own, and all its copies are kept equal.
+fn whole_copy(extent: &OwnedExtent) -> Result<&Arc<ExtentCopy>, PoolError> {
+    let verify = |copy| {
+        repair::lost_parts(extent, copy);
+        let verified = copy.pool().verify_extent(copy.extent());
+        verified.map(|_| copy)
+    };
+    let mut copies = extent.copies().iter().map(verify);
+    let first = copies.next().expect("an extent has a copy");
+    match first {
+        Err(error) => copies.find_map(Result::ok).ok_or(error),
+        whole => whole,
+    }
+}
+
+/// All extents of a table, each once, and where they should be.
+fn wishes(entry: &TableEntry, homes: &Homes) -> Vec<Wish> {
+    let mut wishes: Vec<Wish> = Vec::new();
+    let everywhere = homes.everywhere();
+    let mut wish = |extent, homes: &[TierId]| {
+        wishes.push(Wish {
+            extent,
+            homes: homes.to_vec(),
+        });
+    };
+    for segment in &entry.segments {
+        for (at, extent) in segment.extents.iter().enumerate() {
+            let columns = segment.chunks.iter().enumerate();
+            let mut columns = columns.filter(|(_, chunk)| chunk.extent as usize == at);
+            let first = columns
+                .next()
+                .map_or(&homes.table[..], |(column, _)| homes.of_column(column));
+            // Columns that came to differ after they were written together go where one of them should be.
+            let mut union = first.to_vec();
+            for (column, _) in columns {
+                for tier in homes.of_column(column) {
+                    if !union.contains(tier) && union.len() < crate::spec::replicas::COPIES_MOST {
+                        union.push(*tier);
+                    }
+                }
+            }
+            wish(*extent, &union);
+        }
+    }
+    for dictionary in entry.dictionaries.iter().flatten() {
+        for image in std::iter::once(&dictionary.main).chain(&dictionary.deltas) {
+            wish(image.extent, &everywhere);
+        }
+    }
+    for part in &entry.parts {
+        let homes = homes.of_column(part.column as usize);
+        wish(part.extent, homes);
+    }
+    for run in &entry.runs {
+        wish(run.extent, homes.of_column(entry.spec.primary_key[0]));
+    }
+    for log in &entry.tail.logs {
+        wish(log.extent, &everywhere);
+    }
+    wishes.sort_by_key(|wish| wish.extent);
+    wishes.dedup_by_key(|wish| wish.extent);
+    wishes
+}

@@ -1,0 +1,70 @@
+//! What the writer's thread knows.
+//!
+//! Invariant: only that thread changes it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::background::Background;
+use super::published::Published;
+use super::unbuilt::Unbuilt;
+use crate::storage::Storage;
+use crate::storage::extent::ExtentCopy;
+use crate::table::catalog::Catalog;
+use crate::table::requests::Requests;
+use crate::tail::TailLog;
+
+/// The state of the thread.
+pub(crate) struct Writer {
+    pub(super) storage: Arc<Storage>,
+    /// To itself.
+    pub(super) requests: Requests,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) published: Published,
+    /// Where each table's next record goes, by table id. Tables that nobody sees yet have none.
+    pub(super) logs: HashMap<u64, TailLog>,
+    /// Number of the last commit, whatever table it changed.
+    pub(super) commit: u64,
+    /// When logs are to be marked as acknowledged to their ends; `None` where they are.
+    pub(super) rests_at: Option<Instant>,
+    /// The manifest's is as large, or smaller while tables are begun.
+    pub(super) next_table_id: u64,
+    pub(super) unbuilt: Unbuilt,
+    pub(super) background: Background,
+    /// What is free with the next publication.
+    pub(super) superseded: Vec<Arc<ExtentCopy>>,
+    /// Whether somebody was told that the outcome of a write is unknown, for the last device failed.
+    pub(super) has_told_failure: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        storage: Arc<Storage>,
+        requests: Requests,
+        catalog: Arc<Catalog>,
+        published: Published,
+        logs: HashMap<u64, TailLog>,
+        commit: u64,
+    ) -> Self {
+        let mut writer = Self {
+            next_table_id: published.manifest().next_table_id,
+            storage,
+            requests,
+            catalog,
+            published,
+            logs,
+            commit,
+            rests_at: None,
+            unbuilt: Unbuilt::default(),
+            background: Background::default(),
+            superseded: Vec::new(),
+            has_told_failure: false,
+        };
+        // A process that was killed has left its last records unmarked.
+        if writer.logs.values().any(TailLog::has_unmarked) {
+            writer.will_rest();
+        }
+        writer
+    }
+}

@@ -1,0 +1,233 @@
+//! Tiers come and go.
+//!
+//! Invariant: the directory names a tier before its pool is made, and until no manifest names it any more; what it names without a
+//! manifest is no tier. So a cut at any moment leaves the database with the tier or without, and where it is without, its pool holds
+//! nothing that is needed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, MutexGuard};
+
+use tierra_memory::{Pool, PoolOptions};
+
+use super::state::Writer;
+use crate::error::{StorageError, TierError};
+use crate::manifest::{Manifest, TableEntry, lineage_mark};
+use crate::spec::replicas::{TIERS_MOST, TierId};
+use crate::storage::directory::{self, DirectoryFile, Home, TierLine, TierState};
+use crate::storage::tier::Tier;
+use crate::storage::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, Tiers};
+
+impl Writer {
+    pub(super) fn add_tier(&mut self, name: String, path: PathBuf) -> Result<(), TierError> {
+        let tiers = self.storage.tiers();
+        if !directory::is_tier_name(&name) {
+            return Err(TierError::Name { name });
+        }
+        let entries = tiers.entries();
+        if [FIRST_NAME, NEAR_NAME].contains(&&*name) || entries.iter().any(|tier| tier.name == name)
+        {
+            return Err(TierError::Exists { name });
+        }
+        if entries.len() == TIERS_MOST {
+            return Err(TierError::Many);
+        }
+        let (line, path, options) = self.name_pool(&name, &path)?;
+        let pool = match Pool::create(&path, &options) {
+            Ok(pool) => pool,
+            Err(error) => {
+                self.forget_pool(&line.name);
+                return Err(StorageError::from(error).into());
+            }
+        };
+        // Numbers are given out once: those of tiers that were dropped may be in an old pool's manifest.
+        let last = self.published.manifest().last_tier_id;
+        let id = TierId(last + 1);
+        let mut next = Tiers::clone(&tiers);
+        next.open.push(Tier::new(id, name.as_str(), pool.clone()));
+        if let Err(error) = self.publish_tiers(next, false) {
+            // Where a device failed it is not known whether a manifest names it.
+            if !self.has_failed_device() && !pool.is_poisoned() {
+                // The first error is the one to tell.
+                let _ = self.storage.home().discard(&pool);
+                self.forget_pool(&line.name);
+            }
+            return Err(error.into());
+        }
+        let is_it = |tier: &&mut TierLine| tier.name == line.name;
+        self.note_in_home(|file| {
+            if let Some(tier) = file.tiers.iter_mut().find(is_it) {
+                tier.state = TierState::There;
+            }
+        });
+        Ok(())
+    }
+
+    /// Has the directory name a pool that is about to be made, and forgets what was left of others of that name or place.
+    fn name_pool(
+        &self,
+        name: &str,
+        path: &Path,
+    ) -> Result<(TierLine, PathBuf, PoolOptions), TierError> {
+        let mut home = self.storage.home();
+        let written = home.written(path).map_err(|source| TierError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        let tiers = &self.published.manifest().tiers;
+        let is_left = |line: &&TierLine| {
+            (line.name == name || line.path == written)
+                && tiers.iter().all(|tier| tier.name != line.name)
+        };
+        let left: Vec<_> = home.file().tiers.iter().filter(is_left).cloned().collect();
+        for line in &left {
+            if line.state == TierState::Adding {
+                let removed = home.remove_remains(line, &self.storage.options);
+                removed.map_err(StorageError::from)?;
+            }
+        }
+        let line = TierLine {
+            name: name.to_owned(),
+            pool_id: lineage_mark(),
+            state: TierState::Adding,
+            path: written,
+        };
+        let path = home.path_of(&line);
+        let options = PoolOptions {
+            capacity_bytes: None,
+            id: Some(line.pool_id),
+            ..home.pool_options(&path, &self.storage.options)
+        };
+        change(&mut home, |file| {
+            file.tiers.retain(|line| !left.contains(line));
+            file.tiers.push(line.clone());
+        })?;
+        Ok((line, path, options))
+    }
+
+    /// Undoes the naming of a pool that was not made.
+    fn forget_pool(&self, name: &str) {
+        self.note_in_home(|file| file.tiers.retain(|tier| tier.name != name));
+    }
+
+    /// Changes what the directory says, where what it says without it is right as well: it is tidied when the database is opened.
+    fn note_in_home(&self, note: impl FnOnce(&mut DirectoryFile)) {
+        if let Err((path, error)) = self.storage.home().change(note) {
+            let path = path.display();
+            tracing::warn!(%path, %error, "the directory file could not be brought up to date");
+        }
+    }
+
+    pub(super) fn drop_tier(&mut self, name: &str) -> Result<(), TierError> {
+        let tiers = self.storage.tiers();
+        let name_of = || name.to_owned();
+        let entries = tiers.entries();
+        let Some(entry) = entries.iter().find(|tier| tier.name == name) else {
+            return Err(TierError::Unknown { name: name_of() });
+        };
+        let id = entry.id;
+        self.move_away_from(id)?;
+        let is_used = |table: &&Arc<TableEntry>| self.lies_in(table, id) || is_home(table, id);
+        let users = self.published.manifest().tables.iter().filter(is_used);
+        let mut users: Vec<_> = users.map(|table| table.spec.name.as_str()).collect();
+        users.sort_unstable();
+        if !users.is_empty() {
+            return Err(TierError::InUse {
+                name: name_of(),
+                tables: users.join(", "),
+            });
+        }
+        let mut next = Tiers::clone(&tiers);
+        let was_there = next.leave(id).is_some();
+        next.missing.retain(|tier| tier.id != id);
+        if next.open.is_empty() {
+            return Err(TierError::Last { name: name_of() });
+        }
+        // Its own manifest still says that it is a tier: alone it would be an older state.
+        self.publish_tiers(next, was_there)?;
+        let mark = self.published.manifest().lineage.last().copied();
+        self.note_in_home(|file| {
+            file.lineage = mark;
+            file.tiers.retain(|tier| tier.name != name);
+        });
+        Ok(())
+    }
+
+    /// Moves what lies in a tier of tables that are not to have anything there: an index, a load that began before its table got other
+    /// tiers.
+    fn move_away_from(&mut self, id: TierId) -> Result<(), StorageError> {
+        let tables = self.published.manifest().tables.clone();
+        for entry in tables {
+            if self.lies_in(&entry, id)
+                && !is_home(&entry, id)
+                && let Some(table) = self.catalog.table(&entry.spec.name)
+            {
+                self.heal(&table)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a tier has a copy of something of the table.
+    fn lies_in(&self, table: &TableEntry, id: TierId) -> bool {
+        let extents = &self.published.manifest().extents;
+        let mut copies = table.extents().flat_map(|extent| &extents[&extent].copies);
+        copies.any(|copy| copy.tier == id)
+    }
+
+    /// Goes on without the tiers whose devices refuse writes, as long as there are others: they count as
+    /// missing until the database is opened again. Whether there was one.
+    pub(super) fn lose_failed_tiers(&mut self) -> bool {
+        let mut next = Tiers::clone(&self.storage.tiers());
+        let failed = next.open.iter().filter(|tier| tier.pool.is_poisoned());
+        let failed: Vec<_> = failed.map(|tier| tier.id).collect();
+        if failed.is_empty() || failed.len() == next.open.len() {
+            return false;
+        }
+        for id in failed {
+            let Some(Tier { name, pool, .. }) = next.leave(id) else {
+                continue;
+            };
+            tracing::error!(
+                tier = &*name,
+                path = %pool.path().display(),
+                "a tier failed: the database goes on without it"
+            );
+            next.losses.log.missing(id, &name);
+            next.missing.push(MissingTier {
+                id,
+                name,
+                pool_id: pool.id(),
+                why: "its device refused a write".into(),
+            });
+        }
+        self.storage.set_tiers(next);
+        true
+    }
+
+    /// Publishes a manifest with these tiers, and uses them from then on. It gets a mark if one is left behind.
+    fn publish_tiers(&mut self, next: Tiers, leaves_one: bool) -> Result<(), StorageError> {
+        let mut manifest: Manifest = self.published.manifest().clone();
+        let last = next.entries().last().map_or(0, |tier| tier.id.0);
+        manifest.last_tier_id = manifest.last_tier_id.max(last);
+        if leaves_one {
+            manifest.lineage.push(lineage_mark());
+        }
+        self.published.publish(&next, manifest, Vec::new())?;
+        self.let_superseded_go();
+        self.storage.set_tiers(next);
+        Ok(())
+    }
+}
+
+/// Whether the table is to have copies in a tier.
+fn is_home(table: &TableEntry, id: TierId) -> bool {
+    table.homes.everywhere().contains(&id)
+}
+
+fn change(
+    home: &mut MutexGuard<'_, Home>,
+    change: impl FnOnce(&mut DirectoryFile),
+) -> Result<(), TierError> {
+    let changed = home.change(change);
+    changed.map_err(|(path, source)| TierError::Io { path, source })
+}
