@@ -95,11 +95,7 @@ impl Subject {
 }
 
 fn sealed_rows(table: &Snapshot) -> u64 {
-    table
-        .segments()
-        .iter()
-        .map(|segment| segment.rows() as u64)
-        .sum()
+    table.version().segments.rows()
 }
 
 /// Sealed rows, as many as lookups.

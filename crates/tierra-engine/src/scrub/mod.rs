@@ -283,15 +283,12 @@ fn segment_of(
     let named = entry.segments.iter().find(named)?;
     let table = catalog.table(&entry.spec.name)?;
     let current = table.current();
-    let at = current
-        .segments
-        .binary_search_by_key(&named.id, |segment| segment.id())
-        .ok()?;
+    let segment = current.segments.get(named.id)?;
     let number = named.extents.iter().position(|id| *id == extent.id())?;
     let chunks = named.chunks.iter().enumerate();
     let columns = chunks.filter(|(_, chunk)| chunk.extent as usize == number);
     let columns = columns.map(|(column, _)| column).collect();
-    Some((current.segments[at].clone(), columns))
+    Some((segment.clone(), columns))
 }
 
 /// No copy is whole: puts the one that is read right block by block, each from whichever copy has it.

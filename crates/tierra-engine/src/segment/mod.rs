@@ -4,6 +4,9 @@
 //! it lives, so that a lookup pays for no descriptor; its extents stay allocated as long.
 
 pub(crate) mod chunk_headers;
+mod segments;
+
+pub(crate) use self::segments::Segments;
 
 mod checks;
 mod stored;

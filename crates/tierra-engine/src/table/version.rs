@@ -11,15 +11,14 @@ use crate::dictionaries::published::Dictionaries;
 use crate::index::inverted::InvertedParts;
 use crate::index::key::KeyIndexCell;
 use crate::manifest::row_id::RowId;
-use crate::segment::Segment;
+use crate::segment::{Segment, Segments};
 use crate::slice_bytes::slice_bytes;
 use crate::tail::Tail;
 
 /// What one commit made of a table.
 #[derive(Debug)]
 pub(crate) struct TableVersion {
-    /// In ascending order of their ids.
-    pub(crate) segments: Arc<[Arc<Segment>]>,
+    pub(crate) segments: Segments,
     pub(crate) dictionaries: Dictionaries,
     pub(crate) indexes: InvertedParts,
     pub(crate) tail: Tail,
@@ -37,7 +36,7 @@ impl TableVersion {
     /// Of a table that has none, with so many columns.
     pub(crate) fn without_rows(columns: usize, tail_segment_id: u32) -> TableVersion {
         TableVersion {
-            segments: Arc::new([]),
+            segments: Segments::default(),
             dictionaries: vec![None; columns].into(),
             indexes: Arc::new([]),
             tail: Tail::empty(tail_segment_id),
@@ -45,13 +44,20 @@ impl TableVersion {
         }
     }
 
+    /// The same rows once more: what the writer makes the next version of.
+    pub(crate) fn next(&self) -> TableVersion {
+        TableVersion {
+            segments: self.segments.clone(),
+            dictionaries: self.dictionaries.clone(),
+            indexes: self.indexes.clone(),
+            tail: self.tail.clone(),
+            keys: self.keys.next(None),
+        }
+    }
+
+    /// Rows that it has.
     pub(crate) fn rows(&self) -> u64 {
-        let sealed: u64 = self
-            .segments
-            .iter()
-            .map(|segment| segment.rows() as u64)
-            .sum();
-        sealed + u64::from(self.tail.rows())
+        self.segments.rows() + u64::from(self.tail.rows())
     }
 
     /// The row, if this version has it.
@@ -60,10 +66,7 @@ impl TableVersion {
             let (batch, at) = self.tail.locate(row.row() as u32)?;
             return Some(Located::Tail(batch, at));
         }
-        let found = self
-            .segments
-            .binary_search_by_key(&row.segment(), |segment| u64::from(segment.id()));
-        let segment = &self.segments[found.ok()?];
+        let segment = self.segments.get(u32::try_from(row.segment()).ok()?)?;
         (row.row() < segment.rows()).then_some(Located::Sealed(segment, row.row()))
     }
 

@@ -103,9 +103,7 @@ impl ObjectName {
                 column,
                 place,
             } => {
-                let segments = &version.segments;
-                let found = segments.binary_search_by_key(segment, |segment| segment.id());
-                let segment = &segments[found.ok()?];
+                let segment = version.segments.get(*segment)?;
                 let is_it = segment.place(*column) == *place;
                 is_it.then_some(Object::Chunk(segment, *column))
             }

@@ -21,7 +21,7 @@ use crate::index::key::{KeyIndexCell, KeyRun};
 use crate::integrity::repair;
 use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
-use crate::segment::Segment;
+use crate::segment::{Segment, Segments};
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::faults::{FaultKind, HEADER};
 use crate::storage::tiers::Tiers;
@@ -148,6 +148,7 @@ impl Reading<'_> {
             }
             segments.push(segment);
         }
+        let segments: Segments = segments.into_iter().collect();
         // A part can be built again: without it its rows are scanned. The writer names others instead.
         let parts = entry.parts.iter().filter_map(|part| {
             // With a column's chunks, or its dictionary, parts of its index may be missing.
@@ -195,7 +196,7 @@ impl Reading<'_> {
             missing = Some(Missing::Rows(why));
         }
         let version = TableVersion {
-            segments: segments.into(),
+            segments,
             dictionaries: dictionaries.into(),
             indexes: indexes.into(),
             tail,

@@ -18,7 +18,7 @@ use crate::calibration::{Calibration, LookupKind};
 use crate::integrity::checked_copy::checked_copy;
 use crate::integrity::repair;
 use crate::manifest::PartEntry;
-use crate::segment::Segment;
+use crate::segment::Segments;
 use crate::storage::doubt::any_doubt;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::storage::read_checks::VerifyReads;
@@ -78,7 +78,7 @@ impl InvertedPart {
         entry: Arc<PartEntry>,
         extent: Arc<OwnedExtent>,
         calibration: &Calibration,
-        segments: &[Arc<Segment>],
+        segments: &Segments,
         dictionary: Option<&Dictionary>,
     ) -> Result<Arc<Self>, FormatError> {
         let mut part = Self::checked(entry, extent, calibration)?;
@@ -149,15 +149,15 @@ impl InvertedPart {
     /// and no code that the dictionary does not have. Reads no page.
     fn compare(
         &self,
-        segments: &[Arc<Segment>],
+        segments: &Segments,
         dictionary: Option<&Dictionary>,
     ) -> Result<(), FormatError> {
         let (mut values, mut is_known) = (0, true);
         for id in &self.entry.segments {
-            let at = segments.binary_search_by_key(id, |segment| segment.id());
-            let at = at.map_err(|_| corrupt(format!("segment {id} is not there")))?;
-            let chunk = segments[at].chunk(self.column());
-            is_known &= !segments[at].is_absent(self.column());
+            let segment = segments.get(*id);
+            let segment = segment.ok_or_else(|| corrupt(format!("segment {id} is not there")))?;
+            let chunk = segment.chunk(self.column());
+            is_known &= !segment.is_absent(self.column());
             values += (chunk.rows() - chunk.null_count()) as u64;
         }
         let postings = self.postings();

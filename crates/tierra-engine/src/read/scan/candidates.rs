@@ -216,10 +216,9 @@ impl Segment {
 
 impl Covered {
     fn new<'p>(scan: &Scan, part: &'p InvertedPart) -> Result<Self, Damage<'p>> {
-        let all = scan.snapshot.segments();
+        let all = &scan.snapshot.version().segments;
         let find = |id: &u32| {
-            let at = all.binary_search_by_key(id, |segment| segment.id());
-            let at = at.map_err(|_| Damage {
+            let at = all.position(*id).ok_or_else(|| Damage {
                 part,
                 source: corrupt(format!("segment {id} is not there")),
             })?;

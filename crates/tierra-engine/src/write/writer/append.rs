@@ -80,11 +80,9 @@ impl Writer {
             }
         };
         table.publish(TableVersion {
-            segments: current.segments.clone(),
-            dictionaries: current.dictionaries.clone(),
-            indexes: current.indexes.clone(),
             tail,
             keys: current.keys.next(keys),
+            ..current.next()
         });
         if let Some(log) = first_log {
             self.show(table, log);

@@ -10,7 +10,7 @@ use super::state::Writer;
 use crate::dictionaries::published::Dictionaries;
 use crate::error::{LoadError, StorageError};
 use crate::manifest::{TableEntry, TailEntry};
-use crate::segment::Segment;
+use crate::segment::Segments;
 use crate::storage::extent::OwnedExtent;
 use crate::table::Table;
 use crate::table::requests::Load;
@@ -51,15 +51,14 @@ impl Writer {
             .map(|encoded| encoded.segment)
             .collect();
         let ids: Vec<u32> = added.iter().map(|segment| segment.id()).collect();
-        let segments = with_segments(&current.segments, added);
+        let segments = current.segments.with(added);
         let before = &current.dictionaries;
         let dictionaries = self.commit_segments(&table, &mut entry, &segments, before, run)?;
         table.publish(TableVersion {
             segments,
             dictionaries,
-            indexes: current.indexes.clone(),
-            tail: current.tail.clone(),
             keys: joined.map_or_else(|| current.keys.next(None), |joined| joined.cell),
+            ..current.next()
         });
         if self.is_begun(&table) {
             self.show(&table, TailLog::starting_at(entry.tail.first_sequence));
@@ -105,19 +104,17 @@ impl Writer {
             reached: sequence,
             logs: Vec::new(),
         };
-        let segments = with_segments(
-            &current.segments,
-            sealed.into_iter().map(|sealed| sealed.segment),
-        );
+        let segments = current
+            .segments
+            .with(sealed.into_iter().map(|sealed| sealed.segment));
         let before = &current.dictionaries;
         let dictionaries = self.commit_segments(table, &mut entry, &segments, before, None)?;
         self.restart_log(table, sequence);
         table.publish(TableVersion {
             segments,
             dictionaries,
-            indexes: current.indexes.clone(),
             tail: Tail::empty(segment_id),
-            keys: current.keys.next(None),
+            ..current.next()
         });
         table.ask_for_indexes();
         table.ask_for_near_copies([id]);
@@ -131,7 +128,7 @@ impl Writer {
         &mut self,
         table: &Arc<Table>,
         entry: &mut TableEntry,
-        segments: &Arc<[Arc<Segment>]>,
+        segments: &Segments,
         before: &Dictionaries,
         run: Option<Arc<OwnedExtent>>,
     ) -> Result<Dictionaries, StorageError> {
@@ -155,14 +152,4 @@ impl Writer {
         self.publish(next, fresh)?;
         Ok(images.dictionaries)
     }
-}
-
-/// The segments in ascending order of their ids.
-fn with_segments(
-    before: &[Arc<Segment>],
-    added: impl IntoIterator<Item = Arc<Segment>>,
-) -> Arc<[Arc<Segment>]> {
-    let mut segments: Vec<_> = before.iter().cloned().chain(added).collect();
-    segments.sort_unstable_by_key(|segment| segment.id());
-    segments.into()
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tierra_column::PostingsError;
 
 use super::background::Task;
-use super::jobs::{Ended, Job, Made, PartStep, Work, sealed_rows};
+use super::jobs::{Ended, Job, Made, PartStep, Work};
 use super::near::place;
 use super::run_step::RunError;
 use super::state::Writer;
@@ -70,7 +70,7 @@ impl Writer {
             let id = (table.id(), column);
             if !self
                 .unbuilt
-                .is_due(id, dictionary.generation(), sealed_rows(&current))
+                .is_due(id, dictionary.generation(), current.segments.rows())
             {
                 return None;
             }
@@ -210,7 +210,7 @@ impl Writer {
                 tracing::warn!(table = name, %error, "a segment could not be indexed");
             }
             error => {
-                let rows = sealed_rows(&table.current());
+                let rows = table.current().segments.rows();
                 self.unbuilt.note(id, generation, rows);
                 let column = &table.spec().columns[column].name;
                 tracing::warn!(table = name, column, %error, "an index could not be built");
@@ -228,10 +228,7 @@ fn no_thread(why: String) -> RunError {
 
 fn publish_parts(table: &Arc<Table>, current: &TableVersion, indexes: Vec<Arc<InvertedPart>>) {
     table.publish(TableVersion {
-        segments: current.segments.clone(),
-        dictionaries: current.dictionaries.clone(),
         indexes: indexes.into(),
-        tail: current.tail.clone(),
-        keys: current.keys.next(None),
+        ..current.next()
     });
 }

@@ -246,8 +246,3 @@ fn damaged(table: &Table, column: usize, source: FormatError) -> DamageError {
     let column = table.spec().columns[column].name.clone();
     DamageError::Index { column, source }
 }
-
-/// Rows that are in segments.
-pub(super) fn sealed_rows(version: &TableVersion) -> u64 {
-    version.rows() - u64::from(version.tail.rows())
-}

@@ -119,11 +119,10 @@ impl Writer {
         let next = self.published.with_table(entry);
         self.publish(next, fresh)?;
         let version = TableVersion {
-            segments: segments.into(),
+            segments: segments.into_iter().collect(),
             dictionaries: dictionaries.into(),
             indexes: indexes.into(),
-            tail: current.tail.clone(),
-            keys: current.keys.next(None),
+            ..current.next()
         };
         table.dictionaries().reset(&version.dictionaries);
         let ids: Vec<u32> = version

@@ -22,10 +22,9 @@ pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
         return;
     }
     let current = table.current();
-    let found = current
-        .segments
-        .binary_search_by_key(&segment, |segment| segment.id());
-    let Ok(at) = found else { return };
+    let Some(at) = current.segments.position(segment) else {
+        return;
+    };
     let mut segments = current.segments.to_vec();
     let copied = storage.whole(|| segments[at].with_near_copies(table.spec(), &storage.near));
     match copied.unwrap_or_else(|error| Err(error.into())) {
@@ -37,11 +36,8 @@ pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
         }
     }
     table.publish(TableVersion {
-        segments: segments.into(),
-        dictionaries: current.dictionaries.clone(),
-        indexes: current.indexes.clone(),
-        tail: current.tail.clone(),
-        keys: current.keys.next(None),
+        segments: segments.into_iter().collect(),
+        ..current.next()
     });
 }
 
@@ -84,11 +80,10 @@ pub(super) fn place(storage: &Storage, table: &Arc<Table>, changes: Vec<NearChan
         }
     };
     table.publish(TableVersion {
-        segments: segments.into(),
-        dictionaries: current.dictionaries.clone(),
+        segments: segments.into_iter().collect(),
         indexes: parts.into(),
-        tail: current.tail.clone(),
         keys: current.keys.with_runs(runs),
+        ..current.next()
     });
 }
 

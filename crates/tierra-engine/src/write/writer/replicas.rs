@@ -272,11 +272,10 @@ impl Writer {
             log.change_copies(extent)?;
         }
         table.publish(TableVersion {
-            segments: segments.into(),
-            dictionaries: current.dictionaries.clone(),
+            segments: segments.into_iter().collect(),
             indexes: indexes.into(),
-            tail: current.tail.clone(),
             keys: current.keys.with_runs(runs),
+            ..current.next()
         });
         Ok(())
     }

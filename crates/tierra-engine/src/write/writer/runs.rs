@@ -106,11 +106,8 @@ impl Writer {
         let needed: Vec<_> = given_up.into_iter().filter(is_needed).collect();
         runs.extend(needed);
         table.publish(TableVersion {
-            segments: current.segments.clone(),
-            dictionaries: current.dictionaries.clone(),
-            indexes: current.indexes.clone(),
-            tail: current.tail.clone(),
             keys: current.keys.with_rows_in_runs(runs),
+            ..current.next()
         });
         Ok(())
     }

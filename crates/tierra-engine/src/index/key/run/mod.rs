@@ -34,7 +34,7 @@ use crate::integrity::repair;
 use crate::manifest::RunEntry;
 use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::row_id::RowId;
-use crate::segment::Segment;
+use crate::segment::Segments;
 use crate::storage::doubt::any_doubt;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::storage::read_checks::VerifyReads;
@@ -85,7 +85,7 @@ impl KeyRun {
         entry: Arc<RunEntry>,
         extent: Arc<OwnedExtent>,
         calibration: &Calibration,
-        segments: &[Arc<Segment>],
+        segments: &Segments,
     ) -> Result<Arc<Self>, FormatError> {
         let directory = Directory::read(extent.first());
         let directory = directory.or_else(|error| match mend_directory(&extent) {
@@ -94,9 +94,9 @@ impl KeyRun {
         })?;
         let mut rows = 0;
         for id in &entry.segments {
-            let at = segments.binary_search_by_key(id, |segment| segment.id());
-            let at = at.map_err(|_| corrupt(format!("segment {id} is not there")))?;
-            rows += segments[at].rows() as u64;
+            let segment = segments.get(*id);
+            let segment = segment.ok_or_else(|| corrupt(format!("segment {id} is not there")))?;
+            rows += segment.rows() as u64;
         }
         if directory.entries != rows {
             return Err(corrupt(format!(
