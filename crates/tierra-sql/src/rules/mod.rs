@@ -11,12 +11,13 @@
 //! types as well, and must see conditions before the optimiser takes NULL for false. Casts are hidden from estimates
 //! when nothing else looks at them. Where a rule of the optimiser is wrong it is kept from that ([`constant_conditions`],
 //! [`distinct_sums`], [`known_aggregates`], [`tried`], [`window_orders`]), and put right behind it ([`sorted_inputs`],
-//! [`sorted_texts`], [`unasked_partitions`]).
+//! [`close_texts`], [`unasked_partitions`]).
 
 mod arithmetic;
 mod assigned;
 mod assignment;
 mod casts;
+mod close_texts;
 mod computed;
 mod constant_conditions;
 mod csv_source;
@@ -31,7 +32,6 @@ mod outer_values;
 mod plan;
 mod set_operations;
 mod sorted_inputs;
-mod sorted_texts;
 mod subquery;
 mod tried;
 mod unasked_partitions;
@@ -92,7 +92,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
     rules.push(Arc::new(unasked_partitions::RULE));
-    rules.push(Arc::new(sorted_texts::RULE));
+    rules.push(Arc::new(close_texts::RULE));
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)
