@@ -218,7 +218,7 @@ fn settings(set: u64) -> Vec<String> {
     };
     vec![
         one_of("threads", &["1", "2", "1", "4"]),
-        // What a window does grows with the square of the batches.
+        // What a sort and a window do grows with the square of the batches.
         match set % 2 == 1 {
             true => one_of("batch_rows", &["8192", "8192", "1000", "1000"]),
             false => one_of("batch_rows", &["8192", "8192", "16", "1000"]),
