@@ -97,7 +97,10 @@ pub enum FormatError {
 
 impl FormatError {
     /// Compares a checksum with its bytes.
-    pub(crate) fn check_crc(what: &'static str, bytes: &[u8], stored: u32) -> Result<(), Self> {
+    ///
+    /// # Errors
+    /// [`FormatError::Checksum`] where it is not theirs.
+    pub fn check_crc(what: &'static str, bytes: &[u8], stored: u32) -> Result<(), Self> {
         let computed = crc32c::crc32c(bytes);
         if computed == stored {
             return Ok(());

@@ -192,11 +192,7 @@ impl<'a> Postings<'a> {
         self.layout.pages()
     }
 
-    /// A page, where it lies: what checking it is about to read in order.
-    ///
-    /// # Panics
-    /// If there is no such page.
-    pub fn page(&self, page: usize) -> &'a [u8] {
+    fn page(&self, page: usize) -> &'a [u8] {
         let bytes = &self.data[page * PAGE_BYTES..];
         &bytes[..bytes.len().min(PAGE_BYTES)]
     }
@@ -210,12 +206,12 @@ impl<'a> Postings<'a> {
         start..start + self.page(page).len()
     }
 
-    /// Whether these are the bytes of a page, by its checksum: those of another copy may be.
+    /// The CRC32C that a page should have.
     ///
     /// # Panics
     /// If there is no such page.
-    pub fn is_page(&self, page: usize, bytes: &[u8]) -> bool {
-        crc32c::crc32c(bytes) == read_u32(self.checksums, page * 4)
+    pub fn page_crc(&self, page: usize) -> u32 {
+        read_u32(self.checksums, page * 4)
     }
 
     /// Checks a page's checksum.
@@ -227,8 +223,7 @@ impl<'a> Postings<'a> {
     /// If there is no such page.
     pub fn verify_page(&self, page: usize) -> Result<(), FormatError> {
         let bytes = self.page(page);
-        let stored = read_u32(self.checksums, page * 4);
-        FormatError::check_crc("a page of an inverted index", bytes, stored)
+        FormatError::check_crc("a page of an inverted index", bytes, self.page_crc(page))
     }
 
     /// The pages that [`Postings::list`] reads for a code.

@@ -311,14 +311,12 @@ impl KeyColumns {
                     let block = at / BLOCK_LEN;
                     segment.verify(spec, *column, block)?;
                     let decoder = version.dictionaries.decoders()[*column].as_ref();
-                    match segment.chunk(*column).value(cx, at, decoder).await {
-                        Ok(cell) => {
-                            let same = holds(cell, value);
-                            if segment.is_right(spec, *column, block)? {
-                                break same;
-                            }
-                        }
-                        Err(source) => segment.doubt(spec, *column, block, *source)?,
+                    let cell = segment.chunk(*column).value(cx, at, decoder).await;
+                    let same = cell
+                        .map(|cell| holds(cell, value))
+                        .map_err(|source| *source);
+                    if let Some(same) = segment.believed(spec, *column, block, same)? {
+                        break same;
                     }
                 },
             };

@@ -68,6 +68,34 @@ impl Segment {
                 .is_some_and(|(extent, ..)| extent.all_losses().checks.get() == VerifyReads::Every)
     }
 
+    /// What `read` makes of a block; `None` where that must not be believed, and the block is right now, to be read again.
+    #[inline]
+    pub(crate) fn read<T>(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+        read: impl FnOnce(&Chunk<'_>) -> Result<T, FormatError>,
+    ) -> Result<Option<T>, ScanError> {
+        self.verify(spec, column, block)?;
+        self.believed(spec, column, block, read(self.chunk(column)))
+    }
+
+    /// After a verified block was read: what was read; `None` as [`Segment::read`] returns it.
+    #[inline]
+    pub(crate) fn believed<T>(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        block: usize,
+        read: Result<T, FormatError>,
+    ) -> Result<Option<T>, ScanError> {
+        match read {
+            Ok(value) => Ok(self.is_right(spec, column, block)?.then_some(value)),
+            Err(source) => self.doubt(spec, column, block, source).map(|()| None),
+        }
+    }
+
     /// After a block was read: whether that is to be believed, where every reading is checked. If not, the block is right now, to be read again.
     #[inline]
     pub(crate) fn is_right(

@@ -191,7 +191,7 @@ impl Snapshot {
             far_bytes: runs.clone().map(|run| run.extent().len_bytes()).sum(),
             near_bytes: keys.near_bytes() as u64,
             copied_bytes: runs
-                .map(|run| run.near().map_or(0, |near| near.len() as u64))
+                .map(|run| run.pages().near().map_or(0, |near| near.len() as u64))
                 .sum(),
         }
     }

@@ -156,8 +156,8 @@ impl<'v> Object<'v> {
     pub(crate) fn near(&self) -> Option<&'v Arc<NearCopy>> {
         match self {
             Self::Chunk(segment, column) => segment.near(*column),
-            Self::Part(part) => part.near(),
-            Self::Run(run) => run.near(),
+            Self::Part(part) => part.pages().near(),
+            Self::Run(run) => run.pages().near(),
         }
     }
 

@@ -10,33 +10,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tierra_column::{Dictionary, FormatError, Listed, Position, Postings, PostingsLayout, Stretch};
 use tierra_interleave::{Cx, Lookups, for_each};
-use tierra_memory::emulation::begin_read;
 use tierra_memory::placement::{SAMPLED, Uses, sample};
 use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 
 use crate::calibration::{Calibration, LookupKind};
-use crate::integrity::checked_copy::checked_copy;
-use crate::integrity::repair;
+use crate::integrity::pages::{PageFormat, StoredPages};
 use crate::manifest::PartEntry;
 use crate::segment::Segments;
-use crate::storage::doubt::any_doubt;
-use crate::storage::extent::{ExtentCopy, OwnedExtent};
-use crate::storage::read_checks::VerifyReads;
-use crate::storage::verified::{DamageFound, VerifiedPages};
+use crate::storage::extent::OwnedExtent;
 
 /// A part as it was opened or written.
 pub(crate) struct InvertedPart {
     entry: Arc<PartEntry>,
-    /// Kept allocated even where reads go to the near copy.
-    extent: Arc<OwnedExtent>,
-    /// The copy of it that is read.
-    read: Arc<ExtentCopy>,
-    near: Option<Arc<NearCopy>>,
+    pages: StoredPages,
     /// What was read of it, wherever it lay.
     uses: Arc<Uses>,
     layout: PostingsLayout,
-    /// A bit per page whose checksum held; `None` once all did.
-    verified: Option<VerifiedPages>,
     damaged: AtomicBool,
     gates: Arc<Gates>,
 }
@@ -81,9 +70,8 @@ impl InvertedPart {
         segments: &Segments,
         dictionary: Option<&Dictionary>,
     ) -> Result<Arc<Self>, FormatError> {
-        let mut part = Self::checked(entry, extent, calibration)?;
+        let part = Self::checked(entry, extent, calibration, false)?;
         part.compare(segments, dictionary)?;
-        part.verified = Some(part.nothing_verified());
         Ok(Arc::new(part))
     }
 
@@ -93,22 +81,16 @@ impl InvertedPart {
         extent: Arc<OwnedExtent>,
         calibration: &Calibration,
     ) -> Result<Arc<Self>, FormatError> {
-        let mut part = Self::checked(entry, extent, calibration)?;
-        part.verified = Some(VerifiedPages::new(
-            part.damage(),
-            part.postings().pages(),
-            true,
-        ));
-        Ok(Arc::new(part))
+        Ok(Arc::new(Self::checked(entry, extent, calibration, true)?))
     }
 
     fn checked(
         entry: Arc<PartEntry>,
         extent: Arc<OwnedExtent>,
         calibration: &Calibration,
+        is_written: bool,
     ) -> Result<Self, FormatError> {
-        let read = extent.first().clone();
-        let postings = Postings::open(&read)?;
+        let postings = Postings::open(extent.first())?;
         let (generation, segments) = (entry.generation, entry.segments.len());
         if (postings.generation(), postings.chunks()) != (generation, segments) {
             return Err(corrupt(format!(
@@ -117,32 +99,20 @@ impl InvertedPart {
                 postings.generation()
             )));
         }
+        let (layout, pages) = (postings.layout(), postings.pages());
         Ok(Self {
-            layout: postings.layout(),
+            layout,
             entry,
-            extent,
-            read,
-            near: None,
+            pages: StoredPages::new(extent, pages, is_written),
             uses: Arc::default(),
-            verified: None,
             damaged: AtomicBool::new(false),
             gates: Gates::of(calibration, Speed::Far),
         })
     }
 
-    fn damage(&self) -> &DamageFound {
-        &self.extent.all_losses().log.damage
-    }
-
-    fn nothing_verified(&self) -> VerifiedPages {
-        VerifiedPages::new(self.damage(), self.postings().pages(), false)
-    }
-
     /// Whether all its pages have their checksums.
     pub(crate) fn is_whole(&self) -> bool {
-        let postings = self.postings();
-        let mut pages = 0..postings.pages();
-        pages.all(|page| postings.verify_page(page).is_ok())
+        self.pages.are_whole(&self.postings())
     }
 
     /// Whether it can be what was built of the segments that it covers: it lists each of their values,
@@ -178,26 +148,18 @@ impl InvertedPart {
         Ok(())
     }
 
-    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on ([`checked_copy`]).
+    /// Its pages.
+    pub(crate) fn pages(&self) -> &StoredPages {
+        &self.pages
+    }
+
+    /// A near copy of it ([`StoredPages::near_copy`]).
     pub(crate) fn near_copy(
         &self,
         near: &NearMemory,
         goes_on: impl FnMut(usize) -> bool,
     ) -> Result<Option<Arc<NearCopy>>, FormatError> {
-        if self.near.is_some() {
-            return Ok(None);
-        }
-        self.restore_lost()?;
-        let check = |copy: &[u8]| {
-            let postings = Postings::reopen(copy, &self.layout);
-            (0..postings.pages()).try_for_each(|page| postings.verify_page(page))
-        };
-        let mend = || {
-            self.restore_lost()?;
-            let postings = self.postings();
-            (0..postings.pages()).try_for_each(|page| self.verify_page(&postings, page))
-        };
-        checked_copy(near, &self.read, goes_on, check, mend)
+        self.pages.near_copy(&self.postings(), near, goes_on)
     }
 
     /// The same part read from another near copy, or from none.
@@ -206,27 +168,9 @@ impl InvertedPart {
         near: Option<Arc<NearCopy>>,
         calibration: &Calibration,
     ) -> Arc<Self> {
-        let speed = near.as_ref().map_or(Speed::Far, |_| Speed::Near);
-        let mut part = Self {
-            near,
-            uses: self.uses.clone(),
-            verified: None,
-            damaged: AtomicBool::new(self.is_given_up()),
-            entry: self.entry.clone(),
-            extent: self.extent.clone(),
-            read: self.read.clone(),
-            layout: self.layout,
-            gates: Gates::of(calibration, speed),
-        };
-        if part.near.is_none() {
-            part.verified = Some(part.nothing_verified());
-        }
-        Arc::new(part)
-    }
-
-    /// Its near copy.
-    pub(crate) fn near(&self) -> Option<&Arc<NearCopy>> {
-        self.near.as_ref()
+        let pages = self.pages.with_near(near, &self.postings());
+        let gates = Gates::of(calibration, pages.speed());
+        Arc::new(self.read_from(pages, gates))
     }
 
     /// What was read of it.
@@ -236,17 +180,18 @@ impl InvertedPart {
 
     /// The same part read from other copies of its extent.
     pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Arc<Self> {
-        Arc::new(Self {
-            read: extent.first().clone(),
-            extent,
-            entry: self.entry.clone(),
-            near: self.near.clone(),
+        Arc::new(self.read_from(self.pages.with_extent(extent), self.gates.clone()))
+    }
+
+    fn read_from(&self, pages: StoredPages, gates: Arc<Gates>) -> Self {
+        Self {
+            pages,
+            gates,
             uses: self.uses.clone(),
-            layout: self.layout,
-            verified: self.verified.as_ref().map(VerifiedPages::of_other_bytes),
             damaged: AtomicBool::new(self.is_given_up()),
-            gates: self.gates.clone(),
-        })
+            entry: self.entry.clone(),
+            layout: self.layout,
+        }
     }
 
     /// Takes it out of use, because it holds other bytes than those that were written; whether it was
@@ -270,10 +215,7 @@ impl InvertedPart {
 
     /// The tier that lookups read.
     pub(crate) fn speed(&self) -> Speed {
-        match self.near {
-            Some(_) => Speed::Near,
-            None => Speed::Far,
-        }
+        self.pages.speed()
     }
 
     /// Codes that it knows, with rows or without.
@@ -299,15 +241,11 @@ impl InvertedPart {
     }
 
     pub(crate) fn extent(&self) -> &Arc<OwnedExtent> {
-        &self.extent
+        self.pages.extent()
     }
 
     fn postings(&self) -> Postings<'_> {
-        let bytes: &[u8] = match &self.near {
-            Some(copy) => copy,
-            None => &self.read,
-        };
-        Postings::reopen(bytes, &self.layout)
+        Postings::reopen(self.pages.bytes(), &self.layout)
     }
 
     /// The first look: how many rows some codes have here, at most, and where they are listed. Each
@@ -318,10 +256,9 @@ impl InvertedPart {
         lookups: &mut Lookups,
     ) -> Result<PartRows, FormatError> {
         let postings = self.postings();
-        self.restore_lost()?;
-        for code in codes {
-            self.verify(&postings, postings.pages_of_list(*code))?;
-        }
+        let read = || codes.iter().flat_map(|code| postings.pages_of_list(*code));
+        self.pages.restore_lost(&postings)?;
+        self.pages.verify(&postings, read())?;
         let (mut rows, mut failed) = (PartRows::default(), None);
         lookups.run(
             self.gates.list.now(),
@@ -344,8 +281,7 @@ impl InvertedPart {
             },
         );
         self.note_lookups(codes.len());
-        let read = codes.iter();
-        self.check_read(&postings, read.map(|code| postings.pages_of_list(*code)))?;
+        self.pages.check_read(&postings, read())?;
         failed.map_or(Ok(rows), Err)
     }
 
@@ -357,12 +293,15 @@ impl InvertedPart {
         mut found: impl FnMut(Position),
     ) -> Result<(), FormatError> {
         let postings = self.postings();
-        self.restore_lost()?;
+        self.pages.restore_lost(&postings)?;
         rows.once.iter().for_each(|position| found(*position));
         let stretches: Vec<Stretch> = rows.stretches.iter().flat_map(|all| all.parts()).collect();
-        for stretch in &stretches {
-            self.verify(&postings, postings.pages_of_stretch(stretch))?;
-        }
+        let read = || {
+            stretches
+                .iter()
+                .flat_map(|it| postings.pages_of_stretch(it))
+        };
+        self.pages.verify(&postings, read())?;
         lookups.run(
             self.gates.stretch.now(),
             stretches.len(),
@@ -376,8 +315,7 @@ impl InvertedPart {
             },
         );
         self.note_lookups(stretches.len());
-        let read = stretches.iter();
-        self.check_read(&postings, read.map(|it| postings.pages_of_stretch(it)))
+        self.pages.check_read(&postings, read())
     }
 
     fn note_lookups(&self, count: usize) {
@@ -387,69 +325,21 @@ impl InvertedPart {
             self.uses.looked_up(lines);
         }
     }
+}
 
-    /// After pages were read: whether that is to be believed.
-    fn check_read(
-        &self,
-        postings: &Postings<'_>,
-        mut pages: impl Iterator<Item = Range<usize>>,
-    ) -> Result<(), FormatError> {
-        match self.checks_every() {
-            true => pages
-                .try_for_each(|mut pages| pages.try_for_each(|page| postings.verify_page(page))),
-            false => Ok(()),
-        }
+impl PageFormat for Postings<'_> {
+    const WHAT: &'static str = "a page of an inverted index";
+
+    fn pages(&self) -> usize {
+        Postings::pages(self)
     }
 
-    /// Whether what is read of it is checked every time.
-    #[inline]
-    fn checks_every(&self) -> bool {
-        any_doubt()
-            && self.near.is_none()
-            && self.extent.all_losses().checks.get() == VerifyReads::Every
+    fn range(&self, page: usize) -> Range<usize> {
+        self.page_range(page)
     }
 
-    /// Has what was lost of the copy that is read there, if anything was.
-    #[inline]
-    fn restore_lost(&self) -> Result<(), FormatError> {
-        match any_doubt() && self.near.is_none() && !repair::lost_parts(&self.extent, &self.read) {
-            false => Ok(()),
-            true => Err(corrupt(
-                "pages of it were lost, and no other copy has them".to_owned(),
-            )),
-        }
-    }
-
-    // Relaxed: a stale zero only verifies once more, and the bytes themselves never change.
-    fn verify(&self, postings: &Postings<'_>, pages: Range<usize>) -> Result<(), FormatError> {
-        let every = self.checks_every();
-        if self.verified.is_none() && !every {
-            return Ok(());
-        }
-        for page in pages {
-            let check = || {
-                let _reading = begin_read(postings.page(page));
-                self.verify_page(postings, page)
-            };
-            match &self.verified {
-                Some(verified) if every || !verified.contains(page) => {
-                    verified.check(page, check)?;
-                }
-                None if every => check()?,
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks the page of a far copy, which is put right from another one if need be.
-    fn verify_page(&self, postings: &Postings<'_>, page: usize) -> Result<(), FormatError> {
-        let checked = postings.verify_page(page);
-        let right = |bytes: &[u8]| postings.is_page(page, bytes);
-        match checked.is_err() && repair::stored(&self.extent, postings.page_range(page), right) {
-            true => Ok(()),
-            false => checked,
-        }
+    fn crc(&self, page: usize) -> u32 {
+        self.page_crc(page)
     }
 }
 

@@ -301,17 +301,12 @@ impl ScanCursor {
             self.conditions.check_there(at, segment, spec, block)?;
             for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
                 let _reading = self.counting.read(segment, *column, block);
-                segment.verify(spec, *column, block)?;
+                let appended = segment.read(spec, *column, block, |chunk| {
+                    let dictionary = version.dictionary(*column);
+                    reader.append(chunk, block, &mask, dictionary, &mut self.scratch)
+                });
                 self.counting.decoded(*column);
-                let (chunk, dictionary) = (segment.chunk(*column), version.dictionary(*column));
-                let appended = reader.append(chunk, block, &mask, dictionary, &mut self.scratch);
-                let is_right = match appended {
-                    Ok(()) => segment.is_right(spec, *column, block)?,
-                    Err(source) => segment
-                        .doubt(spec, *column, block, source)
-                        .map(|()| false)?,
-                };
-                if !is_right {
+                if appended?.is_none() {
                     self.is_stale = true;
                     return Ok(());
                 }
@@ -352,19 +347,12 @@ impl ScanCursor {
             };
             let column = condition.column;
             let _reading = self.counting.read(segment, column, block);
-            segment.verify(spec, column, block)?;
-            let chunk = segment.chunk(column);
-            let touched = match chunk.select(bound, block, mask, &mut self.scratch) {
-                Ok(touched) if segment.is_right(spec, column, block)? => touched,
-                Ok(_) => {
-                    self.is_stale = true;
-                    return Ok(false);
-                }
-                Err(source) => {
-                    segment.doubt(spec, column, block, source)?;
-                    self.is_stale = true;
-                    return Ok(false);
-                }
+            let selected = segment.read(spec, column, block, |chunk| {
+                chunk.select(bound, block, mask, &mut self.scratch)
+            });
+            let Some(touched) = selected? else {
+                self.is_stale = true;
+                return Ok(false);
             };
             if touched.decoded {
                 self.counting.decoded(column);

@@ -93,18 +93,6 @@ impl Leaf {
             && entries * self.width() <= LEAF_BYTES * 8
     }
 
-    /// Compares the checksum.
-    pub(super) fn check(&self, bytes: &[u8]) -> Result<(), FormatError> {
-        match crc32c::crc32c(bytes) {
-            computed if computed == self.crc => Ok(()),
-            computed => Err(FormatError::Checksum {
-                what: "a leaf of an index of keys",
-                stored: self.crc,
-                computed,
-            }),
-        }
-    }
-
     /// The distance of the image in a place from the leaf's first, and the row there. `bytes` are the leaf's.
     #[inline]
     pub(super) fn entry(&self, bytes: &[u8], place: usize) -> Entry {

@@ -29,16 +29,13 @@ use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 
 use super::hashed::rows_in;
 use crate::calibration::{Calibration, LookupKind};
-use crate::integrity::checked_copy::checked_copy;
+use crate::integrity::pages::{PageFormat, StoredPages};
 use crate::integrity::repair;
 use crate::manifest::RunEntry;
 use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::row_id::RowId;
 use crate::segment::Segments;
-use crate::storage::doubt::any_doubt;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
-use crate::storage::read_checks::VerifyReads;
-use crate::storage::verified::VerifiedPages;
 
 pub(crate) use self::build::{BuiltRun, RunBuilder};
 pub(crate) use self::layout::Entry;
@@ -56,14 +53,10 @@ pub(crate) type KeyRuns = Arc<[Arc<KeyRun>]>;
 /// A run as it was opened or written.
 pub(crate) struct KeyRun {
     entry: Arc<RunEntry>,
-    /// Kept allocated even where reads go to the near copy.
-    extent: Arc<OwnedExtent>,
-    /// The copy of it that is read, where none is near.
-    read: Arc<ExtentCopy>,
-    near: Option<Arc<NearCopy>>,
+    /// Its leaves, as they are stored.
+    pages: StoredPages,
+    /// What near memory knows of them.
     leaves: Arc<Leaves>,
-    /// A bit per leaf whose checksum held.
-    verified: VerifiedPages,
     gate: Arc<MemoryGate>,
     state: Arc<State>,
 }
@@ -104,9 +97,7 @@ impl KeyRun {
                 directory.entries
             )));
         }
-        let damage = &extent.all_losses().log.damage;
-        let verified = VerifiedPages::new(damage, directory.len(), false);
-        Ok(Self::new(entry, extent, directory, verified, calibration))
+        Ok(Self::new(entry, extent, directory, false, calibration))
     }
 
     /// A run written a moment ago, whose leaves need no check.
@@ -116,65 +107,42 @@ impl KeyRun {
         built: BuiltRun,
         calibration: &Calibration,
     ) -> Arc<Self> {
-        let directory = built.directory;
-        let damage = &extent.all_losses().log.damage;
-        let verified = VerifiedPages::new(damage, directory.len(), true);
-        Self::new(entry, extent, directory, verified, calibration)
+        Self::new(entry, extent, built.directory, true, calibration)
     }
 
     fn new(
         entry: Arc<RunEntry>,
         extent: Arc<OwnedExtent>,
         directory: Directory,
-        verified: VerifiedPages,
+        is_written: bool,
         calibration: &Calibration,
     ) -> Arc<Self> {
         Arc::new(Self {
-            read: extent.first().clone(),
             entry,
-            extent,
-            near: None,
+            pages: StoredPages::new(extent, directory.len(), is_written),
             leaves: Arc::new(Leaves::new(directory)),
-            verified,
             gate: Arc::new(calibration.gate(LookupKind::Key, Speed::Far)),
             state: Arc::default(),
         })
     }
 
-    /// The same run read from other copies of its extent; a near copy stays.
-    pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Arc<Self> {
-        Arc::new(Self {
-            read: extent.first().clone(),
-            extent,
-            entry: self.entry.clone(),
-            near: self.near.clone(),
-            leaves: self.leaves.clone(),
-            verified: self.verified.of_other_bytes(),
-            gate: self.gate.clone(),
-            state: self.state.clone(),
-        })
+    /// Its leaves, as they are stored.
+    pub(crate) fn pages(&self) -> &StoredPages {
+        &self.pages
     }
 
-    /// A near copy of it; `None` where it has one, there is no room, or copying was not to go on ([`checked_copy`]).
+    /// The same run read from other copies of its extent; a near copy stays.
+    pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Arc<Self> {
+        self.read_from(self.pages.with_extent(extent), self.gate.clone())
+    }
+
+    /// A near copy of it ([`StoredPages::near_copy`]).
     pub(crate) fn near_copy(
         &self,
         near: &NearMemory,
         goes_on: impl FnMut(usize) -> bool,
     ) -> Result<Option<Arc<NearCopy>>, FormatError> {
-        if self.near.is_some() {
-            return Ok(None);
-        }
-        self.restore_lost()?;
-        let check = |copy: &[u8]| {
-            let leaves = self.leaves.directory.leaves.iter().enumerate();
-            let mut leaves = leaves.map(|(at, leaf)| (leaf, &copy[self.place(at)]));
-            leaves.try_for_each(|(leaf, bytes)| leaf.check(bytes))
-        };
-        let mend = || {
-            self.restore_lost()?;
-            (0..self.leaves.directory.len()).try_for_each(|leaf| self.verify_now(leaf))
-        };
-        checked_copy(near, &self.read, goes_on, check, mend)
+        self.pages.near_copy(self.directory(), near, goes_on)
     }
 
     /// The same run read from another near copy, or from none.
@@ -183,22 +151,23 @@ impl KeyRun {
         near: Option<Arc<NearCopy>>,
         calibration: &Calibration,
     ) -> Arc<Self> {
-        let speed = near.as_ref().map_or(Speed::Far, |_| Speed::Near);
+        let pages = self.pages.with_near(near, self.directory());
+        let gate = calibration.gate(LookupKind::Key, pages.speed());
+        self.read_from(pages, Arc::new(gate))
+    }
+
+    fn read_from(&self, pages: StoredPages, gate: Arc<MemoryGate>) -> Arc<Self> {
         Arc::new(Self {
-            near,
+            pages,
+            gate,
             entry: self.entry.clone(),
-            extent: self.extent.clone(),
-            read: self.read.clone(),
             leaves: self.leaves.clone(),
-            verified: self.verified.clone(),
-            gate: Arc::new(calibration.gate(LookupKind::Key, speed)),
             state: self.state.clone(),
         })
     }
 
-    /// Its near copy.
-    pub(crate) fn near(&self) -> Option<&Arc<NearCopy>> {
-        self.near.as_ref()
+    fn directory(&self) -> &Directory {
+        &self.leaves.directory
     }
 
     /// What was read of it.
@@ -211,7 +180,7 @@ impl KeyRun {
     }
 
     pub(crate) fn extent(&self) -> &Arc<OwnedExtent> {
-        &self.extent
+        self.pages.extent()
     }
 
     /// Rows that it lists.
@@ -259,8 +228,7 @@ impl KeyRun {
 
     /// Whether all its leaves have their checksums.
     pub(crate) fn is_whole(&self) -> bool {
-        let mut leaves = 0..self.leaves.directory.len();
-        leaves.all(|leaf| self.check(leaf).is_ok())
+        self.pages.are_whole(self.directory())
     }
 
     /// A row for each of `images` that has none in `rows` yet, if one is listed here. In `lookups` those are counted that
@@ -307,19 +275,20 @@ impl KeyRun {
             });
             return Ok(());
         }
-        self.restore_lost()?;
+        self.pages.restore_lost(self.directory())?;
         let mut failed = None;
         lookups.run(gate, sought.len(), |execution, _, part| {
             let (sought, mut found) = (&mut sought[part], 0);
             in_mode!(execution, M => {
                 let mut report = self.leaves.seek::<M>(sought);
-                match self.verify(sought) {
+                match self.pages.verify(self.directory(), self.leaves_of(sought)) {
                     Ok(()) => {
                         let leaves = self.leaf_bytes();
                         report += self.leaves.first_rows::<M>(leaves, sought, |place, row| {
                             found += tell(place, row);
                         });
-                        if let Err(error) = self.check_read(sought) {
+                        let read = self.leaves_of(sought);
+                        if let Err(error) = self.pages.check_read(self.directory(), read) {
                             failed = Some(error);
                         }
                     }
@@ -339,13 +308,15 @@ impl KeyRun {
         if let Some(stand_in) = self.stand_in() {
             return Ok(rows_in(stand_in, image).collect());
         }
-        self.restore_lost()?;
+        self.pages.restore_lost(self.directory())?;
         let mut sought = [Sought::of(image, 0)];
         self.leaves.seek::<Plain>(&mut sought);
-        self.verify(&sought)?;
+        self.pages
+            .verify(self.directory(), self.leaves_of(&sought))?;
         let rows = self.leaves.all_rows(self.leaf_bytes(), sought[0]);
         let rows = rows.map(RowId::from_number).collect();
-        self.check_read(&sought)?;
+        self.pages
+            .check_read(self.directory(), self.leaves_of(&sought))?;
         Ok(rows)
     }
 
@@ -359,10 +330,10 @@ impl KeyRun {
         if number == self.leaves.directory.len() {
             return Ok(());
         }
-        self.restore_lost()?;
+        self.pages.restore_lost(self.directory())?;
         // What is made of it lasts: it is checked now, whenever it was before.
-        self.verify_now(number)?;
-        let _reading = begin_read(&self.bytes()[self.place(number)]);
+        self.pages.verify_now(self.directory(), number)?;
+        let _reading = begin_read(&self.pages.bytes()[self.directory().range(number)]);
         let (first, leaf, bytes) = self.leaves.leaf(self.leaf_bytes(), number);
         entries.extend((0..usize::from(leaf.entries)).map(|place| {
             let (distance, row) = leaf.entry(bytes, place);
@@ -374,7 +345,7 @@ impl KeyRun {
             .is_none_or(|(last, _)| *last <= next.copied().unwrap_or(self.leaves.directory.last));
         let is_possible = |(_, row): &Entry| *row < ROWS_END;
         match entries.is_sorted() && ends_before && entries.iter().all(is_possible) {
-            true => self.check(number),
+            true => self.pages.check(self.directory(), number),
             false => Err(corrupt("a leaf of it is out of order")),
         }
     }
@@ -386,57 +357,8 @@ impl KeyRun {
         start.saturating_sub(1)..firsts.partition_point(|image| *image <= last)
     }
 
-    /// All of it, where it is read.
-    fn bytes(&self) -> &[u8] {
-        match &self.near {
-            Some(copy) => copy,
-            None => &self.read,
-        }
-    }
-
     fn leaf_bytes(&self) -> &[u8] {
-        &self.bytes()[leaves_at(self.leaves.directory.len())..]
-    }
-
-    /// Where a leaf lies in the extent.
-    fn place(&self, leaf: usize) -> Range<usize> {
-        let at = leaves_at(self.leaves.directory.len()) + leaf * LEAF_BYTES;
-        at..at + LEAF_BYTES
-    }
-
-    /// Has what was lost of the copy that is read there, if anything was.
-    #[inline]
-    fn restore_lost(&self) -> Result<(), FormatError> {
-        match any_doubt() && self.near.is_none() && !repair::lost_parts(&self.extent, &self.read) {
-            false => Ok(()),
-            true => Err(corrupt("pages of it were lost, and no other copy has them")),
-        }
-    }
-
-    /// Checks every leaf in which something is sought.
-    fn verify(&self, sought: &[Sought]) -> Result<(), FormatError> {
-        let every = self.checks_every();
-        let mut leaves = self.leaves_of(sought);
-        leaves.try_for_each(|leaf| match every {
-            true => self.verify_now(leaf),
-            false => self.verify_leaf(leaf),
-        })
-    }
-
-    /// After leaves were read: whether that is to be believed.
-    fn check_read(&self, sought: &[Sought]) -> Result<(), FormatError> {
-        match self.checks_every() {
-            true => self.leaves_of(sought).try_for_each(|leaf| self.check(leaf)),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether what is read of it is checked every time.
-    #[inline]
-    fn checks_every(&self) -> bool {
-        any_doubt()
-            && self.near.is_none()
-            && self.extent.all_losses().checks.get() == VerifyReads::Every
+        &self.pages.bytes()[leaves_at(self.leaves.directory.len())..]
     }
 
     /// The leaves that may hold something that is sought.
@@ -450,33 +372,22 @@ impl KeyRun {
             leaf..leaf + 1 + more.count()
         })
     }
+}
 
-    #[inline]
-    fn verify_leaf(&self, leaf: usize) -> Result<(), FormatError> {
-        match self.verified.contains(leaf) {
-            true => Ok(()),
-            false => self.verified.check(leaf, || self.verify_now(leaf)),
-        }
+impl PageFormat for Directory {
+    const WHAT: &'static str = "a leaf of an index of keys";
+
+    fn pages(&self) -> usize {
+        self.len()
     }
 
-    /// Checks a leaf, and has it put right from another copy where it is damaged.
-    #[cold]
-    fn verify_now(&self, leaf: usize) -> Result<(), FormatError> {
-        let known = self.leaves.directory.leaves[leaf];
-        let is_right = |bytes: &[u8]| known.check(bytes).is_ok();
-        self.check(leaf).or_else(|error| {
-            // Nobody writes to a near copy: what is wrong there stays wrong.
-            match self.near.is_none() && repair::stored(&self.extent, self.place(leaf), is_right) {
-                true => Ok(()),
-                false => Err(error),
-            }
-        })
+    fn range(&self, leaf: usize) -> Range<usize> {
+        let at = leaves_at(self.len()) + leaf * LEAF_BYTES;
+        at..at + LEAF_BYTES
     }
 
-    fn check(&self, leaf: usize) -> Result<(), FormatError> {
-        let bytes = &self.bytes()[self.place(leaf)];
-        let _reading = begin_read(bytes);
-        self.leaves.directory.leaves[leaf].check(bytes)
+    fn crc(&self, leaf: usize) -> u32 {
+        self.leaves[leaf].crc
     }
 }
 

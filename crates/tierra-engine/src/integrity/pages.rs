@@ -1,0 +1,207 @@
+//! An extent that is read page by page: how its bytes come to be believed.
+//!
+//! ```text
+//! before   what was lost of the copy is restored; each page is compared with its checksum, once, and again when damage was found
+//! read
+//! after    each page is compared again, where every reading is checked
+//! ```
+//! A damaged page of a stored copy is put right from another one. Where reads go to a near copy, that was checked when it was made.
+//!
+//! Invariant: no byte of a page is used before its checksum held.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tierra_column::FormatError;
+use tierra_memory::emulation::begin_read;
+use tierra_memory::{NearCopy, NearMemory, Speed};
+
+use super::checked_copy::checked_copy;
+use super::repair;
+use crate::storage::doubt::any_doubt;
+use crate::storage::extent::{ExtentCopy, OwnedExtent};
+use crate::storage::read_checks::VerifyReads;
+use crate::storage::verified::VerifiedPages;
+
+/// Where pages lie in an extent, and their checksums.
+pub(crate) trait PageFormat {
+    /// What they are pages of, for errors.
+    const WHAT: &'static str;
+
+    fn pages(&self) -> usize;
+
+    /// Where a page lies, in every copy the same.
+    fn range(&self, page: usize) -> Range<usize>;
+
+    /// The CRC32C that its bytes should have.
+    fn crc(&self, page: usize) -> u32;
+
+    fn check(&self, page: usize, bytes: &[u8]) -> Result<(), FormatError> {
+        FormatError::check_crc(Self::WHAT, bytes, self.crc(page))
+    }
+}
+
+/// The pages of an extent, in the copy of it that is read.
+#[derive(Clone)]
+pub(crate) struct StoredPages {
+    /// Kept allocated even where reads go to the near copy.
+    extent: Arc<OwnedExtent>,
+    /// The stored copy that is read, where none is near.
+    read: Arc<ExtentCopy>,
+    near: Option<Arc<NearCopy>>,
+    verified: VerifiedPages,
+}
+
+impl StoredPages {
+    /// So many pages of an extent, which need no check if it was written a moment ago.
+    pub(crate) fn new(extent: Arc<OwnedExtent>, pages: usize, is_written: bool) -> Self {
+        let damage = &extent.all_losses().log.damage;
+        Self {
+            verified: VerifiedPages::new(damage, pages, is_written),
+            read: extent.first().clone(),
+            near: None,
+            extent,
+        }
+    }
+
+    /// The same pages of other copies of the extent; a near copy stays.
+    pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Self {
+        Self {
+            read: extent.first().clone(),
+            extent,
+            near: self.near.clone(),
+            verified: self.verified.of_other_bytes(),
+        }
+    }
+
+    /// The same pages read from another near copy, or from none.
+    pub(crate) fn with_near(&self, near: Option<Arc<NearCopy>>, format: &impl PageFormat) -> Self {
+        let damage = &self.extent.all_losses().log.damage;
+        Self {
+            verified: VerifiedPages::new(damage, format.pages(), near.is_some()),
+            extent: self.extent.clone(),
+            read: self.read.clone(),
+            near,
+        }
+    }
+
+    pub(crate) fn extent(&self) -> &Arc<OwnedExtent> {
+        &self.extent
+    }
+
+    /// The near copy.
+    pub(crate) fn near(&self) -> Option<&Arc<NearCopy>> {
+        self.near.as_ref()
+    }
+
+    /// The tier that is read.
+    pub(crate) fn speed(&self) -> Speed {
+        self.near.as_ref().map_or(Speed::Far, |_| Speed::Near)
+    }
+
+    /// All of it, where it is read.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.near {
+            Some(copy) => copy,
+            None => &self.read,
+        }
+    }
+
+    /// Whether all pages have their checksums.
+    pub(crate) fn are_whole(&self, format: &impl PageFormat) -> bool {
+        (0..format.pages()).all(|page| self.check(format, page).is_ok())
+    }
+
+    /// A near copy; `None` where it has one, there is no room, or copying was not to go on ([`checked_copy`]).
+    pub(crate) fn near_copy(
+        &self,
+        format: &impl PageFormat,
+        near: &NearMemory,
+        goes_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Arc<NearCopy>>, FormatError> {
+        if self.near.is_some() {
+            return Ok(None);
+        }
+        self.restore_lost(format)?;
+        let check = |copy: &[u8]| {
+            let mut pages = 0..format.pages();
+            pages.try_for_each(|page| format.check(page, &copy[format.range(page)]))
+        };
+        let repair = || {
+            self.restore_lost(format)?;
+            (0..format.pages()).try_for_each(|page| self.verify_now(format, page))
+        };
+        checked_copy(near, &self.read, goes_on, check, repair)
+    }
+
+    /// Before pages are read: has what was lost of the copy that is read there, if anything was.
+    #[inline]
+    pub(crate) fn restore_lost<F: PageFormat>(&self, _format: &F) -> Result<(), FormatError> {
+        match any_doubt() && self.near.is_none() && !repair::lost_parts(&self.extent, &self.read) {
+            false => Ok(()),
+            true => Err(FormatError::Corrupt {
+                what: F::WHAT,
+                why: "pages of it were lost, and no other copy has them".to_owned(),
+            }),
+        }
+    }
+
+    /// Before pages are read: checks those that were not checked yet.
+    #[inline]
+    pub(crate) fn verify(
+        &self,
+        format: &impl PageFormat,
+        mut pages: impl Iterator<Item = usize>,
+    ) -> Result<(), FormatError> {
+        let every = self.checks_every();
+        pages.try_for_each(|page| match !every && self.verified.contains(page) {
+            true => Ok(()),
+            false => self.verified.check(page, || self.verify_now(format, page)),
+        })
+    }
+
+    /// After pages were read: whether that is to be believed.
+    pub(crate) fn check_read(
+        &self,
+        format: &impl PageFormat,
+        mut pages: impl Iterator<Item = usize>,
+    ) -> Result<(), FormatError> {
+        match self.checks_every() {
+            true => pages.try_for_each(|page| self.check(format, page)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether what is read of it is checked every time.
+    #[inline]
+    fn checks_every(&self) -> bool {
+        any_doubt()
+            && self.near.is_none()
+            && self.extent.all_losses().checks.get() == VerifyReads::Every
+    }
+
+    /// Checks a page, and has it put right from another copy where it is damaged.
+    #[cold]
+    pub(crate) fn verify_now(
+        &self,
+        format: &impl PageFormat,
+        page: usize,
+    ) -> Result<(), FormatError> {
+        let is_right = |bytes: &[u8]| format.check(page, bytes).is_ok();
+        self.check(format, page).or_else(|error| {
+            // Nothing is written to a near copy: what is wrong there stays wrong.
+            match self.near.is_none() && repair::stored(&self.extent, format.range(page), is_right)
+            {
+                true => Ok(()),
+                false => Err(error),
+            }
+        })
+    }
+
+    pub(crate) fn check(&self, format: &impl PageFormat, page: usize) -> Result<(), FormatError> {
+        let bytes = &self.bytes()[format.range(page)];
+        let _reading = begin_read(bytes);
+        format.check(page, bytes)
+    }
+}
