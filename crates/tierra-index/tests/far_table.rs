@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tierra_index::{RecordTable, Records};
+use tierra_index::{RecordStore, RecordTable};
 use tierra_interleave::{Cx, Execution, GroupSize, for_each};
 use tierra_memory::{emulation, in_mode};
 
@@ -14,7 +14,7 @@ const KEYS: u64 = 8000;
 
 struct Keys;
 
-impl Records for Keys {
+impl RecordStore for Keys {
     fn head(&self, _: u64) -> &[u8] {
         b"a record that is near"
     }

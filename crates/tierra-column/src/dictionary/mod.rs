@@ -33,11 +33,11 @@ use tierra_memory::{MemoryGate, in_mode};
 pub use builder::DictionaryBuilder;
 pub(crate) use code_set::{CodeSet, bitmap_of, clear_beyond};
 pub use decoder::Decoder;
-pub(crate) use decoder::Entry;
+pub(crate) use decoder::ValueRef;
 pub use merge::Remapping;
 pub(crate) use values::Values;
 
-use crate::filter::{Filter, Resolved, ValueSet};
+use crate::filter::{Filter, ResolvedFilter, ValueSet};
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::OrdinalType;
 use crate::value::Value;
@@ -283,27 +283,31 @@ impl Dictionary {
     }
 
     /// The codes of the values that pass. A set is looked up value by value, as `lookups` says.
-    pub(crate) fn matching_codes(&self, resolved: &Resolved, lookups: &mut Lookups) -> CodeSet {
+    pub(crate) fn matching_codes(
+        &self,
+        resolved: &ResolvedFilter,
+        lookups: &mut Lookups,
+    ) -> CodeSet {
         let mut codes = Collector::new(self.len());
         let mut add = |code: u32| codes.add(code);
         match resolved {
-            Resolved::Nothing | Resolved::Wide(_) | Resolved::Codes { .. } => {}
-            Resolved::Everything => (0..self.len() as u32).for_each(add),
-            Resolved::Ordinals(ranges) => {
+            ResolvedFilter::Nothing | ResolvedFilter::Wide(_) | ResolvedFilter::Codes { .. } => {}
+            ResolvedFilter::Everything => (0..self.len() as u32).for_each(add),
+            ResolvedFilter::Ordinals(ranges) => {
                 for &(low, high) in ranges {
                     for order in [&self.main, &self.delta] {
                         order.between(low, high).for_each(&mut add);
                     }
                 }
             }
-            Resolved::Bytes(ranges) => {
+            ResolvedFilter::Bytes(ranges) => {
                 for range in ranges {
                     for order in [&self.main, &self.delta] {
                         order.within(&self.values, range).for_each(&mut add);
                     }
                 }
             }
-            Resolved::Set { values, negated } => {
+            ResolvedFilter::Set { values, negated } => {
                 // A set larger than the dictionary is probed by each value, a smaller one looks
                 // its members up.
                 if values.len() > self.len() / 4 {

@@ -117,7 +117,7 @@ impl OrdinalSet {
     }
 
     /// Keeps the rows of `mask` whose value, `offset` more than in `values`, is a member. Bits are read without
-    /// a branch, since nobody can predict one; what passes the sieve is looked up.
+    /// a branch, which would be unpredictable; what passes the sieve is looked up.
     pub(crate) fn retain_members(&self, values: &[u64], offset: u64, mask: &mut Mask) {
         let Some(&first) = self.sorted.first() else {
             *mask = Mask::none();

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tierra_column::{Dictionary, FormatError, Listed, Position, Postings, PostingsLayout, Stretch};
+use tierra_column::{Dictionary, EntryRange, FormatError, Position, PostingList, Postings, PostingsLayout};
 use tierra_interleave::{Cx, Lookups, for_each};
 use tierra_memory::emulation::begin_read;
 use tierra_memory::placement::{SAMPLED, Uses, sample};
@@ -60,7 +60,7 @@ impl Gates {
 #[derive(Debug, Default)]
 pub(crate) struct PartRows {
     once: Vec<Position>,
-    stretches: Vec<Stretch>,
+    stretches: Vec<EntryRange>,
     among: u64,
 }
 
@@ -332,9 +332,9 @@ impl InvertedPart {
                     &codes[part],
                     |cx: Cx<M>, code| postings.list(cx, *code),
                     |_, listed| match listed {
-                        Ok(Listed::Nowhere) => {}
-                        Ok(Listed::Once(position)) => rows.once.push(position),
-                        Ok(Listed::Among(stretch)) => {
+                        Ok(PostingList::Empty) => {}
+                        Ok(PostingList::Single(position)) => rows.once.push(position),
+                        Ok(PostingList::Entries(stretch)) => {
                             rows.among += stretch.len() as u64;
                             rows.stretches.push(stretch);
                         }
@@ -359,9 +359,9 @@ impl InvertedPart {
         let postings = self.postings();
         self.restore_lost()?;
         rows.once.iter().for_each(|position| found(*position));
-        let stretches: Vec<Stretch> = rows.stretches.iter().flat_map(|all| all.parts()).collect();
+        let stretches: Vec<EntryRange> = rows.stretches.iter().flat_map(|all| all.parts()).collect();
         for stretch in &stretches {
-            self.verify(&postings, postings.pages_of_stretch(stretch))?;
+            self.verify(&postings, postings.pages_of_range(stretch))?;
         }
         lookups.run(
             self.gates.stretch.now(),
@@ -370,14 +370,14 @@ impl InvertedPart {
                 in_mode!(execution, M => for_each(
                     size,
                     &stretches[part],
-                    |cx: Cx<M>, stretch| postings.stretch(cx, *stretch),
+                    |cx: Cx<M>, stretch| postings.load_range(cx, *stretch),
                     |_, stretch| postings.positions_in(&stretch, &mut found),
                 ))
             },
         );
         self.note_lookups(stretches.len());
         let read = stretches.iter();
-        self.check_read(&postings, read.map(|it| postings.pages_of_stretch(it)))
+        self.check_read(&postings, read.map(|it| postings.pages_of_range(it)))
     }
 
     fn note_lookups(&self, count: usize) {
@@ -445,7 +445,7 @@ impl InvertedPart {
     /// Checks the page of a far copy, which is put right from another one if need be.
     fn verify_page(&self, postings: &Postings<'_>, page: usize) -> Result<(), FormatError> {
         let checked = postings.verify_page(page);
-        let right = |bytes: &[u8]| postings.is_page(page, bytes);
+        let right = |bytes: &[u8]| postings.page_matches(page, bytes);
         match checked.is_err() && mend::stored(&self.extent, postings.page_range(page), right) {
             true => Ok(()),
             false => checked,

@@ -1,80 +1,81 @@
-//! What is kept near of a leaf: one line that says which of its far lines to read, if any.
+//! The near summary of a leaf: one line that says which of its far lines to read, if any.
 //!
 //! ```text
-//!  byte 0                                   48         56     60     64
-//!       │ a print of each of 48 keys, 8 bits │ occupied │ next │  0   │
+//!  byte 0                           48         56     60     64
+//!       │ fingerprints of 48 keys, 8 │ occupied │ next │  0   │
+//!       │ bits each                  │          │      │      │
 //! ```
-//! A lookup compares its key's print with all 48 at once and reads a far line only where one agrees: for
+//! A lookup compares its key's fingerprint with all 48 at once and reads a far line only where one agrees: for
 //! a key that is there one line, and 0.1 more on average; for one that is not, mostly none.
 //!
-//! Invariant: bit `p` of `occupied` says whether place `p` has an entry that counts, and `prints[p]` is
+//! Invariant: bit `p` of `occupied` says whether slot `p` of the leaf has a live entry, and `fingerprints[p]` is
 //! then its key's. Entries of a leaf's lines that are not counted here are left over from a split.
 
 use tierra_interleave::LINE_BYTES;
 
 use super::arch;
 use crate::hash::hash_of;
-use crate::lines::Node;
+use crate::node_array::Node;
 
 /// Entries of a leaf.
-pub(super) const PLACES: usize = 48;
-/// All of them.
-pub(super) const FULL: u64 = (1 << PLACES) - 1;
+pub(super) const LEAF_SLOTS: usize = 48;
+/// All of them occupied.
+pub(super) const FULL: u64 = (1 << LEAF_SLOTS) - 1;
 /// No leaf.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A leaf's near line.
+/// The near line of a leaf.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Summary {
-    prints: [u8; PLACES],
+pub(super) struct LeafSummary {
+    fingerprints: [u8; LEAF_SLOTS],
     pub(super) occupied: u64,
     /// The leaf with the next greater keys.
     pub(super) next: u32,
     zero: u32,
 }
 
-const _: () = assert!(size_of::<Summary>() == LINE_BYTES);
+const _: () = assert!(size_of::<LeafSummary>() == LINE_BYTES);
 
 // SAFETY: integers that fill a line, aligned to it.
-unsafe impl Node for Summary {
-    const ZERO: Summary = Summary {
-        prints: [0; PLACES],
+unsafe impl Node for LeafSummary {
+    const ZERO: LeafSummary = LeafSummary {
+        fingerprints: [0; LEAF_SLOTS],
         occupied: 0,
         next: 0,
         zero: 0,
     };
 }
 
-impl Summary {
-    /// Of a leaf with these entries in its first places.
-    pub(super) fn of(entries: &[(u64, u64)], next: u32) -> Summary {
-        let mut summary = Summary {
+impl LeafSummary {
+    /// The summary of a leaf with these entries in its first slots.
+    pub(super) fn of(entries: &[(u64, u64)], next: u32) -> LeafSummary {
+        let mut summary = LeafSummary {
             next,
-            ..Summary::ZERO
+            ..LeafSummary::ZERO
         };
-        for (place, (key, _)) in entries.iter().enumerate() {
-            summary.add(place, *key);
+        for (leaf_slot, (key, _)) in entries.iter().enumerate() {
+            summary.add(leaf_slot, *key);
         }
         summary
     }
 
-    /// The places whose keys have this key's print: it is at one of them or nowhere.
+    /// The slots whose keys have this key's fingerprint: the key is in one of them or nowhere.
     #[inline(always)]
     pub(super) fn candidates(&self, key: u64) -> u64 {
-        arch::equal(&self.prints, print_of(key)) & self.occupied
+        arch::equal(&self.fingerprints, fingerprint_of(key)) & self.occupied
     }
 
-    pub(super) fn add(&mut self, place: usize, key: u64) {
-        self.prints[place] = print_of(key);
-        self.occupied |= 1 << place;
+    pub(super) fn add(&mut self, leaf_slot: usize, key: u64) {
+        self.fingerprints[leaf_slot] = fingerprint_of(key);
+        self.occupied |= 1 << leaf_slot;
     }
 
-    pub(super) fn remove(&mut self, place: usize) {
-        self.occupied &= !(1 << place);
+    pub(super) fn remove(&mut self, leaf_slot: usize) {
+        self.occupied &= !(1 << leaf_slot);
     }
 
-    /// The first place without an entry. There is one.
+    /// The first vacant slot. The leaf is not full.
     pub(super) fn vacant(&self) -> usize {
         debug_assert_ne!(self.occupied, FULL);
         self.occupied.trailing_ones() as usize
@@ -87,6 +88,6 @@ impl Summary {
 }
 
 #[inline(always)]
-fn print_of(key: u64) -> u8 {
+fn fingerprint_of(key: u64) -> u8 {
     (hash_of(key) >> 56) as u8
 }

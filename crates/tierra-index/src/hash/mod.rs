@@ -165,7 +165,7 @@ impl HashIndex {
             segment,
             key,
             bucket: segment.home(hash),
-            slot: Slot::Unread,
+            slot: BucketCursor::Unread,
         }
     }
 
@@ -180,7 +180,7 @@ impl HashIndex {
         &self.segments[self.segment_number(hash)]
     }
 
-    /// Makes room in a segment, by moving its entries and nobody else's.
+    /// Makes room in a segment. Moves the entries of that segment only.
     #[cold]
     fn grow(&mut self, number: usize) {
         if self.segments[number].buckets() < SPLIT_BUCKETS {
@@ -221,12 +221,12 @@ pub struct Candidates<'a> {
     segment: &'a Segment,
     key: u64,
     bucket: usize,
-    slot: Slot,
+    slot: BucketCursor,
 }
 
 /// How far a bucket has been searched.
 #[derive(Clone, Copy)]
-enum Slot {
+enum BucketCursor {
     /// The bucket may still be far.
     Unread,
     /// The bucket is near and has been searched up to here.
@@ -240,19 +240,19 @@ impl<'a> Candidates<'a> {
     pub async fn next<M: Mode>(&mut self, cx: Cx<M>) -> Option<u64> {
         loop {
             let (bucket, from) = match self.slot {
-                Slot::Unread => (self.load(cx).await, 0),
-                Slot::Next(slot) => (self.segment.bucket(self.bucket), slot),
-                Slot::End => return None,
+                BucketCursor::Unread => (self.load(cx).await, 0),
+                BucketCursor::Next(slot) => (self.segment.bucket(self.bucket), slot),
+                BucketCursor::End => return None,
             };
             if let Some((row, after)) = bucket.find(self.key, from) {
-                self.slot = Slot::Next(after);
+                self.slot = BucketCursor::Next(after);
                 return Some(row);
             }
             if bucket.is_full() {
                 self.bucket = self.segment.after(self.bucket);
-                self.slot = Slot::Unread;
+                self.slot = BucketCursor::Unread;
             } else {
-                self.slot = Slot::End;
+                self.slot = BucketCursor::End;
             }
         }
     }
@@ -288,9 +288,9 @@ mod tests {
                 .iter()
                 .all(|segment| segment.buckets() == SPLIT_BUCKETS)
         );
-        for (place, &number) in index.directory.iter().enumerate() {
+        for (position, &number) in index.directory.iter().enumerate() {
             let shared = index.depth - index.segments[number as usize].depth;
-            let first = place >> shared << shared;
+            let first = position >> shared << shared;
             assert_eq!(
                 index.directory[first], number,
                 "a segment's places are consecutive"

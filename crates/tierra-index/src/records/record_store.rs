@@ -1,9 +1,9 @@
-//! What a table asks of the holder of its records.
+//! Access to the records that a table names.
 
-/// The holder of the records that a [`RecordTable`](super::RecordTable) names.
-pub trait Records {
-    /// The first bytes of a record, as many as [`has_key`](Self::has_key) mostly needs: they are waited for
-    /// before it is asked. Not empty.
+/// The store of the records that a [`RecordTable`](super::RecordTable) names.
+pub trait RecordStore {
+    /// The first bytes of a record, as many as [`has_key`](Self::has_key) mostly needs: they are loaded before
+    /// it is called. Not empty.
     fn head(&self, record: u64) -> &[u8];
 
     /// Whether `key` is the record's.

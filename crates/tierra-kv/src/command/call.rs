@@ -40,7 +40,7 @@ impl<'a> Call<'a> {
         let position = index.wrapping_sub(keys.first as usize) / keys.step.max(1) as usize;
         let (args, db) = (self.args, self.client.db);
         let found = self.ahead.get(position, keys, args, self.keyspace, db);
-        Key::carried(args.at(index), found)
+        Key::handle(args.at(index), found)
     }
 
     /// The database that the client has selected.

@@ -1,6 +1,6 @@
 //! The keys of the databases: found, made, removed, gone through.
 
-use tierra_index::{Carried, RecordTable, Records, Resolved};
+use tierra_index::{EntryHandle, RecordTable, RecordStore, Resolved};
 use tierra_memory::{MemoryGate, Speed};
 
 use super::entry::{Entry, Kind};
@@ -81,8 +81,8 @@ impl Db {
     }
 
     #[inline(always)]
-    pub(super) fn found(&self, carried: Carried) -> Found {
-        Found::new(carried, self.selected, self.epoch)
+    pub(super) fn found(&self, handle: EntryHandle) -> Found {
+        Found::new(handle, self.selected, self.epoch)
     }
 
     /// An empty table in the memory that tables are in.
@@ -125,32 +125,32 @@ impl Db {
 
     /// Where a key is, by what is known of it or by looking it up.
     #[inline]
-    fn locate(&mut self, key: &Key<'_>) -> (Carried, Resolved) {
+    fn locate(&mut self, key: &Key<'_>) -> (EntryHandle, Resolved) {
         let table = &self.table().records;
         let found = key.found.get();
-        if let Some(carried) = found.of(self.selected, self.epoch) {
-            let resolved = table.resolve(&carried);
+        if let Some(handle) = found.of(self.selected, self.epoch) {
+            let resolved = table.resolve(&handle);
             match resolved {
                 Resolved::Record(record) => {
                     self.arriving.wait_for(record);
                     if !found.is_likely() {
-                        return (carried, resolved);
+                        return (handle, resolved);
                     }
                     if self.store.heap.has_key(record, key.bytes) {
-                        key.found.set(self.found(carried));
-                        return (carried, resolved);
+                        key.found.set(self.found(handle));
+                        return (handle, resolved);
                     }
                 }
-                Resolved::Absent => return (carried, resolved),
+                Resolved::Absent => return (handle, resolved),
                 Resolved::Changed => {}
             }
         }
         let hash = found
             .hash()
             .unwrap_or_else(|| self.store.heap.hash_of(key.bytes));
-        let carried = look_up_one(&self.table().records, &self.store.heap, hash, key.bytes);
-        key.found.set(self.found(carried));
-        (carried, self.table().records.resolve(&carried))
+        let handle = look_up_one(&self.table().records, &self.store.heap, hash, key.bytes);
+        key.found.set(self.found(handle));
+        (handle, self.table().records.resolve(&handle))
     }
 
     /// Looks up at most [`WINDOW_KEYS`] keys as one group, fetches their records, and pushes
@@ -176,8 +176,8 @@ impl Db {
         let fetching = Fetching::new(&self.store.heap, std::mem::take(&mut self.arriving));
         let table = &self.table().records;
         let (found, hashes) = (&mut found[first..], &hashes[..keys.len()]);
-        look_up_many(table, &self.gate, &fetching, hashes, |at, carried| {
-            found[at] = self.found(carried).likely();
+        look_up_many(table, &self.gate, &fetching, hashes, |at, handle| {
+            found[at] = self.found(handle).likely();
         });
         let fetched;
         (fetched, self.arriving) = fetching.end();
@@ -195,11 +195,11 @@ impl Db {
     /// The live entry of a key, not counted as a use. An expired one is removed when it is met.
     #[inline]
     pub fn peek(&mut self, key: &Key<'_>) -> Option<Entry> {
-        let (carried, resolved) = self.locate(key);
+        let (handle, resolved) = self.locate(key);
         let Resolved::Record(record) = resolved else {
             return None;
         };
-        let entry = Entry { carried, record };
+        let entry = Entry { handle, record };
         if self.store.heap.header(record).expires && self.is_due(record) {
             if !self.keeps_expired {
                 self.unlink_entry(entry);
@@ -243,7 +243,7 @@ impl Db {
             .mover
             .note_use(table, &mut self.store.heap, entry, uses)
         {
-            key.found.set(self.found(entry.carried));
+            key.found.set(self.found(entry.handle));
         }
     }
 
@@ -302,7 +302,7 @@ impl Db {
     /// Removes an entry, whose record the caller frees or names again.
     pub(super) fn forget(&mut self, entry: Entry) {
         let table = &mut self.store.tables[self.selected];
-        table.records.remove(&entry.carried, &self.store.heap);
+        table.records.remove(&entry.handle, &self.store.heap);
         if self.store.heap.header(entry.record).expires {
             table.expiring -= 1;
             self.tidy_expiries();
@@ -319,22 +319,22 @@ impl Db {
         let note = self.migration.mover.rounds.birth_heat().bits();
         let expiry = self.store.heap.expiry(record);
         let table = &mut self.store.tables[self.selected];
-        let carried = table.records.insert(hash, record, note, &self.store.heap);
+        let handle = table.records.insert(hash, record, note, &self.store.heap);
         if let Some(at_ms) = expiry {
             table.expiring += 1;
             table.expiries.push((at_ms, hash));
             self.tidy_expiries();
         }
-        key.found.set(self.found(carried));
-        Entry { carried, record }
+        key.found.set(self.found(handle));
+        Entry { handle, record }
     }
 
     /// Names another record for an entry, whose own is freed by the caller or was moved.
     pub(super) fn replace(&mut self, key: &Key<'_>, entry: &mut Entry, record: u64) {
         if record != entry.record {
-            self.table_mut().records.replace(&mut entry.carried, record);
+            self.table_mut().records.replace(&mut entry.handle, record);
             entry.record = record;
-            key.found.set(self.found(entry.carried));
+            key.found.set(self.found(entry.handle));
         }
     }
 
@@ -429,7 +429,7 @@ impl Db {
 
     /// How often an entry is used, as OBJECT FREQ tells it: a logarithm, 0 to 127.
     pub fn heat(&self, entry: Entry) -> u64 {
-        u64::from(self.table().records.note(&entry.carried))
+        u64::from(self.table().records.note(&entry.handle))
     }
 
     /// Says how often a key is used, as [`heat`](Self::heat) tells it; what is more counts as 127.
@@ -437,7 +437,7 @@ impl Db {
         if let Some(entry) = self.peek(key) {
             let note = heat.min(RecordTable::NOTE_MAX.into()) as u8;
             let records = &mut self.table_mut().records;
-            records.update_note(&entry.carried, |_| note);
+            records.update_note(&entry.handle, |_| note);
         }
     }
 

@@ -34,7 +34,7 @@ impl Db {
         table.expiring -= usize::from(before.is_some());
         // Where it is put off, what is in the queue for it will do.
         if let Some(at_ms) = at_ms.filter(|&at_ms| before.is_none_or(|before| at_ms < before)) {
-            table.expiries.push((at_ms, entry.carried.hash()));
+            table.expiries.push((at_ms, entry.handle.hash()));
         }
         self.tidy_expiries();
     }
@@ -80,8 +80,8 @@ impl Db {
                 later = earlier(later, at_ms.filter(|_| !is_due));
                 is_due
             });
-            if let Some((carried, record)) = due {
-                self.unlink_entry(Entry { carried, record });
+            if let Some((handle, record)) = due {
+                self.unlink_entry(Entry { handle, record });
                 removed += 1;
             } else if let Some(at_ms) = later {
                 // It was put off meanwhile.

@@ -1,6 +1,6 @@
 //! Values under other keys: renamed, or copied with all that they name.
 
-use tierra_index::Records;
+use tierra_index::RecordStore;
 
 use super::db::Db;
 use super::entry::Entry;

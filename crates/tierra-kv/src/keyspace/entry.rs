@@ -1,6 +1,6 @@
 //! What is known of a value: its type, when it expires, and where its record is.
 
-use tierra_index::Carried;
+use tierra_index::EntryHandle;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,6 @@ pub enum Expiry {
 /// A live entry, valid until something changes in its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    pub(super) carried: Carried,
+    pub(super) handle: EntryHandle,
     pub(super) record: u64,
 }

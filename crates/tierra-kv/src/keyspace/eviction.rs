@@ -10,7 +10,7 @@
 //! that count half as much after some rounds of the hand that halves them, one for `lru`, eight for `lfu`. A round takes as many uses and
 //! evictions as there are keys, more or less.
 
-use tierra_index::Carried;
+use tierra_index::EntryHandle;
 
 use super::Keyspace;
 use super::db::Db;
@@ -258,13 +258,13 @@ impl Store {
     fn candidate(&self, rank: u64, database: usize, record: u64) -> Candidate {
         let (records, heap) = (&self.tables[database].records, &self.heap);
         let hash = heap.hash_of(heap.key(record));
-        let (carried, record) = records
+        let (handle, record) = records
             .find_hash(hash, heap, |other| other == record)
             .expect("the table has just named it");
         Candidate {
             rank,
             database,
-            entry: Entry { carried, record },
+            entry: Entry { handle, record },
         }
     }
 
@@ -283,12 +283,12 @@ impl Store {
             };
             let (at_ms, hash) = due;
             match self.find_expiring(database, hash, |expiry_ms| expiry_ms >= at_ms) {
-                Some((carried, record)) => {
+                Some((handle, record)) => {
                     seen += 1;
-                    let heat = self.tables[database].records.note(&carried);
+                    let heat = self.tables[database].records.note(&handle);
                     let rank = Candidate::rank(heat, random());
                     if best.as_ref().is_none_or(|best| rank < best.rank) {
-                        let entry = Entry { carried, record };
+                        let entry = Entry { handle, record };
                         best = Some(Candidate {
                             rank,
                             database,
@@ -316,10 +316,10 @@ impl Store {
         let Some((at_ms, hash)) = self.tables[database].expiries.pop_due(u64::MAX) else {
             return Choice::None;
         };
-        if let Some((carried, record)) =
+        if let Some((handle, record)) =
             self.find_expiring(database, hash, |expiry_ms| expiry_ms <= at_ms)
         {
-            let entry = Entry { carried, record };
+            let entry = Entry { handle, record };
             return Choice::Key(Candidate {
                 rank: 0,
                 database,
@@ -341,7 +341,7 @@ impl Store {
         database: usize,
         hash: u64,
         is_wanted: impl Fn(u64) -> bool,
-    ) -> Option<(Carried, u64)> {
+    ) -> Option<(EntryHandle, u64)> {
         let (records, heap) = (&self.tables[database].records, &self.heap);
         records.find_hash(hash, heap, |record| {
             heap.expiry(record).is_some_and(&is_wanted)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tierra_index::{RecordTable, Slot};
+use tierra_index::{RecordTable, SlotMut};
 
 use super::large::Large;
 use super::record::Form;
@@ -63,7 +63,7 @@ impl Freeing {
         if let Some(leaving) = self.leaving.front_mut() {
             let heap = &mut store.heap;
             let are_keys = matches!(leaving, Leaving::Keys(_));
-            let free = |slot: Slot<'_>| {
+            let free = |slot: SlotMut<'_>| {
                 let record = slot.record();
                 if are_keys && heap.header(record).form == Form::Large {
                     named.push(heap.large_number(record));

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
-use tierra_index::Records;
+use tierra_index::RecordStore;
 use tierra_interleave::{Interleaved, Mode};
 use tierra_memory::Speed;
 use tierra_memory::emulation::{self, Transfer};
@@ -391,7 +391,7 @@ fn write_head(bytes: &mut [u8], header: Header, expiry: Option<u64>) {
     }
 }
 
-impl Records for Heap {
+impl RecordStore for Heap {
     #[inline(always)]
     fn head(&self, record: u64) -> &[u8] {
         // All of it, since it will be wanted: how large it is is known near.

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use tierra_index::Carried;
+use tierra_index::EntryHandle;
 
 /// Where a key was found, or found missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Found(Option<In>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct In {
-    carried: Carried,
+    handle: EntryHandle,
     epoch: u32,
     database: u8,
     /// The record's key has not been compared.
@@ -22,10 +22,10 @@ impl Found {
     pub const UNKNOWN: Found = Found(None);
 
     #[inline(always)]
-    pub(super) fn new(carried: Carried, database: usize, epoch: u32) -> Found {
+    pub(super) fn new(handle: EntryHandle, database: usize, epoch: u32) -> Found {
         let database = database as u8;
         Found(Some(In {
-            carried,
+            handle,
             epoch,
             database,
             is_likely: false,
@@ -49,15 +49,15 @@ impl Found {
 
     /// What was found in a database, unless all of it has changed since.
     #[inline(always)]
-    pub(super) fn of(self, database: usize, epoch: u32) -> Option<Carried> {
+    pub(super) fn of(self, database: usize, epoch: u32) -> Option<EntryHandle> {
         let found = self.0?;
-        (usize::from(found.database) == database && found.epoch == epoch).then_some(found.carried)
+        (usize::from(found.database) == database && found.epoch == epoch).then_some(found.handle)
     }
 
     /// The key's hash, which is the same everywhere.
     #[inline(always)]
     pub(super) fn hash(self) -> Option<u64> {
-        self.0.map(|found| found.carried.hash())
+        self.0.map(|found| found.handle.hash())
     }
 }
 
@@ -74,12 +74,12 @@ impl<'a> Key<'a> {
     /// A key of which nothing is known.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self::carried(bytes, Found::UNKNOWN)
+        Self::handle(bytes, Found::UNKNOWN)
     }
 
     /// A key that was looked up before. What changed since is noticed.
     #[inline]
-    pub fn carried(bytes: &'a [u8], found: Found) -> Self {
+    pub fn handle(bytes: &'a [u8], found: Found) -> Self {
         let found = Cell::new(found);
         Key { bytes, found }
     }

@@ -4,7 +4,7 @@
 //! Invariant: what a window has found is used only while nothing there has changed; a name that comes twice in one is
 //! looked up again.
 
-use tierra_index::{Carried, RecordTable, Records, Resolved};
+use tierra_index::{EntryHandle, RecordTable, RecordStore, Resolved};
 
 use super::db::Db;
 use super::entry::Entry;
@@ -17,8 +17,8 @@ use super::window::{Arriving, Fetching, WINDOW_KEYS, look_up_many};
 
 /// What a window has found of the names that it was given.
 enum Parts {
-    One(Carried),
-    Many(Box<[Option<Carried>]>),
+    One(EntryHandle),
+    Many(Box<[Option<EntryHandle>]>),
 }
 
 impl Parts {
@@ -29,22 +29,22 @@ impl Parts {
         name: &[u8],
         table: &RecordTable,
         heap: &Heap,
-    ) -> (Carried, Option<u64>) {
-        let mut carried = match self {
-            Parts::One(carried) => *carried,
+    ) -> (EntryHandle, Option<u64>) {
+        let mut handle = match self {
+            Parts::One(handle) => *handle,
             Parts::Many(found) => found[at].expect("every name of a window is looked up"),
         };
-        match table.resolve(&carried) {
+        match table.resolve(&handle) {
             Resolved::Record(record) if heap.has_key(record, name) => {
-                return (carried, Some(record));
+                return (handle, Some(record));
             }
-            Resolved::Absent => return (carried, None),
+            Resolved::Absent => return (handle, None),
             // Another's, or no longer there.
-            _ => carried = look_up_one(table, heap, carried.hash(), name),
+            _ => handle = look_up_one(table, heap, handle.hash(), name),
         }
-        match table.resolve(&carried) {
-            Resolved::Record(record) => (carried, Some(record)),
-            _ => (carried, None),
+        match table.resolve(&handle) {
+            Resolved::Record(record) => (handle, Some(record)),
+            _ => (handle, None),
         }
     }
 }
@@ -70,13 +70,13 @@ fn in_windows<T: Copy>(mut all: impl Iterator<Item = T>, mut each: impl FnMut(&[
 
 impl Large {
     /// Removes a field or member, found to be this record.
-    pub(super) fn remove(&mut self, carried: &Carried, record: u64, heap: &mut Heap) {
+    pub(super) fn remove(&mut self, handle: &EntryHandle, record: u64, heap: &mut Heap) {
         if let Large::Set(_, order) = self {
             let score = score_of(heap.value(record));
             let removed = order.remove(compare(heap, score, heap.key(record)));
             debug_assert!(removed, "a member has its place");
         }
-        self.table_mut().remove(carried, heap);
+        self.table_mut().remove(handle, heap);
         heap.free(record);
     }
 }
@@ -105,8 +105,8 @@ impl Db {
             &self.gate,
             &fetching,
             &hashes[..len],
-            |at, carried| {
-                found[at] = Some(carried);
+            |at, handle| {
+                found[at] = Some(handle);
             },
         );
         let (fetched, arriving) = fetching.end();
@@ -175,18 +175,18 @@ impl Db {
                 &mut self.store.heap,
             );
             for (at, (field, value)) in pairs.iter().enumerate() {
-                let (mut carried, found) = parts.at(at, field, table, heap);
+                let (mut handle, found) = parts.at(at, field, table, heap);
                 let set = match found {
                     Some(record) => heap.resize(record, value.len()).map(|resized| {
                         if resized != record {
-                            table.replace(&mut carried, resized);
+                            table.replace(&mut handle, resized);
                         }
                         heap.value_mut(resized).copy_from_slice(value);
                         heap.wrote(resized, 0, heap.header(resized).bytes());
                         0
                     }),
                     None => heap.create_field(field, value).map(|record| {
-                        table.insert(carried.hash(), record, 0, heap);
+                        table.insert(handle.hash(), record, 0, heap);
                         1
                     }),
                 };
@@ -240,9 +240,9 @@ impl Db {
             let parts = self.find_parts(number, names.iter().copied());
             let large = self.store.larges.get_mut(number);
             for (at, name) in names.iter().enumerate() {
-                if let (carried, Some(record)) = parts.at(at, name, large.table(), &self.store.heap)
+                if let (handle, Some(record)) = parts.at(at, name, large.table(), &self.store.heap)
                 {
-                    large.remove(&carried, record, &mut self.store.heap);
+                    large.remove(&handle, record, &mut self.store.heap);
                     removed += 1;
                 }
             }

@@ -12,7 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use tierra_index::{Carried, RecordTable};
+use tierra_index::{EntryHandle, RecordTable};
 use tierra_interleave::{Cx, Execution, Interleaved, Lookups, Mode, Scheduling, for_each};
 use tierra_memory::emulation::{self, Fetch};
 use tierra_memory::{LINE_BYTES, MemoryGate, Speed, in_mode};
@@ -130,13 +130,13 @@ impl Windows {
 }
 
 /// Looks keys with these hashes up in a table as one group, and tells where each is likely to be
-/// ([`RecordTable::find_likely`]), in any order.
+/// ([`RecordTable::find_by_tag`]), in any order.
 pub(super) fn look_up_many(
     table: &RecordTable,
     gate: &MemoryGate,
     fetching: &Fetching<'_>,
     hashes: &[u64],
-    mut tell: impl FnMut(usize, Carried),
+    mut tell: impl FnMut(usize, EntryHandle),
 ) {
     let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
     lookups.run(gate.now(), hashes.len(), |execution, size, part| {
@@ -144,8 +144,8 @@ pub(super) fn look_up_many(
         in_mode!(execution, M => for_each(
             size,
             &hashes[part],
-            |cx: Cx<M>, &hash| table.find_likely(cx, hash, |record| fetching.ask(record)),
-            |at, carried| tell(first + at, carried),
+            |cx: Cx<M>, &hash| table.find_by_tag(cx, hash, |record| fetching.ask(record)),
+            |at, handle| tell(first + at, handle),
         ))
     });
 }

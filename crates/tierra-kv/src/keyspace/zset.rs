@@ -252,8 +252,8 @@ impl Db {
         );
         for (_, record) in removed {
             let found = look_up(large.table(), heap, heap.key(record));
-            let (carried, _) = found.expect("a member has its record");
-            large.remove(&carried, record, heap);
+            let (handle, _) = found.expect("a member has its record");
+            large.remove(&handle, record, heap);
         }
     }
 

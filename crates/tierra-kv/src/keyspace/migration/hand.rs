@@ -1,6 +1,6 @@
 //! Going around all records: the tables of databases, then those of large values.
 
-use tierra_index::Slot;
+use tierra_index::SlotMut;
 
 use super::super::heap::Heap;
 use super::super::large::Large;
@@ -27,7 +27,7 @@ impl Hand {
         self,
         store: &mut Store,
         groups: usize,
-        mut meet: impl FnMut(Slot<'_>, Option<&mut Order>, &mut Heap),
+        mut meet: impl FnMut(SlotMut<'_>, Option<&mut Order>, &mut Heap),
     ) -> (usize, usize) {
         let (table, mut order) = match store.tables.get_mut(self.visiting) {
             Some(table) => (&mut table.records, None),

@@ -11,7 +11,7 @@ mod mover;
 mod pages;
 mod room;
 
-use tierra_index::Slot;
+use tierra_index::SlotMut;
 use tierra_memory::Speed;
 use tierra_memory::placement::{Heat, Rounds};
 
@@ -153,7 +153,7 @@ impl Migration {
     /// Looks at an entry, of a sorted set if there is an `order`, and moves its record if that is called for.
     fn meet(
         &mut self,
-        mut slot: Slot<'_>,
+        mut slot: SlotMut<'_>,
         order: Option<&mut Order>,
         heap: &mut Heap,
         wanted: &Wanted,

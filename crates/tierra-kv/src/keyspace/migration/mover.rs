@@ -1,6 +1,6 @@
 //! Moving records: one at a time, as often as what was used pays for it, and what is noted of it.
 
-use tierra_index::{RecordTable, Slot};
+use tierra_index::{RecordTable, SlotMut};
 use tierra_memory::Speed;
 use tierra_memory::placement::{Heat, Pace, Rounds};
 
@@ -72,7 +72,7 @@ impl Mover {
         if !self.is_by_heat(heap) || !self.rounds.notes_use() {
             return false;
         }
-        let heat = table.update_note(&entry.carried, |note| {
+        let heat = table.update_note(&entry.handle, |note| {
             self.rounds.raised(Heat::from_bits(note), uses).bits()
         });
         let bytes = heap.header(entry.record).bytes();
@@ -101,7 +101,7 @@ impl Mover {
             self.rounds.note_refusal();
             return false;
         };
-        table.replace(&mut entry.carried, record);
+        table.replace(&mut entry.handle, record);
         entry.record = record;
         self.pace.spend(bytes as u64);
         self.rounds.note_move(Speed::Far, Speed::Near, bytes as u64);
@@ -112,7 +112,7 @@ impl Mover {
     pub(super) fn move_to(
         &mut self,
         to: Speed,
-        mut slot: Slot<'_>,
+        mut slot: SlotMut<'_>,
         order: Option<&mut Order>,
         heap: &mut Heap,
     ) {
@@ -149,7 +149,7 @@ pub(super) fn has_many(heap: &Heap) -> bool {
 }
 
 /// The heat of an entry before it was halved in this round, if it was.
-pub(super) fn heat_before(slot: &Slot<'_>, is_aged: bool) -> Heat {
+pub(super) fn heat_before(slot: &SlotMut<'_>, is_aged: bool) -> Heat {
     let heat = Heat::from_bits(slot.note());
     if is_aged { heat.younger() } else { heat }
 }

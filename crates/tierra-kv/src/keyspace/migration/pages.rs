@@ -8,7 +8,7 @@
 //! It ends by itself: nothing is chosen but for what was refused since, twice as much each time that was too
 //! little, and what could not be emptied in some times around is used as before.
 
-use tierra_index::Slot;
+use tierra_index::SlotMut;
 use tierra_memory::Speed;
 
 use super::super::free::Free;
@@ -135,7 +135,7 @@ impl Clearing {
     fn move_out(
         &mut self,
         mover: &mut Mover,
-        slot: Slot<'_>,
+        slot: SlotMut<'_>,
         order: Option<&mut Order>,
         heap: &mut Heap,
         is_aged: bool,

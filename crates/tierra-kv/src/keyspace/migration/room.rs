@@ -1,6 +1,6 @@
 //! Room in near memory: what is cold goes far before it is needed.
 
-use tierra_index::Slot;
+use tierra_index::SlotMut;
 use tierra_memory::Speed;
 use tierra_memory::slab::FetchStep;
 
@@ -120,7 +120,7 @@ impl Search {
     }
 
     /// Looks at an entry, and chooses its record if that is near and cold.
-    fn choose(&mut self, mover: &mut Mover, slot: &Slot<'_>, heap: &Heap, is_aged: bool) {
+    fn choose(&mut self, mover: &mut Mover, slot: &SlotMut<'_>, heap: &Heap, is_aged: bool) {
         let record = slot.record();
         if heap.speed(record) == Speed::Far {
             return;

@@ -61,7 +61,7 @@ pub(super) struct Pair {
     pub(super) ours: Keyspace,
     pub(super) theirs: HashMap<Vec<u8>, (Value, Option<u64>)>,
     now: u64,
-    carried: HashMap<u8, Found>,
+    handle: HashMap<u8, Found>,
 }
 
 pub(super) fn name(key: u8) -> Vec<u8> {
@@ -107,9 +107,9 @@ impl Pair {
         };
         let bytes = name(number);
         // What an earlier window found, however much has changed since.
-        let key = Key::carried(
+        let key = Key::handle(
             &bytes,
-            self.carried.remove(&number).unwrap_or(Found::UNKNOWN),
+            self.handle.remove(&number).unwrap_or(Found::UNKNOWN),
         );
         let now = self.now;
         match step {
@@ -271,7 +271,7 @@ impl Pair {
                 let mut found = Vec::new();
                 self.ours.db(0).find_many(&slices, &mut found);
                 prop_assert_eq!(found.len(), keys.len());
-                self.carried.extend(keys.into_iter().zip(found));
+                self.handle.extend(keys.into_iter().zip(found));
             }
             Step::Tick => _ = self.ours.tick(),
             Step::Clear => {
@@ -298,7 +298,7 @@ fn check(policy: Policy, near_bytes: u64, steps: Vec<Step>) -> Result<(), TestCa
         ours,
         theirs: HashMap::new(),
         now: 1000,
-        carried: HashMap::new(),
+        handle: HashMap::new(),
     };
     pair.ours.set_now(1000);
     for (at, step) in steps.into_iter().enumerate() {

@@ -94,7 +94,7 @@ impl World {
 
     fn step(&mut self) {
         let (db, bytes, found) = self.key();
-        let key = Key::carried(&bytes, found);
+        let key = Key::handle(&bytes, found);
         let id = usize::from(db);
         let now = self.now;
         for (scan, theirs) in self.scans.iter_mut().zip(&mut self.theirs) {

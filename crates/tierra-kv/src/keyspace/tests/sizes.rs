@@ -27,7 +27,7 @@ fn use_keys(keyspace: &mut Keyspace, keys: &[u32]) {
         let mut found = Vec::new();
         keyspace.db(0).find_many(&names, &mut found);
         for (name, found) in names.iter().zip(found) {
-            assert!(keyspace.db(0).find(&Key::carried(name, found)).is_some());
+            assert!(keyspace.db(0).find(&Key::handle(name, found)).is_some());
         }
         let near = keyspace.report().near;
         assert!(near.held_bytes <= near.limit_bytes, "{near:?}");
