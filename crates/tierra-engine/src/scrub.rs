@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tierra_column::bits::BLOCK_LEN;
 use tierra_memory::PoolError;
-use tierra_memory::faults::{Stop, Walk};
+use tierra_memory::faults::{ScrubPass, Stop};
 
 use crate::catalog::Catalog;
 use crate::error::TableError;
@@ -252,7 +252,7 @@ fn without_whole_copy(
 
 /// A copy against its header and checksum.
 fn check(copy: &ExtentCopy, options: &ScrubOptions) -> Result<(), PoolError> {
-    let mut walk = Walk::new(vec![copy.extent()]);
+    let mut walk = ScrubPass::new(vec![copy.extent()]);
     if let Some(pace) = options.bytes_per_s {
         walk = walk.paced(pace);
     }

@@ -1,7 +1,7 @@
 //! The small files of a directory, and the names in it: what of them is durable, and when.
 //!
 //! A file system makes contents and names durable each by a call of its own, and promises nothing about what it was not
-//! asked for. So whoever keeps something in a directory beside its pools says here what is to be durable, and a
+//! asked for. So an owner of files in a directory beside its pools declares here what is to be durable, and a
 //! power cut can be simulated that takes the rest away ([`crate::simulation`]): with a recorder each call is made, and
 //! written down in the same trace as the stores to the pools.
 //!
@@ -139,7 +139,7 @@ impl Directory {
             .and_then(|()| self.sync_file(&next))
             .and_then(|()| self.rename(&next, name));
         if let Err(error) = written {
-            // The first error is the one to tell.
+            // The first error is reported.
             let _ = self.remove(&next);
             return Err(error);
         }

@@ -98,8 +98,8 @@ fn check_lines(image: &Image<'_>) -> Result<(), String> {
                 last
             };
             let found = [word(0), word(56), word(8)];
-            let is_right = found.is_sorted() && found.iter().all(|w| *w == last || *w == next);
-            if !is_right {
+            let is_correct = found.is_sorted() && found.iter().all(|w| *w == last || *w == next);
+            if !is_correct {
                 return Err(format!(
                     "copy {copy}, line {index}: {found:?}, not {last} or {next}"
                 ));

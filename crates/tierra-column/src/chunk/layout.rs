@@ -42,7 +42,7 @@
 //! encoding. What is not 0 where nothing is used yet is refused by name.
 //!
 //! Invariant: after [`Descriptor::read`] every entry's bytes lie inside the chunk and are as many
-//! as its encoding needs for its rows and width. Nothing else about a block's content is believed.
+//! as its encoding needs for its rows and width. Nothing else about a block's content is trusted.
 
 use std::ops::Range;
 

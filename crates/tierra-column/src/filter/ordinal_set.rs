@@ -190,7 +190,7 @@ fn found(values: &[u64], bit: impl Fn(u64) -> u64) -> u64 {
     bits.fold(0, |found, (row, value)| found | (bit(*value) & 1) << row)
 }
 
-/// A bit for each hash: set where a member has it, so that most values that are none are told by one load.
+/// A bit for each hash: set where a member has it, so that most non-members are detected by one load.
 #[derive(Debug, Clone, PartialEq)]
 struct Sieve {
     /// A power of two.

@@ -1,4 +1,4 @@
-//! The table against the standard one, and the promises of cursors and carried entries.
+//! The table against the standard one, and the promises of cursors and entry handles.
 
 use std::collections::{HashMap, HashSet};
 
@@ -228,7 +228,7 @@ proptest! {
 }
 
 #[test]
-fn a_carried_entry_holds_until_its_key_changes() {
+fn a_handle_is_valid_until_its_key_changes() {
     let keys = Keys::new(2000, mixed);
     let mut table = RecordTable::new();
     for number in 0..1000 {
@@ -254,7 +254,7 @@ fn a_carried_entry_holds_until_its_key_changes() {
 }
 
 #[test]
-fn no_carried_entry_outlives_growth() {
+fn no_handle_outlives_growth() {
     let keys = Keys::new(20_000, mixed);
     let mut table = RecordTable::new();
     table.insert(mixed(0), 0, 0, &keys);

@@ -35,7 +35,7 @@ pub(crate) struct Client {
     pub(crate) authenticated: bool,
     pub(crate) replies: Replies,
     pub(crate) no_evict: bool,
-    /// Whether it is told every command.
+    /// Whether it is a monitor.
     pub(crate) is_monitor: bool,
     /// Its commands are those of a transaction now.
     pub(crate) in_transaction: bool,

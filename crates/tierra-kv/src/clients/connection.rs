@@ -13,9 +13,9 @@ use crate::protocol::{Args, Limits, Parser, ProtocolError, Reply, Request};
 /// A read asks for at least so much.
 pub(crate) const READ_BYTES: usize = 16 * 1024;
 /// From so many bytes of a request on room is made for all of what is awaited of it.
-const BELIEVED_BYTES: usize = 1024 * 1024;
+const TRUSTED_BYTES: usize = 1024 * 1024;
 /// The same for a request of many arguments.
-const MANY_BYTES: usize = 16 * BELIEVED_BYTES;
+const MANY_BYTES: usize = 16 * TRUSTED_BYTES;
 /// Pieces, and bytes, that are sent with one call.
 const PIECES: usize = 16;
 const CALL_BYTES: usize = 1024 * 1024;
@@ -126,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// Makes room for a read: enough for what is awaited, as far as the client is believed, and little more, or what follows
+    /// Makes room for a read: enough for what is awaited, as far as the client is trusted, and little more, or what follows
     /// would be held against it. `limit` is the most that may wait of a client.
     fn make_room(&mut self, buffers: &mut Buffers, limit: usize) {
         if self.input.capacity() == 0 {
@@ -137,22 +137,22 @@ impl Connection {
         let spare = self.input.capacity() - len;
         let most = awaited.max(len / 8) + READ_BYTES;
         if spare < READ_BYTES {
-            // A client that has sent so much is believed: room for the whole argument, or, where there are many, for as much as
+            // A client that has sent so much is trusted: room for the whole argument, or, where there are many, for as much as
             // may come, is taken once, and is memory as it is written to. Growing step by step would copy what is there.
             let wanted = match (awaited > READ_BYTES, len) {
-                (true, BELIEVED_BYTES..) => Some(awaited),
+                (true, TRUSTED_BYTES..) => Some(awaited),
                 (false, MANY_BYTES..) => Some(limit.saturating_sub(len)),
                 _ => None,
             };
             if wanted.is_some_and(|bytes| self.replace(bytes, buffers)) {
                 return;
             }
-            // Until then a length that a client announces is believed as its bytes arrive: twice what is there.
+            // Until then a length that a client announces is trusted as its bytes arrive: twice what is there.
             let believed = most.min(len.max(2 * READ_BYTES));
             self.input.reserve_exact(believed);
         } else if self.input.capacity() > BUFFER_BYTES
             && spare > most + READ_BYTES
-            && len < BELIEVED_BYTES
+            && len < TRUSTED_BYTES
         {
             self.replace(most, buffers);
         }
@@ -177,8 +177,8 @@ impl Connection {
         match self.stream.read(&mut self.input) {
             Ok(0) => Ok(Arrived::End),
             Ok(count) => {
-                // Less than asked for: the socket is empty, and will tell when it is not. Unless it has
-                // told already that it ends.
+                // Less than asked for: the socket is empty, and will report when it is not. Unless it has
+                // reported already that it ends.
                 self.readable = count == asked || self.read_closed;
                 Ok(Arrived::Some(count))
             }
@@ -227,12 +227,12 @@ impl Connection {
         self.reply.len() - self.sent
     }
 
-    /// Adds what the client has not asked for, to be sent at the end of the turn.
+    /// Adds output without a request, to be sent at the end of the iteration.
     pub(crate) fn tell(&mut self, bytes: &[u8]) {
         self.reply.raw(bytes);
     }
 
-    /// The reply to a request that was executed in an earlier batch, to be sent at the end of the turn.
+    /// The reply to a request that was executed in an earlier batch, to be sent at the end of the iteration.
     pub(crate) fn answer(&mut self, write: impl FnOnce(&mut Reply)) {
         let before = self.reply.len();
         write(&mut self.reply);
@@ -245,7 +245,7 @@ impl Connection {
         self.more = !self.input.is_empty();
     }
 
-    /// The limit of its replies. Clients that are told every command have that of replicas where normal ones have none: what
+    /// The limit of its replies. Monitors have that of replicas where normal ones have none: what
     /// they do not read would fill memory.
     fn output_limit(&self, config: &Config) -> OutputLimit {
         let limits = &config.output_limits;
@@ -287,7 +287,7 @@ impl Connection {
 
     /// Whether requests of it are, or may be, so long that they are not short for that alone.
     pub(crate) fn has_long_input(&self) -> bool {
-        self.input.len() > BELIEVED_BYTES
+        self.input.len() > TRUSTED_BYTES
     }
 
     /// Whether so much waits that it had better be sent now.
@@ -305,7 +305,7 @@ impl Connection {
     }
 
     /// Sends what the socket takes; how much that was. Where it takes it for too long the rest
-    /// [waits](Self::is_sending) for the next turn.
+    /// [waits](Self::is_sending) for the next iteration.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<usize> {
         let (mut count, mut begun) = (0, None);
         self.is_sending = false;
@@ -359,7 +359,7 @@ impl Connection {
             if is_one {
                 buffers.put(piece);
             } else {
-                buffers.leave(piece);
+                buffers.defer_free(piece);
             }
         }
         self.client.queue

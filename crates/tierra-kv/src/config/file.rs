@@ -1,6 +1,6 @@
 //! Settings from files and command lines.
 //!
-//! All that is wrong is told at once. What the command line says comes before what a file says, also where the file's
+//! All errors are reported at once. What the command line says comes before what a file says, also where the file's
 //! line cannot be used: `--config redis.conf --daemonize no` reads a file that says `daemonize yes`.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is known of a value: its type, when it expires, and where its record is.
+//! A live entry of a table, and the type and expiry of a value.
 
 use tierra_index::EntryHandle;
 
@@ -13,7 +13,7 @@ pub enum Kind {
     SortedSet,
 }
 
-/// What becomes of the time at which a key expires when its value is replaced.
+/// What happens to the expiry of a key when its value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// It never expires.
@@ -26,7 +26,7 @@ pub enum Expiry {
 
 /// A live entry, valid until something changes in its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LiveEntry {
     pub(super) handle: EntryHandle,
     pub(super) record: u64,
 }

@@ -1,10 +1,11 @@
-//! Which keys go when more is stored than `maxmemory` allows.
+//! Eviction of keys when more is stored than `maxmemory` allows.
 //!
-//! As in Redis a few keys are looked at, and the worst of them goes; what differs is where they come from. Of all keys they
-//! are those of some groups of a table, whose cache lines say how hot each is: no record is touched but the one that goes. A group
-//! is chosen the more often the more it holds. Were each as likely, keys would come to all alike and go from all alike, so that
-//! some groups lost all but their hot keys by and by, and those next: 75 of 300 in 100,000 evictions of a simulation. Keys that
-//! expire are picked from the queue of expiries, one some places behind the other and round again, whose first is the one that `volatile-ttl` wants: it needs no luck.
+//! As in Redis a few keys are sampled, and the worst of them is evicted; the samples come from elsewhere. Samples of all keys
+//! are those of some groups of a table, whose cache lines have each key's heat: no record is read but the evicted one. A group
+//! is chosen in proportion to the keys it holds. With equal probability, keys would be added to all groups alike and evicted from
+//! all alike, so that some groups would lose all but their hot keys, and then those: 75 of 300 in 100,000 evictions of a
+//! simulation. Keys with an expiry are sampled from the queue of expiries, at some distance from each other and cyclically. The
+//! first of the queue is the one that `volatile-ttl` evicts, without sampling.
 //!
 //! There is no room for a clock in an entry, so that `lru` and `lfu` both go by heat ([`Heat`](tierra_memory::placement::Heat)): uses
 //! that count half as much after some rounds of the hand that halves them, one for `lru`, eight for `lfu`. A round takes as many uses and
@@ -14,20 +15,20 @@ use tierra_index::EntryHandle;
 
 use super::Keyspace;
 use super::db::Db;
-use super::entry::Entry;
+use super::entry::LiveEntry;
 use super::record::Form;
 use super::store::Store;
 use super::table::{DATABASES, Table};
 use crate::random::Random;
 
-/// What one call of [`Keyspace::evict`] does at most: about half a millisecond's worth, in evictions of small values.
+/// The most work of one call of [`Keyspace::evict`], in evictions of small values: about half a millisecond.
 const WORK_MAX: usize = 512;
-/// What it costs to free some of a large value, or as many elements.
+/// The work of freeing some of a large value, or as many elements.
 const FREEING_WORK: usize = 32;
 const ELEMENTS_PER_WORK: usize = 32;
-/// More than so many keys that are looked at cost as much again.
+/// As many samples count as one more unit of work.
 const SAMPLES_PER_WORK: usize = 16;
-/// More keys are not looked at for one that goes, nor more groups of a table.
+/// The most keys, and groups of a table, sampled for one eviction.
 const SAMPLES_MAX: usize = 64;
 const GROUPS_MAX: usize = 16;
 /// One group may have lost all but its hot keys.
@@ -83,7 +84,7 @@ impl Eviction {
         matches!(self, Eviction::AllLfu | Eviction::VolatileLfu)
     }
 
-    /// After how many rounds uses have to count half as much; `None` where nobody wants to know of uses.
+    /// The rounds after which uses have to count half as much; `None` if uses do not matter.
     pub(super) fn rounds_to_age(self) -> Option<u32> {
         match self {
             Eviction::AllLru | Eviction::VolatileLru => Some(1),
@@ -108,7 +109,7 @@ pub enum Room {
 struct Candidate {
     rank: u64,
     database: usize,
-    entry: Entry,
+    entry: LiveEntry,
 }
 
 impl Candidate {
@@ -122,10 +123,10 @@ impl Keyspace {
     /// Says which keys will go, so that what that takes is counted.
     pub fn set_eviction(&mut self, policy: Eviction) {
         let rounds = &mut self.db.migration.mover.rounds;
-        rounds.count_for_eviction(policy.rounds_to_age());
+        rounds.set_eviction_aging(policy.rounds_to_age());
     }
 
-    /// Evicts keys while more than `max_bytes` are stored, a bounded number; large values are freed by and by, and what is left of one
+    /// Evicts keys while more than `max_bytes` are stored, a bounded number; large values are freed later, and what is left of one
     /// is freed before another key goes. `samples` keys are looked at for each, chosen by a random number. How many went, and whether
     /// there is room now.
     pub fn evict(
@@ -145,7 +146,7 @@ impl Keyspace {
             if work >= WORK_MAX {
                 return (evicted, Room::Some);
             }
-            if self.db.freeing.has_some() {
+            if self.db.deferred.has_some() {
                 self.db.free_some();
                 work += FREEING_WORK;
                 continue;
@@ -183,7 +184,11 @@ impl Db {
         };
         self.unlink_entry(entry);
         self.migration.mover.rounds.note_eviction();
-        if self.freeing.has_some() { 0 } else { elements }
+        if self.deferred.has_some() {
+            0
+        } else {
+            elements
+        }
     }
 }
 
@@ -264,7 +269,7 @@ impl Store {
         Candidate {
             rank,
             database,
-            entry: Entry { handle, record },
+            entry: LiveEntry { handle, record },
         }
     }
 
@@ -288,7 +293,7 @@ impl Store {
                     let heat = self.tables[database].records.note(&handle);
                     let rank = Candidate::rank(heat, random());
                     if best.as_ref().is_none_or(|best| rank < best.rank) {
-                        let entry = Entry { handle, record };
+                        let entry = LiveEntry { handle, record };
                         best = Some(Candidate {
                             rank,
                             database,
@@ -296,7 +301,7 @@ impl Store {
                         });
                     }
                 }
-                // Of a key that is gone: nobody has to look at it again.
+                // The entry of a key that is gone is removed.
                 None => self.tables[database].expiries.remove(due),
             }
         }
@@ -319,7 +324,7 @@ impl Store {
         if let Some((handle, record)) =
             self.find_expiring(database, hash, |expiry_ms| expiry_ms <= at_ms)
         {
-            let entry = Entry { handle, record };
+            let entry = LiveEntry { handle, record };
             return Choice::Key(Candidate {
                 rank: 0,
                 database,

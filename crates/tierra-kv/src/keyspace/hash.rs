@@ -4,14 +4,14 @@ use std::iter::FusedIterator;
 
 use tierra_index::RecordTable;
 
-use super::ahead::Ahead;
 use super::db::{Db, WRITE_USES};
-use super::entry::Entry;
+use super::entry::LiveEntry;
 use super::heap::{Heap, MemoryFull};
 use super::key::Key;
 use super::large::Large;
 use super::lookup::{look_up, scan_table};
 use super::packed::{self, COUNT_BYTES, PACKED_BYTES_MAX, PairPlace, Pairs};
+use super::prefetch::Prefetched;
 use super::record::Form;
 use crate::random::Random;
 
@@ -42,14 +42,14 @@ impl FusedIterator for HashIter<'_> {}
 
 impl Db {
     /// Whether a hash or sorted set is one packed record.
-    pub fn is_packed(&self, entry: Entry) -> bool {
+    pub fn is_packed(&self, entry: LiveEntry) -> bool {
         matches!(
             self.store.heap.header(entry.record).form,
             Form::PackedHash | Form::PackedSet
         )
     }
 
-    fn field_table(&self, entry: Entry) -> &RecordTable {
+    fn field_table(&self, entry: LiveEntry) -> &RecordTable {
         match self.store.large(entry) {
             Large::Hash(table) => table,
             Large::Set(..) => unreachable!("the caller has asked for the kind"),
@@ -57,7 +57,7 @@ impl Db {
     }
 
     /// How many fields a hash has.
-    pub fn hash_len(&self, entry: Entry) -> usize {
+    pub fn hash_len(&self, entry: LiveEntry) -> usize {
         if self.is_packed(entry) {
             packed::count(self.store.heap.value(entry.record))
         } else {
@@ -66,7 +66,7 @@ impl Db {
     }
 
     /// The value of a field.
-    pub fn hash_get(&self, entry: Entry, field: &[u8]) -> Option<&[u8]> {
+    pub fn hash_get(&self, entry: LiveEntry, field: &[u8]) -> Option<&[u8]> {
         if self.is_packed(entry) {
             let value = self.store.heap.value(entry.record);
             return Pairs::new(value)
@@ -78,14 +78,14 @@ impl Db {
     }
 
     /// All fields and their values.
-    pub fn hash_iter(&self, entry: Entry) -> HashIter<'_> {
+    pub fn hash_iter(&self, entry: LiveEntry) -> HashIter<'_> {
         HashIter(if self.is_packed(entry) {
             Fields::Packed(Pairs::new(self.store.heap.value(entry.record)))
         } else {
             let records = self.field_table(entry).iter();
             Fields::Large(
                 &self.store.heap,
-                Box::new(Ahead::new(&self.store.heap, records)),
+                Box::new(Prefetched::new(&self.store.heap, records)),
             )
         })
     }
@@ -113,7 +113,7 @@ impl Db {
                 return Ok(written);
             }
         }
-        // All fields anew, old and new, beside the record; whatever fails before the end has changed nothing.
+        // Rebuilds all fields, old and new, beside the record; a failure before the end has changed nothing.
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         match entry {
@@ -156,7 +156,7 @@ impl Db {
     /// Where all fields are there with values as long, which is the common update, nothing has to move.
     fn overwrite_in_place<'f>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         pairs: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> Option<usize> {
         let packed = self.store.heap.value(entry.record);
@@ -184,7 +184,7 @@ impl Db {
     pub(super) fn write_packed(
         &mut self,
         key: &Key<'_>,
-        entry: Option<Entry>,
+        entry: Option<LiveEntry>,
         form: Form,
         packed: &[u8],
     ) -> Result<(), MemoryFull> {
@@ -211,7 +211,7 @@ impl Db {
     }
 
     /// Makes a hash a large one, with the fields it has; the record that names it.
-    fn unpack_hash(&mut self, key: &Key<'_>, entry: Option<Entry>) -> Result<u64, MemoryFull> {
+    fn unpack_hash(&mut self, key: &Key<'_>, entry: Option<LiveEntry>) -> Result<u64, MemoryFull> {
         let packed = entry
             .map(|entry| self.store.heap.value(entry.record).to_vec())
             .unwrap_or_default();
@@ -246,7 +246,7 @@ impl Db {
     pub(super) fn write_large(
         &mut self,
         key: &Key<'_>,
-        entry: Option<Entry>,
+        entry: Option<LiveEntry>,
         large: Large,
     ) -> Result<u64, MemoryFull> {
         let expiry = entry.and_then(|entry| self.store.heap.expiry(entry.record));
@@ -303,7 +303,7 @@ impl Db {
 
     /// Shortens a packed value whose kept bytes are at the beginning. Where there is no memory to move it, it
     /// stays where it is, which has room.
-    pub(super) fn shrink(&mut self, key: &Key<'_>, entry: &mut Entry, len: usize) {
+    pub(super) fn shrink(&mut self, key: &Key<'_>, entry: &mut LiveEntry, len: usize) {
         let record = self.store.heap.shrink(entry.record, len);
         self.replace(key, entry, record);
         self.store
@@ -312,7 +312,7 @@ impl Db {
     }
 
     /// Some field and its value, chosen by a random number.
-    pub fn hash_random(&self, entry: Entry, random: u64) -> (&[u8], &[u8]) {
+    pub fn hash_random(&self, entry: LiveEntry, random: u64) -> (&[u8], &[u8]) {
         if self.is_packed(entry) {
             let value = self.store.heap.value(entry.record);
             let at = random as usize % packed::count(value);
@@ -329,7 +329,7 @@ impl Db {
     /// As [`Db::scan`], over fields and values.
     pub fn hash_scan(
         &self,
-        entry: Entry,
+        entry: LiveEntry,
         cursor: u64,
         count: usize,
         mut each: impl FnMut(&[u8], &[u8]),

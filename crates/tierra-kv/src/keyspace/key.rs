@@ -1,20 +1,20 @@
-//! A key together with what is already known about where it is.
+//! A key together with the result of an earlier lookup.
 
 use std::cell::Cell;
 
 use tierra_index::EntryHandle;
 
-/// Where a key was found, or found missing.
+/// The result of a lookup: the location of a key, or that it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found(Option<In>);
+pub struct Found(Option<Location>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct In {
+struct Location {
     handle: EntryHandle,
     epoch: u32,
     database: u8,
-    /// The record's key has not been compared.
-    is_likely: bool,
+    /// Only tag and hash bits matched: the record's key has not been compared.
+    is_tag_match: bool,
 }
 
 impl Found {
@@ -24,30 +24,30 @@ impl Found {
     #[inline(always)]
     pub(super) fn new(handle: EntryHandle, database: usize, epoch: u32) -> Found {
         let database = database as u8;
-        Found(Some(In {
+        Found(Some(Location {
             handle,
             epoch,
             database,
-            is_likely: false,
+            is_tag_match: false,
         }))
     }
 
-    /// The same, found by a hash alone: the record there may be another key's.
+    /// The same, found by a tag match alone: the record there may be another key's.
     #[inline(always)]
-    pub(super) fn likely(self) -> Found {
-        Found(self.0.map(|found| In {
-            is_likely: true,
+    pub(super) fn by_tag(self) -> Found {
+        Found(self.0.map(|found| Location {
+            is_tag_match: true,
             ..found
         }))
     }
 
     /// Whether the record there may be another key's.
     #[inline(always)]
-    pub(super) fn is_likely(self) -> bool {
-        self.0.is_some_and(|found| found.is_likely)
+    pub(super) fn is_tag_match(self) -> bool {
+        self.0.is_some_and(|found| found.is_tag_match)
     }
 
-    /// What was found in a database, unless all of it has changed since.
+    /// The handle in a database, unless all of the database has changed since.
     #[inline(always)]
     pub(super) fn of(self, database: usize, epoch: u32) -> Option<EntryHandle> {
         let found = self.0?;
@@ -61,7 +61,7 @@ impl Found {
     }
 }
 
-/// A key, and where it was found last. Operations that look for it note what they find.
+/// A key, and the result of its last lookup, which operations update.
 #[derive(Clone, Debug)]
 pub struct Key<'a> {
     /// The key itself.
@@ -74,12 +74,12 @@ impl<'a> Key<'a> {
     /// A key of which nothing is known.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self::handle(bytes, Found::UNKNOWN)
+        Self::with_found(bytes, Found::UNKNOWN)
     }
 
-    /// A key that was looked up before. What changed since is noticed.
+    /// A key that was looked up before. Later changes are detected.
     #[inline]
-    pub fn handle(bytes: &'a [u8], found: Found) -> Self {
+    pub fn with_found(bytes: &'a [u8], found: Found) -> Self {
         let found = Cell::new(found);
         Key { bytes, found }
     }

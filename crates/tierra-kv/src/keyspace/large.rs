@@ -41,7 +41,7 @@ impl Large {
 pub(super) struct Larges {
     all: Vec<Option<Box<Large>>>,
     unused: Vec<u32>,
-    /// Bytes of all but the one that is changed: who asks, which may be every request, does not go through all.
+    /// Bytes of all but the one that is changed: the sum is read by every request, so it is kept.
     settled_bytes: usize,
     /// The one that was last handed out to be changed.
     changed: Option<u32>,

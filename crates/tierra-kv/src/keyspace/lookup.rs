@@ -1,4 +1,4 @@
-//! Records of a table: one found by itself, and all gone through a piece at a time.
+//! Single lookups in a table, and scans of it in steps.
 
 use tierra_index::{EntryHandle, RecordTable, Resolved};
 use tierra_interleave::{Cx, Execution, GroupSize, for_each};
@@ -29,7 +29,7 @@ pub(super) fn look_up(table: &RecordTable, heap: &Heap, key: &[u8]) -> Option<(E
     }
 }
 
-/// Tells about `count` records of a table from a cursor on.
+/// Calls `each` with about `count` records of a table from a cursor on, and returns the next cursor.
 pub(super) fn scan_table(
     table: &RecordTable,
     heap: &Heap,
@@ -37,15 +37,15 @@ pub(super) fn scan_table(
     count: usize,
     mut each: impl FnMut(u64),
 ) -> u64 {
-    let (mut told, mut homes) = (0, 0);
+    let (mut returned, mut homes) = (0, 0);
     loop {
         cursor = table.scan(cursor, heap, |record| {
-            told += 1;
+            returned += 1;
             each(record);
         });
         homes += 1;
-        // Of a table that has become nearly empty many homes would have to be passed.
-        if cursor == 0 || told >= count || homes >= count.saturating_mul(10) {
+        // In a table that has become nearly empty, many home groups would have to be visited.
+        if cursor == 0 || returned >= count || homes >= count.saturating_mul(10) {
             return cursor;
         }
     }

@@ -4,16 +4,16 @@
 //! Invariant: what a window has found is used only while nothing there has changed; a name that comes twice in one is
 //! looked up again.
 
-use tierra_index::{EntryHandle, RecordTable, RecordStore, Resolved};
+use tierra_index::{EntryHandle, RecordStore, RecordTable, Resolved};
 
 use super::db::Db;
-use super::entry::Entry;
+use super::entry::LiveEntry;
 use super::heap::{Heap, MemoryFull};
 use super::key::Key;
 use super::large::Large;
 use super::lookup::look_up_one;
 use super::member::{compare, score_of};
-use super::window::{Arriving, Fetching, WINDOW_KEYS, look_up_many};
+use super::window::{InFlight, Prefetcher, WINDOW_KEYS, look_up_many};
 
 /// What a window has found of the names that it was given.
 enum Parts {
@@ -22,7 +22,7 @@ enum Parts {
 }
 
 impl Parts {
-    /// Where a name is now, and its record if there is one.
+    /// The handle of a name now, and its record if there is one.
     fn at(
         &self,
         at: usize,
@@ -49,7 +49,7 @@ impl Parts {
     }
 }
 
-/// Goes through names, and what comes with them, in windows, as long as it is told to.
+/// Calls `each` with items in windows, as long as it returns `true`.
 fn in_windows<T: Copy>(mut all: impl Iterator<Item = T>, mut each: impl FnMut(&[T]) -> bool) {
     let Some(first) = all.next() else { return };
     // Most requests name one, which needs no room for others.
@@ -99,18 +99,18 @@ impl Db {
             *hash = heap.hash_of(name);
         }
         let mut found = vec![None; len].into_boxed_slice();
-        let fetching = Fetching::new(heap, Arriving::default());
+        let prefetcher = Prefetcher::new(heap, InFlight::default());
         look_up_many(
             table,
             &self.gate,
-            &fetching,
+            &prefetcher,
             &hashes[..len],
             |at, handle| {
                 found[at] = Some(handle);
             },
         );
-        let (fetched, arriving) = fetching.end();
-        arriving.wait_for_all();
+        let (fetched, in_flight) = prefetcher.end();
+        in_flight.wait_for_all();
         self.windows.note(len, fetched);
         Parts::Many(found)
     }
@@ -118,7 +118,7 @@ impl Db {
     /// Tells the values of names in a large value, in their order.
     fn each_part<'n>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         names: impl Iterator<Item = &'n [u8]>,
         mut each: impl FnMut(Option<&[u8]>),
     ) {
@@ -137,7 +137,7 @@ impl Db {
     /// Tells the values of fields, in their order.
     pub fn hash_get_many<'n>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         fields: impl Iterator<Item = &'n [u8]>,
         mut each: impl FnMut(Option<&[u8]>),
     ) {
@@ -150,7 +150,7 @@ impl Db {
     /// Tells the scores of members, in their order.
     pub fn zset_scores<'n>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         members: impl Iterator<Item = &'n [u8]>,
         mut each: impl FnMut(Option<f64>),
     ) {
@@ -231,7 +231,7 @@ impl Db {
     /// Removes names of a large value, and it with its last one; how many that were.
     pub(super) fn remove_parts<'n>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         names: impl Iterator<Item = &'n [u8]>,
     ) -> usize {
         let number = self.store.heap.large_number(entry.record);

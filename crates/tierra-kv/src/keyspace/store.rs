@@ -4,7 +4,7 @@ use tierra_index::RecordTable;
 use tierra_memory::Speed;
 use tierra_memory::slab::TierUse;
 
-use super::entry::{Entry, Kind};
+use super::entry::{Kind, LiveEntry};
 use super::heap::Heap;
 use super::large::{Large, Larges};
 use super::record::Form;
@@ -39,7 +39,7 @@ impl Store {
         }
     }
 
-    pub(super) fn large(&self, entry: Entry) -> &Large {
+    pub(super) fn large(&self, entry: LiveEntry) -> &Large {
         self.larges.get(self.heap.large_number(entry.record))
     }
 
@@ -59,7 +59,7 @@ impl Store {
     }
 
     /// Bytes taken by a key and its value.
-    pub(super) fn memory_usage(&self, entry: Entry) -> usize {
+    pub(super) fn memory_usage(&self, entry: LiveEntry) -> usize {
         let own = size_of::<u64>() + self.heap.capacity(entry.record);
         if self.heap.header(entry.record).form != Form::Large {
             return own;

@@ -41,7 +41,7 @@ impl Server {
         };
         if let Some(refusal) = refusal {
             stats.rejected_connections += 1;
-            // Whoever does not take it will see the connection end.
+            // A client that does not read it sees the connection end.
             let _ = stream.write(refusal);
             return;
         }
@@ -91,15 +91,15 @@ impl Server {
             self.shared
                 .watches
                 .forget(connection.client.id, &mut connection.client.watched);
-            self.shared.blocked.forget(&mut connection.client);
+            self.shared.blocked.unblock(&mut connection.client);
             self.shared.connected -= 1;
             self.shared.forget_monitor(&mut connection.client);
-            // One that is queued is met once more: its slot is vacant only then, or a newcomer would have two turns.
+            // One that is queued is met once more: its slot is vacant only then, or a new connection would be handled twice.
             if !connection.queued {
                 self.vacant.push(slot);
             }
             if let Some(queue) = connection.discard(&mut self.buffers) {
-                self.shared.leave(queue);
+                self.shared.defer_free(queue);
             }
         }
     }

@@ -27,7 +27,7 @@ const GIVEN_BACK_LEAST_BYTES: u64 = 64 << 10;
 
 impl Pool {
     /// Tells what is live after an open; everything else, the published root aside, becomes free. A root of which
-    /// nothing can be believed, for its header is damaged, becomes free as well.
+    /// nothing is known, because its header is damaged, becomes free as well.
     ///
     /// # Errors
     /// [`PoolError::BadExtent`], [`PoolError::Overlap`], [`PoolError::RetainTooLate`]; then nothing
@@ -178,7 +178,7 @@ impl Pool {
         };
         match failed {
             None => Ok(()),
-            Some(_) if self.was_cut()? => {
+            Some(_) if self.is_truncated()? => {
                 self.heal(start..start + span)?;
                 self.bring_in(start, span)
             }
@@ -276,7 +276,7 @@ impl Pool {
         Ok(given)
     }
 
-    /// Takes the next free run from `at` on that is worth giving back, and moves `at` behind it. Nobody gets it meanwhile.
+    /// Takes the next free run from `at` on that is worth giving back, and moves `at` behind it. It is not allocated meanwhile.
     fn take_backed(&self, at: &mut u64) -> Option<(u64, u64)> {
         let mut space = lock(&self.space);
         loop {

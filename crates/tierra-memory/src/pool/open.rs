@@ -1,6 +1,6 @@
 //! Creating and opening a pool.
 //!
-//! Invariant: opening believes nothing of a file before it is checked, and changes nothing but a line of header or
+//! Invariant: opening uses nothing of a file before it is validated, and changes nothing but a line of header or
 //! superblock whose twin is whole.
 
 use std::fs::{File, OpenOptions};
@@ -58,7 +58,7 @@ impl Pool {
         record(options, FileStep::created);
         let created = Self::format(file, path, options);
         if created.is_err() {
-            // The first error is the one to tell.
+            // The first error is reported.
             if std::fs::remove_file(path).is_ok() {
                 record(options, FileStep::removed);
             }
@@ -111,7 +111,7 @@ impl Pool {
         )))
     }
 
-    /// Opens a pool and changes nothing of it, but that a damaged line of header or superblock is written anew if its twin is whole; what it publishes is durable on return. What is live is told by [`Pool::retain`]; until then nothing
+    /// Opens a pool and changes nothing of it, but that a damaged line of header or superblock is rewritten from a valid twin; what it publishes is durable on return. The live extents are given by [`Pool::retain`]; until then nothing
     /// is free, and an allocation grows the file.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ impl Pool {
         let medium = at.medium_of(&file, options)?;
         let pool = Self::assemble(file, medium, path, options, len_bytes, limit_bytes)?;
         pool.holding(id, Space::unknown(len_bytes), publication)
-            .believe(options)
+            .make_durable(options)
     }
 
     /// A pool that was read.
@@ -217,10 +217,10 @@ impl Pool {
         self
     }
 
-    /// Makes what it publishes durable: a process that was killed may have left that in the caches. It was read, and is
-    /// believed, so a power cut must not take it back once space is reused in its name. Then twins are made equal: whole
+    /// Makes what it publishes durable: a process that was killed may have left that in the caches. It was read and is
+    /// used, so a power cut must not revert it once space is reused because of it. Then twins are made equal: valid
     /// ones first made durable, so that no power cut finds both torn.
-    pub(super) fn believe(self, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
+    pub(super) fn make_durable(self, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
         let at = PoolPath(&self.path);
         self.persist_slots()
             .map_err(|source| at.io("make its superblock durable", source))?;

@@ -4,7 +4,7 @@
 //! names a root whose bytes are durable. The slot written is the one not current, its first copy before its second, each
 //! durable before the next is touched; of each copy the commit word is cleared first and stored last. All eight
 //! words share a cache line, whose stores reach memory in the order in which they were made; on media
-//! durable by page the checksum in the commit word tells a torn page.
+//! durable by page the checksum in the commit word detects a torn page.
 //!
 //! So a power cut leaves one torn line at most, and a slot of which both copies are unreadable is damage, which might have
 //! been the newer slot: it is an error, never the older one without a word.
@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::{io, iter};
 
-use super::layout::{self, COMMIT_AT, HEADER_OFFSETS, Line, SLOT_OFFSETS, Slot};
+use super::layout::{self, COMMIT_AT, HEADER_OFFSETS, LineBytes, SLOT_OFFSETS, SuperblockSlot};
 use super::lost::{Staged, lost_page};
 use super::stored::Persisted;
 use super::superblock::Publication;
@@ -68,8 +68,8 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::restore`].
-    pub fn check_superblock(&self, mend: bool) -> Result<bool, PoolError> {
-        self.check_lines(&lock(&self.publication), mend)
+    pub fn check_superblock(&self, repair: bool) -> Result<bool, PoolError> {
+        self.check_lines(&lock(&self.publication), repair)
     }
 
     /// How many lines of header and superblock are none that was ever written whole.
@@ -80,23 +80,25 @@ impl Pool {
             line.copy_from_slice(self.raw_bytes(at, right.len() as u64));
             line
         });
-        found.filter(|line| !layout::is_whole(line)).count()
+        found.filter(|line| !layout::is_valid(line)).count()
     }
 
-    fn check_lines(&self, publication: &Publication, mend: bool) -> Result<bool, PoolError> {
+    fn check_lines(&self, publication: &Publication, repair: bool) -> Result<bool, PoolError> {
         /// A page that is written anew takes other lines along.
         const ROUNDS: usize = 3;
-        let is_right =
-            |(at, right): &(u64, Line)| *self.raw_bytes(*at, right.len() as u64) == *right;
+        let is_correct =
+            |(at, right): &(u64, LineBytes)| *self.raw_bytes(*at, right.len() as u64) == *right;
         let mut damaged = false;
         for _ in 0..ROUNDS {
-            let wrong: Vec<(u64, Line)> =
-                publication.lines().filter(|line| !is_right(line)).collect();
+            let wrong: Vec<(u64, LineBytes)> = publication
+                .lines()
+                .filter(|line| !is_correct(line))
+                .collect();
             if wrong.is_empty() {
                 break;
             }
             damaged = true;
-            if !mend {
+            if !repair {
                 break;
             }
             for (at, right) in &wrong {
@@ -135,7 +137,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PublishError`] says which pool failed and how many were published before it: none, if it was
-    /// known that one cannot be, or if finished extents could not be made durable. Whoever goes on
+    /// known that one cannot be, or if finished extents could not be made durable. A caller that continues
     /// without the failed pool publishes in the others again, a root that does not need it.
     pub fn publish_all(roots: &[(&Pool, &Finished)], version: u64) -> Result<(), PublishError> {
         let failed = |failed: usize, published: usize| {
@@ -166,7 +168,7 @@ impl Pool {
         let settled = self
             .settle()
             .map_err(|source| self.poison("make its extents durable", source))?;
-        let staged = self.staged_and_whole()?;
+        let staged = self.validate_staged()?;
         Ok(Ready {
             root,
             root_crc,
@@ -185,7 +187,7 @@ impl Pool {
             path: self.path.clone(),
             what: "its superblock counts no further publication",
         })?;
-        let slot = Slot {
+        let slot = SuperblockSlot {
             sequence,
             root_offset: ready.root.offset,
             root_bytes: ready.root.len_bytes,
@@ -231,14 +233,14 @@ impl Pool {
 
     /// Stores header and superblock of a new pool, the word that makes it one last, and the header's twin behind it.
     pub(super) fn store_new(&self, publication: &Publication) -> io::Result<()> {
-        let mut lines: Vec<(u64, Line)> = publication.lines().collect();
+        let mut lines: Vec<(u64, LineBytes)> = publication.lines().collect();
         let [header, twin] = HEADER_OFFSETS;
         lines.sort_by_key(|(at, _)| (*at == twin, *at == header));
         for (at, line) in lines {
             let (first, rest) = line.split_at(8);
             let words = rest.chunks_exact(8).enumerate();
             let words = words.map(|(index, bytes)| (8 + index * 8, word_of(bytes)));
-            // SAFETY: the line is mapped, line-aligned, and nobody else's.
+            // SAFETY: the line is mapped, line-aligned, and not shared.
             unsafe { self.store_line(at, words.chain([(0, word_of(first))])) }.persist()?;
         }
         Ok(())
@@ -247,7 +249,12 @@ impl Pool {
     /// Overwrites a copy of a slot that is not current: clears its commit word, stores the other words, then the
     /// commit word. Only after what it names is durable, which `_settled` proves. The caller holds the
     /// lock of the publication.
-    fn store_slot(&self, at: u64, slot: &Slot, _settled: &Persisted) -> io::Result<Persisted> {
+    fn store_slot(
+        &self,
+        at: u64,
+        slot: &SuperblockSlot,
+        _settled: &Persisted,
+    ) -> io::Result<Persisted> {
         let line = slot.encode();
         let words = line.chunks_exact(8).enumerate();
         let words = words.map(|(index, bytes)| (index * 8, word_of(bytes)));

@@ -12,7 +12,7 @@ pub(super) struct Space {
     /// Runs in use, offset to length: finished extents and open writers.
     pub(super) live: BTreeMap<u64, u64>,
     pub(super) live_bytes: u64,
-    /// Bytes that are neither live nor free before the live extents are told.
+    /// Bytes that are neither live nor free before the live extents are given.
     pub(super) unknown_bytes: u64,
     /// Whether an allocation has been made since the pool was opened.
     pub(super) allocated: bool,

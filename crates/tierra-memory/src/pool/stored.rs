@@ -4,7 +4,7 @@
 //! store_line, copy, a slice  ->  Unpersisted  -- flush -->  Flushed  -- fence -->  Persisted
 //!                                                              many may share it
 //! ```
-//! Invariant: whoever must not go on before bytes are durable asks for a [`Persisted`], which only a
+//! Invariant: a function that must not run before bytes are durable asks for a [`Persisted`], which only a
 //! fence makes. Every store to a pool that anybody may read after a power cut goes through here or, to the logs of a
 //! replica set, through `copies.rs`, so a recorder sees them all. Here it costs a branch per store without one, there
 //! nothing. What was stored to a page that is lost (`lost.rs`) is not flushed but refused.
@@ -57,7 +57,7 @@ impl<'p> Unpersisted<'p> {
         }
     }
 
-    /// These bytes, counted as what mends damage.
+    /// The same bytes, counted as repair.
     pub(super) fn for_repair(self) -> Unpersisted<'p> {
         Unpersisted {
             cause: Cause::Repair,
@@ -106,7 +106,7 @@ impl<'p> Unpersisted<'p> {
                 .stage(&pool.file, start, offset, self.len_bytes)?
         };
         pool.refuse_if_lost(start, self.len_bytes)?;
-        pool.note_staged(offset, self.len_bytes);
+        pool.add_staged(offset, self.len_bytes);
         Ok(())
     }
 }
@@ -182,7 +182,7 @@ pub(super) unsafe fn store_words(
 /// Copies bytes; the shortest, which are most, without a call.
 ///
 /// # Safety
-/// `[to, to + bytes.len())` must be mapped, writable and nobody else's, hence no part of `bytes`.
+/// `[to, to + bytes.len())` must be mapped, writable and not shared, hence no part of `bytes`.
 #[inline(always)]
 pub(super) unsafe fn copy(to: *mut u8, bytes: &[u8]) {
     let from = bytes.as_ptr();
@@ -197,7 +197,7 @@ pub(super) unsafe fn copy(to: *mut u8, bytes: &[u8]) {
 }
 
 impl Persisted {
-    /// By a fence that somebody has just waited for.
+    /// By a fence that has just completed.
     pub(super) fn by_fence() -> Persisted {
         Persisted(())
     }

@@ -67,7 +67,7 @@ impl UndoLog {
     /// [`PoolError::BadExtent`], [`PoolError::OutsideLog`]: the extent is no log or too short, or its
     /// entries name what is none. [`PoolError::Io`], [`PoolError::Poisoned`].
     pub fn open(pool: &Arc<Pool>, extent: Extent) -> Result<UndoLog, PoolError> {
-        pool.check_place(extent, 0, FIRST_ENTRY)?;
+        pool.check_range(extent, 0, FIRST_ENTRY)?;
         pool.refuse_if_poisoned()?;
         let bytes = pool.bytes(extent);
         let finished = entry::u64_at(bytes, 0);
@@ -77,7 +77,7 @@ impl UndoLog {
             .ok_or_else(|| pool.bad(extent, "an undo log that counts no further transaction"))?;
         let entries = entry::whole_entries(bytes, FIRST_ENTRY, number);
         for (write, _) in &entries {
-            pool.check_place(write.extent, write.at, write.len_bytes)?;
+            pool.check_range(write.extent, write.at, write.len_bytes)?;
         }
         let mut log = UndoLog {
             pool: Arc::clone(pool),
@@ -147,7 +147,7 @@ impl UndoLog {
         let mut flushed = None;
         for (write, bytes) in places {
             // SAFETY: the place lies in a log, as was checked when it was named; by the pool's protocol
-            // it has one writer, and nobody holds a slice of it.
+            // it has one writer, and no slice of it is held.
             let stored = unsafe { self.pool.copy(write.extent.offset + write.at, bytes) };
             let this = stored.flush().map_err(poison)?;
             flushed = Some(match flushed {
@@ -192,7 +192,7 @@ impl Transaction<'_> {
     pub fn write(&mut self, extent: Extent, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
         let log = &mut *self.log;
         let len_bytes = bytes.len() as u64;
-        log.pool.check_place(extent, at, len_bytes)?;
+        log.pool.check_range(extent, at, len_bytes)?;
         let entries_bytes = self.entries_bytes + entry::entry_bytes(len_bytes);
         let needed_bytes = FIRST_ENTRY + entries_bytes;
         if needed_bytes > log.extent.len_bytes {

@@ -27,7 +27,7 @@ impl Finished {
     }
 }
 
-/// The payload of an extent that nobody else knows of yet: writable, line-aligned, its content
+/// The payload of an extent that has no other reference yet: writable, line-aligned, its content
 /// undefined until written.
 pub struct ExtentWriter {
     pool: Arc<Pool>,

@@ -1,4 +1,4 @@
-//! What pools tell of themselves, where somebody looks on: every store, flush and fence, and every step on their files.
+//! Recording of pools, on request: every store, flush and fence, and every step on their files.
 //!
 //! A pool knows its [`Recorder`] and nothing of what is made of a recording: [`simulation`](crate::simulation) reads that.
 

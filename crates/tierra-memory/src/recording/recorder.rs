@@ -90,7 +90,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that the program was told: everything up to its step `done` has been done, so it has to be
+    /// Notes an acknowledgement to the program: everything up to its step `done` has been done, so it has to be
     /// there after a power cut from now on.
     pub fn acknowledge(&self, done: u64) {
         self.with_writes(|writes| writes.events.push(Event::Acknowledged(done)));

@@ -45,7 +45,7 @@ impl ReplicaSet {
         let composition = self.choose(method, at, 8 * words.len() as u64, false);
         let _all_durable = match self.written.by_processor() {
             Some(copies) => store(composition, copies, at, words)?,
-            None => store(composition, self.written.by_asking(), at, words)?,
+            None => store(composition, self.written.by_pool(), at, words)?,
         };
         let written = WrittenToCopies::NOTHING.and(at, 8 * words.len());
         Ok(self.written.wrote(written)?)

@@ -1,6 +1,6 @@
 //! Adding, moving and dropping replicas while the set is written to.
 //!
-//! 1. [`ReplicaSet::add`]: from now on every write reaches the new copy too, which is not believed yet.
+//! 1. [`ReplicaSet::add`]: from now on every write reaches the new copy too, which is not used for reads yet.
 //! 2. [`ReplicaSet::catch_up`], between writes and as often as wanted, copies what was there before.
 //! 3. The owner publishes the names of [`ReplicaSet::places`], in which the new copy is now.
 //!
@@ -53,7 +53,7 @@ impl ReplicaSet {
         let from = joining.equal_bytes;
         let equal_bytes = self.len_bytes.min(from.saturating_add(most_bytes));
         let bytes = &self.master().bytes()[from as usize..equal_bytes as usize];
-        let copies = self.written.by_asking();
+        let copies = self.written.by_pool();
         copies[copies.len() - 1].catch_up(from, bytes)?;
         self.joining = (equal_bytes < self.len_bytes).then_some(Joining { equal_bytes });
         Ok(self.joining.is_none())
@@ -74,7 +74,7 @@ impl ReplicaSet {
     }
 
     /// Writes no longer reach that copy, which **nothing durable may name any more**: after a crash it would be
-    /// believed. Where it is the master, the first replica is from now on. Returns what the caller may free.
+    /// used. Where it is the master, the first replica is from now on. Returns what the caller may free.
     ///
     /// # Errors
     /// [`ReplicationError::Copies`] if it is the last one, [`ReplicationError::Joining`] while one is being

@@ -35,7 +35,7 @@ pub use transaction::{ReplicatedTransaction, ReplicatedUndo};
 
 use crate::LINE_BYTES;
 pub use crate::arch::Scatter;
-use crate::pool::{Copies, Extent, Persisted, Place, Pool, PoolError, WrittenToCopies};
+use crate::pool::{CheckedLog, Copies, Extent, Persisted, Pool, PoolError, WrittenToCopies};
 use template::{One, run};
 use workers::Workers;
 
@@ -69,7 +69,7 @@ pub type Member = (Arc<Pool>, Extent);
 #[derive(Debug)]
 pub struct ReplicaSet {
     /// The master first, and last the one that is being added.
-    copies: Vec<Place>,
+    copies: Vec<CheckedLog>,
     /// The same, as they are written.
     written: Copies,
     workers: Workers,
@@ -99,7 +99,7 @@ impl ReplicaSet {
         Ok(set)
     }
 
-    /// Takes copies that the caller knows to be equal and durable as far as anybody believes what they hold:
+    /// Takes copies that the caller knows to be equal and durable as far as their content is used:
     /// new ones, or those whose records it has compared. Reads none of them.
     ///
     /// # Errors
@@ -133,8 +133,8 @@ impl ReplicaSet {
         pool: &Arc<Pool>,
         extent: Extent,
         copy: usize,
-    ) -> Result<Place, ReplicationError> {
-        let place = Place::new(pool, extent)?;
+    ) -> Result<CheckedLog, ReplicationError> {
+        let place = CheckedLog::new(pool, extent)?;
         if extent.len_bytes != self.len_bytes {
             return Err(ReplicationError::Length {
                 copy,
@@ -142,7 +142,8 @@ impl ReplicaSet {
                 expected: self.len_bytes,
             });
         }
-        let is_same = |other: &Place| Arc::ptr_eq(other.pool(), pool) && other.extent() == extent;
+        let is_same =
+            |other: &CheckedLog| Arc::ptr_eq(other.pool(), pool) && other.extent() == extent;
         if let Some(first) = self.copies.iter().position(is_same) {
             return Err(ReplicationError::Twice {
                 first,
@@ -299,7 +300,7 @@ impl ReplicaSet {
     ) -> Result<Persisted, PoolError> {
         let persisted = match self.written.by_processor() {
             Some(copies) => run(composition, copies, One(at, bytes))?,
-            None => run(composition, self.written.by_asking(), One(at, bytes))?,
+            None => run(composition, self.written.by_pool(), One(at, bytes))?,
         };
         self.written
             .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
@@ -319,7 +320,7 @@ impl ReplicaSet {
             .inspect(|(at, bytes)| written = written.and(*at, bytes.len()));
         let persisted = match self.written.by_processor() {
             Some(copies) => run(composition, copies, places)?,
-            None => run(composition, self.written.by_asking(), places)?,
+            None => run(composition, self.written.by_pool(), places)?,
         };
         self.written.wrote(written)?;
         Ok(persisted)
@@ -333,7 +334,7 @@ impl ReplicaSet {
         at: u64,
         bytes: &[u8],
     ) -> Result<Persisted, PoolError> {
-        let (master, replicas) = self.written.by_asking().split_at(1);
+        let (master, replicas) = self.written.by_pool().split_at(1);
         let handed = self.workers.hand_out(replicas, composition.copy, at, bytes);
         let alone = Composition {
             prefetch: false,
@@ -360,12 +361,12 @@ impl ReplicaSet {
         }
     }
 
-    /// Writes the master's pages over those that differ, and flushes everything: what is believed from
+    /// Writes the master's pages over those that differ, and flushes everything: what is used from
     /// now on may be in a cache only, or in some copies only. Returns how many bytes differed.
     fn make_equal(&self) -> Result<u64, PoolError> {
         const PIECE_BYTES: usize = 4096;
-        let persist = |place: &Place| {
-            let persisted = place.believed().persist();
+        let persist = |place: &CheckedLog| {
+            let persisted = place.flush_inherited().persist();
             persisted.map(drop).map_err(|e| place.failed(e))
         };
         // First, for it decides which version of a write stays.
@@ -388,11 +389,11 @@ impl ReplicaSet {
         Ok(repaired_bytes)
     }
 
-    fn master(&self) -> &Place {
+    fn master(&self) -> &CheckedLog {
         &self.copies[0]
     }
 
-    fn replicas(&self) -> &[Place] {
+    fn replicas(&self) -> &[CheckedLog] {
         &self.copies[1..]
     }
 }

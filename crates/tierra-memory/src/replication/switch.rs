@@ -73,7 +73,7 @@ impl Switch {
         Switch { leaves }
     }
 
-    /// Where nobody has calibrated: one fence always; the cache passed by where a write is so long that its
+    /// Without calibration: one fence always; the cache passed by where a write is so long that its
     /// lines would be fetched only to be overwritten.
     pub fn uncalibrated() -> Switch {
         const STREAMED_FROM_BYTES: u64 = 256;

@@ -4,7 +4,7 @@
 //! flight until the one fence at the end.
 
 use super::composition::{Composition, CopyBy, Master, Waits};
-use crate::pool::{Asked, Below, Persisted, PoolError, Replica};
+use crate::pool::{Below, Persisted, PoolError, Replica, ViaPool};
 
 /// When the master is flushed, as a parameter of functions.
 type MasterCode = u8;
@@ -14,7 +14,7 @@ const STREAMED: MasterCode = Master::Streamed as MasterCode;
 
 /// Writes one copy, durably: what a worker does.
 pub(super) fn write_alone(
-    copy: &Replica<Asked>,
+    copy: &Replica<ViaPool>,
     streams: bool,
     at: u64,
     bytes: &[u8],

@@ -8,7 +8,7 @@
 //!
 //! Three fences are what undoing needs: old bytes before new ones, new ones before the count, the count before the
 //! return. Two would do for a log of new bytes that is replayed, but only if no place of it is written outside
-//! a transaction until the log has been closed, and a set is written by whoever has it.
+//! a transaction until the log has been closed, and a set is written by its exclusive owner.
 
 use super::{Composition, CopyBy, Master, Method, ReplicaSet, ReplicationError, Waits};
 use crate::LINE_BYTES;
@@ -158,7 +158,7 @@ const ONE_FENCE: Composition = Composition {
     ..Composition::BASIC
 };
 
-/// How the log is written: past the cache where that is not waited for copy by copy, for nobody reads it before
+/// How the log is written: past the cache where that is not waited for copy by copy, because it is not read before
 /// it is opened, and a fence waits less for it than for lines that are flushed.
 fn of_log(composition: Composition) -> Composition {
     match composition.waits {

@@ -4,7 +4,7 @@
 //! costs nothing until it is woken. Workers start with the first write that wants them, and end with their
 //! set.
 //!
-//! Invariant: whoever hands work out waits for all of it before anything that a worker was lent is given up,
+//! Invariant: the thread that hands out work waits for all of it before anything lent to a worker is released,
 //! also where something fails ([`Handed`]).
 
 use std::io;
@@ -16,7 +16,7 @@ use std::thread::{Builder, JoinHandle, Thread, current, park};
 use super::composition::{CopyBy, WorkerCopy};
 use super::template::write_alone;
 use crate::lock::lock;
-use crate::pool::{Asked, PoolError, Replica};
+use crate::pool::{PoolError, Replica, ViaPool};
 
 /// How often a thread looks before it parks: some microseconds.
 const LOOKS: usize = 200;
@@ -43,7 +43,7 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where a worker is told what to do.
+/// The job slot of a worker.
 #[derive(Debug, Default)]
 struct Post {
     state: AtomicU8,
@@ -54,14 +54,14 @@ struct Post {
 /// One replica of a write.
 #[derive(Debug)]
 struct Job {
-    copy: Replica<Asked>,
+    copy: Replica<ViaPool>,
     streams: bool,
     at: u64,
     bytes: *const [u8],
     caller: Thread,
 }
 
-// SAFETY: the bytes are only read, and whoever lent them waits until the job is done.
+// SAFETY: the bytes are only read, and their lender waits until the job is done.
 unsafe impl Send for Job {}
 
 /// What was handed out. Dropped, it waits.
@@ -76,7 +76,7 @@ impl Workers {
     /// Has each replica written by a worker; `bytes` are lent until the answer has been waited for.
     pub(super) fn hand_out<'w>(
         &'w mut self,
-        replicas: &[Replica<Asked>],
+        replicas: &[Replica<ViaPool>],
         by: CopyBy,
         at: u64,
         bytes: &'w [u8],

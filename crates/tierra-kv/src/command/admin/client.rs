@@ -1,4 +1,4 @@
-//! CLIENT: who is connected, and what they are called.
+//! CLIENT: the connected clients and their names.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -334,7 +334,7 @@ fn unblock(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// What a client is told whose waiting was ended with ERROR.
+/// The reply to a client whose waiting was ended with ERROR.
 const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
 fn pause(call: &mut Call<'_>) -> Outcome {

@@ -53,7 +53,7 @@ fn get(call: &mut Call<'_>) -> Outcome {
         let lower = pattern.to_ascii_lowercase();
         let matching = names().filter(|name| glob_matches(&lower, name.as_bytes()));
         for name in matching {
-            // A name is told as it was asked for; a pattern has the names that it describes.
+            // A name is returned as it was asked for; a pattern has the names that it describes.
             let shown = match pattern.eq_ignore_ascii_case(name.as_bytes()) {
                 true => String::from_utf8_lossy(pattern).into_owned(),
                 false => name.to_owned(),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Failure;
-use crate::keyspace::{Db, Entry};
+use crate::keyspace::{Db, LiveEntry};
 use crate::number::{parse_bound, parse_i64};
 
 /// What a range goes by.
@@ -73,7 +73,7 @@ impl<'a> Bounds<'a> {
     }
 
     /// The ranks in the range; those of `Rank` counted from the end where it is reversed.
-    pub(super) fn ranks(&self, db: &Db, entry: Entry, reverse: bool) -> Range<usize> {
+    pub(super) fn ranks(&self, db: &Db, entry: LiveEntry, reverse: bool) -> Range<usize> {
         let len = db.zset_len(entry);
         let range = match *self {
             Self::Rank(first, last) => {

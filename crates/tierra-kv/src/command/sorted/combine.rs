@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::super::options::Options;
 use super::members::Members;
 use super::{Call, Failure, Outcome};
-use crate::keyspace::{Db, Entry, Key, Kind};
+use crate::keyspace::{Db, Key, Kind, LiveEntry};
 use crate::number::{parse_double, parse_i64};
 
 /// Which members a combination has.
@@ -42,7 +42,7 @@ impl Aggregate {
 /// A set that takes part, where it exists.
 #[derive(Clone, Copy)]
 struct Source {
-    entry: Option<Entry>,
+    entry: Option<LiveEntry>,
     weight: f64,
 }
 

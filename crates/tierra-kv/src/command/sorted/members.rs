@@ -48,7 +48,7 @@ impl Members {
             call.reply.integer(0);
             return Ok(());
         }
-        // Made under a name that nobody has, and renamed once it is whole.
+        // Made under an unused name, and renamed once it is complete.
         let mut name = [0; 16];
         let draft = loop {
             name[..8].copy_from_slice(&call.shared.random.next().to_le_bytes());

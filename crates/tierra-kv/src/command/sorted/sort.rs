@@ -111,7 +111,7 @@ fn look_up<'t>(
                 Pattern::Key { field, .. } => field,
             };
             let (name, found) = keys.next().expect("every key of a window has its name");
-            let entry = call.look(&Key::handle(name, *found));
+            let entry = call.look(&Key::with_found(name, *found));
             let db = call.keyspace.selected();
             let value = entry.and_then(|entry| match (db.kind(entry), field) {
                 (Kind::String, None) => Some(db.string(entry)),
