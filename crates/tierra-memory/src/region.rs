@@ -171,7 +171,7 @@ impl DerefMut for Region {
 /// for less than an eighth of a large page or where the kernel cannot (before 6.1).
 pub fn collapse<T>(values: &[T]) {
     let bytes = size_of_val(values);
-    if bytes < COLLAPSED_BYTES_LEAST {
+    if bytes < MIN_COLLAPSED_BYTES {
         return;
     }
     let start = values.as_ptr().addr();
@@ -185,7 +185,7 @@ pub fn collapse<T>(values: &[T]) {
 }
 
 /// What [`collapse`] leaves alone: the page tables of less stay cached.
-const COLLAPSED_BYTES_LEAST: usize = LARGE_PAGE_BYTES / 8;
+const MIN_COLLAPSED_BYTES: usize = LARGE_PAGE_BYTES / 8;
 
 #[cfg(test)]
 mod tests {
@@ -257,8 +257,8 @@ mod tests {
             0..len,
             1..len - 1,
             LARGE_PAGE_BYTES / 2..LARGE_PAGE_BYTES * 3 / 2,
-            0..COLLAPSED_BYTES_LEAST,
-            0..COLLAPSED_BYTES_LEAST - 1,
+            0..MIN_COLLAPSED_BYTES,
+            0..MIN_COLLAPSED_BYTES - 1,
             5..5,
         ] {
             collapse(&bytes[range]);

@@ -176,7 +176,7 @@ impl Record {
     }
 
     /// Where an address lies in the pool, if it does.
-    fn place(&self, address: usize) -> Option<usize> {
+    fn offset(&self, address: usize) -> Option<usize> {
         let start = self.start.load(Ordering::Acquire);
         let end = self.end.load(Ordering::Relaxed);
         // A record may change hands between the loads, but not that of a pool that is being read.
@@ -196,13 +196,13 @@ impl Record {
         self.overflowed.store(true, Ordering::Release);
     }
 
-    /// Has zeros at an address that lies `place` bytes into the pool.
-    fn cover(&self, address: usize, place: usize) -> bool {
+    /// Has zeros at an address that lies `offset` bytes into the pool.
+    fn cover(&self, address: usize, offset: usize) -> bool {
         let page_bytes = self.unit_bytes.load(Ordering::Relaxed);
-        let into_page = place % page_bytes;
+        let into_page = offset % page_bytes;
         self.handling.fetch_add(1, Ordering::SeqCst);
         // Before anybody can read zeros.
-        self.note(((place - into_page) / page_bytes) as u64 + 1);
+        self.note(((offset - into_page) / page_bytes) as u64 + 1);
         self.has_new_losses.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::SeqCst);
         trouble::happened();
@@ -263,8 +263,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let address = address.expose_provenance();
     let covered = is_of_memory
         && records().any(|record| {
-            let place = record.place(address);
-            place.is_some_and(|place| record.cover(address, place))
+            let offset = record.offset(address);
+            offset.is_some_and(|offset| record.cover(address, offset))
         });
     if !covered {
         pass_on(signal, code, info, context);

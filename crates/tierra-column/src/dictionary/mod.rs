@@ -178,29 +178,29 @@ impl Dictionary {
         let mut codes = vec![None; values.len()];
         match &self.values {
             Values::Ordinals(_) => {
-                let (places, wanted): (Vec<usize>, Vec<u64>) = values
+                let (indexes, wanted): (Vec<usize>, Vec<u64>) = values
                     .iter()
                     .enumerate()
-                    .filter_map(|(place, value)| match value {
-                        Value::Ordinal(value) => Some((place, *value)),
+                    .filter_map(|(index, value)| match value {
+                        Value::Ordinal(value) => Some((index, *value)),
                         _ => None,
                     })
                     .unzip();
                 self.find_ordinals(&wanted, lookups, |index, code| {
-                    codes[places[index]] = Some(code);
+                    codes[indexes[index]] = Some(code);
                 });
             }
             Values::Strings(strings) => {
-                let (places, wanted): (Vec<usize>, Vec<&[u8]>) = values
+                let (indexes, wanted): (Vec<usize>, Vec<&[u8]>) = values
                     .iter()
                     .enumerate()
-                    .filter_map(|(place, value)| match value {
-                        Value::Bytes(value) => Some((place, &**value)),
+                    .filter_map(|(index, value)| match value {
+                        Value::Bytes(value) => Some((index, &**value)),
                         _ => None,
                     })
                     .unzip();
                 self.find_strings(strings, &wanted, lookups, |index, code| {
-                    codes[places[index]] = Some(code);
+                    codes[indexes[index]] = Some(code);
                 });
             }
         }

@@ -14,8 +14,8 @@
 //! the directory, 4 bytes for each 2 MiB, stays in the nearest caches: a probe waits for buckets only.
 //!
 //! Invariants:
-//! - Place `p` of the directory (`2^depth` places) names the segment of every hash whose top `depth`
-//!   bits are `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive places.
+//! - Slot `p` of the directory (`2^depth` slots) names the segment of every hash whose top `depth`
+//!   bits are `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive slots.
 //! - Entries are never removed.
 
 mod bucket;
@@ -198,14 +198,14 @@ impl HashIndex {
                 .collect();
             self.depth += 1;
         }
-        // The places of a segment are consecutive; the upper half of them is the new one's.
+        // The slots of a segment are consecutive; the upper half of them is the new one's.
         let named = self
             .directory
             .iter()
             .position(|&segment| segment as usize == number);
         let first = named.expect("the directory names every segment");
-        let places = 1 << (self.depth - ones.depth);
-        self.directory[first + places..first + 2 * places].fill(new);
+        let slots = 1 << (self.depth - ones.depth);
+        self.directory[first + slots..first + 2 * slots].fill(new);
         self.segments.push(ones);
     }
 }

@@ -67,7 +67,7 @@ pub struct JoinTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JoinMatch(u64);
 
-// From bit 0: 32 of the place, then whether there is one, whether it is a run, and the part.
+// From bit 0: 32 of the position, then whether there is one, whether it is a run, and the part.
 const FOUND: u32 = 32;
 const RUN: u32 = 33;
 const PART: u32 = 34;

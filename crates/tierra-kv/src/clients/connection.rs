@@ -52,7 +52,7 @@ pub(crate) struct Connection {
 }
 
 /// What came of reading.
-pub(crate) enum Arrived {
+pub(crate) enum ReadOutcome {
     Some(usize),
     Nothing,
     End,
@@ -171,22 +171,22 @@ impl Connection {
     }
 
     /// Reads once. All requests found before have been executed.
-    pub(crate) fn read(&mut self, buffers: &mut Buffers, limit: usize) -> io::Result<Arrived> {
+    pub(crate) fn read(&mut self, buffers: &mut Buffers, limit: usize) -> io::Result<ReadOutcome> {
         self.make_room(buffers, limit);
         let asked = self.input.capacity() - self.input.len();
         match self.stream.read(&mut self.input) {
-            Ok(0) => Ok(Arrived::End),
+            Ok(0) => Ok(ReadOutcome::End),
             Ok(count) => {
                 // Less than asked for: the socket is empty, and will report when it is not. Unless it has
                 // reported already that it ends.
                 self.readable = count == asked || self.read_closed;
-                Ok(Arrived::Some(count))
+                Ok(ReadOutcome::Some(count))
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.readable = false;
-                Ok(Arrived::Nothing)
+                Ok(ReadOutcome::Nothing)
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Arrived::Nothing),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(ReadOutcome::Nothing),
             Err(error) => Err(error),
         }
     }

@@ -73,6 +73,6 @@ impl<'a> FoundKeys<'a> {
 
 /// Puts as many keys into a group as it takes; how many that were.
 pub(super) fn fill<'k>(group: &mut [&'k [u8]], keys: impl Iterator<Item = &'k [u8]>) -> usize {
-    let places = group.iter_mut().zip(keys);
-    places.map(|(place, key)| *place = key).count()
+    let slots = group.iter_mut().zip(keys);
+    slots.map(|(slot, key)| *slot = key).count()
 }

@@ -14,7 +14,7 @@ mod limit;
 mod settings;
 mod values;
 
-pub(crate) use change::Refused;
+pub(crate) use change::ChangeError;
 pub(crate) use limit::{placement_given, placement_shown, shown as limit_shown};
 pub(crate) use settings::{OLD_NAMES, modern_name, settings};
 

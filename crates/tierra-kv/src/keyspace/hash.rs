@@ -10,7 +10,7 @@ use super::heap::{Heap, MemoryFull};
 use super::key::Key;
 use super::large::Large;
 use super::lookup::{look_up, scan_table};
-use super::packed::{self, COUNT_BYTES, PACKED_BYTES_MAX, PairPlace, Pairs};
+use super::packed::{self, COUNT_BYTES, PACKED_BYTES_MAX, PairRange, Pairs};
 use super::prefetch::Prefetched;
 use super::record::Form;
 use crate::random::Random;
@@ -71,7 +71,7 @@ impl Db {
             let value = self.store.heap.value(entry.record);
             return Pairs::new(value)
                 .find(field)
-                .map(|place| &value[place.value_at..place.end]);
+                .map(|range| &value[range.value_at..range.end]);
         }
         let (_, record) = look_up(self.field_table(entry), &self.store.heap, field)?;
         Some(self.store.heap.value(record))
@@ -128,7 +128,7 @@ impl Db {
                 break;
             }
             match Pairs::new(&scratch).find(field) {
-                Some(place) => put_value(&mut scratch, place, field, value),
+                Some(range) => put_value(&mut scratch, range, field, value),
                 None => {
                     packed::push_pair(&mut scratch, field, value);
                     count += 1;
@@ -160,22 +160,22 @@ impl Db {
         pairs: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> Option<usize> {
         let packed = self.store.heap.value(entry.record);
-        let place = |field: &[u8], value: &[u8]| {
-            let place = Pairs::new(packed).find(field)?;
-            (place.end - place.value_at == value.len()).then_some(place)
+        let range = |field: &[u8], value: &[u8]| {
+            let range = Pairs::new(packed).find(field)?;
+            (range.end - range.value_at == value.len()).then_some(range)
         };
-        let fits = |(field, value): (&[u8], &[u8])| place(field, value).is_some();
+        let fits = |(field, value): (&[u8], &[u8])| range(field, value).is_some();
         if !pairs.clone().all(fits) {
             return None;
         }
         let value_at = self.store.heap.header(entry.record).value_at();
         for (field, value) in pairs {
             let packed = self.store.heap.value_mut(entry.record);
-            let place = Pairs::new(packed).find(field)?;
-            packed[place.value_at..place.end].copy_from_slice(value);
+            let range = Pairs::new(packed).find(field)?;
+            packed[range.value_at..range.end].copy_from_slice(value);
             self.store
                 .heap
-                .wrote(entry.record, value_at + place.value_at, value.len());
+                .wrote(entry.record, value_at + range.value_at, value.len());
         }
         Some(0)
     }
@@ -286,7 +286,7 @@ impl Db {
             return self.remove_parts(entry, std::iter::once(field)) == 1;
         }
         let value = self.store.heap.value(entry.record);
-        let Some(place) = Pairs::new(value).find(field) else {
+        let Some(range) = Pairs::new(value).find(field) else {
             return false;
         };
         let (len, count) = (value.len(), packed::count(value) - 1);
@@ -295,9 +295,9 @@ impl Db {
             return true;
         }
         let packed = self.store.heap.value_mut(entry.record);
-        packed.copy_within(place.end.., place.start);
+        packed.copy_within(range.end.., range.start);
         packed::set_count(packed, count);
-        self.shrink(key, &mut entry, len - (place.end - place.start));
+        self.shrink(key, &mut entry, len - (range.end - range.start));
         true
     }
 
@@ -352,12 +352,12 @@ impl Db {
 }
 
 /// Gives a field of a packed hash another value, in its place.
-fn put_value(packed: &mut Vec<u8>, place: PairPlace, field: &[u8], value: &[u8]) {
-    if place.end - place.value_at == value.len() {
-        packed[place.value_at..place.end].copy_from_slice(value);
+fn put_value(packed: &mut Vec<u8>, range: PairRange, field: &[u8], value: &[u8]) {
+    if range.end - range.value_at == value.len() {
+        packed[range.value_at..range.end].copy_from_slice(value);
         return;
     }
     let mut pair = Vec::with_capacity(10 + field.len() + value.len());
     packed::push_pair(&mut pair, field, value);
-    packed.splice(place.start..place.end, pair);
+    packed.splice(range.start..range.end, pair);
 }

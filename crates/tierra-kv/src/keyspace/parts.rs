@@ -16,12 +16,12 @@ use super::member::{compare, score_of};
 use super::window::{InFlight, Prefetcher, WINDOW_KEYS, look_up_many};
 
 /// What a window has found of the names that it was given.
-enum Parts {
+enum FoundParts {
     One(EntryHandle),
     Many(Box<[Option<EntryHandle>]>),
 }
 
-impl Parts {
+impl FoundParts {
     /// The handle of a name now, and its record if there is one.
     fn at(
         &self,
@@ -31,8 +31,8 @@ impl Parts {
         heap: &Heap,
     ) -> (EntryHandle, Option<u64>) {
         let mut handle = match self {
-            Parts::One(handle) => *handle,
-            Parts::Many(found) => found[at].expect("every name of a window is looked up"),
+            FoundParts::One(handle) => *handle,
+            FoundParts::Many(found) => found[at].expect("every name of a window is looked up"),
         };
         match table.resolve(&handle) {
             Resolved::Record(record) if heap.has_key(record, name) => {
@@ -60,8 +60,8 @@ fn in_windows<T: Copy>(mut all: impl Iterator<Item = T>, mut each: impl FnMut(&[
     let mut group = [first; WINDOW_KEYS];
     let mut all = [first, second].into_iter().chain(all);
     loop {
-        let places = group.iter_mut().zip(&mut all);
-        let len = places.map(|(place, one)| *place = one).count();
+        let slots = group.iter_mut().zip(&mut all);
+        let len = slots.map(|(slot, one)| *slot = one).count();
         if len == 0 || !each(&group[..len]) {
             return;
         }
@@ -87,12 +87,12 @@ impl Db {
         &mut self,
         number: u32,
         mut names: impl ExactSizeIterator<Item = &'n [u8]>,
-    ) -> Parts {
+    ) -> FoundParts {
         let (table, heap) = (self.store.larges.get(number).table(), &self.store.heap);
         let len = names.len();
         if len == 1 {
             let name = names.next().expect("one name");
-            return Parts::One(look_up_one(table, heap, heap.hash_of(name), name));
+            return FoundParts::One(look_up_one(table, heap, heap.hash_of(name), name));
         }
         let mut hashes = [0; WINDOW_KEYS];
         for (hash, name) in hashes.iter_mut().zip(names) {
@@ -112,7 +112,7 @@ impl Db {
         let (fetched, in_flight) = prefetcher.end();
         in_flight.wait_for_all();
         self.windows.note(len, fetched);
-        Parts::Many(found)
+        FoundParts::Many(found)
     }
 
     /// Tells the values of names in a large value, in their order.

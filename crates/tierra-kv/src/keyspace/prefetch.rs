@@ -53,9 +53,9 @@ impl<T: HasRecord> PrefetchBuffer<T> {
             return;
         }
         (self.first, self.end) = (0, 0);
-        // The places come first: when they end, nothing has been taken that has none.
-        for (place, named) in self.all.iter_mut().zip(from) {
-            *place = named;
+        // The slots come first in `zip`: when they end, no item has been taken without a slot.
+        for (slot, named) in self.all.iter_mut().zip(from) {
+            *slot = named;
             self.end += 1;
         }
         in_mode!(Execution::Interleaved, M => for_each(

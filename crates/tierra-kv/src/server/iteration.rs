@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Server;
 use super::window::Pending;
 use crate::catalog::{PAUSING, Resolved};
-use crate::clients::{Arrived, Buffers, Connection};
+use crate::clients::{Buffers, Connection, ReadOutcome};
 use crate::command::{held, process};
 use crate::context::Shared;
 use crate::protocol::Limits;
@@ -147,14 +147,14 @@ impl Server {
             shared.stats.reads += 1;
             let limit = shared.config.client_query_buffer_limit;
             let ended = match connection.read(&mut self.buffers, limit) {
-                Ok(Arrived::Some(count)) => {
+                Ok(ReadOutcome::Some(count)) => {
                     shared.stats.input_bytes += count as u64;
                     let over = connection.input_bytes() > limit;
                     shared.stats.query_buffer_limit_closed += u64::from(over);
                     over
                 }
-                Ok(Arrived::Nothing) => false,
-                Ok(Arrived::End) | Err(_) => true,
+                Ok(ReadOutcome::Nothing) => false,
+                Ok(ReadOutcome::End) | Err(_) => true,
             };
             if ended {
                 shared.connections[slot] = Some(connection);

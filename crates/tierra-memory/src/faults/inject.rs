@@ -131,19 +131,19 @@ impl Injector {
     ) -> io::Result<Damage> {
         check(pool, &within)?;
         let bytes = within.end - within.start;
-        let mut places = std::collections::BTreeSet::new();
-        while places.len() < count.min(bytes as usize) {
-            places.insert(within.start + self.random.below(bytes));
+        let mut offsets = std::collections::BTreeSet::new();
+        while offsets.len() < count.min(bytes as usize) {
+            offsets.insert(within.start + self.random.below(bytes));
         }
-        for &at in &places {
+        for &at in &offsets {
             let mut byte = [0];
             pool.file().read_exact_at(&mut byte, at)?;
             byte[0] ^= 1 << self.random.below(8);
             pool.file().write_all_at(&byte, at)?;
         }
         Ok(Damage {
-            what: format!("{} bits flipped", places.len()),
-            offsets: places.into_iter().map(|at| at..at + 1).collect(),
+            what: format!("{} bits flipped", offsets.len()),
+            offsets: offsets.into_iter().map(|at| at..at + 1).collect(),
         })
     }
 

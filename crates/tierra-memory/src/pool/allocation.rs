@@ -20,10 +20,10 @@ use crate::{LARGE_PAGE_BYTES, address};
 
 /// A pool doubles until its steps reach this many bytes: large enough that growing costs a load
 /// nothing, small enough that a pool on a full disk is not far from what it needs.
-const GROWTH_MOST_BYTES: u64 = 256 << 20;
+const MAX_GROWTH_BYTES: u64 = 256 << 20;
 const GROWTH_UNIT_BYTES: u64 = LARGE_PAGE_BYTES as u64;
 /// Free runs shorter than this are kept: giving them back would cost the file system a piece of its map each.
-const GIVEN_BACK_LEAST_BYTES: u64 = 64 << 10;
+const MIN_GIVEN_BACK_BYTES: u64 = 64 << 10;
 
 impl Pool {
     /// Tells what is live after an open; everything else, the published root aside, becomes free. A root of which
@@ -283,7 +283,7 @@ impl Pool {
             let (start, bytes) = space.free.next_from(*at)?;
             *at = start + bytes;
             let holes: u64 = space.holes.lengths_within(start..*at).sum();
-            if bytes >= GIVEN_BACK_LEAST_BYTES && holes < bytes {
+            if bytes >= MIN_GIVEN_BACK_BYTES && holes < bytes {
                 space.free.take_within(start..*at);
                 return Some((start, bytes));
             }
@@ -341,7 +341,7 @@ impl Pool {
             return Err(self.full(span, space.used_bytes(), self.limit_bytes));
         };
         let unit_bytes = GROWTH_UNIT_BYTES.max(self.unit_bytes());
-        let step = len_bytes.clamp(unit_bytes, GROWTH_MOST_BYTES.max(unit_bytes));
+        let step = len_bytes.clamp(unit_bytes, MAX_GROWTH_BYTES.max(unit_bytes));
         let wanted = |bytes: u64| bytes.next_multiple_of(unit_bytes).min(self.limit_bytes);
         let generous = wanted(least.max(len_bytes + step));
         let frugal = wanted(least);

@@ -1,6 +1,6 @@
 //! The copies of a replica set, and the one way of storing to them.
 //!
-//! A [`Replica`] is generic over the layer [`Below`] it, and over nothing else: the processor, which flushes and fences
+//! A [`Replica`] is generic over the layer [`PersistLayer`] it, and over nothing else: the processor, which flushes and fences
 //! directly, or the pool ([`ViaPool`]), if the kernel has to be called, if far memory is emulated, and if stores are
 //! recorded ([`crate::recording`]). What is stored, in which order, what of it is flushed and what is fenced is
 //! decided here, by the same code over both, so a recording shows the production code.
@@ -23,7 +23,7 @@ use crate::recording::Order;
 use crate::{LINE_BYTES, arch, emulation, trouble};
 
 /// The layer that stores, flushes and fences for a copy. Lines are mapped and lie in the copy.
-pub(crate) trait Below: Sized {
+pub(crate) trait PersistLayer: Sized {
     /// Proof that lines are on their way.
     type Flushed;
     /// Lines on their way to several copies.
@@ -57,7 +57,7 @@ pub(crate) trait Below: Sized {
     fn fence_all(in_flight: Self::InFlight<'_>) -> io::Result<()>;
 }
 
-impl Below for Processor {
+impl PersistLayer for Processor {
     type Flushed = ();
     type InFlight<'t> = ();
 
@@ -70,7 +70,7 @@ impl Below for Processor {
     #[inline(always)]
     fn flush(copy: &Replica<Self>, lines: Lines) -> io::Result<()> {
         // SAFETY: inside a live log, hence mapped; the medium's own processor has its instruction.
-        unsafe { copy.below.flush_lines(lines) };
+        unsafe { copy.layer.flush_lines(lines) };
         Ok(())
     }
 
@@ -108,7 +108,7 @@ pub(crate) struct Unfenced {
     _not_send: PhantomData<*const ()>,
 }
 
-impl Below for ViaPool {
+impl PersistLayer for ViaPool {
     type Flushed = Unfenced;
     /// Any copy of those whose fences are one.
     type InFlight<'t> = Option<&'t Replica<ViaPool>>;
@@ -179,7 +179,7 @@ impl Below for ViaPool {
 #[derive(Clone, Debug)]
 pub(crate) struct Replica<B> {
     start: NonNull<u8>,
-    below: B,
+    layer: B,
     /// Keeps the address mapped.
     log: CheckedLog,
 }
@@ -196,13 +196,13 @@ unsafe impl<B: Sync> Sync for Replica<B> {}
 #[must_use = "what is not flushed does not survive a power cut"]
 pub(crate) struct Span(Lines);
 
-impl<B: Below> Replica<B> {
-    fn new(log: &CheckedLog, below: B) -> Replica<B> {
+impl<B: PersistLayer> Replica<B> {
+    fn new(log: &CheckedLog, layer: B) -> Replica<B> {
         let start = log.start();
         debug_assert!(start.addr().get().is_multiple_of(LINE_BYTES));
         Replica {
             start,
-            below,
+            layer,
             log: log.clone(),
         }
     }

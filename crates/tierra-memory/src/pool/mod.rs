@@ -50,7 +50,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) use checked_log::CheckedLog;
-pub(crate) use copies::{Below, Copies, Replica, ViaPool, Written as WrittenToCopies};
+pub(crate) use copies::{Copies, PersistLayer, Replica, ViaPool, Written as WrittenToCopies};
 pub use counters::{Counters, Written};
 pub use error::{PoolError, PublishError};
 pub use extent::Extent;

@@ -294,7 +294,7 @@ impl Pool {
 /// The most bytes the file may have, and so the addresses to reserve.
 fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result<u64> {
     /// An address space of 47 bits holds this many times over.
-    const MOST_BYTES: u64 = 16 << 40;
+    const MAX_BYTES: u64 = 16 << 40;
     /// For a file system that does not say how large it is.
     const UNTOLD_BYTES: u64 = 1 << 40;
     // Pages of the machine and grains of the pool: what is mapped must be whole in both.
@@ -309,7 +309,7 @@ fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result
             }
         }
     };
-    Ok((wanted.min(MOST_BYTES) / unit * unit).max(len_bytes))
+    Ok((wanted.min(MAX_BYTES) / unit * unit).max(len_bytes))
 }
 
 /// The number that a new pool gets.

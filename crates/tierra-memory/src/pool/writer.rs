@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::layout::{EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind};
 use super::{Extent, Pool, PoolError};
-use crate::recording::Lent;
+use crate::recording::LentSlice;
 
 /// An extent that was finished, and so may be published or named by what is. Only [`ExtentWriter`] makes
 /// one: what was not written to its end, checksummed and sent on its way cannot be published.
@@ -36,7 +36,7 @@ pub struct ExtentWriter {
     /// How often the pool's pages had been healed before anything was written.
     healed: u64,
     /// That the slice was handed out, if the pool is recorded.
-    lent: Option<Lent>,
+    lent: Option<LentSlice>,
     finished: bool,
 }
 

@@ -9,6 +9,6 @@ mod state;
 
 pub(crate) use event::{Event, LineOf, LineRange, Order, Store, Words, words_at};
 pub(crate) use file_step::FileStep;
-pub(crate) use recorder::Lent;
+pub(crate) use recorder::LentSlice;
 pub use recorder::Recorder;
 pub(crate) use state::Touched;

@@ -5,7 +5,7 @@
 //! set.
 //!
 //! Invariant: the thread that hands out work waits for all of it before anything lent to a worker is released,
-//! also where something fails ([`Handed`]).
+//! also where something fails ([`PendingJobs`]).
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,7 +66,7 @@ unsafe impl Send for Job {}
 
 /// What was handed out. Dropped, it waits.
 #[must_use = "the replicas are not written before `wait` returns"]
-pub(super) struct Handed<'w> {
+pub(super) struct PendingJobs<'w> {
     workers: &'w [Worker],
     /// Of the replicas that no worker was there for.
     own: Result<(), PoolError>,
@@ -80,11 +80,11 @@ impl Workers {
         by: CopyBy,
         at: u64,
         bytes: &'w [u8],
-    ) -> Handed<'w> {
+    ) -> PendingJobs<'w> {
         let streams = by == CopyBy::Threads(WorkerCopy::Streams);
         self.hire(replicas.len());
         let count = replicas.len().min(self.crew.len());
-        let mut handed = Handed {
+        let mut handed = PendingJobs {
             workers: &self.crew[..count],
             own: Ok(()),
         };
@@ -201,7 +201,7 @@ impl Post {
     }
 }
 
-impl Handed<'_> {
+impl PendingJobs<'_> {
     /// Returns when all replicas are durable.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl Handed<'_> {
     }
 }
 
-impl Drop for Handed<'_> {
+impl Drop for PendingJobs<'_> {
     fn drop(&mut self) {
         // Only where the caller failed or panicked; the pools remember a failure.
         let _ = self.await_all();

@@ -43,7 +43,7 @@ use classes::{PAGE_BYTES, UNIT_BYTES};
 
 /// Addresses reserved for both tiers: the range of 40-bit numbers of 16-byte units.
 const RANGE_BYTES: usize = UNIT_BYTES << 40;
-const RANGE_BYTES_LEAST: usize = 1 << 30;
+const MIN_RANGE_BYTES: usize = 1 << 30;
 /// After the system has refused pages, it is asked again after as many refused spans.
 const REFUSALS: u32 = 1024;
 
@@ -132,10 +132,10 @@ impl RecordMemory {
     /// is not; [`RegionError::File`] for a directory that cannot be far memory.
     pub fn new(options: &RecordMemoryOptions) -> Result<RecordMemory, RegionError> {
         let failed = |source| RegionError::Map {
-            len_bytes: RANGE_BYTES_LEAST,
+            len_bytes: MIN_RANGE_BYTES,
             source,
         };
-        let range = AddressRange::reserve_at_most(RANGE_BYTES, RANGE_BYTES_LEAST, LARGE_PAGE_BYTES)
+        let range = AddressRange::reserve_at_most(RANGE_BYTES, MIN_RANGE_BYTES, LARGE_PAGE_BYTES)
             .map_err(failed)?;
         let far_at = range.len_bytes() / 2 / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
         let start = range.start().as_ptr();

@@ -5,7 +5,7 @@ use super::super::{
 };
 use super::help::help;
 use crate::clients::connections_allowed;
-use crate::config::{self, Refused};
+use crate::config::{self, ChangeError};
 use crate::keyspace::Keyspace;
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
@@ -130,9 +130,11 @@ fn set(call: &mut Call<'_>) -> Outcome {
             given.map_err(|why| failed(name, &why))?;
         } else if let Err(refused) = config.set_live(modern, value) {
             return Err(match refused {
-                Refused::Invalid(why) => failed(name, &why),
+                ChangeError::Invalid(why) => failed(name, &why),
                 // The names were right a moment ago.
-                Refused::Unknown | Refused::Immutable => failed(name, "can't set immutable config"),
+                ChangeError::Unknown | ChangeError::Immutable => {
+                    failed(name, "can't set immutable config")
+                }
             });
         }
     }

@@ -8,7 +8,7 @@ use crate::number::{parse_bound, parse_i64};
 
 /// What a range goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum RangeBy {
     Rank,
     Score,
     Member,
@@ -61,14 +61,14 @@ fn member(text: &[u8]) -> Result<Member<'_>, Failure> {
 }
 
 impl<'a> Bounds<'a> {
-    pub(super) fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Self, Failure> {
+    pub(super) fn parse(by: RangeBy, min: &'a [u8], max: &'a [u8]) -> Result<Self, Failure> {
         Ok(match by {
-            By::Rank => {
+            RangeBy::Rank => {
                 let rank = |text| parse_i64(text).ok_or(Failure::INTEGER);
                 Self::Rank(rank(min)?, rank(max)?)
             }
-            By::Score => Self::Score(score(min)?, score(max)?),
-            By::Member => Self::Member(member(min)?, member(max)?),
+            RangeBy::Score => Self::Score(score(min)?, score(max)?),
+            RangeBy::Member => Self::Member(member(min)?, member(max)?),
         })
     }
 

@@ -7,7 +7,7 @@ use tierra_memory::placement::{Heat, Pace, Rounds};
 use super::super::entry::LiveEntry;
 use super::super::headroom::Headroom;
 use super::super::heap::{Heap, MOVED_BYTES_MAX};
-use super::super::member::member_place;
+use super::super::member::member_position;
 use super::super::order::Order;
 use super::super::settings::Policy;
 use super::hand::Hand;
@@ -123,14 +123,14 @@ impl Mover {
             return;
         }
         // The order refers to the record as well; its position is found while the record can be compared.
-        let place = order.map(|order| (member_place(order, heap, record), order));
+        let position = order.map(|order| (member_position(order, heap, record), order));
         let Some(moved) = heap.migrate(record, to) else {
             self.is_stuck = true;
             return;
         };
         slot.set_record(moved);
-        if let Some((place, order)) = place {
-            order.set_record(place, moved);
+        if let Some((position, order)) = position {
+            order.set_record(position, moved);
         }
         self.pace.spend(bytes as u64);
         self.rounds.note_move(from, to, bytes as u64);
