@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The free runs below `end`, found by place and by length.
+/// The free runs below `end`, found by offset and by length.
 #[derive(Debug, Default)]
 pub(crate) struct FreeSpace {
     by_offset: BTreeMap<u64, u64>,
@@ -50,7 +50,7 @@ impl FreeSpace {
         Some(offset)
     }
 
-    /// Takes whatever is free of `within`: runs `(offset, length)`.
+    /// Takes everything free in `within`: runs `(offset, length)`.
     pub(crate) fn take_within(&mut self, within: Range<u64>) -> Vec<(u64, u64)> {
         if within.is_empty() {
             return Vec::new();

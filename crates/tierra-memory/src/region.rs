@@ -12,7 +12,7 @@ use crate::address::{self, AddressRange};
 use crate::topology::NodeId;
 use crate::{LARGE_PAGE_BYTES, smaps};
 
-/// A region could not be had.
+/// A region could not be allocated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
@@ -43,7 +43,7 @@ pub enum RegionError {
         /// The system's answer.
         source: io::Error,
     },
-    /// The pages could not be had, though the mapping could.
+    /// The pages could not be allocated, although the address range was mapped.
     #[error("cannot bring in {len_bytes} bytes of memory: {source}; lower `near-memory`")]
     Populate {
         /// Bytes of the region.
@@ -125,7 +125,7 @@ impl Region {
         Ok(Region { range, len_bytes })
     }
 
-    /// Brings every page in now, so that none is missing later and page sizes are settled.
+    /// Faults every page in now, so that none is missing later and page sizes are final.
     ///
     /// # Errors
     /// [`RegionError::Populate`] where memory, or the node's memory, does not suffice.
@@ -184,7 +184,7 @@ pub fn collapse<T>(values: &[T]) {
     }
 }
 
-/// What [`collapse`] leaves alone: the page tables of less stay cached.
+/// [`collapse`] leaves less than this alone: its page tables stay cached.
 const MIN_COLLAPSED_BYTES: usize = LARGE_PAGE_BYTES / 8;
 
 #[cfg(test)]

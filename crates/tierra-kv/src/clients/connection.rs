@@ -10,18 +10,18 @@ use super::stream::Stream;
 use crate::config::{Config, OutputLimit};
 use crate::protocol::{Args, Limits, Parser, ProtocolError, Reply, Request};
 
-/// A read asks for at least so much.
+/// The least bytes that a read asks for.
 pub(crate) const READ_BYTES: usize = 16 * 1024;
-/// From so many bytes of a request on room is made for all of what is awaited of it.
+/// From as many bytes of a request on, room is made for all of its awaited bytes.
 const TRUSTED_BYTES: usize = 1024 * 1024;
 /// The same for a request of many arguments.
 const MANY_BYTES: usize = 16 * TRUSTED_BYTES;
 /// Pieces, and bytes, that are sent with one call.
 const PIECES: usize = 16;
 const CALL_BYTES: usize = 1024 * 1024;
-/// A client that takes replies as fast as they are sent is sent them for so long: then others are served.
+/// The longest time that replies are sent to a client that reads them as fast; then others are served.
 const SEND_SLICE: Duration = Duration::from_millis(2);
-/// Replies are sent before the batch ends where so much of them waits.
+/// Replies are sent before the batch ends if as many bytes are pending.
 const SEND_BYTES: usize = 256 * 1024;
 
 /// A connection.
@@ -35,23 +35,23 @@ pub(crate) struct Connection {
     sent: usize,
     /// Whether there may be something to read.
     pub(crate) readable: bool,
-    /// Whether the client has closed its side: reading goes on until nothing comes.
+    /// Whether the client has closed its side: the rest is still read.
     pub(crate) read_closed: bool,
     /// Whether complete requests wait in the input.
     pub(crate) more: bool,
-    /// What was not the protocol, once the requests before it have been executed.
+    /// A protocol error, reported after the requests before it have been executed.
     pub(crate) failed: Option<ProtocolError>,
-    /// Whether it waits in the queue of connections to be served, or in the batch that is late.
+    /// Whether it is in the queue of connections to be served, or in the late batch.
     pub(crate) queued: bool,
-    /// Whether requests of it are in the batch that is late.
+    /// Whether it has requests in the late batch.
     pub(crate) is_late: bool,
-    /// Whether it waits to send more: the socket may take it.
+    /// Whether it is to send more at the next iteration, because the socket may take it.
     pub(crate) is_sending: bool,
     /// Since when more than the soft limit of replies waits, in milliseconds.
     over_soft_since_ms: Option<u64>,
 }
 
-/// What came of reading.
+/// The result of a read.
 pub(crate) enum ReadOutcome {
     Some(usize),
     Nothing,
@@ -82,7 +82,7 @@ impl Connection {
         &mut self.stream
     }
 
-    /// What the requests found so far are made of.
+    /// The arguments of the requests found so far.
     #[inline]
     pub(crate) fn args(&self, request: Request) -> Args<'_> {
         Args::new(
@@ -106,7 +106,7 @@ impl Connection {
         self.parser.next(&mut self.input, limits)
     }
 
-    /// The request that was found last is found again by [`parse`](Self::parse): it is not executed now.
+    /// Puts the last request back, to be found again by [`parse`](Self::parse): it is not executed now.
     pub(crate) fn put_back(&mut self, request: Request) {
         self.parser.put_back(request);
     }
@@ -208,7 +208,7 @@ impl Connection {
         self.client.input_spare_bytes = spare.min(self.input.len().max(BUFFER_BYTES));
     }
 
-    /// Gives a buffer back that is empty, or larger than what it has and awaits needs.
+    /// Gives back a buffer that is empty, or larger than needed for its content and what is awaited.
     fn give_back(&mut self, buffers: &mut Buffers) {
         let len = self.input.len();
         if len == 0 {
@@ -222,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// How many bytes of replies wait.
+    /// Pending bytes of replies.
     pub(crate) fn waiting(&self) -> usize {
         self.reply.len() - self.sent
     }
@@ -239,7 +239,7 @@ impl Connection {
         self.client.conclude(&mut self.reply, before);
     }
 
-    /// The client waits no more: what has arrived meanwhile is to be executed.
+    /// The client is unblocked: requests that have arrived meanwhile are to be executed.
     pub(crate) fn resume(&mut self, now_ms: u64) {
         self.client.used_ms = now_ms;
         self.more = !self.input.is_empty();
@@ -256,7 +256,7 @@ impl Connection {
         }
     }
 
-    /// From here on no more replies are written than may wait, until [`executed`](Self::executed).
+    /// Bounds the replies written from here on by the output limit, until [`executed`](Self::executed).
     #[inline]
     pub(crate) fn bound_replies(&mut self, config: &Config) {
         self.reply.limit_bytes = match self.output_limit(config).hard_bytes {
@@ -265,13 +265,13 @@ impl Connection {
         };
     }
 
-    /// Whether more than the limit waits.
+    /// Whether more than the limit is pending.
     pub(crate) fn is_over_limit(&self, config: &Config) -> bool {
         let hard_bytes = self.output_limit(config).hard_bytes;
         hard_bytes > 0 && self.waiting() as u64 > hard_bytes
     }
 
-    /// Whether not more waits than may, or not for too long.
+    /// Whether the pending replies are within the hard limit, and within the soft limit's time.
     pub(crate) fn is_within(&mut self, config: &Config, now_ms: u64) -> bool {
         if self.is_over_limit(config) {
             return false;
@@ -290,7 +290,7 @@ impl Connection {
         self.input.len() > TRUSTED_BYTES
     }
 
-    /// Whether so much waits that it had better be sent now.
+    /// Whether so much is pending that it should be sent now.
     #[inline]
     pub(crate) fn is_swollen(&self) -> bool {
         self.waiting() > SEND_BYTES
@@ -304,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// Sends what the socket takes; how much that was. Where it takes it for too long the rest
+    /// Sends what the socket takes, and returns how much that was. If that takes too long, the rest
     /// [waits](Self::is_sending) for the next iteration.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<usize> {
         let (mut count, mut begun) = (0, None);
@@ -346,12 +346,12 @@ impl Connection {
         Ok(count)
     }
 
-    /// Whether the socket may take more of what waits, and much does.
+    /// Whether the socket may take more, and much is pending.
     pub(crate) fn is_behind(&self) -> bool {
         self.is_sending && self.is_swollen()
     }
 
-    /// The connection has ended: what it holds is freed step by step, and the transaction that it has begun by the caller.
+    /// The connection has ended: its buffers are freed step by step; the caller frees its transaction.
     pub(crate) fn discard(self, buffers: &mut Buffers) -> Option<Queue> {
         buffers.put(self.input);
         let is_one = self.reply.only_piece().is_some();

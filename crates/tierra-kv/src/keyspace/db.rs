@@ -1,4 +1,4 @@
-//! The keys of the databases: found, made, removed, gone through.
+//! The keys of the databases: lookup, insertion, removal, scans.
 
 use tierra_index::{EntryHandle, RecordStore, RecordTable, Resolved};
 use tierra_memory::{MemoryGate, Speed};
@@ -23,7 +23,7 @@ pub(super) const WRITE_USES: u32 = 2;
 pub struct Db {
     pub(super) store: Store,
     pub(super) selected: usize,
-    /// Raised where everything that was found before is void.
+    /// Incremented when all earlier lookup results become void.
     epoch: u32,
     pub(super) now_ms: u64,
     /// Whether expired keys stay until they may be removed: they are not found, and not removed.
@@ -299,7 +299,7 @@ impl Db {
         self.store.free(entry.record);
     }
 
-    /// Removes an entry, whose record the caller frees or names again.
+    /// Removes an entry, whose record the caller frees or reuses.
     pub(super) fn forget(&mut self, entry: LiveEntry) {
         let table = &mut self.store.tables[self.selected];
         table.records.remove(&entry.handle, &self.store.heap);
@@ -309,7 +309,7 @@ impl Db {
         }
     }
 
-    /// Adds a record whose key is not there.
+    /// Adds a record whose key is absent.
     pub(super) fn put(&mut self, key: &Key<'_>, record: u64) -> LiveEntry {
         let hash = key
             .found
@@ -329,7 +329,7 @@ impl Db {
         LiveEntry { handle, record }
     }
 
-    /// Names another record for an entry, whose own is freed by the caller or was moved.
+    /// Replaces the record of an entry; the old one is freed by the caller or was moved.
     pub(super) fn replace(&mut self, key: &Key<'_>, entry: &mut LiveEntry, record: u64) {
         if record != entry.record {
             self.table_mut().records.replace(&mut entry.handle, record);
@@ -356,7 +356,7 @@ impl Db {
 
     /// Some key, chosen by a random number.
     pub fn random(&mut self, random: u64) -> Option<LiveEntry> {
-        /// Where keys that expired stay, all of those looked at may be such.
+        /// While expired keys are kept, all sampled keys may be expired.
         const LOOKS: usize = 100;
         let mut random = Random::seeded(random);
         for look in 0.. {
@@ -372,7 +372,7 @@ impl Db {
         None
     }
 
-    /// Whether keys whose time has come stay from here on: they are not found, and not removed.
+    /// Whether expired keys are kept from here on: they are not found, and not removed.
     pub(super) fn keep_expired(&mut self, keeps: bool) {
         self.keeps_expired = keeps;
     }
@@ -391,7 +391,7 @@ impl Db {
         }
     }
 
-    /// Removes all keys. Their table, if records of other databases are among those that it names.
+    /// Removes all keys. Returns their table, unless all records could be freed at once.
     fn cleared(&mut self) -> Option<RecordTable> {
         let empty = Table::new(self.new_table());
         let table = std::mem::replace(self.table_mut(), empty);

@@ -33,7 +33,7 @@ const SAMPLES_MAX: usize = 64;
 const GROUPS_MAX: usize = 16;
 /// One group may have lost all but its hot keys.
 const GROUPS_MIN: usize = 2;
-/// Entries of the queue of expiries that are passed over between two samples, at most, and one.
+/// The most entries of the queue of expiries that are skipped between two samples, plus one.
 const SKIPPED_MAX: usize = 16;
 /// Up to two thirds of the queue of expiries may be of keys that are gone: they are no samples.
 const LOOKS_PER_SAMPLE: usize = 8;
@@ -41,20 +41,20 @@ const LOOKS_PER_SAMPLE: usize = 8;
 /// The values of `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eviction {
-    /// No key goes.
+    /// No key is evicted.
     #[default]
     None,
-    /// The least used lately, of all keys.
+    /// The least recently used, of all keys.
     AllLru,
-    /// The least used for long, of all keys.
+    /// The least frequently used, of all keys.
     AllLfu,
     /// Any key.
     AllRandom,
-    /// The least used lately, of the keys that expire.
+    /// The least recently used, of the keys with an expiry.
     VolatileLru,
-    /// The least used for long, of the keys that expire.
+    /// The least frequently used, of the keys with an expiry.
     VolatileLfu,
-    /// Any key that expires.
+    /// Any key with an expiry.
     VolatileRandom,
     /// The key that expires first.
     VolatileTtl,
@@ -73,7 +73,7 @@ impl Eviction {
         ("noeviction", Eviction::None),
     ];
 
-    /// As settings call it.
+    /// Its name in settings.
     pub fn name(self) -> &'static str {
         let named = Self::NAMES.iter().find(|(_, policy)| *policy == self);
         named.expect("each has a name").0
@@ -94,18 +94,18 @@ impl Eviction {
     }
 }
 
-/// Whether there is room now.
+/// Whether there is room after an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// No more is stored than may be.
+    /// The store is within its limit.
     Enough,
-    /// Some was made, and more can be: to be called again.
+    /// Some room was made, and more can be: call again.
     Some,
-    /// There is nothing that could go.
+    /// Nothing can be evicted.
     None,
 }
 
-/// A key that may go: the lowest rank does.
+/// A candidate: the one with the lowest rank is evicted.
 struct Candidate {
     rank: u64,
     database: usize,
@@ -127,8 +127,8 @@ impl Keyspace {
     }
 
     /// Evicts keys while more than `max_bytes` are stored, a bounded number; large values are freed later, and what is left of one
-    /// is freed before another key goes. `samples` keys are looked at for each, chosen by a random number. How many went, and whether
-    /// there is room now.
+    /// is freed before another key is evicted. For each, `samples` keys are sampled by a random number. Returns the number evicted, and
+    /// whether there is room now.
     pub fn evict(
         &mut self,
         policy: Eviction,
@@ -167,14 +167,14 @@ impl Keyspace {
 
 enum Choice {
     Key(Candidate),
-    /// What was looked at was of keys that are gone: another try will find others.
+    /// All samples were of keys that are gone: another try will find others.
     Stale,
     /// There is no such key.
     None,
 }
 
 impl Db {
-    /// Removes a key; how many elements were freed for it.
+    /// Removes a key. Returns the number of elements freed for it.
     fn evict_key(&mut self, candidate: &Candidate) -> usize {
         self.select(candidate.database);
         let entry = candidate.entry;
@@ -331,7 +331,7 @@ impl Store {
                 entry,
             });
         }
-        // It is gone, or was put off meanwhile.
+        // It is gone, or was postponed meanwhile.
         let later = self.find_expiring(database, hash, |_| true);
         let later_ms = later.and_then(|(_, record)| self.heap.expiry(record));
         if let Some(at_ms) = later_ms {

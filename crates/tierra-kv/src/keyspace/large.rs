@@ -100,17 +100,17 @@ impl Larges {
         large
     }
 
-    /// How many numbers there are; not all name something.
+    /// The end of the range of numbers; some are unused.
     pub(super) fn numbers(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether a number names something.
+    /// Whether a number is in use.
     pub(super) fn is_used(&self, number: usize) -> bool {
         self.all.get(number).is_some_and(Option::is_some)
     }
 
-    /// What the number names, if it names something. Its size is not to be changed.
+    /// The value of a number, if it is in use. Its size is not to be changed.
     pub(super) fn named(&mut self, number: usize) -> Option<&mut Large> {
         self.all.get_mut(number)?.as_deref_mut()
     }

@@ -16,7 +16,7 @@ use std::ops::Range;
 /// A score, and the record of a member.
 pub(super) type Ranked = (f64, u64);
 
-/// Where an entry is: which leaf, and where in it.
+/// The position of an entry: its leaf, and its index in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrderPosition {
     leaf: usize,
@@ -129,7 +129,7 @@ impl Order {
         is_it.then_some(OrderPosition { leaf, at })
     }
 
-    /// Names another record for the member of an entry.
+    /// Replaces the record of a member's entry.
     pub(super) fn set_record(&mut self, position: OrderPosition, record: u64) {
         self.leaves[position.leaf][position.at].1 = record;
         self.note(position.leaf);

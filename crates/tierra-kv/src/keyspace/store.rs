@@ -43,7 +43,7 @@ impl Store {
         self.larges.get(self.heap.large_number(entry.record))
     }
 
-    /// Frees a record that no table names any more, and what it names.
+    /// Frees a record that no table refers to any more, and what it refers to.
     pub(super) fn free(&mut self, record: u64) {
         if self.heap.header(record).form == Form::Large {
             for part in self
@@ -88,7 +88,7 @@ impl Store {
         near.held_bytes + far.held_bytes
     }
 
-    /// Bytes of records, without the room that there is between them.
+    /// Bytes of records, without vacant slots.
     pub(super) fn object_bytes(&self) -> u64 {
         let [near, far] = self.tiers();
         near.object_bytes + far.object_bytes

@@ -1,4 +1,4 @@
-//! Connections come and go.
+//! Accepting and closing connections.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
@@ -94,7 +94,7 @@ impl Server {
             self.shared.blocked.unblock(&mut connection.client);
             self.shared.connected -= 1;
             self.shared.forget_monitor(&mut connection.client);
-            // One that is queued is met once more: its slot is vacant only then, or a new connection would be handled twice.
+            // A queued one is handled once more: its slot is vacant only then, or a new connection would be handled twice.
             if !connection.queued {
                 self.vacant.push(slot);
             }
@@ -105,7 +105,7 @@ impl Server {
     }
 }
 
-/// Whether it was the connection that failed before it was accepted: the next one may be well.
+/// Whether the connection failed before it was accepted: the next one may succeed.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

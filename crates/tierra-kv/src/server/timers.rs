@@ -1,14 +1,14 @@
-//! When what has to be done now and then is done next.
+//! The times of the next periodic work.
 
 use std::time::{Duration, Instant};
 
 use crate::keyspace::DbId;
 
-/// When what is done next.
+/// The times of the next periodic work.
 pub(super) struct Timers {
     pub(super) next: Instant,
     pub(super) expire: Instant,
-    /// The database whose keys are looked at first.
+    /// The database whose keys are checked first.
     pub(super) expire_first: DbId,
     pub(super) sampled_ms: u64,
     /// Commands that had been executed when the periodic work last ran.

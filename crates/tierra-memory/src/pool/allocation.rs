@@ -2,7 +2,7 @@
 //!
 //! Invariant: every grain below the pool's length is in the header, in one live run, in one free run,
 //! or (between open and retain) not yet known and left alone. What is handed out has space in the file system: free runs
-//! without it are known as holes, and what was given back is had again before it is used.
+//! without it are known as holes, and space that was given back is allocated again before it is used.
 
 use std::io;
 use std::ops::Range;
@@ -26,7 +26,7 @@ const GROWTH_UNIT_BYTES: u64 = LARGE_PAGE_BYTES as u64;
 const MIN_GIVEN_BACK_BYTES: u64 = 64 << 10;
 
 impl Pool {
-    /// Tells what is live after an open; everything else, the published root aside, becomes free. A root of which
+    /// Declares the live extents after an open; everything else, except for the published root, becomes free. A root of which
     /// nothing is known, because its header is damaged, becomes free as well.
     ///
     /// # Errors
@@ -36,8 +36,8 @@ impl Pool {
         self.retain_headless(live, &[])
     }
 
-    /// [`Pool::retain`], with extents among them whose headers are damaged and not checked: the caller answers for what
-    /// they hold.
+    /// [`Pool::retain`], including extents whose headers are damaged and not checked: the caller vouches for their
+    /// content.
     ///
     /// # Errors
     /// As [`Pool::retain`].
@@ -91,7 +91,7 @@ impl Pool {
     }
 
     /// Takes space for a payload of `len_bytes`, backed by the file system and ready to be written.
-    /// `owner` is stored in the extent's header and means what the caller says.
+    /// `owner` is stored in the extent's header; its meaning is the caller's.
     ///
     /// # Errors
     /// [`PoolError::Full`], [`PoolError::Io`]. The pool is as it was.
@@ -147,7 +147,7 @@ impl Pool {
         Ok(writer)
     }
 
-    /// Hands out nothing any more of the pages that are lost in a range, which may reach beyond it.
+    /// Allocates nothing any more from the lost pages of a range, which may reach beyond it.
     fn leave_out_lost(&self, range: Range<u64>) {
         for page in self.lost_pages(range) {
             let mut space = lock(&self.space);
@@ -183,7 +183,7 @@ impl Pool {
                 self.bring_in(start, span)
             }
             Some(source) if backing::means_bad_page(&source) && self.has_space(start, span) => {
-                // Touched, the pages that cannot be had are noted as lost, and then written anew.
+                // Touching pages that have no memory notes them as lost; then they are rewritten.
                 // SAFETY: as above.
                 unsafe { address::touch(self.address(start), span as usize) };
                 self.heal(start..start + span)
@@ -290,7 +290,7 @@ impl Pool {
         }
     }
 
-    /// Has space for holes of what is handed out.
+    /// Allocates space for holes in runs that are handed out.
     fn back(&self, holes: &[(u64, u64)]) -> Result<(), PoolError> {
         if self.backs_on_demand() {
             return Ok(());

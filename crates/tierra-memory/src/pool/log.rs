@@ -7,7 +7,7 @@ impl Pool {
     /// Overwrites a part of a log, durably on return. One writer at a time per log.
     ///
     /// # Errors
-    /// [`PoolError::Lost`]: of what was written, nothing counts.
+    /// [`PoolError::Lost`]: nothing of the write counts.
     /// [`PoolError::OutsideLog`], [`PoolError::BadExtent`] if the extent is no log (see
     /// [`ExtentWriter::finish_log`]), [`PoolError::Io`] or [`PoolError::Poisoned`].
     pub fn write(&self, extent: Extent, at: u64, bytes: &[u8]) -> Result<(), PoolError> {

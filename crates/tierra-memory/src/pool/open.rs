@@ -1,7 +1,7 @@
 //! Creating and opening a pool.
 //!
 //! Invariant: opening uses nothing of a file before it is validated, and changes nothing but a line of header or
-//! superblock whose twin is whole.
+//! superblock whose twin is valid.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -122,8 +122,8 @@ impl Pool {
         Self::open_file(path, options, false)
     }
 
-    /// [`Pool::open`] of a file that was cut short: it gets its end again, as zeros, and that is all that is changed. Only for who
-    /// has what was there elsewhere.
+    /// [`Pool::open`] of a truncated file: it is extended with zeros to its length, and nothing else is changed. Only for
+    /// callers that have the lost content elsewhere.
     ///
     /// # Errors
     /// As [`Pool::open`]; [`PoolError::Truncated`] only where nothing is left that says how long the file was.
@@ -209,7 +209,7 @@ impl Pool {
             .make_durable(options)
     }
 
-    /// A pool that was read.
+    /// The pool of a path that was read.
     pub(super) fn holding(mut self, id: u64, space: Space, publication: Publication) -> Pool {
         self.id = id;
         self.space = Mutex::new(space);
@@ -228,7 +228,7 @@ impl Pool {
         for _ in 0..torn {
             self.count_check(LINE_BYTES as u64, false);
         }
-        // Who goes back has not published yet.
+        // A caller that opens an earlier version has not published yet.
         if options.at_version.is_none() && self.check_superblock(true)? {
             tracing::warn!(
                 pool = %self.path.display(), torn,
@@ -318,7 +318,7 @@ pub(super) fn new_id(path: &Path, options: &PoolOptions) -> u64 {
     options.id.unwrap_or_else(drawn)
 }
 
-/// Shows the recorder, if there is one, a step on the file of a pool that is being made.
+/// Records a step on the file of a pool that is being made, if there is a recorder.
 fn record(options: &PoolOptions, step: impl FnOnce(&str) -> FileStep) {
     if let Some(recorder) = &options.recorder {
         recorder.pool_step(step);

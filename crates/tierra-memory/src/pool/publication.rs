@@ -1,17 +1,17 @@
-//! The superblock: two slots, published in turn, each kept twice.
+//! The superblock: two slots, published alternately, each stored twice.
 //!
-//! Invariant: at every moment at least one copy of each slot on the medium is whole, and the slot with the higher sequence
+//! Invariant: at every moment at least one copy of each slot on the medium is valid, and the slot with the higher sequence
 //! names a root whose bytes are durable. The slot written is the one not current, its first copy before its second, each
 //! durable before the next is touched; of each copy the commit word is cleared first and stored last. All eight
 //! words share a cache line, whose stores reach memory in the order in which they were made; on media
 //! durable by page the checksum in the commit word detects a torn page.
 //!
 //! So a power cut leaves one torn line at most, and a slot of which both copies are unreadable is damage, which might have
-//! been the newer slot: it is an error, never the older one without a word.
+//! been the newer slot: it is an error, and never silently the older one.
 //!
 //! Several pools whose roots name what lies in all of them are published together: nothing is published
-//! in any before everything is durable in all, so whichever of them survives names nothing that is not
-//! there.
+//! in any before everything is durable in all, so whichever of them survives names only what
+//! exists.
 
 use std::collections::BTreeMap;
 use std::{io, iter};
@@ -25,7 +25,7 @@ use super::{Extent, Pool, PoolError, PublishError};
 use crate::LINE_BYTES;
 use crate::lock::lock;
 
-/// A root of which all that it may name is durable.
+/// A root and proof that everything it may name is durable.
 struct Ready {
     root: Extent,
     root_crc: u32,
@@ -43,12 +43,12 @@ impl Pool {
         lock(&self.publication).root()
     }
 
-    /// What the owner calls what is published; 0 for a pool that has never published.
+    /// The owner's version of what is published; 0 for a pool that has never published.
     pub fn version(&self) -> u64 {
         lock(&self.publication).current.version
     }
 
-    /// What the owner calls the publication before, whose root may have been overwritten meanwhile; `None` where that cannot be read.
+    /// The owner's version of the previous publication, whose root may have been overwritten meanwhile; `None` if it cannot be read.
     pub fn version_before(&self) -> Option<u64> {
         let publication = lock(&self.publication);
         let slots = publication.slots.iter().flatten();
@@ -63,8 +63,8 @@ impl Pool {
         publication.root() == Some(extent) && publication.current.root_crc != payload_crc
     }
 
-    /// Compares the pool's header and both slots, with their twins, with what they are to say, which is known; what is damaged is
-    /// written anew if asked for. Whether something was.
+    /// Compares the pool's header and both slots, and their twins, with their known content; damaged lines are rewritten if
+    /// asked for. Returns whether any was damaged.
     ///
     /// # Errors
     /// As [`Pool::restore`].
@@ -72,7 +72,7 @@ impl Pool {
         self.check_lines(&lock(&self.publication), repair)
     }
 
-    /// How many lines of header and superblock are none that was ever written whole.
+    /// The number of invalid lines of header and superblock.
     pub(super) fn torn_lines(&self) -> usize {
         let lines = lock(&self.publication).lines();
         let found = lines.map(|(at, right)| {
@@ -84,7 +84,7 @@ impl Pool {
     }
 
     fn check_lines(&self, publication: &Publication, repair: bool) -> Result<bool, PoolError> {
-        /// A page that is written anew takes other lines along.
+        /// Rewriting a page rewrites other lines with it.
         const ROUNDS: usize = 3;
         let is_correct =
             |(at, right): &(u64, LineBytes)| *self.raw_bytes(*at, right.len() as u64) == *right;
@@ -216,7 +216,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Makes durable what all copies of both slots hold.
+    /// Makes all copies of both slots durable.
     pub(super) fn persist_slots(&self) -> io::Result<()> {
         self.settle()?;
         let mut all = None;

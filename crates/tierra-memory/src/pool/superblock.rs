@@ -1,11 +1,11 @@
-//! What a superblock holds: the publications of its two slots, and the lines that say so. `publication.rs` writes them.
+//! The content of a superblock: the publications of its two slots, and their lines. `publication.rs` writes them.
 
 use std::iter;
 
 use super::extent::Extent;
 use super::layout::{HEADER_OFFSETS, LineBytes, PoolHeader, SLOT_OFFSETS, SuperblockSlot};
 
-/// What is published now, and what was before it.
+/// The current publication, and the previous one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Publication {
     /// By number. One that cannot be read is `None`, where the other was asked for.
@@ -53,7 +53,7 @@ impl Publication {
     pub(super) fn next_sequence(&self) -> Option<u64> {
         let known = self.slots.iter().flatten().map(|slot| slot.sequence);
         let newest = known.max().unwrap_or(self.current.sequence);
-        // What cannot be read was the one behind the newest that can, if it was newer.
+        // The unreadable one, if it was newer, followed the newest readable one.
         let step = if self.slots.contains(&None) { 3 } else { 1 };
         let next = newest.checked_add(step)?;
         match next % 2 == self.current.sequence % 2 {
