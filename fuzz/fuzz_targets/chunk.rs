@@ -20,10 +20,10 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(chunk) = Chunk::open(&bytes, ty) {
         queries::read(&chunk, queries::dictionary(ty));
         queries::read(&chunk, None);
-        // Blocks that are damaged behind a head that is not.
-        let head = bytes[..chunk.head_bytes()].to_vec();
+        // Blocks that are damaged behind an undamaged header.
+        let header = bytes[..chunk.header_bytes()].to_vec();
         let damaged: Vec<u8> = bytes.iter().map(|byte| byte.rotate_left(3)).collect();
-        let damaged = Chunk::with_head(&head, &damaged, ty).expect("the head is the same");
+        let damaged = Chunk::with_header(&header, &damaged, ty).expect("the header is the same");
         queries::read(&damaged, queries::dictionary(ty));
     }
 });

@@ -1,11 +1,11 @@
 //! Promise: postings are an error, or list rows of the chunks that they cover: no more than they say, and
-//! each look reads the pages that it announced.
+//! each lookup reads the pages that it announced.
 //!
 //! Input: checksums: even, made right | postings.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tierra_column::{Listed, Postings};
+use tierra_column::{PostingList, Postings};
 use tierra_fuzz::seal;
 use tierra_interleave::run_plain;
 
@@ -28,15 +28,15 @@ fuzz_target!(|input: &[u8]| {
         let Ok(listed) = run_plain(|cx| postings.list(cx, code)) else {
             continue;
         };
-        if let Listed::Among(stretch) = listed {
-            assert!(postings.pages_of_stretch(&stretch).end <= postings.pages());
-            assert!(stretch.len() as u64 <= postings.entries());
+        if let PostingList::Entries(range) = listed {
+            assert!(postings.pages_of_range(&range).end <= postings.pages());
+            assert!(range.len() as u64 <= postings.entries());
             let mut rows = 0;
-            for part in stretch.parts() {
-                let part = run_plain(|cx| postings.stretch(cx, part));
+            for part in range.parts() {
+                let part = run_plain(|cx| postings.load_range(cx, part));
                 postings.positions_in(&part, |_| rows += 1);
             }
-            assert!(rows <= stretch.len());
+            assert!(rows <= range.len());
         }
     }
 });

@@ -74,7 +74,7 @@ mod value;
 mod view;
 
 pub use chunk::{
-    BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Scratch, Touched,
+    BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Scratch, SelectStats,
     Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
@@ -84,8 +84,8 @@ pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate}
 pub use limits::{CHUNK_ROWS, NULL_CODE};
 pub use logical_type::{LogicalType, Physical};
 pub use postings::{
-    Listed, POSTINGS_CHUNKS_MAX, Position, Postings, PostingsError, PostingsLayout, PostingsPlan,
-    Stretch,
+    EntryRange, POSTINGS_CHUNKS_MAX, Position, PostingList, Postings, PostingsError,
+    PostingsLayout, PostingsPlan,
 };
 pub use reader::ColumnReader;
 pub use value::{Cell, Value};

@@ -1,4 +1,4 @@
-//! Order-preserving `u64` images of values: `a < b` in SQL exactly where `ordinal(a) < ordinal(b)`.
+//! Order-preserving `u64` encodings of values: `a < b` in SQL exactly where `ordinal(a) < ordinal(b)`.
 //!
 //! Every encoding and every kernel works on ordinals, so they are written once for all types.
 //! Each mapping is a bijection onto its image: what was stored comes back bit for bit, NaN

@@ -87,7 +87,7 @@ pub enum Cell<'a> {
     Ordinal(u64),
     /// A DECIMAL beyond 18 digits, unscaled.
     Wide(i128),
-    /// A string's bytes. From a chunk nobody verified they may be anything; [`crate::ColumnReader`]
+    /// A string's bytes. From an unverified chunk they may be anything; [`crate::ColumnReader`]
     /// checks them before they become a string.
     Bytes(&'a [u8]),
 }

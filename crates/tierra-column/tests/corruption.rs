@@ -294,11 +294,11 @@ fn whatever_lies_behind_a_kept_head_no_query_panics() {
         let encoded = encode(ty, &column, Some(encoding));
         let dictionary = encoded.dictionary.as_ref();
         let right = Chunk::open(&encoded.bytes, ty).unwrap();
-        let head = encoded.bytes[..right.head_bytes()].to_vec();
-        assert_eq!(head.len(), Chunk::head_bytes_of(right.rows()));
+        let head = encoded.bytes[..right.header_bytes()].to_vec();
+        assert_eq!(head.len(), Chunk::header_bytes_of(right.rows()));
         let mut bytes = encoded.bytes.clone();
         bytes[..head.len()].fill(0xff);
-        let chunk = Chunk::with_head(&head, &bytes, ty).unwrap();
+        let chunk = Chunk::with_header(&head, &bytes, ty).unwrap();
         assert!((0..chunk.blocks()).all(|block| chunk.verify_block(block).is_ok()));
         let rows = Mask::first(chunk.block_rows(0));
         let values = |chunk: &Chunk<'_>| {
@@ -311,20 +311,20 @@ fn whatever_lies_behind_a_kept_head_no_query_panics() {
         for _ in 0..20 {
             let mut bytes: Vec<u8> = bytes.iter().map(|_| random.below(256) as u8).collect();
             query(
-                &Chunk::with_head(&head, &bytes, ty).unwrap(),
+                &Chunk::with_header(&head, &bytes, ty).unwrap(),
                 ty,
                 dictionary,
             );
             bytes.fill(random.below(256) as u8);
             query(
-                &Chunk::with_head(&head, &bytes, ty).unwrap(),
+                &Chunk::with_header(&head, &bytes, ty).unwrap(),
                 ty,
                 dictionary,
             );
         }
-        let short = Chunk::with_head(&head[..head.len() - 64], &encoded.bytes, ty);
+        let short = Chunk::with_header(&head[..head.len() - 64], &encoded.bytes, ty);
         assert!(short.is_err(), "{ty} {encoding}");
-        let short = Chunk::with_head(&head, &encoded.bytes[..encoded.bytes.len() - 1], ty);
+        let short = Chunk::with_header(&head, &encoded.bytes[..encoded.bytes.len() - 1], ty);
         assert!(short.is_err(), "{ty} {encoding}");
     }
 }

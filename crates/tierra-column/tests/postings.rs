@@ -11,8 +11,8 @@ use arrow::array::{ArrayRef, Int32Array};
 use proptest::prelude::*;
 use support::Random;
 use tierra_column::{
-    Chunk, ChunkPlan, Dictionary, DictionaryBuilder, Encoding, FormatError, Listed, LogicalType,
-    Postings, PostingsError, PostingsPlan, Value, ordinal,
+    Chunk, ChunkPlan, Dictionary, DictionaryBuilder, Encoding, FormatError, LogicalType,
+    PostingList, Postings, PostingsError, PostingsPlan, Value, ordinal,
 };
 use tierra_interleave::{Cx, GroupSize, Interleaved, Plain, for_each};
 
@@ -121,28 +121,28 @@ fn grouped<M: tierra_interleave::Mode>(
     codes: usize,
 ) -> Vec<Vec<(usize, u32)>> {
     let mut rows = vec![Vec::new(); codes];
-    let mut stretches = Vec::new();
+    let mut ranges = Vec::new();
     for_each(
         GroupSize::DEFAULT,
         0..codes as u32,
         |cx: Cx<M>, code| postings.list(cx, code),
         |code, listed| match listed.unwrap() {
-            Listed::Nowhere => {}
-            Listed::Once(at) => rows[code].push((at.chunk(), at.row())),
-            Listed::Among(stretch) => {
-                assert!(!stretch.is_empty());
-                stretches.extend(stretch.parts().map(|part| (code, part)));
+            PostingList::Empty => {}
+            PostingList::Single(at) => rows[code].push((at.chunk(), at.row())),
+            PostingList::Entries(range) => {
+                assert!(!range.is_empty());
+                ranges.extend(range.parts().map(|part| (code, part)));
             }
         },
     );
     for_each(
         GroupSize::DEFAULT,
-        &stretches,
-        |cx: Cx<M>, (_, stretch)| postings.stretch(cx, *stretch),
-        |index, stretch| {
-            let (code, part) = stretches[index];
-            assert_eq!(stretch, part);
-            postings.positions_in(&stretch, |at| rows[code].push((at.chunk(), at.row())));
+        &ranges,
+        |cx: Cx<M>, (_, range)| postings.load_range(cx, *range),
+        |index, range| {
+            let (code, part) = ranges[index];
+            assert_eq!(range, part);
+            postings.positions_in(&range, |at| rows[code].push((at.chunk(), at.row())));
         },
     );
     rows.iter_mut().for_each(|rows| rows.sort_unstable());

@@ -184,7 +184,7 @@ impl Copying<'_> {
         let head = segment.heads().of(column);
         let opened = copies.map(|copy| {
             let bytes: &'s [u8] = &copy[range.clone()];
-            Chunk::with_head(head, bytes, self.from.types()[column])
+            Chunk::with_header(head, bytes, self.from.types()[column])
         });
         opened.filter_map(Result::ok).collect()
     }

@@ -101,7 +101,7 @@ fn measure(count: usize) {
             map_into(
                 GroupSize::DEFAULT,
                 wanted,
-                |cx: Cx<Interleaved>, wanted| tree.find_by_halving(cx, &strings, wanted),
+                |cx: Cx<Interleaved>, wanted| tree.find_by_binary_search(cx, &strings, wanted),
                 ranks,
             );
         }),
@@ -109,7 +109,7 @@ fn measure(count: usize) {
             map_into(
                 GroupSize::DEFAULT,
                 wanted,
-                |cx: Cx<Plain>, wanted| tree.find_by_halving(cx, &strings, wanted),
+                |cx: Cx<Plain>, wanted| tree.find_by_binary_search(cx, &strings, wanted),
                 ranks,
             );
         }),

@@ -62,7 +62,7 @@
 mod btree;
 mod hash;
 mod join;
-mod lines;
+mod node_array;
 mod prefix;
 mod records;
 mod sorted;
@@ -72,6 +72,6 @@ pub use btree::{PersistentTree, Range, TreeError};
 pub use hash::{Candidates, HashIndex};
 pub use join::{JoinMatch, JoinRows, JoinTable};
 pub use prefix::{FETCHED_BYTES, PrefixTree, SortedStrings};
-pub use records::{Carried, RecordTable, Records, Resolved, Slot};
+pub use records::{EntryHandle, RecordStore, RecordTable, Resolved, SlotMut};
 pub use sorted::lower_bound;
 pub use tree::{Key, SearchTree, Searcher};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tierra_index::{RecordTable, Records};
+use tierra_index::{RecordStore, RecordTable};
 use tierra_interleave::{Cx, Execution, GroupSize, for_each};
 use tierra_memory::{emulation, in_mode};
 
@@ -14,7 +14,7 @@ const KEYS: u64 = 8000;
 
 struct Keys;
 
-impl Records for Keys {
+impl RecordStore for Keys {
     fn head(&self, _: u64) -> &[u8] {
         b"a record that is near"
     }
@@ -42,27 +42,27 @@ fn whoever_touches_a_far_table_waits_for_it() {
     }
     assert!(table.far_bytes() > 0);
     emulation::set(Some("latency=2ms,persist=2ms,cache=0B".parse().unwrap())).unwrap();
-    let (key, mut carried) = (7u64.to_le_bytes(), None);
+    let (key, mut handle) = (7u64.to_le_bytes(), None);
     let found = time(|| {
         in_mode!(Execution::Plain, M => for_each(
             GroupSize::DEFAULT,
             [()],
             |cx: Cx<M>, ()| table.find(cx, Keys.hash(7), &key, &Keys),
-            |_, found| carried = Some(found),
+            |_, found| handle = Some(found),
         ));
     });
-    let mut carried = carried.unwrap();
+    let mut handle = handle.unwrap();
     let spent = [
         ("found", found),
         (
             "found by hash",
             time(|| _ = table.find_hash(Keys.hash(9), &Keys, |_| true)),
         ),
-        ("noted", time(|| _ = table.update_note(&carried, |_| 5))),
-        ("replaced", time(|| table.replace(&mut carried, 7))),
+        ("noted", time(|| _ = table.update_note(&handle, |_| 5))),
+        ("replaced", time(|| table.replace(&mut handle, 7))),
         ("visited", time(|| _ = table.visit(0, 8, |_| {}))),
         ("scanned", time(|| _ = table.scan(0, &Keys, |_| {}))),
-        ("removed", time(|| table.remove(&carried, &Keys))),
+        ("removed", time(|| table.remove(&handle, &Keys))),
         (
             "inserted",
             time(|| _ = table.insert(Keys.hash(7), 7, 0, &Keys)),

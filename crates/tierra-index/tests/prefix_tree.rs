@@ -32,7 +32,7 @@ fn check(strings: &[Bytes], wanted: &[Bytes]) -> PrefixTree {
         in_mode!(execution, M => map_into(
             GroupSize::DEFAULT,
             wanted,
-            |cx: Cx<M>, wanted| tree.find_by_halving(cx, strings, wanted),
+            |cx: Cx<M>, wanted| tree.find_by_binary_search(cx, strings, wanted),
             &mut ranks,
         ));
         assert!(ranks == expected, "{execution}, by halving");

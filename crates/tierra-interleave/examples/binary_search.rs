@@ -52,8 +52,8 @@ fn search_by_walk<M: Mode>(cx: Cx<M>, sorted: &[u32], key: u32) -> impl Future<O
     })
 }
 
-/// What somebody writes who rewrites the search for each structure: all keys of a group take each
-/// halving together, and share its length. Possible because every search is equally long.
+/// Group prefetching, written by hand for this structure: all keys of a group take each halving
+/// together, and share its length. This works because every search is equally long.
 fn search_by_hand(sorted: &[u32], keys: &[u32], ranks: &mut [usize]) {
     let mut lows = [0; MAX_LANES];
     let group = GroupSize::DEFAULT.get();

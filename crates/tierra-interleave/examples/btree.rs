@@ -1,4 +1,4 @@
-//! A stranger's B+-tree, made to hide its misses: what to change in a structure of one's own.
+//! An ordinary B+-tree, changed to hide its misses: what to change in a structure of your own.
 //!
 //! ```text
 //! cargo run --release -p tierra-interleave --example btree -- [MILLIONS OF KEYS]

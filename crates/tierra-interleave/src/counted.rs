@@ -1,4 +1,4 @@
-//! Counting: what lookups ask of memory, in any mode, when somebody wants to know.
+//! Counting the memory accesses of lookups, in any mode, on request.
 //!
 //! A group counts its suspensions anyway ([`GroupReport`](crate::GroupReport)). Loads and lines are
 //! counted where they are issued, which costs a few instructions each, so it is a mode that one asks

@@ -1,15 +1,15 @@
 //! A gate before a group: plain or interleaved, whichever is cheaper here and now.
 //!
 //! Whether lookups miss depends on how large a structure is, what else ran, and which keys are asked
-//! for; nothing but the clock knows all of it. So a [`Gate`] measures: it runs lookups in stretches,
-//! keeps what a lookup of each mode costs, uses the cheaper mode, and now and then probes the other
-//! with few lookups. What probing may cost is a fixed share of the time that the gate has seen, so a
-//! mode eleven times as slow is probed rarely and one nearly as good often.
+//! for, so a [`Gate`] measures: it runs lookups in batches, keeps the cost of a lookup in each mode,
+//! uses the cheaper mode, and probes the other one with few lookups from time to time. Probing may
+//! cost a fixed share of the time that the gate has seen. A mode eleven times as slow is therefore
+//! probed rarely, and one nearly as good often.
 //!
-//! The policy knows no clock and no memory: [`Gate::choose`] says what to run next and
-//! [`Gate::report`] is told how long it took. Where the modes are within a few per cent of each other
-//! either is right, and the gate stays with the one it uses. How many lookups take turns is found out
-//! on the way, unless it is given (`size_search.rs`).
+//! The policy has no clock and no memory access: [`Gate::choose`] says what to run next and
+//! [`Gate::report`] is told how long it took. If the modes are within a few per cent of each other,
+//! the gate keeps the one it uses. The group size is searched for on the way, unless it is given
+//! (`size_search.rs`).
 //!
 //! Invariant: a gate's state is a few independent numbers, each plausible alone, so threads that race
 //! on them lose a measurement at worst. It decides which mode runs, never what a lookup answers.
@@ -21,38 +21,38 @@ use crate::group_size::{GroupSize, MAX_LANES};
 use crate::mode::Execution;
 use crate::size_search::SizeSearch;
 
-/// Lookups between two looks at the clock: enough that filling and draining the lanes once per stretch
-/// is a hundredth of it, few enough to notice soon that data has become near or far.
-const STRETCH: usize = 2048;
+/// Lookups between two readings of the clock: enough that filling and draining the lanes once per batch
+/// is a hundredth of its time, few enough to notice soon that data has become near or far.
+const BATCH: usize = 2048;
 /// Plain lookups of a probe: each may cost ten times what it would interleaved.
 const PROBE_PLAIN: usize = 32;
 /// Interleaved lookups of a probe, in group sizes: most of them must find the lanes full.
 const PROBE_GROUPS: usize = 4;
-/// One in this many ticks may be lost to probing.
+/// One in this many ticks may be spent on probing.
 const PROBE_SHARE: u64 = 50;
-/// The other mode must be cheaper by one in this many to be used instead.
+/// The other mode must be cheaper by one part in this many to be used instead.
 const HYSTERESIS: u32 = 32;
-/// A cost that has moved by one in this many says that the other mode's may have moved too.
+/// If a cost has moved by one part in this many, the other mode's cost may have moved too.
 const DRIFT: u32 = 4;
-/// A probe is expected to lose at most this many times what its lookups cost in the mode used:
-/// what was measured while a disk was read, say, must not keep a mode from ever being probed again.
-const MOST_LOSS: u64 = 128;
+/// A probe is expected to lose at most this many times what its lookups cost in the mode used. Without
+/// this bound, one sample taken during a disk read could keep a mode from being probed ever again.
+const MAX_LOSS: u64 = 128;
 /// A cost that has been confirmed to have risen still rises by this factor at most at a time: enough to
 /// change modes, and soon tried again if both measurements were interrupted.
-const MOST_RISE: u32 = 4;
-/// How many lookups weigh as much as what was known before.
-const MEMORY: u64 = 192;
+const MAX_RISE: u32 = 4;
+/// The previous cost weighs as much as a sample of this many lookups.
+const PRIOR_WEIGHT: u64 = 192;
 /// Costs are kept in fractions of a tick.
-const FRACTIONS: u64 = 16;
+const TICK_FRACTIONS: u64 = 16;
 /// The cost of a mode that has not been measured.
 const UNKNOWN: u32 = 0;
 
 /// Chooses between plain and interleaved for one kind of lookup in one structure.
 ///
-/// Keep one beside the structure that is looked into, or one per call site: what is measured of one
-/// size of data says nothing about another. It may be shared by threads.
+/// Keep one beside each structure, or one per call site: a measurement of one size of data says nothing
+/// about another. Threads may share it.
 ///
-/// [`Lookups`](crate::Lookups) does what follows; the parts are public for whoever runs groups by other means.
+/// [`Lookups`](crate::Lookups) does what follows. The parts are public for callers that run groups by other means.
 ///
 /// ```
 /// use tierra_interleave::{Execution, Gate, GroupSize};
@@ -69,16 +69,16 @@ const UNKNOWN: u32 = 0;
 pub struct Gate {
     /// Whether interleaved is in use.
     interleaved: AtomicBool,
-    /// What a lookup costs in each mode, in `FRACTIONS` of a tick; `UNKNOWN` until measured.
+    /// What a lookup costs in each mode, in `TICK_FRACTIONS` of a tick; `UNKNOWN` until measured.
     costs: [AtomicU32; 2],
     /// A measurement far from what was known, until another one confirms it; otherwise `UNKNOWN`.
-    surprises: [AtomicU32; 2],
+    outliers: [AtomicU32; 2],
     /// What the mode in use cost when the other was last measured.
     cost_at_probe: AtomicU32,
-    /// Ticks that probing may cost, saved up.
-    spare_ticks: AtomicU32,
-    /// Ticks that probing has cost more than were saved up: nothing is saved until they are paid back.
-    owed_ticks: AtomicU32,
+    /// Ticks that probing may spend, accumulated.
+    probe_budget_ticks: AtomicU32,
+    /// Ticks that probing has spent beyond its budget. The budget grows again once they are paid back.
+    probe_debt_ticks: AtomicU32,
     sizes: SizeSearch,
 }
 
@@ -96,23 +96,23 @@ pub struct Choice {
 impl Gate {
     /// A gate that has measured nothing, for groups of `size`. The first lookups measure both modes.
     pub const fn new(size: GroupSize) -> Self {
-        Self::with(SizeSearch::ended(size))
+        Self::with(SizeSearch::fixed(size))
     }
 
     /// A gate that has measured nothing and finds out the size of its groups as well, from a few tens
     /// of thousands of lookups; [`GroupSize::DEFAULT`] until then.
     pub const fn finding_size() -> Self {
-        Self::with(SizeSearch::begun())
+        Self::with(SizeSearch::new_search())
     }
 
     const fn with(sizes: SizeSearch) -> Self {
         Gate {
             interleaved: AtomicBool::new(true),
             costs: [AtomicU32::new(UNKNOWN), AtomicU32::new(UNKNOWN)],
-            surprises: [AtomicU32::new(UNKNOWN), AtomicU32::new(UNKNOWN)],
+            outliers: [AtomicU32::new(UNKNOWN), AtomicU32::new(UNKNOWN)],
             cost_at_probe: AtomicU32::new(UNKNOWN),
-            spare_ticks: AtomicU32::new(0),
-            owed_ticks: AtomicU32::new(0),
+            probe_budget_ticks: AtomicU32::new(0),
+            probe_debt_ticks: AtomicU32::new(0),
             sizes,
         }
     }
@@ -123,17 +123,16 @@ impl Gate {
         self.sizes.best()
     }
 
-    /// Forgets all that was measured, such as when memory has become slower: what is looked into now
-    /// is another structure as far as the gate is concerned. It begins with `first`, and with groups of
-    /// `size`, or finds out their size.
+    /// Discards all measurements, for instance when memory has become slower. The gate starts again with
+    /// mode `first` and with groups of `size`; without `size` it searches for one.
     pub fn restart(&self, size: Option<GroupSize>, first: Execution) {
         self.sizes.restart(size);
-        for number in self.costs.iter().chain(&self.surprises) {
+        for number in self.costs.iter().chain(&self.outliers) {
             number.store(UNKNOWN, Relaxed);
         }
         self.cost_at_probe.store(UNKNOWN, Relaxed);
-        self.spare_ticks.store(0, Relaxed);
-        self.owed_ticks.store(0, Relaxed);
+        self.probe_budget_ticks.store(0, Relaxed);
+        self.probe_debt_ticks.store(0, Relaxed);
         self.interleaved
             .store(first == Execution::Interleaved, Relaxed);
     }
@@ -149,9 +148,9 @@ impl Gate {
 
     /// Ticks per lookup in a mode as last measured; `None` before.
     pub fn ticks_per_lookup(&self, execution: Execution) -> Option<f64> {
-        match self.costs[slot(execution)].load(Relaxed) {
+        match self.costs[mode_index(execution)].load(Relaxed) {
             UNKNOWN => None,
-            cost => Some(f64::from(cost) / FRACTIONS as f64),
+            cost => Some(f64::from(cost) / TICK_FRACTIONS as f64),
         }
     }
 
@@ -159,16 +158,16 @@ impl Gate {
     pub fn choose(&self) -> Choice {
         let using = self.execution();
         let (cost, other_cost) = self.costs_of(using);
-        let surprised = |execution| self.surprises[slot(execution)].load(Relaxed) != UNKNOWN;
-        if cost == UNKNOWN || surprised(using) {
+        let has_outlier = |execution| self.outliers[mode_index(execution)].load(Relaxed) != UNKNOWN;
+        if cost == UNKNOWN || has_outlier(using) {
             return self.probe(using);
         }
         let probe = self.probe(other(using));
-        let spare = u64::from(self.spare_ticks.load(Relaxed));
-        let due = other_cost == UNKNOWN || surprised(other(using)) || {
+        let budget = u64::from(self.probe_budget_ticks.load(Relaxed));
+        let due = other_cost == UNKNOWN || has_outlier(other(using)) || {
             let loss = expected_loss(cost, other_cost, probe.lookups);
             let drifted = self.cost_at_probe.load(Relaxed).abs_diff(cost) > cost / DRIFT;
-            spare >= loss || drifted && spare >= loss / 4
+            budget >= loss || drifted && budget >= loss / 4
         };
         if due {
             return probe;
@@ -180,24 +179,25 @@ impl Gate {
         Choice {
             execution: using,
             size,
-            lookups: STRETCH,
+            lookups: BATCH,
         }
     }
 
-    /// Tells what became of a choice: `lookups` of them, which may be fewer than it said, took
-    /// `ticks` of any clock that runs evenly. None is no news.
+    /// Reports the cost of a choice: `lookups` of them, which may be fewer than it said, took `ticks` of
+    /// any clock that runs evenly. A report of no lookups is ignored.
     pub fn report(&self, choice: Choice, lookups: usize, ticks: u64) {
         if lookups == 0 {
             return;
         }
-        let sample = (ticks.saturating_mul(FRACTIONS) / lookups as u64).clamp(1, u32::MAX.into());
+        let sample =
+            (ticks.saturating_mul(TICK_FRACTIONS) / lookups as u64).clamp(1, u32::MAX.into());
         let sample = sample as u32;
-        if choice.execution == Execution::Interleaved && lookups >= STRETCH {
-            self.sizes.learn(choice.size, sample);
+        if choice.execution == Execution::Interleaved && lookups >= BATCH {
+            self.sizes.record(choice.size, sample);
         }
         // What another size costs says little about the one in use.
         if choice.execution == Execution::Plain || choice.size == self.size() {
-            self.learn(choice.execution, sample, lookups as u64);
+            self.update_cost(choice.execution, sample, lookups as u64);
         }
 
         let using = self.execution();
@@ -205,11 +205,11 @@ impl Gate {
         if choice.execution == using {
             // As much as the dearest probe may be expected to lose; more would be spent in a burst.
             let most = expected_loss(cost, u32::MAX, PROBE_GROUPS * MAX_LANES);
-            self.save(ticks / PROBE_SHARE, most);
+            self.add_budget(ticks / PROBE_SHARE, most);
         } else {
-            let in_use = (lookups as u64).saturating_mul(cost.into()) / FRACTIONS;
+            let in_use = (lookups as u64).saturating_mul(cost.into()) / TICK_FRACTIONS;
             let most = expected_loss(cost, other_cost, lookups);
-            self.spend(ticks.saturating_sub(in_use).max(in_use / 8), most);
+            self.charge(ticks.saturating_sub(in_use).max(in_use / 8), most);
             self.cost_at_probe.store(cost, Relaxed);
         }
         if cost != UNKNOWN && other_cost != UNKNOWN && other_cost < cost - cost / HYSTERESIS {
@@ -218,30 +218,30 @@ impl Gate {
         }
     }
 
-    /// Takes a measurement into account. One far from what is known may be an interruption of the
-    /// thread, so it counts only once a second one, taken at once, agrees.
-    fn learn(&self, execution: Execution, sample: u32, lookups: u64) {
-        let (cost, surprise) = (
-            &self.costs[slot(execution)],
-            &self.surprises[slot(execution)],
+    /// Takes a measurement into account. An outlier may be an interruption of the thread, so it counts
+    /// only if a second sample, taken at once, agrees.
+    fn update_cost(&self, execution: Execution, sample: u32, lookups: u64) {
+        let (cost, outlier) = (
+            &self.costs[mode_index(execution)],
+            &self.outliers[mode_index(execution)],
         );
-        let (known, surprising) = (cost.load(Relaxed), surprise.load(Relaxed));
-        let learnt = if known == UNKNOWN {
+        let (known, earlier_outlier) = (cost.load(Relaxed), outlier.load(Relaxed));
+        let updated = if known == UNKNOWN {
             sample
         } else if (known / 2..=known.saturating_mul(2)).contains(&sample) {
             blend(known, sample, lookups)
-        } else if surprising == UNKNOWN {
-            surprise.store(sample, Relaxed);
+        } else if earlier_outlier == UNKNOWN {
+            outlier.store(sample, Relaxed);
             return;
         } else if sample > known {
             sample
-                .min(surprising)
-                .clamp(known, known.saturating_mul(MOST_RISE))
+                .min(earlier_outlier)
+                .clamp(known, known.saturating_mul(MAX_RISE))
         } else {
-            sample.max(surprising).min(known)
+            sample.max(earlier_outlier).min(known)
         };
-        surprise.store(UNKNOWN, Relaxed);
-        cost.store(learnt, Relaxed);
+        outlier.store(UNKNOWN, Relaxed);
+        cost.store(updated, Relaxed);
     }
 
     fn probe(&self, execution: Execution) -> Choice {
@@ -258,53 +258,54 @@ impl Gate {
 
     /// What a lookup costs in `execution` and in the other mode.
     fn costs_of(&self, execution: Execution) -> (u32, u32) {
-        let cost = |execution| self.costs[slot(execution)].load(Relaxed);
+        let cost = |execution| self.costs[mode_index(execution)].load(Relaxed);
         (cost(execution), cost(other(execution)))
     }
 
-    /// Saves up for probes, but no more than `most`.
-    fn save(&self, ticks: u64, most: u64) {
-        let owed = u64::from(self.owed_ticks.load(Relaxed));
-        if owed > 0 {
-            let rest = owed.saturating_sub(ticks);
-            self.owed_ticks.store(rest as u32, Relaxed);
+    /// Adds to the budget for probes, up to `most`. A debt is paid back first.
+    fn add_budget(&self, ticks: u64, most: u64) {
+        let debt = u64::from(self.probe_debt_ticks.load(Relaxed));
+        if debt > 0 {
+            let rest = debt.saturating_sub(ticks);
+            self.probe_debt_ticks.store(rest as u32, Relaxed);
             return;
         }
-        let saved = u64::from(self.spare_ticks.load(Relaxed)) + ticks;
+        let saved = u64::from(self.probe_budget_ticks.load(Relaxed)) + ticks;
         let saved = saved.min(most).min(u32::MAX.into());
-        self.spare_ticks.store(saved as u32, Relaxed);
+        self.probe_budget_ticks.store(saved as u32, Relaxed);
     }
 
-    /// What a probe has lost. One that lost more than there was is paid for later, as far as that could be expected:
-    /// an interruption of the thread is not the mode's.
-    fn spend(&self, ticks: u64, most: u64) {
-        let spare = u64::from(self.spare_ticks.load(Relaxed));
-        let owed = u64::from(self.owed_ticks.load(Relaxed)) + ticks.saturating_sub(spare);
-        let owed = owed.min(most).min(u32::MAX.into());
-        self.owed_ticks.store(owed as u32, Relaxed);
-        self.spare_ticks
-            .store(spare.saturating_sub(ticks) as u32, Relaxed);
+    /// Charges the loss of a probe to the budget. What exceeds the budget becomes debt, at most `most`, the expected
+    /// loss: an interruption of the thread is not a cost of the mode.
+    fn charge(&self, ticks: u64, most: u64) {
+        let budget = u64::from(self.probe_budget_ticks.load(Relaxed));
+        let debt = u64::from(self.probe_debt_ticks.load(Relaxed)) + ticks.saturating_sub(budget);
+        let debt = debt.min(most).min(u32::MAX.into());
+        self.probe_debt_ticks.store(debt as u32, Relaxed);
+        self.probe_budget_ticks
+            .store(budget.saturating_sub(ticks) as u32, Relaxed);
     }
 }
 
-/// Ticks that a probe of `lookups` is expected to lose against the mode in use. Never nothing: each
+/// Ticks that a probe of `lookups` is expected to lose against the mode in use. Never zero, because each
 /// change of modes fills and drains the lanes.
 fn expected_loss(cost: u32, other_cost: u32, lookups: usize) -> u64 {
     let cost = u64::from(cost);
     let lost_each = u64::from(other_cost)
         .saturating_sub(cost)
-        .clamp(cost / 8, MOST_LOSS * cost);
-    lost_each.saturating_mul(lookups as u64) / FRACTIONS
+        .clamp(cost / 8, MAX_LOSS * cost);
+    lost_each.saturating_mul(lookups as u64) / TICK_FRACTIONS
 }
 
 /// What is known after `lookups` of them cost `sample` each.
 fn blend(known: u32, sample: u32, lookups: u64) -> u32 {
-    let weight = lookups.min(MEMORY);
-    let blended = (u64::from(known) * MEMORY + u64::from(sample) * weight) / (MEMORY + weight);
+    let weight = lookups.min(PRIOR_WEIGHT);
+    let blended =
+        (u64::from(known) * PRIOR_WEIGHT + u64::from(sample) * weight) / (PRIOR_WEIGHT + weight);
     blended as u32
 }
 
-fn slot(execution: Execution) -> usize {
+fn mode_index(execution: Execution) -> usize {
     match execution {
         Execution::Plain => 0,
         Execution::Interleaved => 1,
@@ -351,7 +352,7 @@ mod tests {
                 let choice = gate.choose();
                 let now = choice.lookups.min(left);
                 let costs = ticks_each(done);
-                let ticks = costs[slot(choice.execution)] * now as u64;
+                let ticks = costs[mode_index(choice.execution)] * now as u64;
                 gate.report(choice, now, ticks);
                 spent += ticks;
                 best += costs[0].min(costs[1]) * now as u64;
@@ -388,7 +389,7 @@ mod tests {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
-                // A tenth either way, and one stretch in 64 is interrupted for long.
+                // A tenth either way, and one batch in 64 is interrupted for long.
                 let interrupted = if random % 64 == 0 { 20 } else { 1 };
                 let noise = |ticks: u64, bits: u64| ticks * (90 + bits % 21) / 100 * interrupted;
                 [noise(plain, random >> 8), noise(interleaved, random >> 16)]
@@ -398,10 +399,10 @@ mod tests {
             let (mut lookups, mut dear) = (0u64, 0u64);
             while lookups < 1_000_000 {
                 let choice = gate.choose();
-                let ticks = noisy(0)[slot(choice.execution)] * choice.lookups as u64;
+                let ticks = noisy(0)[mode_index(choice.execution)] * choice.lookups as u64;
                 gate.report(choice, choice.lookups, ticks);
                 lookups += choice.lookups as u64;
-                dear += [plain, interleaved][slot(choice.execution)] * choice.lookups as u64;
+                dear += [plain, interleaved][mode_index(choice.execution)] * choice.lookups as u64;
             }
             let best = plain.min(interleaved) * lookups;
             prop_assert!(dear <= best + best / 7, "{dear} ticks instead of {best}");
@@ -526,7 +527,7 @@ mod tests {
     #[test]
     fn a_few_lookups_at_a_time_say_nothing_about_the_size() {
         let gate = Gate::finding_size();
-        run_by_size(&gate, 100_000, STRETCH - 1, 64);
+        run_by_size(&gate, 100_000, BATCH - 1, 64);
         assert_eq!(gate.size(), GroupSize::DEFAULT);
         assert_eq!(gate.choose().size, GroupSize::DEFAULT);
     }

@@ -1,6 +1,6 @@
 //! Running a group to its end: lookups that take turns until every input has been answered.
 //!
-//! A lane is refilled as soon as its lookup ends, so a long lookup delays nobody else, and the new
+//! A lane is refilled as soon as its lookup ends, so a long lookup delays no other one, and the new
 //! lookup runs to its first load before the next lane has its turn. When the inputs run out the
 //! group thins until the last lookup has ended. The lanes themselves are in `lanes.rs`.
 //!
@@ -38,7 +38,7 @@ where
     D: FnMut(usize, Fut::Output),
 {
     if !M::INTERLEAVED {
-        return one_by_one(inputs.into_iter(), lookup, done);
+        return run_sequentially(inputs.into_iter(), lookup, done);
     }
     // Some iterators start again after their end; a group must not.
     let inputs = inputs.into_iter().fuse();
@@ -56,7 +56,7 @@ where
 
 /// The plain loop: lookups in the order of their inputs.
 #[inline(always)]
-fn one_by_one<M, I, F, Fut, D>(inputs: I, mut lookup: F, mut done: D) -> GroupReport
+fn run_sequentially<M, I, F, Fut, D>(inputs: I, mut lookup: F, mut done: D) -> GroupReport
 where
     M: Mode,
     I: Iterator,

@@ -66,7 +66,7 @@ pub struct Group<Fut, Tag> {
     busy: u32,
     report: GroupReport,
     lanes: [MaybeUninit<Lane<Fut, Tag>>; MAX_LANES],
-    // Lookups are pinned inside, so the whole must not move once pinned, whatever `Fut` is.
+    // Lookups are pinned inside, so the group must not move once pinned, whatever `Fut` is.
     _pinned: PhantomPinned,
 }
 
@@ -108,7 +108,7 @@ impl<Fut: Future, Tag> Group<Fut, Tag> {
         N: FnMut() -> Option<(Tag, Fut)>,
         D: FnMut(Tag, Fut::Output),
     {
-        self.turn_fed(&mut Asked(next), done)
+        self.turn_fed(&mut ClosureFeed(next), done)
     }
 
     /// [`turn`](Self::turn) with a feed, which unlike a closure can insist on being inlined: a lookup
@@ -179,9 +179,9 @@ pub(crate) trait Feed<Tag, Fut> {
 }
 
 /// A closure as a feed.
-struct Asked<N>(N);
+struct ClosureFeed<N>(N);
 
-impl<N, Tag, Fut> Feed<Tag, Fut> for Asked<N>
+impl<N, Tag, Fut> Feed<Tag, Fut> for ClosureFeed<N>
 where
     N: FnMut() -> Option<(Tag, Fut)>,
 {
@@ -291,7 +291,7 @@ impl<Fut, Tag> Lane<Fut, Tag> {
         debug_assert!(self.live);
         // Vacant from here on, so that a destructor that panics is not run again.
         self.live = false;
-        // SAFETY: the lane was live, so both are there, and nobody reads or drops them after this.
+        // SAFETY: the lane was live, so both are there, and nothing reads or drops them after this.
         unsafe {
             let tag = self.tag.assume_init_read();
             self.lookup.assume_init_drop();

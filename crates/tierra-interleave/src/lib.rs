@@ -47,19 +47,19 @@
 //!   loop. [`Lookups`] is what a statement takes along to the gates of everything that it looks into:
 //!   it runs what they say, and counts.
 //!
-//! Where to begin: `examples/btree.rs`, somebody's own B+-tree made to hide its misses.
+//! Where to begin: `examples/btree.rs`, an ordinary B+-tree changed to hide its misses.
 //!
 //! # How it differs
 //!
 //! - *`FuturesUnordered`, `buffer_unordered`, an async runtime*: made for waits of microseconds and
-//!   more. They allocate per future and poll only what has been woken. A cache miss wakes nobody and
+//!   more. They allocate per future and poll only what has been woken. A cache miss wakes no task and
 //!   is over before a queue has been touched; here polling in turn is the schedule.
 //! - *Group prefetching, asynchronous memory access chaining*: the same overlap, with each lookup
 //!   rewritten by hand as stages of an explicit state machine. Faster by a few instructions where a
 //!   lookup is a short loop, and a second implementation of every data structure to keep correct.
 //!   Here the compiler makes the state machine from the plain code.
 //! - *Simultaneous multithreading*: two to eight lookups at a time, and only where the hardware and
-//!   whoever runs it allow that.
+//!   its operator allow that.
 //!
 //! How to write a lookup that stays fast is in
 //! [docs/interleaving.md](https://github.com/tierra-db/tierra/blob/main/docs/interleaving.md).

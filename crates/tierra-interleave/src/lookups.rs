@@ -1,9 +1,9 @@
 //! The lookups of one statement: how they are to run, and what they have done so far.
 //!
 //! A statement looks into several structures: an index by key, dictionaries, the chunks that hold a
-//! row. Each structure keeps a [`Gate`] of its own, for what is cheaper in one says nothing about
-//! another; the statement's [`Lookups`] goes down with every call, says whether gates are asked at
-//! all, and comes back counted.
+//! row. Each structure keeps a [`Gate`] of its own, because the cheaper mode of one says nothing about
+//! another. The statement passes its [`Lookups`] down with every call: it says whether gates are asked
+//! at all, and counts the lookups.
 //!
 //! Invariant: every lookup asked for is run exactly once, whatever the scheduling.
 
@@ -17,16 +17,16 @@ use crate::group_size::GroupSize;
 use crate::mode::Execution;
 use crate::report::GroupReport;
 
-/// Fewer lookups than this hide little behind each other, and tell a gate nothing.
-const FEW: usize = 4;
+/// Fewer lookups than this hide little latency behind each other, and tell a gate nothing.
+const MIN_GATED: usize = 4;
 
-/// Who chooses the mode of lookups.
+/// What chooses the mode of lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheduling {
     /// The gate of what is looked into, by the clock.
     #[default]
     Auto,
-    /// Whoever asks: every lookup runs in this mode.
+    /// The caller: every lookup runs in this mode.
     Fixed(Execution),
 }
 
@@ -128,7 +128,7 @@ impl Lookups {
         }
     }
 
-    /// Who chooses their mode.
+    /// What chooses their mode.
     pub fn scheduling(&self) -> Scheduling {
         self.scheduling
     }
@@ -138,14 +138,14 @@ impl Lookups {
         self.report
     }
 
-    /// Runs `count` lookups into the structure that `gate` belongs to. `stretch` is called with
+    /// Runs `count` lookups into the structure that `gate` belongs to. `run_batch` is called with
     /// ranges that cover `0..count` in order, each to be looked up in the given mode.
     #[inline]
     pub fn run(
         &mut self,
         gate: &Gate,
         count: usize,
-        mut stretch: impl FnMut(Execution, GroupSize, Range<usize>) -> GroupReport,
+        mut run_batch: impl FnMut(Execution, GroupSize, Range<usize>) -> GroupReport,
     ) {
         // Called in one place, so that all schedulings run the same code.
         let mut at = 0;
@@ -157,13 +157,13 @@ impl Lookups {
             };
             let (mut choice, is_gated) = match self.scheduling {
                 Scheduling::Fixed(execution) => (rest(execution), false),
-                Scheduling::Auto if count < FEW => (rest(Execution::Plain), false),
+                Scheduling::Auto if count < MIN_GATED => (rest(Execution::Plain), false),
                 Scheduling::Auto => (gate.choose(), true),
             };
             choice.size = self.size.unwrap_or(choice.size);
             let end = count.min(at.saturating_add(choice.lookups));
             let start = is_gated.then(ticks);
-            self.report += stretch(choice.execution, choice.size, at..end);
+            self.report += run_batch(choice.execution, choice.size, at..end);
             if let Some(start) = start {
                 gate.report(choice, end - at, ticks().saturating_sub(start));
             }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn every_lookup_is_run_once_and_in_order() {
         for scheduling in [Scheduling::Auto, Execution::Plain.into()] {
-            for count in [0, 1, FEW - 1, FEW, 31, 32, 33, 10_000] {
+            for count in [0, 1, MIN_GATED - 1, MIN_GATED, 31, 32, 33, 10_000] {
                 let (ranges, _) = ranges(scheduling, count);
                 let run: Vec<usize> = ranges.into_iter().flatten().collect();
                 assert_eq!(run, (0..count).collect::<Vec<_>>(), "{scheduling} {count}");
@@ -209,7 +209,10 @@ mod tests {
         let (_, executions) = ranges(Scheduling::Auto, 10_000);
         assert!(executions.contains(&Execution::Plain));
         assert!(executions.contains(&Execution::Interleaved));
-        assert_eq!(ranges(Scheduling::Auto, FEW - 1).1, [Execution::Plain]);
+        assert_eq!(
+            ranges(Scheduling::Auto, MIN_GATED - 1).1,
+            [Execution::Plain]
+        );
         for execution in Execution::ALL {
             assert_eq!(ranges(execution.into(), 10_000).1, [execution]);
         }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tierra_memory::faults::{Ended, Stop, Walk};
+use tierra_memory::faults::{Ended, ScrubPass, Stop};
 use tierra_memory::measure::{self, Effort};
 use tierra_memory::{Pool, PoolOptions};
 
@@ -42,8 +42,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         thread::scope(|scope| {
             for part in &parts {
                 scope.spawn(|| {
-                    let mut walk = Walk::new(part.to_vec());
-                    let ended = walk.verify(&pool, &Stop::default(), |extent, error| {
+                    let mut pass = ScrubPass::new(part.to_vec());
+                    let ended = pass.verify(&pool, &Stop::default(), |extent, error| {
                         panic!("{extent:?}: {error}");
                     });
                     assert_eq!(ended, Ended::Done);

@@ -98,7 +98,7 @@ impl AddressRange {
         .cast::<u8>();
         let lead = base.align_offset(align_bytes);
         let tail = padded - lead - len_bytes;
-        // SAFETY: both trimmed parts lie inside the mapping just made, which nobody else knows of.
+        // SAFETY: both trimmed parts lie inside the mapping just made, to which there is no other reference.
         unsafe {
             if lead > 0 {
                 munmap(base.cast(), lead)?;
@@ -140,7 +140,7 @@ impl AddressRange {
     }
 
     /// Gives up what begins `at_bytes` into the range, after mapping something there has failed:
-    /// somebody else's memory may lie there now. The addresses are neither used nor unmapped again.
+    /// the kernel may have mapped other memory there. The addresses are neither used nor unmapped again.
     pub(crate) fn give_up_from(&self, at_bytes: usize) {
         self.len_bytes.fetch_min(at_bytes, Ordering::AcqRel);
     }
@@ -172,7 +172,7 @@ pub(crate) unsafe fn bind(start: *mut u8, len_bytes: usize, node: NodeId) -> io:
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     };
     *word |= 1 << (usize::from(node.0) % WORD_BITS);
-    // The kernel reads one bit less than it is told.
+    // The kernel reads one bit less than `maxnode` says.
     let mask_bits = MASK_WORDS * WORD_BITS + 1;
     // SAFETY: mbind changes the placement of the caller's pages, not their content; the mask outlives
     // the call.
@@ -255,7 +255,7 @@ pub(crate) unsafe fn populate(start: *mut u8, len_bytes: usize) -> io::Result<bo
 /// `[start, start + len_bytes)` must be reserved, whole pages, and owned by the caller.
 pub(crate) unsafe fn open(start: *mut u8, len_bytes: usize) -> io::Result<()> {
     let access = MprotectFlags::READ | MprotectFlags::WRITE;
-    // SAFETY: the caller owns the pages, which nobody could use so far. A failure leaves them as they were.
+    // SAFETY: the caller owns the pages, which could not be used so far. A failure leaves them as they were.
     Ok(unsafe { mprotect(start.cast(), len_bytes, access) }?)
 }
 
@@ -352,7 +352,7 @@ mod tests {
         };
         let second = start.wrapping_add(page_bytes);
         assert_eq!(take(second), Err(rustix::io::Errno::EXIST));
-        // SAFETY: the page that was given up, which nobody uses.
+        // SAFETY: the page that was given up and is not used.
         unsafe { munmap(second.cast(), page_bytes) }.unwrap();
     }
 

@@ -1,7 +1,7 @@
-//! The small files of a directory, and the names in it: what of them is durable, and when.
+//! The small files of a directory, and the names in it: which changes are durable, and when.
 //!
 //! A file system makes contents and names durable each by a call of its own, and promises nothing about what it was not
-//! asked for. So whoever keeps something in a directory beside its pools says here what is to be durable, and a
+//! asked for. So an owner of files in a directory beside its pools declares here what is to be durable, and a
 //! power cut can be simulated that takes the rest away ([`crate::simulation`]): with a recorder each call is made, and
 //! written down in the same trace as the stores to the pools.
 //!
@@ -34,7 +34,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory there, which may not exist yet. A recorder looks on at what is done to it.
+    /// The directory at this path, which may not exist yet. A recorder records all calls.
     pub fn new(path: &Path, recorder: Option<&Recorder>) -> Directory {
         Directory {
             path: path.to_owned(),
@@ -42,12 +42,12 @@ impl Directory {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where a file of it is.
+    /// The path of one of its files.
     pub fn join(&self, name: &str) -> PathBuf {
         debug_assert!(!name.is_empty() && !name.contains('/'), "a name: {name}");
         self.path.join(name)
@@ -59,7 +59,7 @@ impl Directory {
         recorder.map(|recorder| recorder.of_file(name))
     }
 
-    /// What a file holds.
+    /// The content of a file.
     ///
     /// # Errors
     /// Those of the file system; a symbolic link is one.
@@ -69,7 +69,7 @@ impl Directory {
         Ok(bytes)
     }
 
-    /// Makes a new file. Neither its name nor what it holds is durable yet.
+    /// Makes a new file. Neither its name nor its content is durable yet.
     ///
     /// # Errors
     /// Those of the file system; [`io::ErrorKind::AlreadyExists`] if there is anything of that name.
@@ -83,7 +83,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Makes durable what a file holds, not its name.
+    /// Makes the content of a file durable, not its name.
     ///
     /// # Errors
     /// Those of the file system.
@@ -93,7 +93,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives a file another name, that of another file perhaps, which is gone by that. Not durable yet.
+    /// Renames a file, replacing a file of the new name. Not durable yet.
     ///
     /// # Errors
     /// Those of the file system.
@@ -113,7 +113,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Makes durable which names there are and what they name, not what those files hold.
+    /// Makes the names and the files they refer to durable, not the content of those files.
     ///
     /// # Errors
     /// Those of the file system.
@@ -139,7 +139,7 @@ impl Directory {
             .and_then(|()| self.sync_file(&next))
             .and_then(|()| self.rename(&next, name));
         if let Err(error) = written {
-            // The first error is the one to tell.
+            // The first error is reported.
             let _ = self.remove(&next);
             return Err(error);
         }

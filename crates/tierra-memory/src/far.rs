@@ -43,7 +43,7 @@ impl fmt::Display for FarSource {
 }
 
 impl Region {
-    /// Far memory, with what has it count as far; drop that before the region.
+    /// Far memory, with its registration as far, which is to be dropped before the region.
     ///
     /// # Errors
     /// As [`Region::near`] and [`Region::on_node`]; [`RegionError::File`] where there is no such directory, it is
@@ -80,7 +80,7 @@ fn unusable(directory: &Path, source: io::Error) -> RegionError {
     }
 }
 
-/// The far pages of a reserved range, which is opened from its beginning on.
+/// The far pages of a reserved range, which is mapped from its beginning on.
 #[derive(Debug)]
 pub(crate) struct FarPages {
     file: Option<File>,

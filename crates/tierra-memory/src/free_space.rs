@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The free runs below `end`, found by place and by length.
+/// The free runs below `end`, found by offset and by length.
 #[derive(Debug, Default)]
 pub(crate) struct FreeSpace {
     by_offset: BTreeMap<u64, u64>,
@@ -50,7 +50,7 @@ impl FreeSpace {
         Some(offset)
     }
 
-    /// Takes whatever is free of `within`: runs `(offset, length)`.
+    /// Takes everything free in `within`: runs `(offset, length)`.
     pub(crate) fn take_within(&mut self, within: Range<u64>) -> Vec<(u64, u64)> {
         if within.is_empty() {
             return Vec::new();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum SpaceOp {
         Take(u64),
         TakeWithin(u64, u64),
         Give(usize),
@@ -191,13 +191,13 @@ mod tests {
         Extend(u64),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = SpaceOp> {
         prop_oneof![
-            4 => (1..12u64).prop_map(Step::Take),
-            1 => (0..40u64, 0..16u64).prop_map(|(from, bytes)| Step::TakeWithin(from, bytes)),
-            3 => any::<usize>().prop_map(Step::Give),
-            1 => (any::<usize>(), 1..8u64).prop_map(|(which, by)| Step::GiveTail(which, by)),
-            1 => (1..16u64).prop_map(Step::Extend),
+            4 => (1..12u64).prop_map(SpaceOp::Take),
+            1 => (0..40u64, 0..16u64).prop_map(|(from, bytes)| SpaceOp::TakeWithin(from, bytes)),
+            3 => any::<usize>().prop_map(SpaceOp::Give),
+            1 => (any::<usize>(), 1..8u64).prop_map(|(which, by)| SpaceOp::GiveTail(which, by)),
+            1 => (1..16u64).prop_map(SpaceOp::Extend),
         ]
     }
 
@@ -209,14 +209,14 @@ mod tests {
             let mut taken: Vec<(u64, u64)> = Vec::new();
             for step in steps {
                 match step {
-                    Step::Take(length) => match space.take(length) {
+                    SpaceOp::Take(length) => match space.take(length) {
                         Some(offset) => {
                             oracle.set(offset, length, false);
                             taken.push((offset, length));
                         }
                         None => prop_assert!(oracle.runs().values().all(|&run| run < length)),
                     },
-                    Step::TakeWithin(from, bytes) => {
+                    SpaceOp::TakeWithin(from, bytes) => {
                         let to = (from + bytes).min(oracle.free.len() as u64);
                         for (offset, length) in space.take_within(from..to.max(from)) {
                             prop_assert!(from <= offset && offset + length <= to);
@@ -226,12 +226,12 @@ mod tests {
                         let range = from as usize..(to.max(from) as usize).min(oracle.free.len());
                         prop_assert!(oracle.free.get(range).is_none_or(|rest| !rest.contains(&true)));
                     }
-                    Step::Give(which) if !taken.is_empty() => {
+                    SpaceOp::Give(which) if !taken.is_empty() => {
                         let (offset, length) = taken.swap_remove(which % taken.len());
                         oracle.set(offset, length, true);
                         space.give(offset, length);
                     }
-                    Step::GiveTail(which, by) if !taken.is_empty() => {
+                    SpaceOp::GiveTail(which, by) if !taken.is_empty() => {
                         let which = which % taken.len();
                         let (offset, length) = taken[which];
                         if by < length {
@@ -240,8 +240,8 @@ mod tests {
                             space.give(offset + length - by, by);
                         }
                     }
-                    Step::Give(_) | Step::GiveTail(..) => {}
-                    Step::Extend(by) => {
+                    SpaceOp::Give(_) | SpaceOp::GiveTail(..) => {}
+                    SpaceOp::Extend(by) => {
                         let end = oracle.free.len() as u64 + by;
                         oracle.free.resize(end as usize, true);
                         space.extend(end);

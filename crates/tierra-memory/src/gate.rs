@@ -1,9 +1,8 @@
-//! Gates before lookups in memory that may be far, or be emulated to be.
+//! Gates for lookups in memory that may be far, or emulated as far.
 //!
 //! What a [`Gate`] has measured of real memory is wrong while far memory is emulated, and the other way
-//! round. So there are two of them, one asked while nothing is emulated and one while something is, and
-//! the second starts anew when another far memory is emulated than before. Switching emulation off and on
-//! finds both as they were left.
+//! round. So there are two gates, one for real memory and one for emulated memory. The second restarts when
+//! another far memory is emulated than before. Switching emulation off and on keeps the state of both.
 //!
 //! Invariant: nothing measured under one far memory is used under another. A thread that is within a group
 //! when emulation is switched may report that group to the wrong one: a measurement like any other
@@ -16,7 +15,7 @@ use tierra_interleave::{Execution, Gate, GroupSize};
 
 use crate::emulation::{self, FarMemory};
 
-/// What was measured of a kind of lookup before: with this a gate starts instead of finding it out.
+/// An earlier measurement of a kind of lookup, with which a gate starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GateStart {
     /// The far memory that was emulated, if any.
@@ -85,7 +84,7 @@ impl MemoryGate {
         }
     }
 
-    /// Starts anew. Threads that do so at a time lose a measurement at worst.
+    /// Restarts. Threads that do so at the same time lose a measurement at worst.
     fn meet(&self, far: Option<FarMemory>, number: u32) {
         self.begin(&self.emulated, far);
         self.met.store(number, Ordering::Relaxed);

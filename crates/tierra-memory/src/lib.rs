@@ -27,7 +27,7 @@
 //! let pool = Pool::create(&path, &PoolOptions::default())?;
 //! let mut writer = pool.allocate(5, /* owner */ 7)?;
 //! writer.copy_from_slice(b"hello");
-//! let finished = writer.finish()?; // sealed, but nobody knows of it yet
+//! let finished = writer.finish()?; // sealed, but not published yet
 //! pool.publish(&finished)?; // now it is durable, and what the pool holds
 //! drop(pool);
 //!

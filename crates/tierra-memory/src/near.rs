@@ -21,7 +21,7 @@ use crate::{LARGE_PAGE_BYTES, LINE_BYTES};
 /// Bytes of a block, unless a copy needs more or the limit is less: as many as all others have, between these.
 const FIRST_BLOCK_BYTES: u64 = 64 << 10;
 const BLOCK_BYTES: u64 = 64 << 20;
-/// Bytes that are copied between two questions whether to go on.
+/// Bytes that are copied between two checks whether to continue.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Near memory of some size, shared by everything that copies data near. Cheap to clone.
@@ -169,8 +169,8 @@ impl NearMemory {
         self.copy_while(bytes, |_| true)
     }
 
-    /// The same, which asks whether to go on whenever another MiB, or the rest, was copied, and says how many bytes that
-    /// was: whoever is asked may wait before the answer. Nothing once the answer is no.
+    /// The same, but calls `goes_on` whenever another MiB, or the rest, was copied, with the number of bytes copied.
+    /// The callback may block. `None` as soon as it returns `false`.
     pub fn copy_while(
         &self,
         bytes: &[u8],
@@ -190,7 +190,7 @@ impl NearMemory {
         let mut at = 0;
         for piece in bytes.chunks(PIECE_BYTES) {
             let reading = begin_read(piece);
-            // SAFETY: the run is as long as the bytes, nobody else has it, and nobody sees the copy yet.
+            // SAFETY: the run is as long as the bytes and has no other owner, and no reader sees the copy yet.
             unsafe {
                 start
                     .add(at)
@@ -241,7 +241,7 @@ impl Drop for NearCopy {
     fn drop(&mut self) {
         let taken = NearMemory::taken_by(self.len as u64);
         let emptied = self.memory.blocks().give(self.block, self.offset, taken);
-        // Unmapped while nobody waits for the lock.
+        // Unmapped after the lock is released.
         drop(emptied);
     }
 }

@@ -12,7 +12,7 @@ use crate::address::{self, AddressRange};
 use crate::topology::NodeId;
 use crate::{LARGE_PAGE_BYTES, smaps};
 
-/// A region could not be had.
+/// A region could not be allocated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
@@ -43,7 +43,7 @@ pub enum RegionError {
         /// The system's answer.
         source: io::Error,
     },
-    /// The pages could not be had, though the mapping could.
+    /// The pages could not be allocated, although the address range was mapped.
     #[error("cannot bring in {len_bytes} bytes of memory: {source}; lower `near-memory`")]
     Populate {
         /// Bytes of the region.
@@ -125,7 +125,7 @@ impl Region {
         Ok(Region { range, len_bytes })
     }
 
-    /// Brings every page in now, so that none is missing later and page sizes are settled.
+    /// Faults every page in now, so that none is missing later and page sizes are final.
     ///
     /// # Errors
     /// [`RegionError::Populate`] where memory, or the node's memory, does not suffice.
@@ -171,7 +171,7 @@ impl DerefMut for Region {
 /// for less than an eighth of a large page or where the kernel cannot (before 6.1).
 pub fn collapse<T>(values: &[T]) {
     let bytes = size_of_val(values);
-    if bytes < COLLAPSED_BYTES_LEAST {
+    if bytes < MIN_COLLAPSED_BYTES {
         return;
     }
     let start = values.as_ptr().addr();
@@ -184,8 +184,8 @@ pub fn collapse<T>(values: &[T]) {
     }
 }
 
-/// What [`collapse`] leaves alone: the page tables of less stay cached.
-const COLLAPSED_BYTES_LEAST: usize = LARGE_PAGE_BYTES / 8;
+/// [`collapse`] leaves less than this alone: its page tables stay cached.
+const MIN_COLLAPSED_BYTES: usize = LARGE_PAGE_BYTES / 8;
 
 #[cfg(test)]
 mod tests {
@@ -257,8 +257,8 @@ mod tests {
             0..len,
             1..len - 1,
             LARGE_PAGE_BYTES / 2..LARGE_PAGE_BYTES * 3 / 2,
-            0..COLLAPSED_BYTES_LEAST,
-            0..COLLAPSED_BYTES_LEAST - 1,
+            0..MIN_COLLAPSED_BYTES,
+            0..MIN_COLLAPSED_BYTES - 1,
             5..5,
         ] {
             collapse(&bytes[range]);

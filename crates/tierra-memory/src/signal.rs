@@ -4,10 +4,10 @@
 //! correct (a machine check), where the file was cut short, and where its file system has no page left.
 //! The handler notes the page in a list that the pool empties ([`Watched::take`]), advances the
 //! pool's fault epoch, and only then maps an anonymous page of zeros over it, so that the load goes on. No
-//! long jumps: whoever read zeros finds out by the epoch.
+//! long jumps: a reader of zeros notices by the epoch.
 //!
-//! Invariant: a handler takes no lock, allocates nothing and calls nothing but `mmap`; nobody sees a page of
-//! zeros before its note and its epoch are there. What it looks at is never freed: records of pools that
+//! Invariant: a handler takes no lock, allocates nothing and calls nothing but `mmap`; no thread sees a page of
+//! zeros before its note and its epoch are visible. What a handler reads is never freed: records of pools that
 //! were closed are used again by later ones.
 
 use std::ffi::{c_int, c_void};
@@ -23,13 +23,13 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::trouble;
 
-/// Pages that can be noted before somebody has to take them.
+/// Pages that can be noted before the notes have to be taken.
 const NOTES: usize = 1024;
 
 /// What the handler knows of a pool.
 #[derive(Debug)]
 struct Record {
-    /// Addresses of the pool; `start` is zero while the record is nobody's.
+    /// Addresses of the pool; `start` is zero while the record is free.
     start: AtomicUsize,
     end: AtomicUsize,
     /// What is lost at a time: a page, or what the device maps as one.
@@ -39,7 +39,7 @@ struct Record {
     /// Whether there were more.
     overflowed: AtomicBool,
     /// Whether a page was noted since this was last cleared.
-    is_news: AtomicBool,
+    has_new_losses: AtomicBool,
     epoch: AtomicU64,
     /// Handlers at work.
     handling: AtomicU32,
@@ -48,9 +48,9 @@ struct Record {
 
 /// All records, the newest first.
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
-/// Held by whoever takes a record or gives it back; never by a handler.
+/// Held while a record is taken or given back; never by a handler.
 static TAKING: Mutex<()> = Mutex::new(());
-/// What did the process do before.
+/// The signal action before this one was installed.
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// A range of addresses whose faults are caught as long as this lives. It must be dropped before the range
@@ -89,7 +89,7 @@ impl Watched {
             .iter()
             .for_each(|note| note.store(0, Ordering::Relaxed));
         record.overflowed.store(false, Ordering::Relaxed);
-        record.is_news.store(false, Ordering::Relaxed);
+        record.has_new_losses.store(false, Ordering::Relaxed);
         record.epoch.store(0, Ordering::Relaxed);
         record.end.store(start, Ordering::Relaxed);
         record
@@ -115,23 +115,23 @@ impl Watched {
     /// Counts a loss that was found without a signal.
     pub(crate) fn advance(&self) {
         self.record.epoch.fetch_add(1, Ordering::AcqRel);
-        self.record.is_news.store(true, Ordering::Release);
+        self.record.has_new_losses.store(true, Ordering::Release);
         trouble::happened();
     }
 
     /// Whether a page was noted since the last [`Watched::take`]. Stores that this thread made before the call
     /// have had their signal.
     #[inline]
-    pub(crate) fn is_news(&self) -> bool {
+    pub(crate) fn has_new_losses(&self) -> bool {
         // The handler runs on this thread at the store: only the compiler could move it behind the load.
         compiler_fence(Ordering::SeqCst);
-        self.record.is_news.load(Ordering::Acquire)
+        self.record.has_new_losses.load(Ordering::Acquire)
     }
 
     /// Takes what was noted. Two do not take at a time.
     pub(crate) fn take(&self) -> Notes {
         // Cleared first: what is noted behind the swaps below sets it again.
-        self.record.is_news.store(false, Ordering::SeqCst);
+        self.record.has_new_losses.store(false, Ordering::SeqCst);
         let mut notes = Notes::default();
         let unit_bytes = self.record.unit_bytes.load(Ordering::Relaxed) as u64;
         for note in &self.record.notes {
@@ -168,7 +168,7 @@ impl Record {
             unit_bytes: AtomicUsize::new(0),
             notes: [const { AtomicU64::new(0) }; NOTES],
             overflowed: AtomicBool::new(false),
-            is_news: AtomicBool::new(false),
+            has_new_losses: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
             handling: AtomicU32::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
@@ -176,7 +176,7 @@ impl Record {
     }
 
     /// Where an address lies in the pool, if it does.
-    fn place(&self, address: usize) -> Option<usize> {
+    fn offset(&self, address: usize) -> Option<usize> {
         let start = self.start.load(Ordering::Acquire);
         let end = self.end.load(Ordering::Relaxed);
         // A record may change hands between the loads, but not that of a pool that is being read.
@@ -196,14 +196,14 @@ impl Record {
         self.overflowed.store(true, Ordering::Release);
     }
 
-    /// Has zeros at an address that lies `place` bytes into the pool.
-    fn cover(&self, address: usize, place: usize) -> bool {
+    /// Has zeros at an address that lies `offset` bytes into the pool.
+    fn cover(&self, address: usize, offset: usize) -> bool {
         let page_bytes = self.unit_bytes.load(Ordering::Relaxed);
-        let into_page = place % page_bytes;
+        let into_page = offset % page_bytes;
         self.handling.fetch_add(1, Ordering::SeqCst);
         // Before anybody can read zeros.
-        self.note(((place - into_page) / page_bytes) as u64 + 1);
-        self.is_news.store(true, Ordering::SeqCst);
+        self.note(((offset - into_page) / page_bytes) as u64 + 1);
+        self.has_new_losses.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::SeqCst);
         trouble::happened();
         // A device's mapping can be replaced in its units only, however little was lost of one.
@@ -263,20 +263,20 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let address = address.expose_provenance();
     let covered = is_of_memory
         && records().any(|record| {
-            let place = record.place(address);
-            place.is_some_and(|place| record.cover(address, place))
+            let offset = record.offset(address);
+            offset.is_some_and(|offset| record.cover(address, offset))
         });
     if !covered {
         pass_on(signal, code, info, context);
     }
 }
 
-/// Has whoever was there before deal with it.
+/// Calls the previous handler.
 fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(previous) = PREVIOUS.get() else {
         return;
     };
-    // Sent by the processor at an instruction that will fault again, not by somebody or later.
+    // Raised by the processor at an instruction that will fault again; not sent by a process, or later.
     let comes_again = (libc::BUS_ADRALN..=libc::BUS_MCEERR_AR).contains(&code);
     match previous.sa_sigaction {
         libc::SIG_IGN if !comes_again => {}

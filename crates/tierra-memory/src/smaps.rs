@@ -1,6 +1,6 @@
-//! Which page size a mapping really got, as the kernel tells in `/proc/self/smaps`.
+//! Which page size a mapping really got, as the kernel reports in `/proc/self/smaps`.
 //!
-//! Asking for 2 MiB pages is a wish; whoever reports a speed reports what came of it. A mapping on
+//! Asking for 2 MiB pages is a hint; a report of speeds says what share was granted. A mapping on
 //! `hugetlbfs` says so in `KernelPageSize`; transparent large pages appear as bytes mapped by
 //! page-middle-directory entries.
 

@@ -1,7 +1,7 @@
-//! Memory of the allocator in which nothing is kept: the system gets it back before it is freed.
+//! Giving unused pages of a buffer back to the system before the buffer is freed.
 //!
-//! Freeing a large buffer takes the system a tenth of a second for each GiB. Who cannot wait that long discards one part
-//! after the other, and frees what is hardly memory any more.
+//! Freeing a large buffer takes the system a tenth of a second for each GiB. A caller that cannot wait that long discards one
+//! part after the other, and then frees a buffer that holds hardly any pages.
 
 use std::mem::MaybeUninit;
 

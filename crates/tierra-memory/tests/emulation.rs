@@ -29,7 +29,7 @@ impl Drop for Emulation {
 }
 
 /// Follows the bytes of a region from line to line, `steps` times.
-async fn walk<M: Mode>(cx: Cx<M>, lines: &[[u8; 64]], start: usize, steps: usize) -> usize {
+async fn pass<M: Mode>(cx: Cx<M>, lines: &[[u8; 64]], start: usize, steps: usize) -> usize {
     let mut at = start;
     for _ in 0..steps {
         at = (at + 1 + usize::from(cx.load(&lines[at]).await[0])) % lines.len();
@@ -43,7 +43,7 @@ fn walk_all(lines: &[[u8; 64]], execution: Execution, starts: usize) -> (Vec<usi
     in_mode!(execution, M => map_into(
         GroupSize::DEFAULT,
         0..starts,
-        |cx: Cx<M>, start| walk(cx, lines, start * 97, 5),
+        |cx: Cx<M>, start| pass(cx, lines, start * 97, 5),
         &mut ends,
     ));
     (ends, start.elapsed())

@@ -16,7 +16,7 @@ const SLOTS: [[u64; 2]; 2] = [[4096, 12288 + 1024], [8192, 12288 + 2048]];
 /// What the two publications are called. The first lies in slot 0, the second, which is current, in slot 1.
 const VERSIONS: [u64; 2] = [70, 75];
 
-type Line = [u8; 64];
+type LineBytes = [u8; 64];
 
 struct Fixture {
     _dir: TempDir,
@@ -69,7 +69,7 @@ impl Fixture {
         Pool::open(&self.path, &options)
     }
 
-    fn line(&self, at: u64) -> Line {
+    fn line(&self, at: u64) -> LineBytes {
         let mut line = [0; 64];
         let file = File::open(&self.path).unwrap();
         file.read_exact_at(&mut line, at).unwrap();
@@ -92,7 +92,7 @@ fn write(path: &Path, at: u64, bytes: &[u8]) {
 }
 
 /// The CRC at the end of a line that was changed.
-fn with_crc(mut line: Line, at: usize) -> Line {
+fn with_crc(mut line: LineBytes, at: usize) -> LineBytes {
     let crc = crc32c::crc32c(&line[..at]);
     line[at..at + 4].copy_from_slice(&crc.to_le_bytes());
     line

@@ -152,13 +152,13 @@ fn check(image: &Image<'_>) -> Result<(), String> {
     if outside(found) != outside(&good) {
         return Err("a byte that was not damaged has changed".to_owned());
     }
-    let is_whole = found == good && pool.verify_extent(extent).is_ok();
+    let is_valid = found == good && pool.verify_extent(extent).is_ok();
     match image.acknowledged {
-        3 | 5 | 1 if !is_whole && pool.verify_extent(extent).is_ok() => {
+        3 | 5 | 1 if !is_valid && pool.verify_extent(extent).is_ok() => {
             Err("damage that is not found again".to_owned())
         }
         // The next step may have begun, and damages.
-        5 if !is_whole => Err("what was restored is damaged".to_owned()),
+        5 if !is_valid => Err("what was restored is damaged".to_owned()),
         3 if found != good => Err("what was restored is damaged".to_owned()),
         _ => Ok(()),
     }

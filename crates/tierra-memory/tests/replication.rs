@@ -8,8 +8,7 @@ use std::sync::Arc;
 use simulated::replicas::{self, LOG_BYTES, is_between, place};
 use simulated::{RECORDERS, Recorded, assert_kept, finish, named, names};
 use tierra_memory::replication::{
-    Composition, CopyBy, Master, Method, REPLICAS_MOST, ReplicaSet, ReplicationError, Scatter,
-    Waits,
+    Composition, CopyBy, MAX_REPLICAS, Master, Method, ReplicaSet, ReplicationError, Scatter, Waits,
 };
 use tierra_memory::simulation::{Image, Limits, Recorder, StepKind};
 use tierra_memory::{Extent, Pool, PoolOptions};
@@ -98,8 +97,8 @@ fn check_lines(image: &Image<'_>) -> Result<(), String> {
                 last
             };
             let found = [word(0), word(56), word(8)];
-            let is_right = found.is_sorted() && found.iter().all(|w| *w == last || *w == next);
-            if !is_right {
+            let is_correct = found.is_sorted() && found.iter().all(|w| *w == last || *w == next);
+            if !is_correct {
                 return Err(format!(
                     "copy {copy}, line {index}: {found:?}, not {last} or {next}"
                 ));
@@ -387,7 +386,7 @@ fn what_is_no_replica_set_is_refused() {
     let sealed = (Arc::clone(&pool), finish(&pool, &[0; 100]).extent());
     let open = |copies: &[(Arc<Pool>, Extent)]| ReplicaSet::open(copies).unwrap_err().to_string();
     assert!(open(&[]).contains("0 copies"));
-    let many: Vec<_> = (0..REPLICAS_MOST + 2).map(|_| log(100)).collect();
+    let many: Vec<_> = (0..MAX_REPLICAS + 2).map(|_| log(100)).collect();
     assert!(open(&many).contains("10 copies"));
     assert!(ReplicaSet::open(&many[1..]).is_ok());
     assert!(open(&[a.clone(), short]).contains("copy 1 has 99 bytes, the master 100"));

@@ -291,10 +291,13 @@ impl Life {
         ));
         assert!(matches!(set.drop_copy(0), Err(ReplicationError::Joining)));
         while !set.catch_up(200).unwrap() {
-            assert_eq!((set.copies(), set.places().count()), (2, 2));
+            assert_eq!((set.copies(), set.members().count()), (2, 2));
             write(self, &mut set, &mut number);
         }
-        assert_eq!(set.places().map(|place| place.1).collect::<Vec<_>>(), logs);
+        assert_eq!(
+            set.members().map(|member| member.1).collect::<Vec<_>>(),
+            logs
+        );
         publish(self, &logs, number);
         write(self, &mut set, &mut number);
         if drops_early {

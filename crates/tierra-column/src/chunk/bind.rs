@@ -1,4 +1,4 @@
-//! Filters in a chunk's own domain, and what the directory alone says about a block.
+//! Filters in a chunk's own domain, and which of them the directory alone decides for a block.
 //!
 //! Binding costs work once per chunk so that blocks need none: bounds become ordinals (or codes of
 //! the dictionary), predicates on dictionary values become a bitmap over stored codes or, where
@@ -7,11 +7,11 @@
 use tierra_interleave::{Lookups, Scheduling};
 
 use crate::chunk::bound::{MEMBERS_COMPARED, Test};
-use crate::chunk::layout::{Descriptor, Entry};
+use crate::chunk::layout::{BlockEntry, Descriptor};
 use crate::chunk::{BoundFilter, Chunk, CodeFilter};
 use crate::dictionary::{Dictionary, clear_beyond};
 use crate::error::{FilterError, FormatError};
-use crate::filter::{Filter, OrdinalSet, Resolved, ValueSet};
+use crate::filter::{Filter, OrdinalSet, ResolvedFilter, ValueSet};
 use crate::ordinal;
 
 /// What a block's minima, maxima and NULL count say about a filter.
@@ -41,11 +41,11 @@ impl Chunk<'_> {
         dictionary: Option<&Dictionary>,
         scheduling: impl Into<Scheduling>,
     ) -> Result<BoundFilter, FilterError> {
-        let resolved = Resolved::new(filter, self.logical_type())?;
+        let resolved = ResolvedFilter::new(filter, self.logical_type())?;
         let is_dictionary = self.encoding().uses_dictionary();
         let test = match resolved {
-            Resolved::Nothing => Test::Nothing,
-            Resolved::Everything => Test::Everything,
+            ResolvedFilter::Nothing => Test::Nothing,
+            ResolvedFilter::Everything => Test::Everything,
             // The column may have no dictionary yet.
             _ if is_dictionary && self.is_all_null() => Test::Nothing,
             resolved if is_dictionary => {
@@ -54,16 +54,17 @@ impl Chunk<'_> {
                 let codes = CodeFilter::new(&resolved, filter.matches_null, dictionary, lookups)?;
                 return self.bind_codes(&codes);
             }
-            Resolved::Codes { generation, .. } => {
+            ResolvedFilter::Codes { generation, .. } => {
                 return Err(FilterError::Codes {
                     filter: generation,
                     column: format!("a chunk with encoding {}", self.encoding()),
                 });
             }
-            Resolved::Ordinals(ranges) => Test::of_ranges(ranges),
-            Resolved::Set { values, negated } if matches!(*values, ValueSet::Ordinals(_)) => self
-                .static_set(&values, negated, filter.matches_null)
-                .unwrap_or(Test::Set { values, negated }),
+            ResolvedFilter::Ordinals(ranges) => Test::of_ranges(ranges),
+            ResolvedFilter::Set { values, negated } if matches!(*values, ValueSet::Ordinals(_)) => {
+                self.static_set(&values, negated, filter.matches_null)
+                    .unwrap_or(Test::Set { values, negated })
+            }
             resolved => Test::Values(resolved),
         };
         Ok(BoundFilter {
@@ -167,7 +168,7 @@ impl Chunk<'_> {
     }
 
     /// Whether certainly no value, and whether certainly every value, of a block passes.
-    fn judge(&self, test: &Test, &Entry { min, max, .. }: &Entry) -> (bool, bool) {
+    fn judge(&self, test: &Test, &BlockEntry { min, max, .. }: &BlockEntry) -> (bool, bool) {
         match test {
             Test::Nothing => (true, false),
             Test::Everything => (false, true),
@@ -187,7 +188,7 @@ impl Chunk<'_> {
                 let base = self.descriptor.base;
                 count_bits(bitmap, min.wrapping_sub(base), max.wrapping_sub(base))
             }
-            Test::Values(resolved) => (no_image_passes(resolved, min, max), false),
+            Test::Values(resolved) => (no_ordinal_passes(resolved, min, max), false),
         }
     }
 }
@@ -214,26 +215,26 @@ fn count_bits(bitmap: &[u64], low: u64, high: u64) -> (bool, bool) {
     (none, all)
 }
 
-/// Whether no value whose image lies in `min..=max` can pass. Images never decrease, so a value
-/// between two others has an image between theirs.
-fn no_image_passes(resolved: &Resolved, min: u64, max: u64) -> bool {
+/// Whether no value whose ordinal lies in `min..=max` can pass. Ordinals never decrease, so a value
+/// between two others has an ordinal between theirs.
+fn no_ordinal_passes(resolved: &ResolvedFilter, min: u64, max: u64) -> bool {
     use std::ops::Bound;
     let apart = |low: u64, high: u64| high < min || max < low;
     match resolved {
-        Resolved::Wide(ranges) => ranges.iter().all(|&(low, high)| {
+        ResolvedFilter::Wide(ranges) => ranges.iter().all(|&(low, high)| {
             apart(
                 ordinal::of_i128_saturating(low),
                 ordinal::of_i128_saturating(high),
             )
         }),
-        Resolved::Bytes(ranges) => ranges.iter().all(|(low, high)| {
-            let image = |bound: &Bound<Box<[u8]>>, unbounded| match bound {
+        ResolvedFilter::Bytes(ranges) => ranges.iter().all(|(low, high)| {
+            let ordinal = |bound: &Bound<Box<[u8]>>, unbounded| match bound {
                 Bound::Unbounded => unbounded,
                 Bound::Included(value) | Bound::Excluded(value) => ordinal::of_prefix(value),
             };
-            apart(image(low, u64::MIN), image(high, u64::MAX))
+            apart(ordinal(low, u64::MIN), ordinal(high, u64::MAX))
         }),
-        Resolved::Set {
+        ResolvedFilter::Set {
             values,
             negated: false,
         } => match &**values {
@@ -249,8 +250,8 @@ fn no_image_passes(resolved: &Resolved, min: u64, max: u64) -> bool {
     }
 }
 
-/// Whether no member of a sorted set has its image in `min..=max`.
-fn no_member<T>(sorted: &[T], min: u64, max: u64, image: impl Fn(&T) -> u64) -> bool {
-    let first = sorted.partition_point(|value| image(value) < min);
-    sorted.get(first).is_none_or(|value| image(value) > max)
+/// Whether no member of a sorted set has its ordinal in `min..=max`.
+fn no_member<T>(sorted: &[T], min: u64, max: u64, ordinal: impl Fn(&T) -> u64) -> bool {
+    let first = sorted.partition_point(|value| ordinal(value) < min);
+    sorted.get(first).is_none_or(|value| ordinal(value) > max)
 }

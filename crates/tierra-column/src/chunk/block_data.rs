@@ -2,7 +2,7 @@
 
 use crate::bits::{BLOCK_LEN, Kernels, Mask};
 use crate::chunk::Chunk;
-use crate::chunk::layout::Entry;
+use crate::chunk::layout::BlockEntry;
 use crate::encoding::delta::{self, Frame};
 use crate::encoding::dynamic::{MiniBlocks, Run};
 use crate::encoding::format::Kind;
@@ -14,7 +14,7 @@ use crate::error::FormatError;
 /// A block ready to be read.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockData<'a> {
-    pub(crate) entry: Entry,
+    pub(crate) entry: BlockEntry,
     pub(crate) rows: usize,
     /// `code = ordinal - base` for codes of one base.
     pub(crate) base: u64,
@@ -97,7 +97,7 @@ impl BlockData<'_> {
             (None, Payload::Packed(_) | Payload::MiniBlocks(_)) => {
                 self.codes_between(kernels, 0, 0, &mut nulls);
             }
-            // Only a bitmap tells of them.
+            // Only a bitmap has them.
             (None, Payload::Wide(_) | Payload::Strings(_)) => nulls = Mask::none(),
         }
         nulls
@@ -115,7 +115,7 @@ impl BlockData<'_> {
                 Kernels::get(run.packed, run.width, row) == 0
             }
             (None, Payload::MiniBlocks(minis)) => {
-                let run = minis.place(row);
+                let run = minis.run_of(row);
                 Kernels::get(run.packed, run.width, row - run.first_row) == 0
             }
             (None, Payload::Wide(_) | Payload::Strings(_)) => false,

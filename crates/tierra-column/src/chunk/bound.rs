@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::filter::{Resolved, ValueSet};
+use crate::filter::{ResolvedFilter, ValueSet};
 
 /// Up to this many members a set is tested one by one, a comparison of packed codes each.
 pub(super) const MEMBERS_COMPARED: usize = 4;
@@ -28,7 +28,7 @@ pub(crate) enum Test {
     /// A bit per stored code (of a dictionary, or static packing), NULL's included.
     Codes(Arc<[u64]>),
     /// Strings and wide DECIMALs, value by value.
-    Values(Resolved),
+    Values(ResolvedFilter),
 }
 
 impl Test {

@@ -1,7 +1,7 @@
 //! A filter in the codes of one dictionary: made once per scan, bound to any number of chunks.
 //!
-//! Looking the values of an IN-list up in a dictionary is the dear part of such a filter and the same
-//! for every chunk that uses the dictionary; what is left to do per chunk is to share the result.
+//! Looking the values of an IN-list up in a dictionary is the expensive part of such a filter and the same
+//! for every chunk that uses the dictionary, so the chunks share the result.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -11,9 +11,9 @@ use tierra_interleave::Lookups;
 use super::bound::Test;
 use crate::dictionary::{CodeSet, Dictionary, bitmap_of, clear_beyond};
 use crate::error::FilterError;
-use crate::filter::{Filter, Resolved};
+use crate::filter::{Filter, ResolvedFilter};
 
-/// With more stretches than this, one pass over a bitmap beats a pass per stretch.
+/// With more ranges than this, one pass over a bitmap beats a pass per range.
 const RANGES_MAX: usize = 3;
 
 /// A [`Filter`] on the values of a dictionary, as one on its codes. Made by
@@ -22,28 +22,28 @@ const RANGES_MAX: usize = 3;
 pub struct CodeFilter {
     pub(super) generation: u64,
     pub(super) matches_null: bool,
-    passing: Passing,
+    matching: MatchingCodes,
 }
 
 /// The codes that pass.
 #[derive(Debug)]
-enum Passing {
+enum MatchingCodes {
     /// Inclusive, sorted, disjoint.
-    Stretches(Vec<(u64, u64)>),
-    Scattered(Scattered),
+    Ranges(Vec<(u64, u64)>),
+    Scattered(ScatteredCodes),
 }
 
-/// Codes in many stretches.
+/// Codes in many ranges.
 #[derive(Debug)]
-struct Scattered {
+struct ScatteredCodes {
     /// In ascending order; `None` where the bitmap came first.
-    listed: Option<Vec<u32>>,
+    list: Option<Vec<u32>>,
     /// Values of the dictionary.
     values: usize,
     /// A bit per code; made by the first chunk that is tested.
     bitmap: OnceLock<Arc<[u64]>>,
-    /// The same behind a bit for NULL, for chunks whose code 0 that is.
-    behind_null: OnceLock<Arc<[u64]>>,
+    /// The same after a bit for NULL, for chunks whose code 0 is NULL.
+    with_null_bit: OnceLock<Arc<[u64]>>,
 }
 
 impl Dictionary {
@@ -58,20 +58,20 @@ impl Dictionary {
         filter: &Filter,
         lookups: &mut Lookups,
     ) -> Result<CodeFilter, FilterError> {
-        let resolved = Resolved::new(filter, self.logical_type())?;
+        let resolved = ResolvedFilter::new(filter, self.logical_type())?;
         CodeFilter::new(&resolved, filter.matches_null, self, lookups)
     }
 }
 
 impl CodeFilter {
     pub(super) fn new(
-        resolved: &Resolved,
+        resolved: &ResolvedFilter,
         matches_null: bool,
         dictionary: &Dictionary,
         lookups: &mut Lookups,
     ) -> Result<CodeFilter, FilterError> {
         let codes = match resolved {
-            Resolved::Codes { generation, bitmap } => {
+            ResolvedFilter::Codes { generation, bitmap } => {
                 if *generation != dictionary.generation() {
                     return Err(FilterError::Codes {
                         filter: *generation,
@@ -91,7 +91,7 @@ impl CodeFilter {
         Ok(CodeFilter {
             generation: dictionary.generation(),
             matches_null,
-            passing: Passing::new(codes, dictionary.len()),
+            matching: MatchingCodes::new(codes, dictionary.len()),
         })
     }
 
@@ -105,21 +105,19 @@ impl CodeFilter {
         self.matches_null
     }
 
-    /// Whether the codes that pass lie in few stretches, which is tested faster than a bitmap.
-    pub fn are_stretches(&self) -> bool {
-        matches!(self.passing, Passing::Stretches(_))
+    /// Whether the codes that pass lie in few ranges, which are tested faster than a bitmap.
+    pub fn are_ranges(&self) -> bool {
+        matches!(self.matching, MatchingCodes::Ranges(_))
     }
 
     /// How many codes pass. Reads a bit per value of the dictionary where they are many.
     pub fn count(&self) -> u64 {
-        match &self.passing {
-            Passing::Stretches(stretches) => {
-                stretches.iter().map(|(low, high)| high - low + 1).sum()
-            }
-            Passing::Scattered(scattered) => match &scattered.listed {
-                Some(listed) => listed.len() as u64,
+        match &self.matching {
+            MatchingCodes::Ranges(ranges) => ranges.iter().map(|(low, high)| high - low + 1).sum(),
+            MatchingCodes::Scattered(codes) => match &codes.list {
+                Some(list) => list.len() as u64,
                 None => {
-                    let words = scattered.bitmap().iter();
+                    let words = codes.bitmap().iter();
                     words.map(|word| u64::from(word.count_ones())).sum()
                 }
             },
@@ -128,27 +126,29 @@ impl CodeFilter {
 
     /// The codes that pass, ascending, if they are `most` at most.
     pub fn codes(&self, most: usize) -> Option<Cow<'_, [u32]>> {
-        match &self.passing {
-            Passing::Stretches(stretches) => {
-                let codes = || stretches.iter().flat_map(|&(low, high)| low..=high);
+        match &self.matching {
+            MatchingCodes::Ranges(ranges) => {
+                let codes = || ranges.iter().flat_map(|&(low, high)| low..=high);
                 (self.count() <= most as u64).then(|| codes().map(|code| code as u32).collect())
             }
-            Passing::Scattered(scattered) => scattered.codes(most),
+            MatchingCodes::Scattered(codes) => codes.codes(most),
         }
     }
 
     /// The test of a chunk, whose code 0 may stand for NULL.
     pub(super) fn test(&self, null_is_a_code: bool) -> Test {
-        match &self.passing {
-            Passing::Stretches(stretches) => Test::of_ranges(stretches.clone()),
-            Passing::Scattered(codes) if !null_is_a_code => Test::Codes(Arc::clone(codes.bitmap())),
-            Passing::Scattered(codes) => Test::Codes(codes.behind_null(self.matches_null)),
+        match &self.matching {
+            MatchingCodes::Ranges(ranges) => Test::of_ranges(ranges.clone()),
+            MatchingCodes::Scattered(codes) if !null_is_a_code => {
+                Test::Codes(Arc::clone(codes.bitmap()))
+            }
+            MatchingCodes::Scattered(codes) => Test::Codes(codes.with_null_bit(self.matches_null)),
         }
     }
 }
 
-impl Passing {
-    fn new(codes: CodeSet, values: usize) -> Passing {
+impl MatchingCodes {
+    fn new(codes: CodeSet, values: usize) -> MatchingCodes {
         let found = match &codes {
             CodeSet::Listed(codes) => joined(codes.iter().map(|code| {
                 let code = u64::from(*code);
@@ -156,33 +156,33 @@ impl Passing {
             })),
             CodeSet::Bitmap(bitmap) => joined(Runs::new(bitmap)),
         };
-        if let Some(stretches) = found {
-            return Passing::Stretches(stretches);
+        if let Some(ranges) = found {
+            return MatchingCodes::Ranges(ranges);
         }
         let bitmap = OnceLock::new();
-        let listed = match codes {
+        let list = match codes {
             CodeSet::Listed(codes) => Some(codes),
             CodeSet::Bitmap(codes) => {
                 bitmap.get_or_init(|| codes.into());
                 None
             }
         };
-        Passing::Scattered(Scattered {
-            listed,
+        MatchingCodes::Scattered(ScatteredCodes {
+            list,
             values,
             bitmap,
-            behind_null: OnceLock::new(),
+            with_null_bit: OnceLock::new(),
         })
     }
 }
 
-impl Scattered {
+impl ScatteredCodes {
     fn bitmap(&self) -> &Arc<[u64]> {
-        let of_list = || bitmap_of(self.listed.as_deref().unwrap_or(&[]), self.values).into();
+        let of_list = || bitmap_of(self.list.as_deref().unwrap_or(&[]), self.values).into();
         self.bitmap.get_or_init(of_list)
     }
 
-    fn behind_null(&self, matches_null: bool) -> Arc<[u64]> {
+    fn with_null_bit(&self, matches_null: bool) -> Arc<[u64]> {
         let shifted = || {
             let codes = self.bitmap();
             let mut shifted = Vec::with_capacity(codes.len() + 1);
@@ -194,12 +194,12 @@ impl Scattered {
             shifted.push(carried);
             shifted.into()
         };
-        Arc::clone(self.behind_null.get_or_init(shifted))
+        Arc::clone(self.with_null_bit.get_or_init(shifted))
     }
 
     fn codes(&self, most: usize) -> Option<Cow<'_, [u32]>> {
-        if let Some(listed) = &self.listed {
-            return (listed.len() <= most).then_some(Cow::Borrowed(listed));
+        if let Some(list) = &self.list {
+            return (list.len() <= most).then_some(Cow::Borrowed(list));
         }
         let mut codes = Vec::new();
         for (low, high) in Runs::new(self.bitmap()) {
@@ -267,7 +267,7 @@ mod tests {
         CodeFilter {
             generation: 1,
             matches_null: false,
-            passing: Passing::new(codes, values),
+            matching: MatchingCodes::new(codes, values),
         }
     }
 
@@ -282,9 +282,9 @@ mod tests {
             vec![1, 3, 5, 7],
             vec![0, 2, 4, 128, 129, 130],
         ] {
-            let listed = filter(CodeSet::Listed(codes.clone()), values);
+            let list = filter(CodeSet::Listed(codes.clone()), values);
             let bits = filter(CodeSet::Bitmap(bitmap_of(&codes, values)), values);
-            for filter in [listed, bits] {
+            for filter in [list, bits] {
                 assert_eq!(filter.codes(codes.len()).as_deref(), Some(&codes[..]));
                 assert_eq!(filter.codes(values).as_deref(), Some(&codes[..]));
                 assert_eq!(filter.count(), codes.len() as u64);

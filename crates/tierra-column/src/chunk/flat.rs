@@ -13,7 +13,7 @@
 use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
 use crate::bytes::LINE_BYTES;
 use crate::chunk::layout::Descriptor;
-use crate::dictionary::{Decoder, Entry};
+use crate::dictionary::{Decoder, ValueRef};
 
 const _: () = assert!(packed_bytes(BLOCK_LEN, 1).is_multiple_of(LINE_BYTES));
 
@@ -35,17 +35,17 @@ enum Meaning {
     /// Codes are ordinals but for their base.
     Ordinal,
     /// Codes are numbers of values.
-    Entry,
+    DictionaryCode,
     /// The codes are not flat.
     Other,
 }
 
-/// What a code says.
+/// The meaning of a code.
 pub(super) enum Decoded<'a> {
     Null,
     Ordinal(u64),
     /// Look in the dictionary.
-    Entry(Entry<'a>),
+    InDictionary(ValueRef<'a>),
     /// The dictionary at hand has no such code.
     Unknown(u64),
 }
@@ -53,17 +53,17 @@ pub(super) enum Decoded<'a> {
 impl<'a> FlatCodes<'a> {
     pub(super) fn of(descriptor: &Descriptor, bytes: &'a [u8]) -> FlatCodes<'a> {
         let has_codes_only = descriptor.bitmap_bytes() == 0 && descriptor.has_one_base();
-        // Codes of no width have no place.
+        // Codes of width 0 occupy no bytes.
         let is_flat = has_codes_only && descriptor.width > 0;
         let meaning = match descriptor.encoding.uses_dictionary() {
             _ if !is_flat => Meaning::Other,
-            true => Meaning::Entry,
+            true => Meaning::DictionaryCode,
             false => Meaning::Ordinal,
         };
         FlatCodes {
             packed: &bytes[descriptor.data_offset as usize..],
             number: match meaning {
-                Meaning::Entry => descriptor.generation,
+                Meaning::DictionaryCode => descriptor.generation,
                 _ => descriptor.base,
             },
             rows: descriptor.rows,
@@ -120,8 +120,8 @@ impl<'a> Decoded<'a> {
         let Some(decoder) = decoder.filter(|it| it.generation() == generation) else {
             return Decoded::Unknown(code);
         };
-        match decoder.entry(code) {
-            Some(entry) => Decoded::Entry(entry),
+        match decoder.value_ref(code) {
+            Some(value) => Decoded::InDictionary(value),
             None => Decoded::Unknown(code),
         }
     }

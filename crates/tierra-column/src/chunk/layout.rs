@@ -42,7 +42,7 @@
 //! encoding. What is not 0 where nothing is used yet is refused by name.
 //!
 //! Invariant: after [`Descriptor::read`] every entry's bytes lie inside the chunk and are as many
-//! as its encoding needs for its rows and width. Nothing else about a block's content is believed.
+//! as its encoding needs for its rows and width. Nothing else about a block's content is trusted.
 
 use std::ops::Range;
 
@@ -63,7 +63,7 @@ pub(crate) const ENTRY_BYTES: usize = 32;
 const MAGIC: [u8; 4] = *b"TCHK";
 const VERSION: u8 = 1;
 
-/// Bytes of a descriptor that nothing uses yet, and what may be there one day.
+/// Reserved bytes of a descriptor, and what a later version may keep there.
 const UNUSED: [(Range<usize>, &str); 4] = [
     (72..80, "logical checksums of blocks"),
     (80..96, "a sketch of distinct values"),
@@ -71,7 +71,7 @@ const UNUSED: [(Range<usize>, &str); 4] = [
     (96..120, "something in its reserve"),
 ];
 
-/// What a chunk says about itself, checked.
+/// The validated descriptor of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     pub(crate) ty: LogicalType,
@@ -92,9 +92,9 @@ pub(crate) struct Descriptor {
     pub(crate) max: u64,
 }
 
-/// One block's line in the directory.
+/// One block's entry in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct BlockEntry {
     pub(crate) min: u64,
     pub(crate) max: u64,
     pub(crate) crc: u32,
@@ -105,13 +105,13 @@ pub(crate) struct Entry {
 }
 
 /// Bytes before the first block of a chunk of so many rows.
-pub(crate) fn head_bytes(rows: usize) -> usize {
+pub(crate) fn header_bytes(rows: usize) -> usize {
     lines(DESCRIPTOR_BYTES + rows.div_ceil(BLOCK_LEN) * ENTRY_BYTES)
 }
 
-impl Entry {
-    pub(crate) fn new(summary: Summary, width: u8) -> Entry {
-        Entry {
+impl BlockEntry {
+    pub(crate) fn new(summary: Summary, width: u8) -> BlockEntry {
+        BlockEntry {
             min: summary.min,
             max: summary.max,
             crc: 0,
@@ -144,9 +144,9 @@ impl Entry {
     /// # Panics
     /// If fewer than [`ENTRY_BYTES`] are given.
     #[inline]
-    pub(crate) fn read(bytes: &[u8]) -> Entry {
+    pub(crate) fn read(bytes: &[u8]) -> BlockEntry {
         let bytes: &[u8; ENTRY_BYTES] = bytes[..ENTRY_BYTES].try_into().expect("sliced to size");
-        Entry {
+        BlockEntry {
             min: read_u64(bytes, 0),
             max: read_u64(bytes, 8),
             crc: read_u32(bytes, 16),
@@ -213,7 +213,7 @@ impl Descriptor {
 
     /// The base of a block's codes.
     #[inline]
-    pub(crate) fn block_base(&self, entry: &Entry) -> u64 {
+    pub(crate) fn block_base(&self, entry: &BlockEntry) -> u64 {
         match self.base_of {
             BaseOf::Chunk => self.base,
             BaseOf::Block => frame_of_reference::base(entry.summary(), self.null_codes()),
@@ -320,7 +320,7 @@ impl Descriptor {
         if directory_end > bytes.len() {
             return Err(truncated(directory_end as u64, given_bytes));
         }
-        if descriptor.data_offset != head_bytes(descriptor.rows as usize) as u64
+        if descriptor.data_offset != header_bytes(descriptor.rows as usize) as u64
             || descriptor.len_bytes < descriptor.data_offset + PAD_BYTES as u64
         {
             return Err(corrupt("the data lies outside the chunk"));
@@ -339,7 +339,7 @@ impl Descriptor {
             mut min, mut max, ..
         } = Summary::EMPTY;
         for (block, entry) in directory.chunks_exact(ENTRY_BYTES).enumerate() {
-            let entry = Entry::read(entry);
+            let entry = BlockEntry::read(entry);
             let corrupt = |why: &str| {
                 FormatError::corrupt("a chunk's directory", format!("block {block}: {why}"))
             };
@@ -408,7 +408,7 @@ impl Descriptor {
         }
     }
 
-    fn code_limit(&self, entry: &Entry) -> u64 {
+    fn code_limit(&self, entry: &BlockEntry) -> u64 {
         match self.kind {
             // They have widths of their own.
             Kind::MiniBlocks => u64::MAX,

@@ -1,6 +1,6 @@
 //! One cell of a chunk: what tuple reconstruction is made of.
 //!
-//! A cell is a chain of one to four places, each found in the one before:
+//! A cell is a chain of one to four loads, each found by the one before:
 //!
 //! ```text
 //! static, plain      [validity] > code
@@ -11,10 +11,10 @@
 //! plain strings      entry > [validity] > ends > text
 //! ```
 //!
-//! The chain is walked by hand instead of by an `async fn`: what lives from one place to the next is
-//! half a line, and cells of all encodings share one group. The places before a code are found by
+//! The chain is a hand-written state machine instead of an `async fn`: its state between two loads is
+//! half a line, and cells of all encodings share one group. The loads before a code are found by
 //! arithmetic from the descriptor alone, a code lies in one line, rarely two, and no line is
-//! touched that was not asked for.
+//! touched that was not prefetched.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::pin::Pin;
@@ -28,8 +28,8 @@ use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
 use crate::chunk::Chunk;
 use crate::chunk::block_data::Payload;
 use crate::chunk::flat::Decoded;
-use crate::chunk::layout::Entry;
-use crate::dictionary::{Decoder, Entry as DictionaryEntry};
+use crate::chunk::layout::BlockEntry;
+use crate::dictionary::{Decoder, ValueRef};
 use crate::encoding::delta::HEADER_BYTES;
 use crate::encoding::format::Kind;
 use crate::encoding::plain_wide::{self, WIDE_BYTES};
@@ -55,20 +55,20 @@ impl<'a> Chunk<'a> {
         decoder: Option<&'c Decoder<'a>>,
     ) -> CellWalk<'c, 'a, M> {
         let width = self.descriptor.width;
-        let (first, place) = match self.flat.words(row) {
-            Some(words) => (words, Place::Code),
-            None => self.first_place(row),
+        let (first, state) = match self.flat.words(row) {
+            Some(words) => (words, CellState::Code),
+            None => self.first_load(row),
         };
         CellWalk {
             load: cx.load(first),
             cx,
-            reading: Reading {
+            reader: CellReader {
                 chunk: self,
                 decoder,
                 base: self.descriptor.base,
                 row: row as u32,
                 width,
-                place,
+                state,
             },
         }
     }
@@ -101,29 +101,32 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Where a cell begins whose code is not found by arithmetic alone.
+    /// The first load of a cell whose code is not found by arithmetic alone.
     #[inline(never)]
-    fn first_place(&self, row: usize) -> (&'a [u8], Place) {
+    fn first_load(&self, row: usize) -> (&'a [u8], CellState) {
         let (block, row) = (row / BLOCK_LEN, row % BLOCK_LEN);
         let descriptor = &self.descriptor;
         let Some(stride) = descriptor.stride_bytes() else {
-            return (self.entry_bytes(block), Place::Entry);
+            return (self.entry_bytes(block), CellState::DirectoryEntry);
         };
         let bytes = self.blocks_from(block * stride);
         match descriptor.bitmap_bytes() {
-            0 => self.value_place(bytes, row),
-            _ => (&bytes[row / 8..][..1], Place::Inner(Inner::ValueValidity)),
+            0 => self.value_location(bytes, row),
+            _ => (
+                &bytes[row / 8..][..1],
+                CellState::Rare(RareState::ValueValidity),
+            ),
         }
     }
 
     /// Where the value of a block's row lies among its values, if these are all alike.
-    fn value_place(&self, values: &'a [u8], row: usize) -> (&'a [u8], Place) {
+    fn value_location(&self, values: &'a [u8], row: usize) -> (&'a [u8], CellState) {
         if self.descriptor.kind == Kind::Wide {
             let wide = &values[row * WIDE_BYTES..][..WIDE_BYTES];
-            return (wide, Place::Inner(Inner::Wide));
+            return (wide, CellState::Rare(RareState::Wide));
         }
         let code = Kernels::words(values, self.descriptor.width, row);
-        (code, Place::Code)
+        (code, CellState::Code)
     }
 }
 
@@ -132,7 +135,7 @@ impl<'a> Chunk<'a> {
 pub struct CellWalk<'c, 'a, M: Mode> {
     load: Load<'a, [u8], M>,
     cx: Cx<M>,
-    reading: Reading<'c, 'a>,
+    reader: CellReader<'c, 'a>,
 }
 
 impl<'a, M: Mode> Future for CellWalk<'_, 'a, M> {
@@ -144,10 +147,10 @@ impl<'a, M: Mode> Future for CellWalk<'_, 'a, M> {
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         let walk = &mut *self;
         loop {
-            let Poll::Ready(place) = Pin::new(&mut walk.load).poll(task) else {
+            let Poll::Ready(bytes) = Pin::new(&mut walk.load).poll(task) else {
                 return Poll::Pending;
             };
-            match walk.reading.step(place) {
+            match walk.reader.step(bytes) {
                 Continue(next) => walk.load = walk.cx.load(next),
                 Break(cell) => return Poll::Ready(cell),
             }
@@ -158,21 +161,21 @@ impl<'a, M: Mode> Future for CellWalk<'_, 'a, M> {
 // Nothing in it refers to itself, whatever the mode holds.
 impl<M: Mode> Unpin for CellWalk<'_, '_, M> {}
 
-/// What lives from one place to the next.
-struct Reading<'c, 'a> {
+/// The state between two loads.
+struct CellReader<'c, 'a> {
     chunk: &'c Chunk<'a>,
     decoder: Option<&'c Decoder<'a>>,
     /// Of the codes in the row's block.
     base: u64,
-    /// Of the chunk; where the codes do not start with the block, of those that hold it.
+    /// The row in the chunk or, if the codes do not start with the block, among the codes that hold it.
     row: u32,
     width: u8,
-    /// What is being waited for.
-    place: Place,
+    /// What is being loaded.
+    state: CellState,
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum CellState {
     /// The words that hold the code.
     Code,
     /// An ordinal of the dictionary.
@@ -182,14 +185,14 @@ enum Place {
     /// The string itself.
     Text,
     /// The block's entry in the directory.
-    Entry,
-    /// Anything that is not on the way of most cells.
-    Inner(Inner),
+    DirectoryEntry,
+    /// Loads that most cells do not need.
+    Rare(RareState),
 }
 
 #[derive(Clone, Copy)]
-enum Inner {
-    /// The validity bit before a value at a known place.
+enum RareState {
+    /// The validity bit before a value at a known position.
     ValueValidity,
     /// Sixteen bytes of a wide DECIMAL.
     Wide,
@@ -203,29 +206,29 @@ enum Inner {
     Ends,
 }
 
-/// The next place, or the cell.
+/// The next load, or the cell.
 type Next<'a> = ControlFlow<Result<Cell<'a>, Box<FormatError>>, &'a [u8]>;
 
 fn failed<'a>(error: FormatError) -> Next<'a> {
     Break(Err(Box::new(error)))
 }
 
-/// What most cells go through: small, so that it becomes part of the loop around it.
-impl<'a> Reading<'_, 'a> {
+/// The states of most cells: small, so that they are inlined into the loop around them.
+impl<'a> CellReader<'_, 'a> {
     #[inline(always)]
     fn row_in_block(&self) -> usize {
         self.row as usize % BLOCK_LEN
     }
 
     #[inline(always)]
-    fn step(&mut self, place: &'a [u8]) -> Next<'a> {
-        match self.place {
-            Place::Code => self.code(place),
-            Place::Ordinal => self.ordinal(place),
-            Place::View => self.view(place),
-            Place::Text => Break(Ok(Cell::Bytes(place))),
-            Place::Entry => self.entry(place),
-            Place::Inner(inner) => self.inner(inner, place),
+    fn step(&mut self, bytes: &'a [u8]) -> Next<'a> {
+        match self.state {
+            CellState::Code => self.code(bytes),
+            CellState::Ordinal => self.ordinal(bytes),
+            CellState::View => self.view(bytes),
+            CellState::Text => Break(Ok(Cell::Bytes(bytes))),
+            CellState::DirectoryEntry => self.entry(bytes),
+            CellState::Rare(inner) => self.inner(inner, bytes),
         }
     }
 
@@ -235,23 +238,23 @@ impl<'a> Reading<'_, 'a> {
         match self.chunk.decode(code, self.base, self.decoder) {
             Decoded::Null => Break(Ok(Cell::Null)),
             Decoded::Ordinal(ordinal) => Break(Ok(Cell::Ordinal(ordinal))),
-            Decoded::Entry(entry) => {
-                let (place, next) = match entry {
-                    DictionaryEntry::Ordinal(ordinal) => {
-                        (from_ref(ordinal).to_byte_slice(), Place::Ordinal)
+            Decoded::InDictionary(entry) => {
+                let (bytes, next) = match entry {
+                    ValueRef::Ordinal(ordinal) => {
+                        (from_ref(ordinal).to_byte_slice(), CellState::Ordinal)
                     }
-                    DictionaryEntry::View(view) => (view, Place::View),
+                    ValueRef::View(view) => (view, CellState::View),
                 };
-                self.place = next;
-                Continue(place)
+                self.state = next;
+                Continue(bytes)
             }
             Decoded::Unknown(code) => failed(self.chunk.unknown(code, self.decoder)),
         }
     }
 
     #[inline(always)]
-    fn ordinal(&self, place: &[u8]) -> Next<'a> {
-        let bytes = place.first_chunk();
+    fn ordinal(&self, bytes: &[u8]) -> Next<'a> {
+        let bytes = bytes.first_chunk();
         Break(Ok(Cell::Ordinal(
             bytes.map_or(0, |it| u64::from_ne_bytes(*it)),
         )))
@@ -260,7 +263,7 @@ impl<'a> Reading<'_, 'a> {
     /// A short string lies in its view.
     #[inline(always)]
     fn view(&mut self, view: &'a [u8]) -> Next<'a> {
-        self.place = Place::Text;
+        self.state = CellState::Text;
         match Decoder::short_text(view) {
             Some(text) => Break(Ok(Cell::Bytes(text))),
             None => match self.decoder.and_then(|decoder| decoder.long_text(view)) {
@@ -276,53 +279,53 @@ impl<'a> Reading<'_, 'a> {
         if self.chunk.descriptor.kind != Kind::Packed {
             return self.irregular(bytes);
         }
-        let entry = Entry::read(bytes);
+        let entry = BlockEntry::read(bytes);
         (self.base, self.width) = (self.chunk.descriptor.block_base(&entry), entry.width);
-        self.place = Place::Code;
+        self.state = CellState::Code;
         let block = self.chunk.block_and_beyond(&entry);
         Continue(Kernels::words(block, self.width, self.row_in_block()))
     }
 }
 
 /// The rest.
-impl<'a> Reading<'_, 'a> {
-    /// What to wait for behind the entry of a block that has to be taken apart.
+impl<'a> CellReader<'_, 'a> {
+    /// The next load after the directory entry of a block that is not packed.
     #[inline(never)]
     fn irregular(&mut self, entry: &'a [u8]) -> Next<'a> {
-        let entry = Entry::read(entry);
+        let entry = BlockEntry::read(entry);
         let (block, row) = (self.chunk.block_and_beyond(&entry), self.row_in_block());
-        let (inner, place) = match self.chunk.descriptor.kind {
-            Kind::MiniBlocks => (Inner::Widths, &block[..1]),
+        let (inner, bytes) = match self.chunk.descriptor.kind {
+            Kind::MiniBlocks => (RareState::Widths, &block[..1]),
             Kind::Differences => {
                 let codes = packed_bytes(row + 1, entry.width);
-                (Inner::Differences, &block[..HEADER_BYTES + codes])
+                (RareState::Differences, &block[..HEADER_BYTES + codes])
             }
             Kind::Strings if self.chunk.descriptor.bitmap_bytes() > 0 => {
-                (Inner::StringValidity, &block[row / 8..][..1])
+                (RareState::StringValidity, &block[row / 8..][..1])
             }
             Kind::Strings => return self.ends(),
-            Kind::Packed | Kind::Wide => return self.mistaken(),
+            Kind::Packed | Kind::Wide => return self.unexpected_kind(),
         };
-        self.place = Place::Inner(inner);
-        Continue(place)
+        self.state = CellState::Rare(inner);
+        Continue(bytes)
     }
 
     #[inline(never)]
-    fn inner(&mut self, inner: Inner, place: &'a [u8]) -> Next<'a> {
+    fn inner(&mut self, inner: RareState, bytes: &'a [u8]) -> Next<'a> {
         let (block, row) = (self.row as usize / BLOCK_LEN, self.row_in_block());
-        let is_valid = || place[0] >> (row % 8) & 1 == 1;
+        let is_valid = || bytes[0] >> (row % 8) & 1 == 1;
         match inner {
-            Inner::ValueValidity if is_valid() => {
+            RareState::ValueValidity if is_valid() => {
                 let stride = self.chunk.descriptor.stride_bytes().unwrap_or(0);
                 let values = &self.chunk.blocks_from(block * stride)[BITMAP_BYTES..];
-                let (value, place) = self.chunk.value_place(values, row);
-                self.place = place;
+                let (value, state) = self.chunk.value_location(values, row);
+                self.state = state;
                 return Continue(value);
             }
-            Inner::StringValidity if is_valid() => return self.ends(),
-            Inner::ValueValidity | Inner::StringValidity => return Break(Ok(Cell::Null)),
-            Inner::Wide => return Break(Ok(Cell::Wide(plain_wide::read_wide(place, 0)))),
-            Inner::Widths | Inner::Differences | Inner::Ends => {}
+            RareState::StringValidity if is_valid() => return self.ends(),
+            RareState::ValueValidity | RareState::StringValidity => return Break(Ok(Cell::Null)),
+            RareState::Wide => return Break(Ok(Cell::Wide(plain_wide::read_wide(bytes, 0)))),
+            RareState::Widths | RareState::Differences | RareState::Ends => {}
         }
         let data = match self.chunk.block(block) {
             Ok(data) => data,
@@ -330,9 +333,9 @@ impl<'a> Reading<'_, 'a> {
         };
         match data.payload {
             Payload::MiniBlocks(minis) => {
-                let run = minis.place(row);
+                let run = minis.run_of(row);
                 (self.base, self.width) = (data.base, run.width);
-                (self.row, self.place) = ((row - run.first_row) as u32, Place::Code);
+                (self.row, self.state) = ((row - run.first_row) as u32, CellState::Code);
                 Continue(Kernels::words(run.packed, run.width, row - run.first_row))
             }
             Payload::Differences(frame, run) => {
@@ -342,12 +345,12 @@ impl<'a> Reading<'_, 'a> {
             }
             Payload::Strings(strings) => match strings.get(row) {
                 Ok(text) => {
-                    self.place = Place::Text;
+                    self.state = CellState::Text;
                     Continue(text)
                 }
                 Err(error) => failed(error),
             },
-            Payload::Packed(_) | Payload::Wide(_) => self.mistaken(),
+            Payload::Packed(_) | Payload::Wide(_) => self.unexpected_kind(),
         }
     }
 
@@ -357,20 +360,20 @@ impl<'a> Reading<'_, 'a> {
         match self.chunk.block(self.row as usize / BLOCK_LEN) {
             Ok(data) => match data.payload {
                 Payload::Strings(strings) => {
-                    self.place = Place::Inner(Inner::Ends);
+                    self.state = CellState::Rare(RareState::Ends);
                     Continue(Kernels::words(strings.ends, strings.width, row))
                 }
                 Payload::Packed(_)
                 | Payload::MiniBlocks(_)
                 | Payload::Differences(..)
-                | Payload::Wide(_) => self.mistaken(),
+                | Payload::Wide(_) => self.unexpected_kind(),
             },
             Err(error) => failed(error),
         }
     }
 
     #[cold]
-    fn mistaken(&self) -> Next<'a> {
+    fn unexpected_kind(&self) -> Next<'a> {
         debug_assert!(false, "what is awaited follows from the encoding");
         failed(FormatError::corrupt(
             "a block",

@@ -1,12 +1,11 @@
 //! Chunks: up to 2^20 rows of one column, sealed and immutable, read in place.
 //!
-//! A [`Chunk`] is a view of bytes somebody else owns, near or far. It is opened by checking its
-//! head, which is descriptor and directory ([`layout`]); blocks are checked only as far as memory safety and
-//! honest errors need, unless [`Chunk::verify_block`] is asked for their checksum. The head may lie
-//! elsewhere than the blocks ([`Chunk::with_head`]): in near memory it saves each block a miss, and whatever
-//! becomes of far bytes it says what they have to be. Filters are
-//! bound once per chunk ([`Chunk::bind`]), judged block by block from the directory alone
-//! ([`Chunk::verdict`]), and evaluated on packed codes ([`Chunk::select`]).
+//! A [`Chunk`] is a view of borrowed bytes, near or far. Opening it validates its header, which is descriptor
+//! and directory ([`layout`]). Blocks are checked only as far as memory safety and honest errors need;
+//! [`Chunk::verify_block`] compares their checksum. The header may lie elsewhere than the blocks
+//! ([`Chunk::with_header`]): a near header saves each block a miss, and its checksums reveal any later
+//! damage of the far bytes. Filters are bound once per chunk ([`Chunk::bind`]), decided block by block from the
+//! directory alone where possible ([`Chunk::verdict`]), and evaluated on packed codes ([`Chunk::select`]).
 
 mod batch;
 mod bind;
@@ -28,7 +27,7 @@ pub use code_filter::CodeFilter;
 pub use lookup::CellWalk;
 pub use plan::ChunkPlan;
 pub use scratch::Scratch;
-pub use select::Touched;
+pub use select::SelectStats;
 
 use std::ops::Range;
 
@@ -38,7 +37,7 @@ use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
 use crate::value::Value;
 use flat::FlatCodes;
-use layout::{DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry};
+use layout::{BlockEntry, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES};
 
 /// A sealed chunk, read where it lies.
 ///
@@ -57,29 +56,29 @@ pub struct Chunk<'a> {
 const _: () = assert!(size_of::<Chunk<'_>>() == 2 * LINE_BYTES);
 
 impl<'a> Chunk<'a> {
-    /// Bytes of the head of a chunk of so many rows: what lies before its first block.
-    pub fn head_bytes_of(rows: usize) -> usize {
-        layout::head_bytes(rows)
+    /// Bytes of the header of a chunk of so many rows: everything before its first block.
+    pub fn header_bytes_of(rows: usize) -> usize {
+        layout::header_bytes(rows)
     }
 
     /// Opens the chunk at the start of `bytes`, which may go on behind it. Checks the descriptor
     /// and the directory, checksums included: a few microseconds for a full chunk.
     ///
-    /// What was checked is believed from then on: bytes that others may change need [`Chunk::with_head`].
+    /// The header is trusted from then on: bytes that others may change need [`Chunk::with_header`].
     ///
     /// # Errors
     /// [`FormatError`] where these are damaged, or the chunk is not of type `ty`.
     pub fn open(bytes: &'a [u8], ty: LogicalType) -> Result<Chunk<'a>, FormatError> {
-        Chunk::with_head(bytes, bytes, ty)
+        Chunk::with_header(bytes, bytes, ty)
     }
 
-    /// [`Chunk::open`] with a copy of the chunk's head that nobody changes, [`Chunk::head_bytes_of`] its rows or more. The
-    /// one in `bytes` is not looked at: whatever becomes of `bytes` later leads to wrong answers or errors, and
-    /// [`Chunk::verify_block`] tells.
+    /// [`Chunk::open`] with an immutable copy of the chunk's header, [`Chunk::header_bytes_of`] its rows or more. The
+    /// header in `bytes` is not read. Damage of `bytes` leads to wrong answers or errors, and
+    /// [`Chunk::verify_block`] detects it.
     ///
     /// # Errors
     /// As [`Chunk::open`].
-    pub fn with_head(
+    pub fn with_header(
         head: &'a [u8],
         bytes: &'a [u8],
         ty: LogicalType,
@@ -144,8 +143,8 @@ impl<'a> Chunk<'a> {
         self.bytes.len()
     }
 
-    /// Least and greatest value; `None` where there is none, and for strings and wide DECIMALs, of
-    /// which only images are stored.
+    /// Least and greatest value. `None` if there is none, and for strings and wide DECIMALs, of which
+    /// only ordinals are stored.
     pub fn min_max(&self) -> Option<(Value, Value)> {
         let Descriptor { ty, min, max, .. } = self.descriptor;
         (ty.physical() == Physical::Ordinal && min <= max)
@@ -165,7 +164,7 @@ impl<'a> Chunk<'a> {
         self.entry(block).len_bytes as usize
     }
 
-    /// The block as it is stored, where it lies: what a scan is about to read in order.
+    /// The bytes of a block, as they are stored.
     ///
     /// # Panics
     /// If there is no such block.
@@ -173,7 +172,7 @@ impl<'a> Chunk<'a> {
         &self.bytes[self.block_range(block)]
     }
 
-    /// Where [`Chunk::stored_block`] lies in the chunk: in every copy of it the same.
+    /// The byte range of [`Chunk::stored_block`] in the chunk, the same in every copy.
     ///
     /// # Panics
     /// If there is no such block.
@@ -183,20 +182,20 @@ impl<'a> Chunk<'a> {
         start..start + entry.len_bytes as usize
     }
 
-    /// Whether these are the bytes of the block, by its checksum: those of another copy may be.
+    /// Whether `bytes`, for instance from another copy, match the checksum of the block.
     ///
     /// # Panics
     /// If there is no such block.
-    pub fn is_block(&self, block: usize, bytes: &[u8]) -> bool {
+    pub fn block_matches(&self, block: usize, bytes: &[u8]) -> bool {
         crc32c::crc32c(bytes) == self.entry(block).crc
     }
 
     /// Bytes of descriptor and directory, before the first block.
-    pub fn head_bytes(&self) -> usize {
+    pub fn header_bytes(&self) -> usize {
         self.descriptor.data_offset as usize
     }
 
-    /// The ranges of the chunk that mean something: descriptor, directory, and each block. All else is padding, and zero.
+    /// The ranges of the chunk in use: descriptor, directory, and each block. All else is zero padding.
     pub fn used(&self) -> impl Iterator<Item = Range<usize>> {
         let head = 0..DESCRIPTOR_BYTES + self.blocks() * ENTRY_BYTES;
         let blocks = (0..self.blocks()).map(|block| self.block_range(block));
@@ -241,19 +240,19 @@ impl<'a> Chunk<'a> {
     }
 
     #[inline]
-    pub(crate) fn entry(&self, block: usize) -> Entry {
-        Entry::read(self.entry_bytes(block))
+    pub(crate) fn entry(&self, block: usize) -> BlockEntry {
+        BlockEntry::read(self.entry_bytes(block))
     }
 
-    /// What lies `offset_bytes` behind the start of the first block, and everything behind it.
+    /// The bytes from `offset_bytes` after the start of the first block to the end.
     #[inline]
     fn blocks_from(&self, offset_bytes: usize) -> &'a [u8] {
         &self.bytes[self.descriptor.data_offset as usize + offset_bytes..]
     }
 
-    /// The block's bytes and everything behind them: at least the pad.
+    /// The block's bytes and everything after them: at least the pad.
     #[inline]
-    fn block_and_beyond(&self, entry: &Entry) -> &'a [u8] {
+    fn block_and_beyond(&self, entry: &BlockEntry) -> &'a [u8] {
         self.blocks_from(entry.offset_lines as usize * LINE_BYTES)
     }
 }

@@ -9,7 +9,7 @@ use arrow::array::ArrayRef;
 use crate::bits::PAD_BYTES;
 use crate::block::Summary;
 use crate::bytes::{LINE_BYTES, lines};
-use crate::chunk::layout::{DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, Entry, head_bytes};
+use crate::chunk::layout::{BlockEntry, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, header_bytes};
 use crate::dictionary::DictionaryBuilder;
 use crate::encoding::EncodeError;
 use crate::encoding::format::{Plan, Target, Writer};
@@ -22,7 +22,7 @@ use crate::logical_type::LogicalType;
 /// A chunk about to be written: its encoding and sizes are settled.
 pub struct ChunkPlan {
     descriptor: Descriptor,
-    entries: Vec<Entry>,
+    entries: Vec<BlockEntry>,
     source: Source,
 }
 
@@ -108,10 +108,10 @@ impl ChunkPlan {
     fn place(encoding: Encoding, values: Values, plan: Plan) -> ChunkPlan {
         let Values { ty, source, .. } = values;
         let format = encoding.format();
-        let mut entries: Vec<Entry> = plan
+        let mut entries: Vec<BlockEntry> = plan
             .blocks
             .iter()
-            .map(|block| Entry::new(block.summary, block.width))
+            .map(|block| BlockEntry::new(block.summary, block.width))
             .collect();
         let nulls = entries.iter().map(|entry| u32::from(entry.null_count));
         let null_count: u32 = nulls.sum();
@@ -127,7 +127,7 @@ impl ChunkPlan {
             null_count,
             base: plan.base,
             generation: 0,
-            data_offset: head_bytes(source.rows()) as u64,
+            data_offset: header_bytes(source.rows()) as u64,
             len_bytes: 0,
             min: total.min,
             max: total.max,
@@ -188,7 +188,7 @@ impl ChunkPlan {
                 bitmap_bytes: self.descriptor.bitmap_bytes(),
             };
             write(&mut writer, &target, bytes);
-            let entry = Entry {
+            let entry = BlockEntry {
                 crc: crc32c::crc32c(bytes),
                 ..*entry
             };

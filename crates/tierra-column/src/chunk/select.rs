@@ -7,11 +7,11 @@ use crate::chunk::bound::{MEMBERS_COMPARED, Test};
 use crate::chunk::{BoundFilter, Chunk, Scratch};
 use crate::encoding::plain_wide;
 use crate::error::FormatError;
-use crate::filter::{OrdinalSet, Resolved, ValueSet};
+use crate::filter::{OrdinalSet, ResolvedFilter, ValueSet};
 
 /// What evaluating a filter on a block took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Touched {
+pub struct SelectStats {
     /// Whether values had to be unpacked.
     pub decoded: bool,
     /// Bytes of the block.
@@ -38,10 +38,10 @@ impl Chunk<'_> {
         block: usize,
         mask: &mut Mask,
         scratch: &mut Scratch,
-    ) -> Result<Touched, FormatError> {
+    ) -> Result<SelectStats, FormatError> {
         let data = self.block(block)?;
         let kernels = scratch.kernels;
-        let mut touched = Touched {
+        let mut stats = SelectStats {
             decoded: false,
             bytes: data.entry.len_bytes as usize,
         };
@@ -50,14 +50,14 @@ impl Chunk<'_> {
             // NULL has a bit of its own.
             Test::Codes(bitmap) => {
                 data.codes_in(kernels, bitmap, mask);
-                return Ok(touched);
+                return Ok(stats);
             }
             // Ranges are clamped to the block's values, so NULL's code is never inside.
             Test::Ranges(ranges)
                 if data.null_codes > 0 && !bound.matches_null && self.descriptor.has_codes() =>
             {
                 code_ranges(&data, ranges, kernels, mask);
-                return Ok(touched);
+                return Ok(stats);
             }
             _ => {}
         }
@@ -69,10 +69,10 @@ impl Chunk<'_> {
                 Test::Everything => {}
                 Test::Values(resolved) => values(&data, resolved, mask, scratch)?,
                 test if self.descriptor.has_codes() => {
-                    touched.decoded = codes(&data, test, mask, scratch);
+                    stats.decoded = codes(&data, test, mask, scratch);
                 }
                 test => {
-                    touched.decoded = true;
+                    stats.decoded = true;
                     ordinals(&data, test, mask, scratch);
                 }
             }
@@ -80,7 +80,7 @@ impl Chunk<'_> {
         if bound.matches_null {
             mask.or(&nulls);
         }
-        Ok(touched)
+        Ok(stats)
     }
 }
 
@@ -199,7 +199,7 @@ fn ordinals(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Sc
 /// Strings and wide DECIMALs, compared where they lie.
 fn values(
     data: &BlockData<'_>,
-    resolved: &Resolved,
+    resolved: &ResolvedFilter,
     mask: &mut Mask,
     scratch: &mut Scratch,
 ) -> Result<(), FormatError> {

@@ -1,4 +1,4 @@
-//! A dictionary as lookups of single codes see it.
+//! The part of a dictionary that lookups of single codes need.
 //!
 //! A row of 1,000 columns asks 1,000 dictionaries for one value each. What that takes is gathered
 //! here, half a line a column, so that the dictionaries of neighbouring columns share lines and nothing
@@ -25,11 +25,11 @@ pub struct Decoder<'a> {
 
 const _: () = assert!(size_of::<Option<Decoder<'_>>>() == 32);
 
-/// The place of a dictionary's value.
+/// A dictionary's value: an ordinal, or the view of a string.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Entry<'a> {
+pub(crate) enum ValueRef<'a> {
     Ordinal(&'a u64),
-    /// Sixteen bytes that hold a string, or tell where it is.
+    /// Sixteen bytes that hold a string, or its location.
     View(&'a [u8]),
 }
 
@@ -56,14 +56,14 @@ impl<'a> Decoder<'a> {
 
     /// The entry of a code, `None` where there is no such code. Codes have 32 bits at most.
     #[inline(always)]
-    pub(crate) fn entry(&self, code: u64) -> Option<Entry<'a>> {
+    pub(crate) fn value_ref(&self, code: u64) -> Option<ValueRef<'a>> {
         debug_assert!(code <= u64::from(u32::MAX));
         let code = code as usize;
         match self.strings {
-            None => self.words.get(code).map(Entry::Ordinal),
+            None => self.words.get(code).map(ValueRef::Ordinal),
             Some(_) => {
                 let view = self.words.get(2 * code..2 * code + 2);
-                view.map(|view| Entry::View(view.to_byte_slice()))
+                view.map(|view| ValueRef::View(view.to_byte_slice()))
             }
         }
     }
@@ -78,14 +78,14 @@ impl<'a> Decoder<'a> {
         FormatError::corrupt("a dictionary chunk", why)
     }
 
-    /// A string that its view holds whole.
+    /// A string that its view holds inline.
     #[inline(always)]
     pub(crate) fn short_text(view: &[u8]) -> Option<&[u8]> {
         let len = read_u32(view, 0)?;
         (len <= INLINE_BYTES).then(|| view.get(4..4 + len))?
     }
 
-    /// A string that its view names the place of.
+    /// A string that its view locates in a buffer.
     #[inline(always)]
     pub(crate) fn long_text(&self, view: &[u8]) -> Option<&'a [u8]> {
         let (len, buffer, offset) = (read_u32(view, 0)?, read_u32(view, 8)?, read_u32(view, 12)?);

@@ -28,7 +28,7 @@ use crate::view::INLINE_BYTES;
 
 const MAGIC: [u8; 4] = *b"TDIC";
 const VERSION: u8 = 1;
-const HEAD_BYTES: usize = 48;
+const HEADER_BYTES: usize = 48;
 /// Strings are split over buffers of at most this size: views hold 32-bit offsets.
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
@@ -68,7 +68,7 @@ impl Dictionary {
     }
 
     fn image_bytes(&self, from: usize, to: usize) -> usize {
-        HEAD_BYTES
+        HEADER_BYTES
             + match &self.values {
                 Values::Ordinals(values) => size_of_val(&values[from..to]),
                 // The lower half of a view is the string's length.
@@ -81,7 +81,7 @@ impl Dictionary {
 
     fn image(&self, part: u8, from: usize, to: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.image_bytes(from, to));
-        out.resize(HEAD_BYTES, 0);
+        out.resize(HEADER_BYTES, 0);
         let mut string_bytes = 0;
         match &self.values {
             Values::Ordinals(values) => {
@@ -107,10 +107,10 @@ impl Dictionary {
         out[16..24].copy_from_slice(&(from as u64).to_le_bytes());
         out[24..32].copy_from_slice(&((to - from) as u64).to_le_bytes());
         out[32..40].copy_from_slice(&string_bytes.to_le_bytes());
-        let body = crc32c::crc32c(&out[HEAD_BYTES..]);
+        let body = crc32c::crc32c(&out[HEADER_BYTES..]);
         out[40..44].copy_from_slice(&body.to_le_bytes());
-        let head = crc32c::crc32c(&out[..44]);
-        out[44..48].copy_from_slice(&head.to_le_bytes());
+        let header = crc32c::crc32c(&out[..44]);
+        out[44..48].copy_from_slice(&header.to_le_bytes());
         out
     }
 
@@ -125,7 +125,7 @@ impl Dictionary {
         main: &[u8],
         deltas: &[&[u8]],
     ) -> Result<Dictionary, FormatError> {
-        let mut values = Reading::new(ty)?;
+        let mut values = ValuesReader::new(ty)?;
         values.read(generation, 0, main)?;
         let main_len = values.len();
         for delta in deltas {
@@ -153,7 +153,7 @@ fn ascends(values: &Values, len: usize) -> bool {
 }
 
 /// Values read so far.
-enum Reading {
+enum ValuesReader {
     Ordinals(Vec<u64>),
     Strings {
         views: Vec<u128>,
@@ -161,11 +161,11 @@ enum Reading {
     },
 }
 
-impl Reading {
-    fn new(ty: LogicalType) -> Result<Reading, FormatError> {
+impl ValuesReader {
+    fn new(ty: LogicalType) -> Result<ValuesReader, FormatError> {
         match ty.physical() {
-            Physical::Ordinal => Ok(Reading::Ordinals(Vec::new())),
-            Physical::Bytes => Ok(Reading::Strings {
+            Physical::Ordinal => Ok(ValuesReader::Ordinals(Vec::new())),
+            Physical::Bytes => Ok(ValuesReader::Strings {
                 views: Vec::new(),
                 buffers: Vec::new(),
             }),
@@ -175,8 +175,8 @@ impl Reading {
 
     fn len(&self) -> usize {
         match self {
-            Reading::Ordinals(values) => values.len(),
-            Reading::Strings { views, .. } => views.len(),
+            ValuesReader::Ordinals(values) => values.len(),
+            ValuesReader::Strings { views, .. } => views.len(),
         }
     }
 
@@ -186,38 +186,38 @@ impl Reading {
             needed,
             found: image.len() as u64,
         };
-        let Some((head, body)) = image.split_first_chunk::<HEAD_BYTES>() else {
-            return Err(truncated(HEAD_BYTES as u64));
+        let Some((header, body)) = image.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(truncated(HEADER_BYTES as u64));
         };
-        if head[..4] != MAGIC {
+        if header[..4] != MAGIC {
             return Err(FormatError::Magic {
                 what: "dictionary",
-                found: [head[0], head[1], head[2], head[3]],
+                found: [header[0], header[1], header[2], header[3]],
             });
         }
-        if head[4] != VERSION {
+        if header[4] != VERSION {
             return Err(FormatError::Version {
                 what: "a dictionary",
-                found: head[4],
+                found: header[4],
                 supported: VERSION,
             });
         }
-        FormatError::check_crc("a dictionary image", &head[..44], read_u32(head, 44))?;
-        let is_strings = matches!(self, Reading::Strings { .. });
-        if head[5] != part || head[6] != u8::from(is_strings) {
+        FormatError::check_crc("a dictionary image", &header[..44], read_u32(header, 44))?;
+        let is_strings = matches!(self, ValuesReader::Strings { .. });
+        if header[5] != part || header[6] != u8::from(is_strings) {
             return Err(corrupt("it is another part, or of another type"));
         }
-        let found = read_u64(head, 8);
+        let found = read_u64(header, 8);
         if found != generation {
             return Err(FormatError::Generation {
                 needed: generation,
                 given: Some(found),
             });
         }
-        if read_u64(head, 16) != self.len() as u64 {
+        if read_u64(header, 16) != self.len() as u64 {
             return Err(corrupt("a piece before it is missing"));
         }
-        let (count, string_bytes) = (read_u64(head, 24), read_u64(head, 32));
+        let (count, string_bytes) = (read_u64(header, 24), read_u64(header, 32));
         let each = if is_strings { 4 } else { 8 };
         let len = count
             .checked_mul(each)
@@ -227,17 +227,17 @@ impl Reading {
         let body = usize::try_from(len)
             .ok()
             .and_then(|len| body.get(..len))
-            .ok_or_else(|| truncated(len.saturating_add(HEAD_BYTES as u64)))?;
-        FormatError::check_crc("a dictionary image", body, read_u32(head, 40))?;
+            .ok_or_else(|| truncated(len.saturating_add(HEADER_BYTES as u64)))?;
+        FormatError::check_crc("a dictionary image", body, read_u32(header, 40))?;
         match self {
-            Reading::Ordinals(values) => {
+            ValuesReader::Ordinals(values) => {
                 if string_bytes != 0 {
                     return Err(corrupt("ordinals have no bytes of strings"));
                 }
                 let (ordinals, _) = body.as_chunks::<8>();
                 values.extend(ordinals.iter().map(|bytes| u64::from_le_bytes(*bytes)));
             }
-            Reading::Strings { views, buffers } => {
+            ValuesReader::Strings { views, buffers } => {
                 let (lengths, text) = body.split_at(count as usize * 4);
                 read_strings(lengths, text, views, buffers)?;
             }
@@ -247,8 +247,8 @@ impl Reading {
 
     fn finish(self) -> Result<Values, FormatError> {
         Ok(match self {
-            Reading::Ordinals(values) => Values::Ordinals(Arc::new(values)),
-            Reading::Strings { views, buffers } => Values::Strings(
+            ValuesReader::Ordinals(values) => Values::Ordinals(Arc::new(values)),
+            ValuesReader::Strings { views, buffers } => Values::Strings(
                 // Checks every string to be UTF-8.
                 StringViewArray::try_new(ScalarBuffer::from(views), buffers, None)
                     .map_err(|error| corrupt(&error.to_string()))?,

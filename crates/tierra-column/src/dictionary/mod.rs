@@ -33,11 +33,11 @@ use tierra_memory::{MemoryGate, in_mode};
 pub use builder::DictionaryBuilder;
 pub(crate) use code_set::{CodeSet, bitmap_of, clear_beyond};
 pub use decoder::Decoder;
-pub(crate) use decoder::Entry;
+pub(crate) use decoder::ValueRef;
 pub use merge::Remapping;
 pub(crate) use values::Values;
 
-use crate::filter::{Filter, Resolved, ValueSet};
+use crate::filter::{Filter, ResolvedFilter, ValueSet};
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::OrdinalType;
 use crate::value::Value;
@@ -178,29 +178,29 @@ impl Dictionary {
         let mut codes = vec![None; values.len()];
         match &self.values {
             Values::Ordinals(_) => {
-                let (places, wanted): (Vec<usize>, Vec<u64>) = values
+                let (indexes, wanted): (Vec<usize>, Vec<u64>) = values
                     .iter()
                     .enumerate()
-                    .filter_map(|(place, value)| match value {
-                        Value::Ordinal(value) => Some((place, *value)),
+                    .filter_map(|(index, value)| match value {
+                        Value::Ordinal(value) => Some((index, *value)),
                         _ => None,
                     })
                     .unzip();
                 self.find_ordinals(&wanted, lookups, |index, code| {
-                    codes[places[index]] = Some(code);
+                    codes[indexes[index]] = Some(code);
                 });
             }
             Values::Strings(strings) => {
-                let (places, wanted): (Vec<usize>, Vec<&[u8]>) = values
+                let (indexes, wanted): (Vec<usize>, Vec<&[u8]>) = values
                     .iter()
                     .enumerate()
-                    .filter_map(|(place, value)| match value {
-                        Value::Bytes(value) => Some((place, &**value)),
+                    .filter_map(|(index, value)| match value {
+                        Value::Bytes(value) => Some((index, &**value)),
                         _ => None,
                     })
                     .unzip();
                 self.find_strings(strings, &wanted, lookups, |index, code| {
-                    codes[places[index]] = Some(code);
+                    codes[indexes[index]] = Some(code);
                 });
             }
         }
@@ -283,27 +283,31 @@ impl Dictionary {
     }
 
     /// The codes of the values that pass. A set is looked up value by value, as `lookups` says.
-    pub(crate) fn matching_codes(&self, resolved: &Resolved, lookups: &mut Lookups) -> CodeSet {
+    pub(crate) fn matching_codes(
+        &self,
+        resolved: &ResolvedFilter,
+        lookups: &mut Lookups,
+    ) -> CodeSet {
         let mut codes = Collector::new(self.len());
         let mut add = |code: u32| codes.add(code);
         match resolved {
-            Resolved::Nothing | Resolved::Wide(_) | Resolved::Codes { .. } => {}
-            Resolved::Everything => (0..self.len() as u32).for_each(add),
-            Resolved::Ordinals(ranges) => {
+            ResolvedFilter::Nothing | ResolvedFilter::Wide(_) | ResolvedFilter::Codes { .. } => {}
+            ResolvedFilter::Everything => (0..self.len() as u32).for_each(add),
+            ResolvedFilter::Ordinals(ranges) => {
                 for &(low, high) in ranges {
                     for order in [&self.main, &self.delta] {
                         order.between(low, high).for_each(&mut add);
                     }
                 }
             }
-            Resolved::Bytes(ranges) => {
+            ResolvedFilter::Bytes(ranges) => {
                 for range in ranges {
                     for order in [&self.main, &self.delta] {
                         order.within(&self.values, range).for_each(&mut add);
                     }
                 }
             }
-            Resolved::Set { values, negated } => {
+            ResolvedFilter::Set { values, negated } => {
                 // A set larger than the dictionary is probed by each value, a smaller one looks
                 // its members up.
                 if values.len() > self.len() / 4 {

@@ -171,7 +171,7 @@ impl Order {
             return for_each(
                 size,
                 wanted,
-                |cx: Cx<M>, wanted| tree.find_by_halving(cx, &strings, wanted.as_ref()),
+                |cx: Cx<M>, wanted| tree.find_by_binary_search(cx, &strings, wanted.as_ref()),
                 resolve,
             );
         }

@@ -39,7 +39,7 @@ const MINI_BLOCKS: usize = BLOCK_LEN / MINI_LEN;
 /// Bytes of the widths.
 pub(crate) const HEADER_BYTES: usize = MINI_BLOCKS;
 
-/// A stretch of packed codes of one width within a block.
+/// A run of packed codes of one width within a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
     pub(crate) first_row: usize,
@@ -162,7 +162,7 @@ impl<'a> MiniBlocks<'a> {
         })
     }
 
-    /// Longest stretches of one width, in order.
+    /// Longest runs of one width, in order.
     pub(crate) fn runs(self) -> impl Iterator<Item = Run<'a>> {
         let minis = self.rows.div_ceil(MINI_LEN);
         let (mut mini, mut at) = (0, 0);
@@ -187,7 +187,7 @@ impl<'a> MiniBlocks<'a> {
     }
 
     /// The code in row `row`; touches the widths and the code's own line.
-    pub(crate) fn place(self, row: usize) -> Run<'a> {
+    pub(crate) fn run_of(self, row: usize) -> Run<'a> {
         let mini = row / MINI_LEN;
         // All mini-blocks before the last are full.
         let at = MINI_LEN / 8

@@ -1,4 +1,4 @@
-//! What an encoding says of itself, and what it does: the rest of the crate asks its [`Format`].
+//! The interface of an encoding, its [`Format`]: its properties and functions.
 
 use crate::bits::{BLOCK_LEN, Kernels};
 use crate::block::{OrdinalBlock, Summary};

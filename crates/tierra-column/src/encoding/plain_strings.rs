@@ -10,7 +10,7 @@
 //! String `i` lies between ends `i - 1` and `i` of the bytes; a NULL is empty. Ends are packed in
 //! what their last one needs (typically 14 to 16 bits instead of 32).
 //!
-//! Invariant for readers: an end is believed only after it is found to be inside the bytes and not
+//! Invariant for readers: an end is trusted only after it is found to be inside the bytes and not
 //! before the end before it; bytes become text only after they are found to be UTF-8.
 
 use arrow::array::{Array, AsArray};

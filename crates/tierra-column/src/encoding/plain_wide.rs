@@ -19,7 +19,7 @@ use crate::ordinal;
 /// Bytes of a wide DECIMAL.
 pub(crate) const WIDE_BYTES: usize = 16;
 
-/// Statistics of every block: the values' images.
+/// Statistics of every block, on the values' ordinals.
 pub(crate) fn plan(values: &Values) -> Plan {
     let arrays = values.source.arrays();
     let block = |block| {
@@ -28,9 +28,9 @@ pub(crate) fn plan(values: &Values) -> Plan {
             let array = array.as_primitive::<Decimal128Type>();
             for row in from..from + len {
                 if array.is_valid(row) {
-                    let image = ordinal::of_i128_saturating(array.value(row));
-                    summary.min = summary.min.min(image);
-                    summary.max = summary.max.max(image);
+                    let ordinal = ordinal::of_i128_saturating(array.value(row));
+                    summary.min = summary.min.min(ordinal);
+                    summary.max = summary.max.max(ordinal);
                 } else {
                     summary.null_count += 1;
                 }

@@ -7,7 +7,7 @@ use arrow::datatypes::{
     TimestampMicrosecondType,
 };
 
-use super::{Filter, Resolved};
+use super::{Filter, ResolvedFilter};
 use crate::error::FilterError;
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::OrdinalType;
@@ -23,11 +23,11 @@ pub fn evaluate(filter: &Filter, array: &dyn Array) -> Result<BooleanBuffer, Fil
         column: array.data_type().to_string(),
     };
     let ty = LogicalType::of_arrow(array.data_type()).ok_or_else(mismatch)?;
-    let resolved = Resolved::new(filter, ty)?;
+    let resolved = ResolvedFilter::new(filter, ty)?;
     let values = match &resolved {
-        Resolved::Nothing => BooleanBuffer::new_unset(array.len()),
-        Resolved::Everything => BooleanBuffer::new_set(array.len()),
-        Resolved::Codes { generation, .. } => {
+        ResolvedFilter::Nothing => BooleanBuffer::new_unset(array.len()),
+        ResolvedFilter::Everything => BooleanBuffer::new_set(array.len()),
+        ResolvedFilter::Codes { generation, .. } => {
             return Err(FilterError::Codes {
                 filter: *generation,
                 column: "an array".to_owned(),
@@ -69,13 +69,13 @@ pub fn evaluate(filter: &Filter, array: &dyn Array) -> Result<BooleanBuffer, Fil
 }
 
 fn ordinals<T: OrdinalType + ArrowPrimitiveType>(
-    resolved: &Resolved,
+    resolved: &ResolvedFilter,
     array: &dyn Array,
 ) -> BooleanBuffer {
     let values = array.as_primitive::<T>().values();
     match resolved {
         // The common case without a loop inside the loop.
-        Resolved::Ordinals(ranges) if ranges.len() == 1 => {
+        ResolvedFilter::Ordinals(ranges) if ranges.len() == 1 => {
             let (low, high) = ranges[0];
             BooleanBuffer::collect_bool(values.len(), |i| {
                 T::to_ordinal(values[i]).wrapping_sub(low) <= high - low

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub use arrays::evaluate;
 pub use ordinal_set::OrdinalSet;
-pub(crate) use resolved::{BytesRange, Resolved};
+pub(crate) use resolved::{BytesRange, ResolvedFilter};
 pub use value_set::ValueSet;
 
 use crate::value::Value;

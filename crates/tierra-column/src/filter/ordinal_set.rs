@@ -117,7 +117,7 @@ impl OrdinalSet {
     }
 
     /// Keeps the rows of `mask` whose value, `offset` more than in `values`, is a member. Bits are read without
-    /// a branch, since nobody can predict one; what passes the sieve is looked up.
+    /// a branch, which would be unpredictable; what passes the sieve is looked up.
     pub(crate) fn retain_members(&self, values: &[u64], offset: u64, mask: &mut Mask) {
         let Some(&first) = self.sorted.first() else {
             *mask = Mask::none();
@@ -190,7 +190,7 @@ fn found(values: &[u64], bit: impl Fn(u64) -> u64) -> u64 {
     bits.fold(0, |found, (row, value)| found | (bit(*value) & 1) << row)
 }
 
-/// A bit for each hash: set where a member has it, so that most values that are none are told by one load.
+/// A bit for each hash: set where a member has it, so that most non-members are detected by one load.
 #[derive(Debug, Clone, PartialEq)]
 struct Sieve {
     /// A power of two.

@@ -13,7 +13,7 @@ pub(crate) type BytesRange = (Bound<Box<[u8]>>, Bound<Box<[u8]>>);
 
 /// Which values pass, in the column's own physical type. NULL is not this type's business.
 #[derive(Debug, Clone)]
-pub(crate) enum Resolved {
+pub(crate) enum ResolvedFilter {
     Nothing,
     Everything,
     /// Inclusive, sorted, disjoint, never empty.
@@ -31,15 +31,15 @@ pub(crate) enum Resolved {
     },
 }
 
-impl Resolved {
-    pub(crate) fn new(filter: &Filter, ty: LogicalType) -> Result<Resolved, FilterError> {
+impl ResolvedFilter {
+    pub(crate) fn new(filter: &Filter, ty: LogicalType) -> Result<ResolvedFilter, FilterError> {
         let mismatch = |kind| FilterError::Type {
             filter: kind,
             column: ty.to_string(),
         };
         Ok(match &filter.kind {
-            FilterKind::Nothing => Resolved::Nothing,
-            FilterKind::Everything => Resolved::Everything,
+            FilterKind::Nothing => ResolvedFilter::Nothing,
+            FilterKind::Everything => ResolvedFilter::Everything,
             FilterKind::Ranges(ranges) => {
                 let of = |pick: fn(&Value) -> bool| {
                     ranges
@@ -54,14 +54,19 @@ impl Resolved {
                 match ty.physical() {
                     Physical::Ordinal => {
                         of(|value| matches!(value, Value::Ordinal(_)))?;
-                        Resolved::Ordinals(inclusive(ranges, u64::MIN, u64::MAX, |v| match v {
-                            Value::Ordinal(v) => Some(*v),
-                            _ => None,
-                        }))
+                        ResolvedFilter::Ordinals(inclusive(
+                            ranges,
+                            u64::MIN,
+                            u64::MAX,
+                            |v| match v {
+                                Value::Ordinal(v) => Some(*v),
+                                _ => None,
+                            },
+                        ))
                     }
                     Physical::Wide => {
                         of(|value| matches!(value, Value::Wide(_)))?;
-                        Resolved::Wide(inclusive(ranges, i128::MIN, i128::MAX, |v| match v {
+                        ResolvedFilter::Wide(inclusive(ranges, i128::MIN, i128::MAX, |v| match v {
                             Value::Wide(v) => Some(*v),
                             _ => None,
                         }))
@@ -73,7 +78,9 @@ impl Resolved {
                             Bound::Excluded(Value::Bytes(v)) => Bound::Excluded(v.clone()),
                             _ => Bound::Unbounded,
                         };
-                        Resolved::Bytes(ranges.iter().map(|(l, h)| (own(l), own(h))).collect())
+                        ResolvedFilter::Bytes(
+                            ranges.iter().map(|(l, h)| (own(l), own(h))).collect(),
+                        )
                     }
                 }
             }
@@ -91,15 +98,15 @@ impl Resolved {
                     return Err(mismatch(kind));
                 }
                 match (values.is_empty(), negated) {
-                    (true, false) => Resolved::Nothing,
-                    (true, true) => Resolved::Everything,
-                    (false, &negated) => Resolved::Set {
+                    (true, false) => ResolvedFilter::Nothing,
+                    (true, true) => ResolvedFilter::Everything,
+                    (false, &negated) => ResolvedFilter::Set {
                         values: Arc::clone(values),
                         negated,
                     },
                 }
             }
-            FilterKind::Codes { generation, bitmap } => Resolved::Codes {
+            FilterKind::Codes { generation, bitmap } => ResolvedFilter::Codes {
                 generation: *generation,
                 bitmap: Arc::clone(bitmap),
             },
@@ -110,11 +117,11 @@ impl Resolved {
     #[inline]
     pub(crate) fn ordinal_passes(&self, value: u64) -> bool {
         match self {
-            Resolved::Everything => true,
-            Resolved::Ordinals(ranges) => ranges
+            ResolvedFilter::Everything => true,
+            ResolvedFilter::Ordinals(ranges) => ranges
                 .iter()
                 .any(|&(low, high)| low <= value && value <= high),
-            Resolved::Set { values, negated } => match &**values {
+            ResolvedFilter::Set { values, negated } => match &**values {
                 ValueSet::Ordinals(set) => set.contains(value) != *negated,
                 _ => *negated,
             },
@@ -126,11 +133,11 @@ impl Resolved {
     #[inline]
     pub(crate) fn wide_passes(&self, value: i128) -> bool {
         match self {
-            Resolved::Everything => true,
-            Resolved::Wide(ranges) => ranges
+            ResolvedFilter::Everything => true,
+            ResolvedFilter::Wide(ranges) => ranges
                 .iter()
                 .any(|&(low, high)| low <= value && value <= high),
-            Resolved::Set { values, negated } => match &**values {
+            ResolvedFilter::Set { values, negated } => match &**values {
                 ValueSet::Wide(sorted) => sorted.binary_search(&value).is_ok() != *negated,
                 _ => *negated,
             },
@@ -142,8 +149,8 @@ impl Resolved {
     #[inline]
     pub(crate) fn bytes_pass(&self, value: &[u8]) -> bool {
         match self {
-            Resolved::Everything => true,
-            Resolved::Bytes(ranges) => ranges.iter().any(|(low, high)| {
+            ResolvedFilter::Everything => true,
+            ResolvedFilter::Bytes(ranges) => ranges.iter().any(|(low, high)| {
                 (match low {
                     Bound::Unbounded => true,
                     Bound::Included(low) => value >= &**low,
@@ -154,7 +161,7 @@ impl Resolved {
                     Bound::Excluded(high) => value < &**high,
                 }
             }),
-            Resolved::Set { values, negated } => match &**values {
+            ResolvedFilter::Set { values, negated } => match &**values {
                 ValueSet::Bytes { hashed, .. } => hashed.contains(value) != *negated,
                 _ => *negated,
             },
@@ -163,13 +170,13 @@ impl Resolved {
     }
 }
 
-/// Integers that know their neighbours.
-trait Step: Copy + Ord {
+/// Integers with a next and a previous one.
+trait Integer: Copy + Ord {
     fn next(self) -> Option<Self>;
     fn previous(self) -> Option<Self>;
 }
 
-impl Step for u64 {
+impl Integer for u64 {
     fn next(self) -> Option<Self> {
         self.checked_add(1)
     }
@@ -178,7 +185,7 @@ impl Step for u64 {
     }
 }
 
-impl Step for i128 {
+impl Integer for i128 {
     fn next(self) -> Option<Self> {
         self.checked_add(1)
     }
@@ -188,7 +195,7 @@ impl Step for i128 {
 }
 
 /// The ranges with both ends included; the empty ones are gone.
-fn inclusive<T: Step>(
+fn inclusive<T: Integer>(
     ranges: &[ValueRange],
     least: T,
     greatest: T,

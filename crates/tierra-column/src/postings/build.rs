@@ -2,13 +2,14 @@
 //!
 //! A coarse histogram cuts the codes into *slabs* of about four million rows. A thread takes one
 //! slab at a time, finds its rows in all chunks by range filters on packed codes, once to count
-//! and once to place them, and packs the result; slabs know where theirs belong, so they can be
+//! and once to place them, and packs the result. The output range of each slab is known, so slabs are
 //! written in any order. Reading a chunk once more per slab costs less than scattering 100 million
-//! rows over memory that no cache holds; but it makes the time grow with rows times slabs, so that
-//! whoever has many more rows should make several postings of them.
+//! rows over memory that no cache holds. But the time grows with rows times slabs, so many more rows
+//! should be split over several postings.
 //!
-//! Codes are not cut, and counted some at a time: where few have many rows a slab is larger. Its
-//! rows are sorted some chunks at a time, and each list is written in as many pieces.
+//! A code is never split over slabs, and the histogram counts several codes together: a slab is larger where
+//! few codes have many rows. Its rows are then sorted some chunks at a time, and each list is written in as
+//! many pieces.
 //!
 //! Besides the output a thread takes 8 bytes for each row that it sorts, 12 for each list and what these
 //! take packed: some 100 MB, however large the table, and whatever its values are.
@@ -31,7 +32,7 @@ const SLAB_ROWS: u64 = 1 << 22;
 /// The coarse histogram has at most this many counts.
 const HISTOGRAM_BITS: u8 = 16;
 /// Codes of a count are at least 2^6, so that a slab's rows by code begin on a byte.
-const LEAST_GRAIN_BITS: u8 = 6;
+const MIN_GRAIN_BITS: u8 = 6;
 /// Packed values that fill whole bytes, whatever their width.
 const RUN: u64 = 8;
 
@@ -56,7 +57,7 @@ struct Slab {
 }
 
 /// Packed values as they are to be stored.
-struct Piece {
+struct PackedPiece {
     of: Section,
     /// The number of its first value: a multiple of eight.
     first: u64,
@@ -69,29 +70,29 @@ enum Section {
     Entries,
 }
 
-impl Piece {
-    /// Of values from number `first` on. Zeros stand for those before, as far as they share bytes.
-    fn new(of: Section, first: u64, values: &[u64], width: u8) -> Piece {
+impl PackedPiece {
+    /// Packs values from number `first` on. Earlier values that share their first bytes are packed as zeros.
+    fn new(of: Section, first: u64, values: &[u64], width: u8) -> PackedPiece {
         let lead = first % RUN;
         if lead == 0 {
-            return Piece::led(of, first, values, width);
+            return PackedPiece::aligned(of, first, values, width);
         }
-        let mut led = vec![0; lead as usize];
-        led.extend_from_slice(values);
-        Piece::led(of, first - lead, &led, width)
+        let mut aligned = vec![0; lead as usize];
+        aligned.extend_from_slice(values);
+        PackedPiece::aligned(of, first - lead, &aligned, width)
     }
 
-    /// Of values from number `first` on, a multiple of eight.
-    fn led(of: Section, first: u64, values: &[u64], width: u8) -> Piece {
+    /// Packs values from number `first` on, a multiple of eight.
+    fn aligned(of: Section, first: u64, values: &[u64], width: u8) -> PackedPiece {
         let mut bytes = vec![0; packed_bytes(values.len(), width)];
         Kernels::best().pack(values, width, &mut bytes);
-        Piece { of, first, bytes }
+        PackedPiece { of, first, bytes }
     }
 }
 
 impl<'c> PostingsPlan<'c> {
     /// Plans the postings of dictionary chunks, at most [`POSTINGS_CHUNKS_MAX`]. Reads all of their
-    /// codes; whoever wants blocks' checksums compared has done so. Codes that the dictionary does not
+    /// codes; the caller has compared the blocks' checksums, if it wants to. Codes that the dictionary does not
     /// have are in no list. `stop` ends it early.
     ///
     /// # Errors
@@ -134,7 +135,7 @@ impl<'c> PostingsPlan<'c> {
         let codes = dictionary.len() as u64;
         let grain_bits = width_of(codes)
             .saturating_sub(HISTOGRAM_BITS)
-            .max(LEAST_GRAIN_BITS);
+            .max(MIN_GRAIN_BITS);
         let grains = codes.div_ceil(1 << grain_bits) as usize;
         let mut histogram = vec![0_u64; grains];
         on_threads(
@@ -204,7 +205,7 @@ impl<'c> PostingsPlan<'c> {
             self.slabs.len(),
             stop,
             |slab, pieces| self.pack(self.slabs[slab], pieces),
-            |pieces: Vec<Piece>| {
+            |pieces: Vec<PackedPiece>| {
                 for piece in pieces {
                     let (section, width) = match piece.of {
                         Section::Directory => (&mut *directory, layout.offset_width),
@@ -261,14 +262,22 @@ impl<'c> PostingsPlan<'c> {
         Ok(())
     }
 
-    fn pack(&self, slab: Slab, pieces: &Results<'_, Vec<Piece>>) -> Result<(), PostingsError> {
+    fn pack(
+        &self,
+        slab: Slab,
+        pieces: &Results<'_, Vec<PackedPiece>>,
+    ) -> Result<(), PostingsError> {
         match self.layout.kind {
             Kind::Lists => self.pack_lists(slab, pieces),
             Kind::Rows => self.pack_rows(slab, pieces),
         }
     }
 
-    fn pack_rows(&self, slab: Slab, pieces: &Results<'_, Vec<Piece>>) -> Result<(), PostingsError> {
+    fn pack_rows(
+        &self,
+        slab: Slab,
+        pieces: &Results<'_, Vec<PackedPiece>>,
+    ) -> Result<(), PostingsError> {
         let mut slots = vec![0_u64; (slab.end - slab.first) as usize];
         let mut rows = 0;
         let go_on = AtomicBool::new(false);
@@ -280,7 +289,7 @@ impl<'c> PostingsPlan<'c> {
             return Err(slab.contradiction());
         }
         let width = self.layout.entry_width();
-        pieces.send(vec![Piece::new(
+        pieces.send(vec![PackedPiece::new(
             Section::Entries,
             slab.first,
             &slots,
@@ -291,47 +300,57 @@ impl<'c> PostingsPlan<'c> {
     fn pack_lists(
         &self,
         slab: Slab,
-        pieces: &Results<'_, Vec<Piece>>,
+        pieces: &Results<'_, Vec<PackedPiece>>,
     ) -> Result<(), PostingsError> {
         let layout = &self.layout;
         let all = 0..self.chunks.len();
         let counts = self.count(slab, all.clone())?;
-        // Of each bucket: where its first entry goes, and then its next one.
-        let mut places = Vec::with_capacity(counts.len() + 1);
+        // Of each bucket: the number of its first entry, later of its next one.
+        let mut next_entries = Vec::with_capacity(counts.len() + 1);
         let mut next = slab.first_entry;
         for rows in &counts {
-            places.push(next);
+            next_entries.push(next);
             next += u64::from(*rows);
         }
         if next != slab.end_entry() {
             return Err(slab.contradiction());
         }
         if slab.end == layout.codes {
-            places.push(layout.entries);
+            next_entries.push(layout.entries);
         }
         let (bucket, width) = (slab.first >> layout.shift, layout.offset_width);
-        pieces.send(vec![Piece::new(Section::Directory, bucket, &places, width)])?;
+        pieces.send(vec![PackedPiece::new(
+            Section::Directory,
+            bucket,
+            &next_entries,
+            width,
+        )])?;
         let width = layout.entry_width();
         if slab.entries <= self.slab_rows {
             let lead = slab.first_entry % RUN;
             let sorted = self.sorted(slab, all, &counts, lead)?;
             let first = slab.first_entry - lead;
-            return pieces.send(vec![Piece::led(Section::Entries, first, &sorted, width)]);
+            return pieces.send(vec![PackedPiece::aligned(
+                Section::Entries,
+                first,
+                &sorted,
+                width,
+            )]);
         }
         drop(counts);
         for chunks in self.groups() {
             let counts = self.count(slab, chunks.clone())?;
             let sorted = self.sorted(slab, chunks, &counts, 0)?;
             let (mut lists, mut rest) = (Vec::new(), &sorted[..]);
-            for (next, rows) in places.iter_mut().zip(&counts) {
+            for (next, rows) in next_entries.iter_mut().zip(&counts) {
                 let (list, others) = rest.split_at(*rows as usize);
                 rest = others;
                 if list.is_empty() {
                     continue;
                 }
-                lists.push(Piece::new(Section::Entries, *next, list, width));
+                lists.push(PackedPiece::new(Section::Entries, *next, list, width));
                 *next += u64::from(*rows);
-                // Read twice, a chunk that is not damaged says the same twice.
+                // An undamaged chunk has the same rows when it is read again.
                 if *next > slab.end_entry() {
                     return Err(slab.contradiction());
                 }
@@ -362,16 +381,16 @@ impl<'c> PostingsPlan<'c> {
     ) -> Result<Vec<u64>, PostingsError> {
         let (shift, position_width) = (self.layout.shift, self.layout.position_width);
         let mut next = lead as usize;
-        let mut places = Vec::with_capacity(counts.len());
+        let mut next_entries = Vec::with_capacity(counts.len());
         for rows in counts {
-            places.push(next as u32);
+            next_entries.push(next as u32);
             next += *rows as usize;
         }
         let mut sorted = vec![0_u64; next];
         let low = (1 << shift) - 1;
         let mut is_lost = false;
         self.rows_of(slab, chunks, &AtomicBool::new(false), |code, position| {
-            let place = &mut places[(code >> shift) as usize];
+            let place = &mut next_entries[(code >> shift) as usize];
             match sorted.get_mut(*place as usize) {
                 Some(entry) => *entry = (code & low) << position_width | position,
                 None => is_lost = true,

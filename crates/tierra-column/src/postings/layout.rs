@@ -23,8 +23,8 @@
 //! with which there is at most one bucket more than there are entries: few rows against a large dictionary take
 //! space for few rows. Rows are kept by code where no code comes twice and most codes come once.
 //!
-//! Invariant: after [`PostingsLayout::read`] everything lies inside the bytes. Nothing about the
-//! content of data is believed.
+//! Invariant: after [`PostingsLayout::read`] everything lies inside the bytes. The content of the data is
+//! not trusted.
 
 use crate::bits::{PAD_BYTES, packed_bytes, width_of};
 use crate::bytes::{lines, read_u32, read_u64};
@@ -50,8 +50,8 @@ pub(super) enum Kind {
     Rows,
 }
 
-/// What postings say about themselves, checked. A few words: copy it and keep it to
-/// [`reopen`](super::Postings::reopen) the same immutable bytes without checking again.
+/// The validated header of postings. A few words: keep a copy to [`reopen`](super::Postings::reopen) the
+/// same immutable bytes without checking again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostingsLayout {
     pub(super) kind: Kind,

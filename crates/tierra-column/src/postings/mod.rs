@@ -5,9 +5,9 @@
 //! touches one line of the directory, rarely two, and then the lines of the list; where no code
 //! comes twice one line is all. NULL is in no list.
 //!
-//! Like a chunk, postings are a view of bytes somebody else owns, near or far: opening them checks
-//! the header ([`layout`]), a page's checksum is compared on request, and what is read from a page
-//! is checked to lie where it can.
+//! Like a chunk, postings are a view of borrowed bytes, near or far: opening them checks
+//! the header ([`layout`]), a page's checksum is compared on request, and positions read from a page
+//! are bounds-checked.
 //!
 //! ```
 //! use std::num::NonZeroUsize;
@@ -54,8 +54,8 @@ use crate::bytes::read_u32;
 use crate::error::FormatError;
 use layout::{Kind, PAGE_BYTES, ROW_BITS};
 
-/// Entries that are fetched together: a few lines, of which the processor would guess the rest.
-const STRETCH_ENTRIES: u64 = 128;
+/// Entries that are fetched together: a few lines. The hardware prefetcher fetches the following ones.
+const FETCHED_ENTRIES: u64 = 128;
 
 /// A row of one of the covered chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,44 +75,44 @@ impl Position {
     }
 }
 
-/// What is known of a code's rows after the first look.
+/// A code's rows, as the directory lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listed {
-    /// There are none.
-    Nowhere,
-    /// There is one.
-    Once(Position),
-    /// They are among these entries.
-    Among(Stretch),
+pub enum PostingList {
+    /// No row has the code.
+    Empty,
+    /// One row has it.
+    Single(Position),
+    /// The rows are among these entries.
+    Entries(EntryRange),
 }
 
 /// Neighbouring entries, among which are those of one code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct EntryRange {
     first: u32,
     end: u32,
     /// Bits of the code that an entry repeats.
     low: u32,
 }
 
-impl Stretch {
+impl EntryRange {
     /// Entries, and so rows at most.
     pub fn len(&self) -> usize {
         (self.end - self.first) as usize
     }
 
-    /// Whether there is none: never, in what [`Postings::list`] found.
+    /// Whether there is no entry. Never so for a range that [`Postings::list`] returned.
     pub fn is_empty(&self) -> bool {
         self.first == self.end
     }
 
-    /// The same entries in parts that are worth fetching at once: some lines each.
-    pub fn parts(self) -> impl Iterator<Item = Stretch> {
+    /// The same entries in parts of some lines, each fetched at once.
+    pub fn parts(self) -> impl Iterator<Item = EntryRange> {
         (self.first..self.end)
-            .step_by(STRETCH_ENTRIES as usize)
-            .map(move |first| Stretch {
+            .step_by(FETCHED_ENTRIES as usize)
+            .map(move |first| EntryRange {
                 first,
-                end: self.end.min(first.saturating_add(STRETCH_ENTRIES as u32)),
+                end: self.end.min(first.saturating_add(FETCHED_ENTRIES as u32)),
                 low: self.low,
             })
     }
@@ -197,7 +197,7 @@ impl<'a> Postings<'a> {
         &bytes[..bytes.len().min(PAGE_BYTES)]
     }
 
-    /// Where a page lies in the postings: in every copy of them the same.
+    /// The byte range of a page in the postings, the same in every copy.
     ///
     /// # Panics
     /// If there is no such page.
@@ -229,16 +229,16 @@ impl<'a> Postings<'a> {
     /// The pages that [`Postings::list`] reads for a code.
     #[inline]
     pub fn pages_of_list(&self, code: u32) -> Range<usize> {
-        pages(self.list_place(code))
+        pages(self.list_bytes(code))
     }
 
-    /// The pages that [`Postings::stretch`] reads.
+    /// The pages that [`Postings::load_range`] reads.
     #[inline]
-    pub fn pages_of_stretch(&self, stretch: &Stretch) -> Range<usize> {
-        pages(self.stretch_place(stretch))
+    pub fn pages_of_range(&self, range: &EntryRange) -> Range<usize> {
+        pages(self.range_bytes(range))
     }
 
-    /// The first look: where a code's rows are listed, or the row itself. One line, rarely two.
+    /// Looks a code up in the directory: returns its range of entries, or its only row. Reads one line, rarely two.
     ///
     /// # Errors
     /// [`FormatError`] where the directory cannot be what was written.
@@ -247,27 +247,31 @@ impl<'a> Postings<'a> {
         &self,
         cx: Cx<M>,
         code: u32,
-    ) -> impl Future<Output = Result<Listed, FormatError>> {
-        cx.load_bytes(&self.data[self.list_place(code)])
+    ) -> impl Future<Output = Result<PostingList, FormatError>> {
+        cx.load_bytes(&self.data[self.list_bytes(code)])
             .map(move |_| self.listed(code))
     }
 
-    /// The second look: brings a stretch's lines near, to be read by [`Postings::positions_in`].
+    /// Fetches the lines of a range of entries, to be read by [`Postings::positions_in`].
     #[inline]
-    pub fn stretch<M: Mode>(&self, cx: Cx<M>, stretch: Stretch) -> impl Future<Output = Stretch> {
-        cx.load_bytes(&self.data[self.stretch_place(&stretch)])
-            .map(move |_| stretch)
+    pub fn load_range<M: Mode>(
+        &self,
+        cx: Cx<M>,
+        range: EntryRange,
+    ) -> impl Future<Output = EntryRange> {
+        cx.load_bytes(&self.data[self.range_bytes(&range)])
+            .map(move |_| range)
     }
 
-    /// Calls `found` with the position of each row that a stretch lists for its code.
+    /// Calls `found` with the position of each row that a range of entries lists for its code.
     #[inline]
-    pub fn positions_in(&self, stretch: &Stretch, mut found: impl FnMut(Position)) {
+    pub fn positions_in(&self, range: &EntryRange, mut found: impl FnMut(Position)) {
         let layout = &self.layout;
         let entries = &self.data[layout.entries_at()..];
         let mask = max_code(layout.position_width);
-        for entry in stretch.first..stretch.end {
+        for entry in range.first..range.end {
             let entry = Kernels::get(entries, layout.entry_width(), entry as usize);
-            if entry >> layout.position_width == u64::from(stretch.low) {
+            if entry >> layout.position_width == u64::from(range.low) {
                 found(Position((entry & mask) as u32));
             }
         }
@@ -279,16 +283,16 @@ impl<'a> Postings<'a> {
     /// As [`Postings::list`].
     pub fn positions(&self, code: u32, mut found: impl FnMut(Position)) -> Result<(), FormatError> {
         match self.listed(code)? {
-            Listed::Nowhere => {}
-            Listed::Once(position) => found(position),
-            Listed::Among(stretch) => self.positions_in(&stretch, found),
+            PostingList::Empty => {}
+            PostingList::Single(position) => found(position),
+            PostingList::Entries(range) => self.positions_in(&range, found),
         }
         Ok(())
     }
 
     /// Where in the data a code is looked up; nowhere if it is newer than the postings.
     #[inline]
-    fn list_place(&self, code: u32) -> Range<usize> {
+    fn list_bytes(&self, code: u32) -> Range<usize> {
         let layout = &self.layout;
         if u64::from(code) >= layout.codes {
             return 0..0;
@@ -308,23 +312,23 @@ impl<'a> Postings<'a> {
     }
 
     #[inline]
-    fn stretch_place(&self, stretch: &Stretch) -> Range<usize> {
+    fn range_bytes(&self, range: &EntryRange) -> Range<usize> {
         let at = self.layout.entries_at();
         let width = usize::from(self.layout.entry_width());
-        let (first, end) = (stretch.first as usize * width, stretch.end as usize * width);
+        let (first, end) = (range.first as usize * width, range.end as usize * width);
         at + first / 8..at + end.div_ceil(8)
     }
 
     #[inline]
-    fn listed(&self, code: u32) -> Result<Listed, FormatError> {
+    fn listed(&self, code: u32) -> Result<PostingList, FormatError> {
         let layout = &self.layout;
         if u64::from(code) >= layout.codes {
-            return Ok(Listed::Nowhere);
+            return Ok(PostingList::Empty);
         }
         if layout.kind == Kind::Rows {
             let entry = Kernels::get(self.data, layout.position_width, code as usize) as u32;
             let position = entry.checked_sub(1).map(Position);
-            return Ok(position.map_or(Listed::Nowhere, Listed::Once));
+            return Ok(position.map_or(PostingList::Empty, PostingList::Single));
         }
         let bucket = (u64::from(code) >> layout.shift) as usize;
         let first = Kernels::get(self.data, layout.offset_width, bucket);
@@ -333,9 +337,9 @@ impl<'a> Postings<'a> {
             return Err(corrupt_list(code, first, end));
         }
         if first == end {
-            return Ok(Listed::Nowhere);
+            return Ok(PostingList::Empty);
         }
-        Ok(Listed::Among(Stretch {
+        Ok(PostingList::Entries(EntryRange {
             first: first as u32,
             end: end as u32,
             low: (u64::from(code) & max_code(layout.shift)) as u32,

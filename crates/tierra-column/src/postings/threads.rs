@@ -1,7 +1,7 @@
 //! Tasks on some threads, whose results arrive on the thread that asked for them.
 //!
-//! Invariant: results wait for nobody: there are never more of them than threads, and a thread that
-//! is asked to stop, or finds the asker gone, ends.
+//! Invariant: at most one result per thread is queued, and a thread ends if it is asked to stop or if the
+//! receiver is gone.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ pub(super) struct Results<'a, T> {
 }
 
 impl<T> Results<'_, T> {
-    /// Hands one over, perhaps after a while: a task does not get ahead of who takes them.
+    /// Sends a result. Blocks while the queue is full.
     pub(super) fn send(&self, result: T) -> Result<(), PostingsError> {
         let sent = self.sender.send(Ok(result));
         match sent.is_err() || self.stop.load(Ordering::Relaxed) {
@@ -49,7 +49,7 @@ pub(super) fn on_threads<T: Send>(
             };
             if let Err(error) = done {
                 failed.store(true, Ordering::Relaxed);
-                // If nobody listens, nobody wants to know.
+                // An error is of no use once the receiver is gone.
                 let _ = results.sender.send(Err(error));
             }
         }
@@ -114,7 +114,7 @@ mod tests {
             if task < 2 {
                 return results.send(());
             }
-            // Whoever asks later is told to stop.
+            // Later results are refused.
             stop.store(true, Ordering::Relaxed);
             Err(contradiction.clone())
         };

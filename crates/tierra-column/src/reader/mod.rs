@@ -374,7 +374,7 @@ fn selected_codes<'s>(
         Payload::MiniBlocks(minis) if few => {
             let out = &mut scratch.selected[..count];
             for (code, row) in out.iter_mut().zip(mask) {
-                let run = minis.place(row);
+                let run = minis.run_of(row);
                 *code = Kernels::get(run.packed, run.width, row - run.first_row);
             }
             Codes::Wide(out)

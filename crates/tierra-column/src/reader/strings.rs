@@ -3,9 +3,8 @@
 //! Invariant: every view is of text that was checked to be UTF-8, lies inside the buffer it names,
 //! and repeats its first bytes as arrow wants. Views come from three places: a dictionary (checked
 //! when it was opened), another array, and `make_view` on bytes checked here, in the copy and not
-//! where they came from: a chunk's bytes are a file's, and whoever writes to that file meanwhile
-//! must not get anything past the check. The array is therefore built without checking every string
-//! once more.
+//! where they came from: a chunk's bytes are a file's, and a concurrent write to that file must not
+//! bypass the check. The array is therefore built without checking every string once more.
 
 use arrow::array::{Array, StringViewArray, make_view};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
@@ -183,7 +182,7 @@ impl StringColumn {
         if first > 0 {
             rebase(&mut self.views[start..], first);
         }
-        // What a NULL row's view holds is anybody's guess.
+        // A NULL row's view may hold anything.
         if let Some(nulls) = array.nulls() {
             for (row, view) in self.views[start..].iter_mut().enumerate() {
                 if nulls.is_null(row) {

@@ -43,7 +43,7 @@ pub(crate) fn block(
     let range = chunk.block_range(block);
     let range = at + range.start..at + range.end;
     stored_in(extent, read, range, FaultKind::Checksum, |bytes| {
-        chunk.is_block(block, bytes)
+        chunk.block_matches(block, bytes)
     })
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn head<'a, E>(
     open: impl Fn(&'a [u8]) -> Result<Chunk<'a>, E>,
 ) -> bool {
     let _alone = alone();
-    let head_of = |chunk: Chunk<'_>| place.start..place.start + chunk.head_bytes();
+    let head_of = |chunk: Chunk<'_>| place.start..place.start + chunk.header_bytes();
     let own = open(&read[place.clone()]).ok().map(head_of);
     let log = &extent.all_losses().log;
     if let Some(range) = own {

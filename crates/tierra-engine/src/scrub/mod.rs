@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tierra_column::bits::BLOCK_LEN;
 use tierra_memory::PoolError;
-use tierra_memory::faults::{Stop, Walk};
+use tierra_memory::faults::{ScrubPass, Stop};
 
 use crate::error::TableError;
 use crate::integrity::repair;
@@ -263,7 +263,7 @@ fn without_whole_copy(
 
 /// A copy against its header and checksum.
 fn check(copy: &ExtentCopy, options: &ScrubOptions) -> Result<(), PoolError> {
-    let mut walk = Walk::new(vec![copy.extent()]);
+    let mut walk = ScrubPass::new(vec![copy.extent()]);
     if let Some(pace) = options.bytes_per_s {
         walk = walk.paced(pace);
     }

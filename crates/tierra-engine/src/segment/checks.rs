@@ -194,7 +194,7 @@ impl Segment {
         copy: &[u8],
     ) -> Result<(), ScanError> {
         let damaged = |block, source| self.damaged(spec, column, block * BLOCK_LEN, source);
-        let chunk = Chunk::with_head(self.heads().of(column), copy, spec.columns[column].ty);
+        let chunk = Chunk::with_header(self.heads().of(column), copy, spec.columns[column].ty);
         let chunk = chunk.map_err(|source| damaged(0, source))?;
         for block in 0..self.blocks() {
             let began = self.verified.begin();

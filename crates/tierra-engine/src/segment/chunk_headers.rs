@@ -21,7 +21,7 @@ impl Heads {
     /// Copies of the heads of these chunks, which have so many rows. What is too short for a head ends in zeros, as opening it
     /// tells.
     pub(crate) fn read<'a>(rows: usize, chunks: impl ExactSizeIterator<Item = &'a [u8]>) -> Self {
-        let bytes_each = Chunk::head_bytes_of(rows);
+        let bytes_each = Chunk::header_bytes_of(rows);
         let mut bytes = MutableBuffer::with_capacity(bytes_each * chunks.len());
         for (column, chunk) in chunks.enumerate() {
             bytes.extend_from_slice(&chunk[..chunk.len().min(bytes_each)]);
@@ -50,7 +50,7 @@ mod tests {
         let long = vec![7; 1000];
         let short = vec![9; 130];
         let heads = Heads::read(2000, [&long[..], &short, &long].into_iter());
-        let bytes_each = Chunk::head_bytes_of(2000);
+        let bytes_each = Chunk::header_bytes_of(2000);
         assert_eq!(heads.len_bytes() as usize, 3 * bytes_each);
         for (column, chunk) in [&long, &short, &long].into_iter().enumerate() {
             let head = heads.of(column);

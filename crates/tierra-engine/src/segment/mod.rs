@@ -536,7 +536,7 @@ fn open_as<'a>(
         segment: entry.id,
         source,
     };
-    let chunk = Chunk::with_head(head, bytes, ty).map_err(damaged)?;
+    let chunk = Chunk::with_header(head, bytes, ty).map_err(damaged)?;
     if chunk.rows() != entry.rows as usize {
         return Err(damaged(FormatError::Corrupt {
             what: "the chunk",

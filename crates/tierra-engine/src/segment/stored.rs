@@ -37,7 +37,7 @@ impl Segment {
     /// Rows of the blocks that have a byte in a range of a chunk; all rows where the head is concerned.
     fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
         let chunk = self.chunk(column);
-        if range.start < chunk.head_bytes() || self.is_absent(column) {
+        if range.start < chunk.header_bytes() || self.is_absent(column) {
             return 0..self.rows();
         }
         let is_met = |block: &usize| {
@@ -97,7 +97,10 @@ impl Segment {
     pub(crate) fn is_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
         let range = self.stored_range(column, block);
         let mut copies = extent.copies().iter().filter(|_| !self.is_absent(column));
-        copies.any(|copy| self.chunk(column).is_block(block, &copy[range.clone()]))
+        copies.any(|copy| {
+            self.chunk(column)
+                .block_matches(block, &copy[range.clone()])
+        })
     }
 
     /// Puts the block right in the extent's first copy, from whichever copy has it. Whether it is right then.
@@ -107,7 +110,7 @@ impl Segment {
         }
         let range = self.stored_range(column, block);
         repair::stored(extent, range, |bytes| {
-            self.chunk(column).is_block(block, bytes)
+            self.chunk(column).block_matches(block, bytes)
         })
     }
 

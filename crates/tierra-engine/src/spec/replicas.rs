@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Tiers that a database may have.
 pub(crate) const TIERS_MOST: usize = 64;
 /// Copies that an extent may have: as many as a replica set writes.
-pub(crate) const COPIES_MOST: usize = 1 + tierra_memory::replication::REPLICAS_MOST;
+pub(crate) const COPIES_MOST: usize = 1 + tierra_memory::replication::MAX_REPLICAS;
 
 /// The number of a tier in its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

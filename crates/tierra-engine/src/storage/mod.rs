@@ -159,7 +159,7 @@ impl Storage {
     pub(crate) fn check_files(&self) {
         let mut were_cut = false;
         for tier in self.tiers().readable() {
-            were_cut |= tier.pool.was_cut().unwrap_or_else(|error| {
+            were_cut |= tier.pool.is_truncated().unwrap_or_else(|error| {
                 tracing::error!(tier = &*tier.name, %error, "whether the file of a tier is whole is unknown");
                 false
             });

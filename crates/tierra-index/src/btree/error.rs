@@ -2,21 +2,21 @@
 
 use tierra_memory::replication::ReplicationError;
 
-use super::{EXTENT_BYTES_MOST, EXTENTS_MOST, LEAF_BYTES};
+use super::{LEAF_BYTES, MAX_EXTENT_BYTES, MAX_EXTENTS};
 
 /// Why a tree could not be made, opened or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TreeError {
     /// No extent, or too many.
-    #[error("{extents} extents given; a tree lies in 1 to {EXTENTS_MOST}")]
+    #[error("{extents} extents given; a tree lies in 1 to {MAX_EXTENTS}")]
     Extents {
         /// How many.
         extents: usize,
     },
     /// An extent that no leaf fits into, or that is too long.
     #[error(
-        "extent {extent} has {len_bytes} bytes; it must have from {LEAF_BYTES} to {EXTENT_BYTES_MOST}"
+        "extent {extent} has {len_bytes} bytes; it must have from {LEAF_BYTES} to {MAX_EXTENT_BYTES}"
     )]
     Length {
         /// Its place in the order of extents.

@@ -1,26 +1,26 @@
-//! A B+-tree that survives: leaves far and durable, in any number of copies, inner nodes near.
+//! A persistent B+-tree: leaves far and durable, in any number of copies, inner nodes near.
 //!
 //! ```text
 //!  near │ inner nodes: from a key to a leaf                  inner.rs     rebuilt on opening
-//!       │      summaries, one line a leaf: which far lines     near.rs
-//!  far  │           leaf: 16 lines of three entries each       line.rs     in every copy
+//!       │      summaries, one line a leaf: which far lines     summary.rs
+//!  far  │           leaf: 16 lines of three entries each       leaf_line.rs in every copy
 //!       │ extent 0: leaf │ leaf │ … │     extent 1: leaf │ …
 //! ```
 //! The key-value workload of the replication thesis (section 3.1.1, figure 3.1) runs on such a tree. Like the
-//! FPTree and the LB+-tree it keeps leaves unsorted and finds entries by prints of their keys; unlike them
-//! a leaf has no header that an entry has to be published in. Each line says itself what in it counts, so an
-//! insertion, an update and a removal store into one line and wait for one fence, whatever the number of
-//! copies. The prints lie near: a lookup reads one far line.
+//! FPTree and the LB+-tree it keeps leaves unsorted and finds entries by fingerprints of their keys; unlike them
+//! a leaf has no header in which an entry has to be published. Each line's state word says which of its entries
+//! are valid, so an insertion, an update and a removal store into one line and wait for one fence, whatever the
+//! number of copies. The fingerprints lie near: a lookup reads one far line.
 //!
-//! Each line of a leaf has room for a word (`note`) that belongs to the leaf as a whole:
+//! Each line of a leaf has room for a word (`leaf_word`) that belongs to the leaf as a whole:
 //! ```text
-//!  line 0      │ note: the least key of the leaf's range │ 3 entries │
-//!  line 1      │ note: the greatest                      │ 3 entries │
-//!  line 2 … 15 │ note: 0                                 │ 3 entries │
+//!  line 0      │ leaf word: least key of the leaf's range │ 3 entries │
+//!  line 1      │ leaf word: greatest key                  │ 3 entries │
+//!  line 2 … 15 │ leaf word: 0                             │ 3 entries │
 //! ```
 //! A leaf is *in the tree* if its range begins where that of another one ends, or with key 0. There is no list.
-//! A split writes the new leaf whole, waits, and lowers the greatest key of the old one, one word: with
-//! it the new leaf is in the tree, and what the old one still holds above is in its range no more.
+//! A split writes the new leaf completely, waits, and lowers the greatest key of the old one, one word. That word
+//! puts the new leaf into the tree, and the entries that the old one still holds above it are out of its range.
 //!
 //! Invariants:
 //! - The leaves in the tree cover every key once, at any moment that a crash could choose.
@@ -31,10 +31,10 @@
 mod arch;
 mod error;
 mod inner;
-mod line;
-mod near;
+mod leaf_line;
 mod open;
 mod range;
+mod summary;
 mod write;
 
 pub use error::TreeError;
@@ -44,21 +44,21 @@ use tierra_interleave::{Cx, Gate, Lookups, Mode, map_into};
 use tierra_memory::in_mode;
 use tierra_memory::replication::{Composition, CopyBy, Master, Method, ReplicaSet, Waits};
 
-use crate::lines::Lines;
+use crate::node_array::NodeArray;
 use inner::InnerNodes;
-use line::{Line, SLOTS, Seed};
-use near::{PLACES, Summary};
+use leaf_line::{LINE_SLOTS, LeafLine, Seed};
+use summary::{LEAF_SLOTS, LeafSummary};
 
 /// Lines of a leaf.
-const LEAF_LINES: usize = PLACES / SLOTS;
+const LEAF_LINES: usize = LEAF_SLOTS / LINE_SLOTS;
 /// Bytes of a leaf.
-pub(crate) const LEAF_BYTES: u64 = (LEAF_LINES * size_of::<Line>()) as u64;
+pub(crate) const LEAF_BYTES: u64 = (LEAF_LINES * size_of::<LeafLine>()) as u64;
 /// Bits of a leaf's number that count within its extent; the others are the extent's.
 const LEAF_BITS: u32 = 22;
 /// The longest extent.
-pub(crate) const EXTENT_BYTES_MOST: u64 = LEAF_BYTES << LEAF_BITS;
+pub(crate) const MAX_EXTENT_BYTES: u64 = LEAF_BYTES << LEAF_BITS;
 /// The most extents. No leaf has the number that means none.
-pub(crate) const EXTENTS_MOST: usize = (1 << (u32::BITS - LEAF_BITS)) - 1;
+pub(crate) const MAX_EXTENTS: usize = (1 << (u32::BITS - LEAF_BITS)) - 1;
 
 /// A durable map from `u64` to `u64`.
 ///
@@ -67,9 +67,9 @@ pub(crate) const EXTENTS_MOST: usize = (1 << (u32::BITS - LEAF_BITS)) - 1;
 /// publishes an extent after [`create`](Self::create) has returned, but before
 /// [`add_extent`](Self::add_extent) is called, and gives all of them to [`open`](Self::open).
 ///
-/// Who may read while it is written: nobody. Any number of threads look up through `&PersistentTree` at
-/// the same time; a change takes `&mut`, so the borrow checker keeps the one writer and the readers
-/// apart, and an `RwLock` around the tree does where it cannot. What a change returned is durable in all copies.
+/// Any number of threads look up through `&PersistentTree` at the same time. A change takes `&mut`, so the
+/// borrow checker keeps the one writer and the readers apart; where it cannot, put an `RwLock` around the tree.
+/// A change is durable in all copies when it returns.
 ///
 /// ```
 /// use tierra_index::PersistentTree;
@@ -97,14 +97,14 @@ pub(crate) const EXTENTS_MOST: usize = (1 << (u32::BITS - LEAF_BITS)) - 1;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct PersistentTree {
-    /// Goes into every check, so that no other tree's leaf is taken for one of this.
+    /// Part of every checksum, so that a leaf of another tree is not taken for one of this.
     id: u64,
     method: Method,
     extents: Vec<Extent>,
     inner: InnerNodes,
     /// The leaf whose range begins with 0.
     first: u32,
-    /// Numbers of leaves that nothing is kept in; the last is used next.
+    /// Numbers of free leaves; the last is used next.
     free: Vec<u32>,
     len: usize,
     gate: Gate,
@@ -114,7 +114,7 @@ pub struct PersistentTree {
 struct Extent {
     set: ReplicaSet,
     /// One for each leaf, in their order.
-    summaries: Lines<Summary>,
+    summaries: NodeArray<LeafSummary>,
 }
 
 /// One fence behind all copies.
@@ -155,8 +155,8 @@ impl PersistentTree {
         summaries.sum::<usize>() + self.inner.bytes() + self.free.capacity() * size_of::<u32>()
     }
 
-    /// Writes all copies by another method than one fence behind all of them. Of a line only its waits and its
-    /// prefetch count: a line is stored in order.
+    /// Writes all copies by another method than one fence behind all of them. Only the waits and the prefetch of the
+    /// method apply: a line is stored in order.
     pub fn set_method(&mut self, method: Method) {
         self.method = method;
     }
@@ -172,14 +172,14 @@ impl PersistentTree {
             let node = cx.load(self.inner.node(number)).await;
             number = self.inner.child(node, key);
         }
-        let mut places = cx.load(self.summary(number)).await.candidates(key);
-        while places != 0 {
-            let place = places.trailing_zeros() as usize;
-            let line = cx.load(self.line(number, place / SLOTS)).await;
-            if line.key(place % SLOTS) == key {
-                return Some(line.value(place % SLOTS));
+        let mut slots = cx.load(self.summary(number)).await.candidates(key);
+        while slots != 0 {
+            let leaf_slot = slots.trailing_zeros() as usize;
+            let line = cx.load(self.line(number, leaf_slot / LINE_SLOTS)).await;
+            if line.key(leaf_slot % LINE_SLOTS) == key {
+                return Some(line.value(leaf_slot % LINE_SLOTS));
             }
-            places &= places - 1;
+            slots &= slots - 1;
         }
         None
     }
@@ -188,7 +188,7 @@ impl PersistentTree {
     /// tree's gate finds cheaper.
     ///
     /// # Panics
-    /// If there are more or fewer places than keys.
+    /// If `values` and `keys` differ in length.
     pub fn get_all(&self, lookups: &mut Lookups, keys: &[u64], values: &mut [Option<u64>]) {
         assert_eq!(keys.len(), values.len(), "a place for each value");
         lookups.run(&self.gate, keys.len(), |execution, size, part| {
@@ -199,30 +199,30 @@ impl PersistentTree {
     }
 
     #[inline(always)]
-    fn summary(&self, leaf: u32) -> &Summary {
-        let (extent, index) = place(leaf);
+    fn summary(&self, leaf: u32) -> &LeafSummary {
+        let (extent, index) = locate(leaf);
         &self.extents[extent].summaries[index]
     }
 
-    fn summary_mut(&mut self, leaf: u32) -> &mut Summary {
-        let (extent, index) = place(leaf);
+    fn summary_mut(&mut self, leaf: u32) -> &mut LeafSummary {
+        let (extent, index) = locate(leaf);
         &mut self.extents[extent].summaries[index]
     }
 
     /// A line of the master.
     #[inline(always)]
-    fn line(&self, leaf: u32, line: usize) -> &Line {
-        let (extent, index) = place(leaf);
+    fn line(&self, leaf: u32, line: usize) -> &LeafLine {
+        let (extent, index) = locate(leaf);
         &self.extents[extent].lines()[index * LEAF_LINES + line]
     }
 
-    fn leaf(&self, leaf: u32) -> &[Line] {
-        let (extent, index) = place(leaf);
+    fn leaf(&self, leaf: u32) -> &[LeafLine] {
+        let (extent, index) = locate(leaf);
         &self.extents[extent].lines()[index * LEAF_LINES..][..LEAF_LINES]
     }
 
     fn leaf_bytes(&self, leaf: u32) -> &[u8] {
-        let (extent, index) = place(leaf);
+        let (extent, index) = locate(leaf);
         &self.extents[extent].set.bytes(0)[index * LEAF_BYTES as usize..][..LEAF_BYTES as usize]
     }
 
@@ -234,19 +234,19 @@ impl PersistentTree {
 impl Extent {
     /// The master's lines.
     #[inline(always)]
-    fn lines(&self) -> &[Line] {
+    fn lines(&self) -> &[LeafLine] {
         let bytes = self.set.bytes(0);
-        let start = bytes.as_ptr().cast::<Line>();
+        let start = bytes.as_ptr().cast::<LeafLine>();
         debug_assert!(start.is_aligned(), "a payload begins at a line");
         // SAFETY: payloads of extents are aligned to lines, and the length is rounded down to whole ones.
-        // Any bytes are integers. The borrow of the set keeps its writer away.
-        unsafe { std::slice::from_raw_parts(start, bytes.len() / size_of::<Line>()) }
+        // Any bytes are integers. The borrow of the set excludes its writer.
+        unsafe { std::slice::from_raw_parts(start, bytes.len() / size_of::<LeafLine>()) }
     }
 }
 
 /// A leaf's extent, and which of its leaves it is.
 #[inline(always)]
-fn place(leaf: u32) -> (usize, usize) {
+fn locate(leaf: u32) -> (usize, usize) {
     let index = leaf & ((1 << LEAF_BITS) - 1);
     ((leaf >> LEAF_BITS) as usize, index as usize)
 }

@@ -1,11 +1,11 @@
-//! Making a tree, and finding it again: every leaf of every extent is looked at, none is found by a list.
+//! Creating and opening a tree. Opening reads every leaf of every extent; there is no list of leaves.
 //!
-//! Nothing is believed unchecked: a leaf's first line says what range it begins, and is taken for one only if
-//! its check agrees; the leaves of the tree are those whose ranges follow each other from key 0 on; of
-//! these every line is checked. One leaf besides may hold something, from a split or a merge that a crash
-//! cut short: it is freed. Two are damage, for no crash leaves two.
+//! Everything is validated. A leaf's first line says where its range begins, and is trusted only if its checksum
+//! matches. The leaves of the tree are those whose ranges follow each other from key 0 on, and every line of them is
+//! validated. One other leaf may be in use, left over from a split or a merge that a crash interrupted: it is freed.
+//! Two are damage, because no crash leaves two.
 //!
-//! Invariant: a tree that was opened is whole, and everything believed of it durable, since opening a
+//! Invariant: a tree that was opened is valid, and everything read of it is durable, since opening a
 //! [`ReplicaSet`] flushes it.
 
 use std::collections::HashMap;
@@ -14,17 +14,17 @@ use tierra_interleave::{Gate, GroupSize};
 use tierra_memory::replication::ReplicaSet;
 
 use super::inner::InnerNodes;
-use super::line::{FREE, SLOTS};
-use super::near::{NONE, PLACES, Summary};
+use super::leaf_line::{LINE_SLOTS, ZEROED};
+use super::summary::{LEAF_SLOTS, LeafSummary, NONE};
 use super::{
-    EXTENT_BYTES_MOST, EXTENTS_MOST, Extent, LEAF_BITS, LEAF_BYTES, LEAF_LINES, ONE_FENCE,
-    PersistentTree, TreeError, place,
+    Extent, LEAF_BITS, LEAF_BYTES, LEAF_LINES, MAX_EXTENT_BYTES, MAX_EXTENTS, ONE_FENCE,
+    PersistentTree, TreeError, locate,
 };
-use crate::lines::Lines;
+use crate::node_array::NodeArray;
 
 impl PersistentTree {
-    /// Makes an empty tree in new logs, all zero. `id` goes into every check; two trees whose extents
-    /// could be mistaken for each other have different ones.
+    /// Makes an empty tree in new logs, all zero. `id` is part of every checksum; two trees whose extents
+    /// could be mistaken for each other need different ones.
     ///
     /// # Errors
     /// [`TreeError::Extents`], [`TreeError::Length`], [`TreeError::NotEmpty`], [`TreeError::Replication`].
@@ -41,8 +41,8 @@ impl PersistentTree {
         Ok(tree)
     }
 
-    /// Opens a tree from its extents, in the order in which it got them. Looks at all leaves; a leaf that a
-    /// crash left halfway is freed.
+    /// Opens a tree from its extents, in the order in which they were added. Reads all leaves; a leaf left over
+    /// from a crash is freed.
     ///
     /// # Errors
     /// [`TreeError::Extents`], [`TreeError::Length`], [`TreeError::Damaged`], [`TreeError::Missing`],
@@ -51,14 +51,14 @@ impl PersistentTree {
         let mut tree = PersistentTree::over(id, sets)?;
         // Leaves by the key that their range begins with.
         let mut by_least = HashMap::new();
-        let mut halfway = Vec::new();
+        let mut leftover = Vec::new();
         for leaf in tree.numbers() {
             let line = tree.line(leaf, 0);
             if line.is_free() {
                 tree.free.push(leaf);
-            } else if !line.is_whole(tree.seed(leaf, 0)) {
-                halfway.push(leaf);
-            } else if let Some(other) = by_least.insert(line.note(), leaf) {
+            } else if !line.is_valid(tree.seed(leaf, 0)) {
+                leftover.push(leaf);
+            } else if let Some(other) = by_least.insert(line.leaf_word(), leaf) {
                 return Err(
                     tree.damaged(leaf.max(other), "its range begins where another one's does")
                 );
@@ -69,7 +69,7 @@ impl PersistentTree {
         while let Some(from) = least {
             let Some(leaf) = by_least.remove(&from) else {
                 // Most likely it is the one that cannot be read.
-                return Err(match halfway.first() {
+                return Err(match leftover.first() {
                     Some(&leaf) => tree.damaged(leaf, "its first line fails its check"),
                     None => TreeError::Missing { key: from },
                 });
@@ -78,16 +78,16 @@ impl PersistentTree {
             leaves.push((greatest, leaf));
             least = greatest.checked_add(1);
         }
-        halfway.extend(by_least.into_values());
-        halfway.sort_unstable();
-        if let [_, second, ..] = halfway[..] {
+        leftover.extend(by_least.into_values());
+        leftover.sort_unstable();
+        if let [_, second, ..] = leftover[..] {
             return Err(tree.damaged(
                 second,
                 "a second leaf that is in use but holds no keys of the tree",
             ));
         }
-        for leaf in halfway {
-            tree.store(leaf, 0, &FREE)?;
+        for leaf in leftover {
+            tree.store(leaf, 0, &ZEROED)?;
             tree.free.push(leaf);
         }
         tree.free.sort_unstable_by(|one, other| other.cmp(one));
@@ -101,7 +101,7 @@ impl PersistentTree {
     /// As [`create`](Self::create); the tree is as before.
     pub fn add_extent(&mut self, set: ReplicaSet) -> Result<(), TreeError> {
         let number = self.extents.len();
-        if number == EXTENTS_MOST {
+        if number == MAX_EXTENTS {
             return Err(TreeError::Extents {
                 extents: number + 1,
             });
@@ -113,15 +113,15 @@ impl PersistentTree {
         }
         let first = (number as u32) << LEAF_BITS;
         let new = first..first + self.extents[number].summaries.len() as u32;
-        // What there was is used first.
+        // Leaves of earlier extents are used first.
         self.free.splice(0..0, new.rev());
         Ok(())
     }
 
-    /// Without leaves in the tree.
+    /// A tree without leaves.
     fn over(id: u64, sets: Vec<ReplicaSet>) -> Result<PersistentTree, TreeError> {
         let extents = sets.len();
-        if extents == 0 || extents > EXTENTS_MOST {
+        if extents == 0 || extents > MAX_EXTENTS {
             return Err(TreeError::Extents { extents });
         }
         let extents = sets.into_iter().enumerate();
@@ -170,25 +170,25 @@ impl PersistentTree {
     fn read_leaf(&mut self, leaf: u32, least: u64) -> Result<u64, TreeError> {
         let lines = self.leaf(leaf);
         for (number, line) in lines.iter().enumerate() {
-            if !line.is_whole(self.seed(leaf, number)) {
+            if !line.is_valid(self.seed(leaf, number)) {
                 return Err(self.damaged(leaf, "a line fails its check"));
             }
-            if number > 1 && line.note() != 0 {
+            if number > 1 && line.leaf_word() != 0 {
                 return Err(self.damaged(leaf, "a word that is to be zero is not"));
             }
         }
-        let greatest = lines[1].note();
+        let greatest = lines[1].leaf_word();
         if greatest < least {
             return Err(self.damaged(leaf, "its range ends before it begins"));
         }
-        let mut summary = Summary::of(&[], NONE);
-        let mut keys = [0; PLACES];
+        let mut summary = LeafSummary::of(&[], NONE);
+        let mut keys = [0; LEAF_SLOTS];
         let mut len = 0;
-        for place in 0..PLACES {
-            let (line, slot) = (&lines[place / SLOTS], place % SLOTS);
+        for leaf_slot in 0..LEAF_SLOTS {
+            let (line, slot) = (&lines[leaf_slot / LINE_SLOTS], leaf_slot % LINE_SLOTS);
             let key = line.key(slot);
             if line.occupied() >> slot & 1 == 1 && (least..=greatest).contains(&key) {
-                summary.add(place, key);
+                summary.add(leaf_slot, key);
                 keys[len] = key;
                 len += 1;
             }
@@ -202,7 +202,7 @@ impl PersistentTree {
         Ok(greatest)
     }
 
-    /// Makes what is near of leaves whose summaries are made, in the order of their keys.
+    /// Links the summaries of the leaves, given in the order of their keys, and builds the inner nodes.
     fn build(&mut self, leaves: &[(u64, u32)]) {
         self.first = leaves[0].1;
         for pair in leaves.windows(2) {
@@ -214,7 +214,7 @@ impl PersistentTree {
     }
 
     fn damaged(&self, leaf: u32, what: &'static str) -> TreeError {
-        let (extent, leaf) = place(leaf);
+        let (extent, leaf) = locate(leaf);
         TreeError::Damaged {
             extent,
             leaf: leaf as u32,
@@ -226,7 +226,7 @@ impl PersistentTree {
 impl Extent {
     fn new(number: usize, set: ReplicaSet) -> Result<Extent, TreeError> {
         let len_bytes = set.bytes(0).len() as u64;
-        if !(LEAF_BYTES..=EXTENT_BYTES_MOST).contains(&len_bytes) {
+        if !(LEAF_BYTES..=MAX_EXTENT_BYTES).contains(&len_bytes) {
             return Err(TreeError::Length {
                 extent: number,
                 len_bytes,
@@ -234,7 +234,7 @@ impl Extent {
         }
         Ok(Extent {
             set,
-            summaries: Lines::zeroed((len_bytes / LEAF_BYTES) as usize),
+            summaries: NodeArray::zeroed((len_bytes / LEAF_BYTES) as usize),
         })
     }
 }

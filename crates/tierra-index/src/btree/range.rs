@@ -5,8 +5,8 @@ use std::ops::{Bound, RangeBounds};
 use tierra_interleave::{Interleaved, Mode};
 use tierra_memory::emulation::begin_read;
 
-use super::line::SLOTS;
-use super::near::{NONE, PLACES};
+use super::leaf_line::LINE_SLOTS;
+use super::summary::{LEAF_SLOTS, NONE};
 use super::{LEAF_BYTES, PersistentTree};
 
 impl PersistentTree {
@@ -32,24 +32,24 @@ impl PersistentTree {
             from,
             to,
             leaf,
-            entries: [(0, 0); PLACES],
+            entries: [(0, 0); LEAF_SLOTS],
             next: 0,
             end: 0,
         }
     }
 
     /// The entries of a leaf that count, sorted, and how many there are.
-    pub(super) fn sorted(&self, leaf: u32) -> ([(u64, u64); PLACES], usize) {
+    pub(super) fn sorted(&self, leaf: u32) -> ([(u64, u64); LEAF_SLOTS], usize) {
         let lines = self.leaf(leaf);
-        let mut entries = [(0, 0); PLACES];
+        let mut entries = [(0, 0); LEAF_SLOTS];
         let mut len = 0;
-        let mut places = self.summary(leaf).occupied;
-        while places != 0 {
-            let place = places.trailing_zeros() as usize;
-            let (line, slot) = (&lines[place / SLOTS], place % SLOTS);
+        let mut slots = self.summary(leaf).occupied;
+        while slots != 0 {
+            let leaf_slot = slots.trailing_zeros() as usize;
+            let (line, slot) = (&lines[leaf_slot / LINE_SLOTS], leaf_slot % LINE_SLOTS);
             entries[len] = (line.key(slot), line.value(slot));
             len += 1;
-            places &= places - 1;
+            slots &= slots - 1;
         }
         entries[..len].sort_unstable();
         (entries, len)
@@ -64,7 +64,7 @@ pub struct Range<'t> {
     /// The leaf to read next.
     leaf: u32,
     /// Of the leaf read last.
-    entries: [(u64, u64); PLACES],
+    entries: [(u64, u64); LEAF_SLOTS],
     next: usize,
     end: usize,
 }

@@ -9,7 +9,7 @@
 //! that has a vacant slot never was full, because entries are never removed: a probe ends there. 64
 //! zero bytes are an empty bucket.
 
-use crate::lines::Node;
+use crate::node_array::Node;
 
 /// The only number that is no row.
 pub(super) const NO_ROW: u64 = u64::MAX;

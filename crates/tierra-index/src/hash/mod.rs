@@ -14,8 +14,8 @@
 //! the directory, 4 bytes for each 2 MiB, stays in the nearest caches: a probe waits for buckets only.
 //!
 //! Invariants:
-//! - Place `p` of the directory (`2^depth` places) names the segment of every hash whose top `depth`
-//!   bits are `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive places.
+//! - Slot `p` of the directory (`2^depth` slots) names the segment of every hash whose top `depth`
+//!   bits are `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive slots.
 //! - Entries are never removed.
 
 mod bucket;
@@ -165,7 +165,7 @@ impl HashIndex {
             segment,
             key,
             bucket: segment.home(hash),
-            slot: Slot::Unread,
+            slot: BucketCursor::Unread,
         }
     }
 
@@ -180,7 +180,7 @@ impl HashIndex {
         &self.segments[self.segment_number(hash)]
     }
 
-    /// Makes room in a segment, by moving its entries and nobody else's.
+    /// Makes room in a segment. Moves the entries of that segment only.
     #[cold]
     fn grow(&mut self, number: usize) {
         if self.segments[number].buckets() < SPLIT_BUCKETS {
@@ -198,14 +198,14 @@ impl HashIndex {
                 .collect();
             self.depth += 1;
         }
-        // The places of a segment are consecutive; the upper half of them is the new one's.
+        // The slots of a segment are consecutive; the upper half of them is the new one's.
         let named = self
             .directory
             .iter()
             .position(|&segment| segment as usize == number);
         let first = named.expect("the directory names every segment");
-        let places = 1 << (self.depth - ones.depth);
-        self.directory[first + places..first + 2 * places].fill(new);
+        let slots = 1 << (self.depth - ones.depth);
+        self.directory[first + slots..first + 2 * slots].fill(new);
         self.segments.push(ones);
     }
 }
@@ -221,12 +221,12 @@ pub struct Candidates<'a> {
     segment: &'a Segment,
     key: u64,
     bucket: usize,
-    slot: Slot,
+    slot: BucketCursor,
 }
 
 /// How far a bucket has been searched.
 #[derive(Clone, Copy)]
-enum Slot {
+enum BucketCursor {
     /// The bucket may still be far.
     Unread,
     /// The bucket is near and has been searched up to here.
@@ -240,19 +240,19 @@ impl<'a> Candidates<'a> {
     pub async fn next<M: Mode>(&mut self, cx: Cx<M>) -> Option<u64> {
         loop {
             let (bucket, from) = match self.slot {
-                Slot::Unread => (self.load(cx).await, 0),
-                Slot::Next(slot) => (self.segment.bucket(self.bucket), slot),
-                Slot::End => return None,
+                BucketCursor::Unread => (self.load(cx).await, 0),
+                BucketCursor::Next(slot) => (self.segment.bucket(self.bucket), slot),
+                BucketCursor::End => return None,
             };
             if let Some((row, after)) = bucket.find(self.key, from) {
-                self.slot = Slot::Next(after);
+                self.slot = BucketCursor::Next(after);
                 return Some(row);
             }
             if bucket.is_full() {
                 self.bucket = self.segment.after(self.bucket);
-                self.slot = Slot::Unread;
+                self.slot = BucketCursor::Unread;
             } else {
-                self.slot = Slot::End;
+                self.slot = BucketCursor::End;
             }
         }
     }
@@ -288,9 +288,9 @@ mod tests {
                 .iter()
                 .all(|segment| segment.buckets() == SPLIT_BUCKETS)
         );
-        for (place, &number) in index.directory.iter().enumerate() {
+        for (position, &number) in index.directory.iter().enumerate() {
             let shared = index.depth - index.segments[number as usize].depth;
-            let first = place >> shared << shared;
+            let first = position >> shared << shared;
             assert_eq!(
                 index.directory[first], number,
                 "a segment's places are consecutive"

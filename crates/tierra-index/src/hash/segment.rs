@@ -10,7 +10,7 @@ use tierra_memory::LARGE_PAGE_BYTES;
 
 use super::bucket::{Bucket, SLOTS};
 use super::spread::hash_of;
-use crate::lines::Lines;
+use crate::node_array::NodeArray;
 
 /// Beyond this a segment grows. At this load a probe for an absent key touches 1.3 lines on average.
 pub(super) const MAX_LOAD_PERCENT: usize = 80;
@@ -19,7 +19,7 @@ pub(super) const MAX_LOAD_PERCENT: usize = 80;
 pub(super) const SPLIT_BUCKETS: usize = LARGE_PAGE_BYTES / size_of::<Bucket>();
 
 pub(super) struct Segment {
-    buckets: Lines<Bucket>,
+    buckets: NodeArray<Bucket>,
     len: usize,
     /// How many of a hash's top bits all entries share: those by which the directory finds it.
     pub(super) depth: u32,
@@ -30,7 +30,7 @@ impl Segment {
     pub(super) fn new(buckets: usize, depth: u32) -> Self {
         assert!(buckets.is_power_of_two());
         Segment {
-            buckets: Lines::zeroed(buckets),
+            buckets: NodeArray::zeroed(buckets),
             len: 0,
             depth,
         }

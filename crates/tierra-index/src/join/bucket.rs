@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  byte 0                     40                  60      64
-//!       │ key 0 │ ... │ key 4 │ place 0 │ ... │ 4 │ marks │
+//!       │ key 0 │ ... │ key 4 │ pos. 0  │ ... │ 4 │ marks │
 //!  marks, from bit 0: 5 occupied │ 8: 5 runs │ 16: overflowed
 //! ```
 //!
-//! A key's place is its row or, where its mark says run, where its rows begin in the part's runs.
+//! A key's position is its row or, if its mark says run, the start of its rows in the part's runs.
 //!
 //! Invariants: a slot counts only if it is marked as occupied. A key whose home was full went on to the
 //! next bucket and left the mark `overflowed` behind: without that mark a probe ends here. 64 zero bytes
@@ -14,7 +14,7 @@
 
 use std::hint::select_unpredictable;
 
-use crate::lines::Node;
+use crate::node_array::Node;
 
 /// Keys in a bucket.
 pub(super) const SLOTS: usize = 5;
@@ -26,7 +26,7 @@ const OVERFLOWED: u32 = 1 << 16;
 #[repr(C, align(64))]
 pub(super) struct Bucket {
     keys: [u64; SLOTS],
-    places: [u32; SLOTS],
+    positions: [u32; SLOTS],
     marks: u32,
 }
 
@@ -36,7 +36,7 @@ const _: () = assert!(size_of::<Bucket>() == tierra_interleave::LINE_BYTES);
 unsafe impl Node for Bucket {
     const ZERO: Bucket = Bucket {
         keys: [0; SLOTS],
-        places: [0; SLOTS],
+        positions: [0; SLOTS],
         marks: 0,
     };
 }
@@ -46,18 +46,18 @@ unsafe impl Node for Bucket {
 pub(super) struct Slot {
     pub(super) found: bool,
     pub(super) is_run: bool,
-    pub(super) place: u32,
+    pub(super) position: u32,
 }
 
 impl Bucket {
-    /// The slot of `key`. Takes no branch: whether a probe hits is what nobody can predict.
+    /// The slot of `key`. Takes no branch: whether a probe hits is unpredictable.
     #[inline(always)]
     pub(super) fn find(&self, key: u64) -> Slot {
         let (found, slot) = self.slot_of(key);
         Slot {
             found,
             is_run: self.marks >> (RUNS as usize + slot) & 1 != 0,
-            place: self.places[slot],
+            position: self.positions[slot],
         }
     }
 
@@ -88,7 +88,7 @@ impl Bucket {
             return false;
         }
         self.keys[slot] = key;
-        self.places[slot] = row;
+        self.positions[slot] = row;
         self.marks |= 1 << slot;
         true
     }
@@ -96,12 +96,12 @@ impl Bucket {
     /// The row of a slot that is no run.
     pub(super) fn row(&self, slot: usize) -> u32 {
         debug_assert_eq!(self.marks >> (RUNS as usize + slot) & 1, 0);
-        self.places[slot]
+        self.positions[slot]
     }
 
     /// Makes the slot a run that begins at `start`.
     pub(super) fn set_run(&mut self, slot: usize, start: u32) {
-        self.places[slot] = start;
+        self.positions[slot] = start;
         self.marks |= 1 << (RUNS as usize + slot);
     }
 }

@@ -4,8 +4,8 @@
 //! those whose home is in its range: rows are copied nowhere, and no two threads write to one line. The
 //! buckets that it writes to are fetched together.
 //!
-//! Invariant: a table is finished or begun anew with another seed: keys that pile up in one place (made so
-//! on purpose; it does not happen by chance) cost a second attempt, never a slow table.
+//! Invariant: a table is finished, or begun again with another seed. Keys that collide in one place (by
+//! malice, not by chance) cost a second attempt, never a slow table.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
@@ -14,8 +14,8 @@ use std::thread;
 use tierra_interleave::{Cx, GroupSize, Interleaved, for_each};
 
 use super::bucket::{Bucket, SLOTS};
-use super::{EXPECTED, JoinTable, MOST_BUCKETS, ONE_PART_BITS, PART_BITS, home};
-use crate::lines::Lines;
+use super::{JoinTable, MAX_PROBE_BUCKETS, ONE_PART_BITS, PART_BITS, TARGET_KEYS, home};
+use crate::node_array::NodeArray;
 
 /// Rows that are not worth another thread.
 const ROWS_PER_THREAD: usize = 1 << 15;
@@ -24,8 +24,8 @@ const FETCHED: usize = 128;
 /// The seed that is tried first, so that tables are the same from run to run.
 const FIRST_SEED: u64 = 0;
 
-/// Keys that came to more than [`MOST_BUCKETS`] buckets in a row.
-struct PiledUp;
+/// Keys that came to more than [`MAX_PROBE_BUCKETS`] buckets in a row.
+struct ProbeTooLong;
 
 impl JoinTable {
     /// A table of the rows `0..keys.len()`, row `i` with `keys[i]`, but without those for which `has_key`
@@ -34,13 +34,13 @@ impl JoinTable {
     ///
     /// # Panics
     ///
-    /// If there are more than [`MOST_ROWS`](Self::MOST_ROWS) rows.
+    /// If there are more than [`MAX_ROWS`](Self::MAX_ROWS) rows.
     pub fn build<F>(keys: &[u64], has_key: F, threads: usize) -> Self
     where
         F: Fn(usize) -> bool + Sync,
     {
         assert!(
-            keys.len() <= Self::MOST_ROWS,
+            keys.len() <= Self::MAX_ROWS,
             "rows are numbered with 31 bits"
         );
         let threads = threads.clamp(1, keys.len() / ROWS_PER_THREAD + 1);
@@ -48,7 +48,7 @@ impl JoinTable {
         loop {
             match Self::try_build(keys, &has_key, threads, seed) {
                 Ok(table) => return table,
-                Err(PiledUp) => seed = RandomState::new().hash_one(seed),
+                Err(ProbeTooLong) => seed = RandomState::new().hash_one(seed),
             }
         }
     }
@@ -56,16 +56,21 @@ impl JoinTable {
     /// Bytes that [`build`](Self::build) needs for `rows` rows while it works, if all of them have one key.
     pub fn bytes_to_build(rows: usize) -> usize {
         let (buckets, _) = shape(rows);
-        let runs = rows * (size_of::<More>() + size_of::<u32>());
+        let runs = rows * (size_of::<DuplicateRow>() + size_of::<u32>());
         buckets * size_of::<Bucket>() + runs
     }
 
-    fn try_build<F>(keys: &[u64], has_key: &F, threads: usize, seed: u64) -> Result<Self, PiledUp>
+    fn try_build<F>(
+        keys: &[u64],
+        has_key: &F,
+        threads: usize,
+        seed: u64,
+    ) -> Result<Self, ProbeTooLong>
     where
         F: Fn(usize) -> bool + Sync,
     {
         let (len, part_bits) = shape(keys.len());
-        let mut buckets = Lines::zeroed(len);
+        let mut buckets = NodeArray::zeroed(len);
         let parts = len.div_ceil(1 << part_bits);
         let step = parts.div_ceil(threads);
         let ranges = buckets.chunks_mut(len.min(step << part_bits)).enumerate();
@@ -99,7 +104,7 @@ impl JoinTable {
 
 /// The number of buckets for `rows` rows, and log2 of how many of them are a part.
 fn shape(rows: usize) -> (usize, u32) {
-    let buckets = rows.div_ceil(EXPECTED).max(1);
+    let buckets = rows.div_ceil(TARGET_KEYS).max(1);
     if buckets <= 1 << PART_BITS {
         (buckets, ONE_PART_BITS)
     } else {
@@ -123,10 +128,10 @@ struct Filled {
 }
 
 /// A row on its way into the table: its home among the range's buckets, its key, its number.
-type Arriving = (usize, u64, u32);
+type IncomingRow = (usize, u64, u32);
 
 /// A row after the first of its key, behind the key's slot among those of the part.
-type More = (u32, u32);
+type DuplicateRow = (u32, u32);
 
 impl PartRange<'_> {
     fn fill(
@@ -134,47 +139,53 @@ impl PartRange<'_> {
         keys: &[u64],
         has_key: impl Fn(usize) -> bool,
         home: impl Fn(u64) -> usize,
-    ) -> Result<Filled, PiledUp> {
-        let mut more: Vec<Vec<More>> = Vec::new();
-        more.resize_with(self.buckets.len().div_ceil(1 << self.part_bits), Vec::new);
+    ) -> Result<Filled, ProbeTooLong> {
+        let mut duplicates: Vec<Vec<DuplicateRow>> = Vec::new();
+        duplicates.resize_with(self.buckets.len().div_ceil(1 << self.part_bits), Vec::new);
         let mut distinct = 0;
-        let mut arriving: [Arriving; FETCHED] = [(0, 0, 0); FETCHED];
+        let mut incoming: [IncomingRow; FETCHED] = [(0, 0, 0); FETCHED];
         let mut count = 0;
         for (row, key) in keys.iter().enumerate() {
-            // Written whether or not it belongs here, which nobody can predict.
+            // Written whether or not it belongs here, which is unpredictable.
             let number = home(*key).wrapping_sub(self.first);
-            arriving[count] = (number, *key, row as u32);
+            incoming[count] = (number, *key, row as u32);
             count += usize::from(number < self.buckets.len() && has_key(row));
             if count == FETCHED {
-                distinct += self.insert(&arriving, &mut more)?;
+                distinct += self.insert(&incoming, &mut duplicates)?;
                 count = 0;
             }
         }
-        distinct += self.insert(&arriving[..count], &mut more)?;
+        distinct += self.insert(&incoming[..count], &mut duplicates)?;
 
-        let rows = distinct + more.iter().map(Vec::len).sum::<usize>();
-        let parts = self.buckets.chunks_mut(1 << self.part_bits).zip(more);
-        let runs = parts.map(|(buckets, more)| runs(buckets, &more)).collect();
+        let rows = distinct + duplicates.iter().map(Vec::len).sum::<usize>();
+        let parts = self.buckets.chunks_mut(1 << self.part_bits).zip(duplicates);
+        let runs = parts
+            .map(|(buckets, duplicates)| runs(buckets, &duplicates))
+            .collect();
         let keys = distinct;
         Ok(Filled { runs, keys, rows })
     }
 
     /// Adds rows whose keys are new, and notes the others. The number of new keys.
-    fn insert(&mut self, arriving: &[Arriving], more: &mut [Vec<More>]) -> Result<usize, PiledUp> {
+    fn insert(
+        &mut self,
+        incoming: &[IncomingRow],
+        duplicates: &mut [Vec<DuplicateRow>],
+    ) -> Result<usize, ProbeTooLong> {
         for_each(
             GroupSize::DEFAULT,
-            arriving,
+            incoming,
             |cx: Cx<Interleaved>, (number, ..)| cx.load(&self.buckets[*number]),
             |_, _| {},
         );
         let mut distinct = 0;
-        for (number, key, row) in arriving {
+        for (number, key, row) in incoming {
             let part = number >> self.part_bits;
             let first = part << self.part_bits;
             let end = self.buckets.len().min(first + (1 << self.part_bits));
             let buckets = &mut self.buckets[first..end];
             match insert(buckets, number - first, *key, *row)? {
-                Some(slot) => more[part].push((slot, *row)),
+                Some(slot) => duplicates[part].push((slot, *row)),
                 None => distinct += 1,
             }
         }
@@ -184,9 +195,14 @@ impl PartRange<'_> {
 
 /// Adds a key with its first row to a part; the slot that has the key already, if one has.
 #[inline(always)]
-fn insert(buckets: &mut [Bucket], home: usize, key: u64, row: u32) -> Result<Option<u32>, PiledUp> {
+fn insert(
+    buckets: &mut [Bucket],
+    home: usize,
+    key: u64,
+    row: u32,
+) -> Result<Option<u32>, ProbeTooLong> {
     let mut number = home;
-    for _ in 0..buckets.len().min(MOST_BUCKETS) {
+    for _ in 0..buckets.len().min(MAX_PROBE_BUCKETS) {
         let bucket = &mut buckets[number];
         let (found, slot) = bucket.slot_of(key);
         if found {
@@ -200,34 +216,41 @@ fn insert(buckets: &mut [Bucket], home: usize, key: u64, row: u32) -> Result<Opt
             number = 0;
         }
     }
-    Err(PiledUp)
+    Err(ProbeTooLong)
 }
 
 /// Gives every slot of a part that has more rows than one its run.
-fn runs(buckets: &mut [Bucket], more: &[More]) -> Box<[u32]> {
-    if more.is_empty() {
+fn runs(buckets: &mut [Bucket], duplicates: &[DuplicateRow]) -> Box<[u32]> {
+    if duplicates.is_empty() {
         return Box::default();
     }
     // How many rows each slot has besides its first; then where its next row goes.
-    let mut places = vec![0_u32; buckets.len() * SLOTS];
-    for (slot, _) in more {
-        places[*slot as usize] += 1;
+    let mut row_positions = vec![0_u32; buckets.len() * SLOTS];
+    for (slot, _) in duplicates {
+        row_positions[*slot as usize] += 1;
     }
-    let slots = places.iter().filter(|more| **more > 0).count();
-    let mut runs = Vec::with_capacity(more.len() + 2 * slots);
-    for (slot, place) in places.iter_mut().enumerate().filter(|(_, more)| **more > 0) {
+    let slots = row_positions
+        .iter()
+        .filter(|duplicates| **duplicates > 0)
+        .count();
+    let mut runs = Vec::with_capacity(duplicates.len() + 2 * slots);
+    for (slot, position) in row_positions
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, duplicates)| **duplicates > 0)
+    {
         let (bucket, slot) = (&mut buckets[slot / SLOTS], slot % SLOTS);
-        let (start, count) = (runs.len(), 1 + *place);
+        let (start, count) = (runs.len(), 1 + *position);
         runs.push(count);
         runs.push(bucket.row(slot));
         runs.resize(start + 1 + count as usize, 0);
         bucket.set_run(slot, start as u32);
-        *place = start as u32 + 2;
+        *position = start as u32 + 2;
     }
-    for (slot, row) in more {
-        let place = &mut places[*slot as usize];
-        runs[*place as usize] = *row;
-        *place += 1;
+    for (slot, row) in duplicates {
+        let position = &mut row_positions[*slot as usize];
+        runs[*position as usize] = *row;
+        *position += 1;
     }
     runs.into_boxed_slice()
 }

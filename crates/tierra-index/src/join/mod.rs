@@ -14,7 +14,7 @@
 //!
 //! Invariants:
 //! - A key's bucket is its home, or follows it within the same part behind buckets that have all
-//!   overflowed, at most [`MOST_BUCKETS`] of them. The last bucket of a part is followed by its first.
+//!   overflowed, at most [`MAX_PROBE_BUCKETS`] of them. The last bucket of a part is followed by its first.
 //! - The rows of a key are in ascending order.
 //! - A key is in at most one slot.
 
@@ -27,17 +27,17 @@ use std::ops::ControlFlow::{Break, Continue};
 use tierra_interleave::{Chain, Cx, Mode};
 
 use crate::hash::hash_of;
-use crate::lines::Lines;
+use crate::node_array::NodeArray;
 use bucket::Bucket;
 
-/// Keys of a bucket that are expected: then one probe in twelve needs a second line.
-const EXPECTED: usize = 3;
+/// Keys of a bucket on average: then one probe in twelve needs a second line.
+const TARGET_KEYS: usize = 3;
 /// log2 of the buckets of a part, where there are several parts.
 const PART_BITS: u32 = 13;
 /// Of a table that is one part, however many buckets it has.
 const ONE_PART_BITS: u32 = 31;
 /// Buckets that a probe looks at, at most.
-const MOST_BUCKETS: usize = 64;
+const MAX_PROBE_BUCKETS: usize = 64;
 
 /// A multimap from 64-bit keys to rows, made once.
 ///
@@ -54,7 +54,7 @@ const MOST_BUCKETS: usize = 64;
 /// assert_eq!(found.map(|found| table.rows(found)), [JoinRows::Many(&[1, 3]), JoinRows::One(2), JoinRows::None]);
 /// ```
 pub struct JoinTable {
-    buckets: Lines<Bucket>,
+    buckets: NodeArray<Bucket>,
     /// Of each part.
     runs: Vec<Box<[u32]>>,
     part_bits: u32,
@@ -67,7 +67,7 @@ pub struct JoinTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JoinMatch(u64);
 
-// From bit 0: 32 of the place, then whether there is one, whether it is a run, and the part.
+// From bit 0: 32 of the position, then whether there is one, whether it is a run, and the part.
 const FOUND: u32 = 32;
 const RUN: u32 = 33;
 const PART: u32 = 34;
@@ -82,7 +82,7 @@ impl JoinMatch {
     /// The row, of a table whose keys [are unique](JoinTable::is_unique); any if there is none.
     #[inline(always)]
     pub fn only_row(self) -> u32 {
-        self.place()
+        self.position()
     }
 
     #[inline(always)]
@@ -91,7 +91,7 @@ impl JoinMatch {
     }
 
     #[inline(always)]
-    fn place(self) -> u32 {
+    fn position(self) -> u32 {
         self.0 as u32
     }
 }
@@ -109,7 +109,7 @@ pub enum JoinRows<'a> {
 
 impl JoinTable {
     /// Rows that a table can have.
-    pub const MOST_ROWS: usize = 1 << 31;
+    pub const MAX_ROWS: usize = 1 << 31;
 
     /// The number of different keys.
     pub fn keys(&self) -> usize {
@@ -143,8 +143,8 @@ impl JoinTable {
                 return Continue(&self.buckets[number]);
             }
             let part = (number >> self.part_bits) as u64;
-            let place = u64::from(slot.place) | u64::from(slot.is_run) << RUN;
-            let word = place | 1 << FOUND | part << PART;
+            let position = u64::from(slot.position) | u64::from(slot.is_run) << RUN;
+            let word = position | 1 << FOUND | part << PART;
             Break(JoinMatch(select_unpredictable(slot.found, word, 0)))
         });
         search.then(move |found| cx.load(self.head(found)).map(move |_| found))
@@ -159,23 +159,23 @@ impl JoinTable {
     pub fn rows(&self, found: JoinMatch) -> JoinRows<'_> {
         if found.is_run() {
             let runs = self.runs_of(found);
-            let start = found.place() as usize;
+            let start = found.position() as usize;
             let count = runs[start] as usize;
             return JoinRows::Many(&runs[start + 1..start + 1 + count]);
         }
         match found.is_some() {
-            true => JoinRows::One(found.place()),
+            true => JoinRows::One(found.position()),
             false => JoinRows::None,
         }
     }
 
-    /// The beginning of a run; nothing, which nobody waits for, where there is none.
+    /// The beginning of a run. Empty if there is none, and then not waited for.
     #[inline(always)]
     fn head(&self, found: JoinMatch) -> &[u32] {
         if !found.is_run() {
             return &[];
         }
-        let start = found.place() as usize;
+        let start = found.position() as usize;
         &self.runs_of(found)[start..=start]
     }
 

@@ -6,7 +6,7 @@ use crate::hash::HashIndex;
 use crate::tree::SearchTree;
 
 /// A layer to be built: its strings, and how many bytes they are known to share.
-struct Wanted {
+struct PendingLayer {
     first: usize,
     len: usize,
     shared: usize,
@@ -15,7 +15,7 @@ struct Wanted {
 impl PrefixTree {
     /// Builds the index over `strings`. If they do not ascend strictly, lookups may miss some of them.
     pub fn new<S: SortedStrings + ?Sized>(strings: &S) -> Self {
-        let mut wanted = vec![Wanted {
+        let mut wanted = vec![PendingLayer {
             first: 0,
             len: strings.len(),
             shared: 0,
@@ -43,12 +43,12 @@ impl PrefixTree {
 /// Many strings of one key: where the keys begin, and the layer of those that go on.
 struct Run {
     position: usize,
-    wanted: Wanted,
+    wanted: PendingLayer,
 }
 
 fn build_layer<S: SortedStrings + ?Sized>(
     strings: &S,
-    &Wanted { first, len, shared }: &Wanted,
+    &PendingLayer { first, len, shared }: &PendingLayer,
     keys_before: usize,
 ) -> (Layer, Vec<Run>) {
     // Of strings in order, what the first and the last share all of them share.
@@ -75,7 +75,7 @@ fn build_layer<S: SortedStrings + ?Sized>(
             let first = ranks.clone().find(goes_on).unwrap_or(ranks.end);
             runs.push(Run {
                 position,
-                wanted: Wanted {
+                wanted: PendingLayer {
                     first,
                     len: ranks.end - first,
                     shared: skip + KEY_BYTES,

@@ -157,7 +157,7 @@ impl PrefixTree {
     /// # Panics
     ///
     /// As [`find`](Self::find).
-    pub async fn find_by_halving<M, S>(
+    pub async fn find_by_binary_search<M, S>(
         &self,
         cx: Cx<M>,
         strings: &S,

@@ -4,27 +4,27 @@
 //! ```text
 //!  byte 0                14      16      24              128
 //!       │ tag 0 ... tag 13│ state │ entry 0│ ... │ entry 13│
-//!  state: │ version: 10 bits │ passed: 6 │
+//!  state: │ version: 10 bits │ overflow: 6 │
 //!  entry: │ hash, top 16 bits │ displaced: 1 │ note: 7 │ record: 40 │
 //! ```
 //!
-//! A tag is eight bits of the key's hash, 0 if the slot is vacant. `passed` counts the entries that
-//! have this group on their way from their home to where they lie: while it is 0 a search ends here. It
-//! sticks at 63, because what is not counted cannot be counted down. (The counter is F14's, "outbound
-//! overflow"; the version takes the place of its second counter.) Of four bits it stuck sooner or later in every group
-//! of a full table whose keys come and go, and searches for keys that were not there met all groups.
+//! A tag is eight bits of the key's hash, 0 if the slot is vacant. `overflow` counts the entries whose probe
+//! sequence passes this group before the group they lie in: while it is 0 a search ends here. It saturates
+//! at 63 and stays there, because entries that were not counted cannot be subtracted. (The counter is F14's "outbound
+//! overflow"; the version takes the place of its second counter.) A counter of four bits saturated sooner or later in
+//! every group of a full table with insertions and removals, and searches for absent keys then read all groups.
 //!
 //! Invariants: 128 zero bytes are an empty group; an entry is displaced exactly if it does not lie in its
 //! home; every change but of a note gives the group another version.
 
 use super::arch::equal_bytes;
-use crate::lines::Node;
+use crate::node_array::Node;
 
 /// Entries in a group.
 pub(super) const SLOTS: usize = 14;
-/// Changes of a group after which a version comes again.
+/// A version repeats after this many changes of its group.
 pub(super) const VERSIONS: u32 = 1 << 10;
-/// Records are numbered by as many bits.
+/// Bits of a record number.
 pub(super) const RECORD_BITS: u32 = 40;
 /// Bits that an entry keeps for its user.
 pub(super) const NOTE_BITS: u32 = 7;
@@ -33,57 +33,57 @@ pub(super) const HASH_BITS: u32 = 16;
 
 const HEAD_BYTES: usize = 16;
 const SLOT_MASK: u32 = (1 << SLOTS) - 1;
-const PASSED_MAX: u16 = 63;
-const ONE_VERSION: u16 = PASSED_MAX + 1;
+const MAX_OVERFLOW: u16 = 63;
+const VERSION_STEP: u16 = MAX_OVERFLOW + 1;
 const VACANT: u8 = 0;
 
 /// What a table knows of a record without reading it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry(u64);
+pub(super) struct RecordEntry(u64);
 
-impl Entry {
+impl RecordEntry {
     const DISPLACED: u64 = 1 << (RECORD_BITS + NOTE_BITS);
     const NOTE: u64 = ((1 << NOTE_BITS) - 1) << RECORD_BITS;
     const RECORD: u64 = (1 << RECORD_BITS) - 1;
 
     #[inline(always)]
-    pub(super) fn new(hash: u64, record: u64, note: u8) -> Entry {
-        debug_assert!(record <= Entry::RECORD && note < 1 << NOTE_BITS);
+    pub(super) fn new(hash: u64, record: u64, note: u8) -> RecordEntry {
+        debug_assert!(record <= RecordEntry::RECORD && note < 1 << NOTE_BITS);
         let top = hash >> (u64::BITS - HASH_BITS) << (u64::BITS - HASH_BITS);
-        Entry(top | u64::from(note) << RECORD_BITS | record)
+        RecordEntry(top | u64::from(note) << RECORD_BITS | record)
     }
 
     #[inline(always)]
     pub(super) fn record(self) -> u64 {
-        self.0 & Entry::RECORD
+        self.0 & RecordEntry::RECORD
     }
 
     #[inline(always)]
     pub(super) fn note(self) -> u8 {
-        ((self.0 & Entry::NOTE) >> RECORD_BITS) as u8
+        ((self.0 & RecordEntry::NOTE) >> RECORD_BITS) as u8
     }
 
     #[inline(always)]
-    fn with_record(self, record: u64) -> Entry {
-        debug_assert!(record <= Entry::RECORD);
-        Entry(self.0 & !Entry::RECORD | record)
+    fn with_record(self, record: u64) -> RecordEntry {
+        debug_assert!(record <= RecordEntry::RECORD);
+        RecordEntry(self.0 & !RecordEntry::RECORD | record)
     }
 
     #[inline(always)]
-    fn with_note(self, note: u8) -> Entry {
+    fn with_note(self, note: u8) -> RecordEntry {
         debug_assert!(note < 1 << NOTE_BITS);
-        Entry(self.0 & !Entry::NOTE | u64::from(note) << RECORD_BITS)
+        RecordEntry(self.0 & !RecordEntry::NOTE | u64::from(note) << RECORD_BITS)
     }
 
     #[inline(always)]
     pub(super) fn is_displaced(self) -> bool {
-        self.0 & Entry::DISPLACED != 0
+        self.0 & RecordEntry::DISPLACED != 0
     }
 
     #[inline(always)]
-    fn displaced(self, displaced: bool) -> Entry {
-        let bit = if displaced { Entry::DISPLACED } else { 0 };
-        Entry(self.0 & !Entry::DISPLACED | bit)
+    fn displaced(self, displaced: bool) -> RecordEntry {
+        let bit = if displaced { RecordEntry::DISPLACED } else { 0 };
+        RecordEntry(self.0 & !RecordEntry::DISPLACED | bit)
     }
 
     /// The bits of the hash that it keeps, in their places.
@@ -109,7 +109,7 @@ pub(super) fn tag_of(hash: u64) -> u8 {
 pub(super) struct Group {
     tags: [u8; SLOTS],
     state: u16,
-    entries: [Entry; SLOTS],
+    entries: [RecordEntry; SLOTS],
 }
 
 const _: () = assert!(size_of::<Group>() == 2 * tierra_interleave::LINE_BYTES);
@@ -119,7 +119,7 @@ unsafe impl Node for Group {
     const ZERO: Group = Group {
         tags: [VACANT; SLOTS],
         state: 0,
-        entries: [Entry(0); SLOTS],
+        entries: [RecordEntry(0); SLOTS],
     };
 }
 
@@ -140,18 +140,18 @@ impl Group {
     /// The slots whose entries may be of `hash`: one in ten million others is among them.
     #[inline(always)]
     pub(super) fn candidates(&self, hash: u64) -> impl Iterator<Item = usize> {
-        let slots = Slots(equal_bytes(self.head(), tag_of(hash)) & SLOT_MASK);
+        let slots = SetBits(equal_bytes(self.head(), tag_of(hash)) & SLOT_MASK);
         slots.filter(move |&slot| self.entries[slot].is_of(hash))
     }
 
     /// The slots that hold entries.
     #[inline(always)]
     pub(super) fn occupied(&self) -> impl Iterator<Item = usize> + use<> {
-        Slots(!equal_bytes(self.head(), VACANT) & SLOT_MASK)
+        SetBits(!equal_bytes(self.head(), VACANT) & SLOT_MASK)
     }
 
     #[inline(always)]
-    pub(super) fn entry(&self, slot: usize) -> Entry {
+    pub(super) fn entry(&self, slot: usize) -> RecordEntry {
         self.entries[slot]
     }
 
@@ -165,30 +165,35 @@ impl Group {
         self.tags[slot] == VACANT
     }
 
-    /// Whether entries have passed this group: a search goes on in the next one.
+    /// Whether entries overflowed from this group: a search goes on in the next one.
     #[inline(always)]
-    pub(super) fn is_passed(&self) -> bool {
-        self.state & PASSED_MAX != 0
+    pub(super) fn is_overflowed(&self) -> bool {
+        self.state & MAX_OVERFLOW != 0
     }
 
     #[inline(always)]
     pub(super) fn version(&self) -> u16 {
-        self.state >> PASSED_MAX.trailing_ones()
+        self.state >> MAX_OVERFLOW.trailing_ones()
     }
 
     #[inline(always)]
     fn change(&mut self) {
-        self.state = self.state.wrapping_add(ONE_VERSION);
+        self.state = self.state.wrapping_add(VERSION_STEP);
     }
 
-    /// Takes an entry in, and says where; `None`, and the entry counted as passing, if there is no vacant
-    /// slot.
+    /// Inserts an entry and returns its slot. If no slot is vacant, counts the entry as overflow and returns
+    /// `None`.
     #[inline]
-    pub(super) fn take(&mut self, tag: u8, entry: Entry, displaced: bool) -> Option<usize> {
+    pub(super) fn try_insert(
+        &mut self,
+        tag: u8,
+        entry: RecordEntry,
+        displaced: bool,
+    ) -> Option<usize> {
         self.change();
         let vacant = equal_bytes(self.head(), VACANT) & SLOT_MASK;
         if vacant == 0 {
-            if self.state & PASSED_MAX < PASSED_MAX {
+            if self.state & MAX_OVERFLOW < MAX_OVERFLOW {
                 self.state += 1;
             }
             return None;
@@ -199,12 +204,12 @@ impl Group {
         Some(slot)
     }
 
-    /// An entry that had passed this group is gone.
-    pub(super) fn unpass(&mut self) {
+    /// An entry that had overflowed from this group has been removed.
+    pub(super) fn remove_overflow(&mut self) {
         self.change();
-        let passed = self.state & PASSED_MAX;
-        debug_assert!(passed > 0);
-        if passed < PASSED_MAX {
+        let overflow = self.state & MAX_OVERFLOW;
+        debug_assert!(overflow > 0);
+        if overflow < MAX_OVERFLOW {
             self.state -= 1;
         }
     }
@@ -233,9 +238,9 @@ impl Group {
 
 /// The bits that are set.
 #[derive(Clone, Copy)]
-struct Slots(u32);
+struct SetBits(u32);
 
-impl Iterator for Slots {
+impl Iterator for SetBits {
     type Item = usize;
 
     #[inline(always)]

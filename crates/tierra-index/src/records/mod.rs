@@ -7,49 +7,49 @@
 //!                                 segment 2: │ group │ group │ ... │   fourteen entries
 //! ```
 //!
-//! A table knows of a record its 40-bit number and 24 bits of its key's hash. What lies under the number, near
-//! or far, is the [`Records`]' business. So a probe reads one group, and the record that it has found;
+//! The table keeps a record's 40-bit number and 24 bits of its key's hash. What the number refers to, near
+//! or far, is up to the [`RecordStore`]. A probe reads one group, and the record that it has found;
 //! moving a record to other memory changes eight bytes here.
 //!
-//! A segment that is full splits in two (extendible hashing), which moves at most 5,632 entries, sequentially,
-//! and reads the keys of the few that are displaced only: growth stops nobody. Two half empty neighbours
-//! become one again. A table of less than a segment doubles.
+//! A full segment splits in two (extendible hashing). That moves at most 5,632 entries, sequentially, and reads the
+//! keys of the few displaced ones only, so the pause is bounded. Two half empty neighbours are merged again. A table
+//! of less than a segment doubles.
 //!
-//! # Carried entries
-//! [`find`](RecordTable::find) returns where it has found its key as a [`Carried`], made of numbers, not of
+//! # Entry handles
+//! [`find`](RecordTable::find) returns the position of its key as an [`EntryHandle`], made of numbers, not of
 //! references: requests that have arrived together are looked up together, before the first is executed.
 //! Executing one may change what another has found, so each group has a version, and
-//! [`resolve`](RecordTable::resolve) says whether a carried entry still holds.
+//! [`resolve`](RecordTable::resolve) says whether a handle is still valid.
 //!
 //! Invariants:
-//! - Place `p` of the directory (`2^depth` places) names the segment of every hash whose top `depth` bits are
-//!   `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive places. All segments have
+//! - Slot `p` of the directory (`2^depth` slots) names the segment of every hash whose top `depth` bits are
+//!   `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive slots. All segments have
 //!   [`SEGMENT_GROUPS`] groups, or there is only one.
-//! - An entry lies in its home group, chosen by the low bits of its hash, or in the first group on its way from there
-//!   ([`way`]) that had a vacant slot when it came; the groups before count it as having passed.
+//! - An entry lies in its home group, chosen by the low bits of its hash, or in the first group of its probe sequence
+//!   ([`probe`]) that had a vacant slot when it was inserted; the groups before it count it in their overflow.
 //! - Of every segment at most [`LOAD`](segments::LOAD) slots a group are occupied on average, so there is always a vacant one.
 
 mod arch;
 mod group;
-mod holder;
+mod probe;
+mod record_store;
 mod scan;
 mod segments;
 #[cfg(test)]
 mod tests;
-mod way;
 
 use std::sync::Arc;
 
 use tierra_interleave::{Cx, Mode};
 use tierra_memory::FarSource;
 
-use group::{Entry, HASH_BITS, NOTE_BITS, RECORD_BITS, SLOTS, VERSIONS, tag_of};
-pub use holder::Records;
-pub use scan::Slot;
+use group::{HASH_BITS, NOTE_BITS, RECORD_BITS, RecordEntry, SLOTS, VERSIONS, tag_of};
+use probe::{home_group, next_group};
+pub use record_store::RecordStore;
+pub use scan::SlotMut;
 use segments::{SEGMENT_GROUPS, Segments};
-use way::{after, home_of};
 
-/// The slot of a [`Carried`] whose key was not there.
+/// The slot of an [`EntryHandle`] whose key was not there.
 const ABSENT: u8 = SLOTS as u8;
 
 /// A map from keys to records, which are numbers below 2^40. See the [module](self).
@@ -59,13 +59,13 @@ pub struct RecordTable {
     depth: u32,
     segments: Segments,
     len: usize,
-    /// Counts changes; grows by [`VERSIONS`] when entries move. What a carried entry is compared with.
+    /// Counts changes; grows by [`VERSIONS`] when entries move. Handles are compared with it.
     changes: u32,
 }
 
-/// Where a key was found, or found absent: holds until the table changes there.
+/// The position of a key, or the fact that it was absent: valid until the table changes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carried {
+pub struct EntryHandle {
     hash: u64,
     segment: u32,
     changes: u32,
@@ -74,7 +74,7 @@ pub struct Carried {
     slot: u8,
 }
 
-impl Carried {
+impl EntryHandle {
     /// The hash that was looked for.
     #[inline(always)]
     pub fn hash(&self) -> u64 {
@@ -82,14 +82,14 @@ impl Carried {
     }
 }
 
-/// What a [`Carried`] says of its key now.
+/// What an [`EntryHandle`] says of its key now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// The key's record.
     Record(u64),
     /// There is no such key.
     Absent,
-    /// The table has changed there: look again.
+    /// The table has changed there: look the key up again.
     Changed,
 }
 
@@ -149,7 +149,7 @@ impl RecordTable {
 
     /// Every record, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = u64> {
-        self.segments.entries().map(Entry::record)
+        self.segments.entries().map(RecordEntry::record)
     }
 
     /// Groups that [`visit`](Self::visit) goes through in a round, at most.
@@ -158,16 +158,16 @@ impl RecordTable {
     }
 
     /// Looks a key up: one group, rarely two, and the heads of records that may have it, rarely another's.
-    pub async fn find<M: Mode, R: Records>(
+    pub async fn find<M: Mode, R: RecordStore>(
         &self,
         cx: Cx<M>,
         hash: u64,
         key: &[u8],
         records: &R,
-    ) -> Carried {
+    ) -> EntryHandle {
         let segment = self.segment_number(hash);
         let groups = self.segments.groups(segment);
-        let home = home_of(hash, groups.len());
+        let home = home_group(hash, groups.len());
         let mut at = home;
         loop {
             let group = cx.load(&groups[at]).await;
@@ -175,68 +175,68 @@ impl RecordTable {
                 let record = group.entry(slot).record();
                 cx.load_bytes(records.head(record)).await;
                 if records.has_key(record, key) {
-                    return self.carried(hash, segment, at, slot as u8);
+                    return self.handle(hash, segment, at, slot as u8);
                 }
             }
-            let next = after(at, tag_of(hash), groups.len());
-            if !group.is_passed() || next == home {
+            let next = next_group(at, tag_of(hash), groups.len());
+            if !group.is_overflowed() || next == home {
                 // An insertion of this very key would change its home.
-                return self.carried(hash, segment, home, ABSENT);
+                return self.handle(hash, segment, home, ABSENT);
             }
             at = next;
         }
     }
 
-    /// Looks a key up by its hash alone, and reads no record: the first entry that keeps the same bits of a hash. It is another key's
-    /// once in some thousand times (of more than a hundred million entries once in fifty), which whoever uses it finds out by
-    /// the record; that a key is absent is certain. `ask` is told the record as soon as it is known, to fetch it while others are
-    /// looked up.
-    pub async fn find_likely<M: Mode>(
+    /// Looks a key up by the bits of its hash that the table keeps, and reads no record: returns the first entry whose tag and
+    /// hash bits match. A match is a false positive once in some thousand times (with more than a hundred million entries once
+    /// in fifty), so the caller compares the record's key; a miss is certain. `ask` is called with the record as soon as it is
+    /// known, to prefetch it while other keys are looked up.
+    pub async fn find_by_tag<M: Mode>(
         &self,
         cx: Cx<M>,
         hash: u64,
         ask: impl FnOnce(u64),
-    ) -> Carried {
+    ) -> EntryHandle {
         let segment = self.segment_number(hash);
         let groups = self.segments.groups(segment);
-        let home = home_of(hash, groups.len());
+        let home = home_group(hash, groups.len());
         let mut at = home;
         loop {
             let group = cx.load(&groups[at]).await;
             if let Some(slot) = group.candidates(hash).next() {
                 ask(group.entry(slot).record());
-                return self.carried(hash, segment, at, slot as u8);
+                return self.handle(hash, segment, at, slot as u8);
             }
-            let next = after(at, tag_of(hash), groups.len());
-            if !group.is_passed() || next == home {
-                return self.carried(hash, segment, home, ABSENT);
+            let next = next_group(at, tag_of(hash), groups.len());
+            if !group.is_overflowed() || next == home {
+                return self.handle(hash, segment, home, ABSENT);
             }
             at = next;
         }
     }
 
-    /// The entry of a record with this hash that is `wanted`, whatever its key.
-    pub fn find_hash<R: Records>(
+    /// An entry with this hash whose record satisfies `is_wanted`, whatever its key.
+    pub fn find_hash<R: RecordStore>(
         &self,
         hash: u64,
         records: &R,
-        mut wanted: impl FnMut(u64) -> bool,
-    ) -> Option<(Carried, u64)> {
+        mut is_wanted: impl FnMut(u64) -> bool,
+    ) -> Option<(EntryHandle, u64)> {
         let segment = self.segment_number(hash);
         let groups = self.segments.groups(segment);
-        let home = home_of(hash, groups.len());
+        let home = home_group(hash, groups.len());
         let mut at = home;
         loop {
             self.segments.reading(segment, at..at + 1);
             let group = &groups[at];
             for slot in group.candidates(hash) {
                 let record = group.entry(slot).record();
-                if records.hash(record) == hash && wanted(record) {
-                    return Some((self.carried(hash, segment, at, slot as u8), record));
+                if records.hash(record) == hash && is_wanted(record) {
+                    return Some((self.handle(hash, segment, at, slot as u8), record));
                 }
             }
-            let next = after(at, tag_of(hash), groups.len());
-            if !group.is_passed() || next == home {
+            let next = next_group(at, tag_of(hash), groups.len());
+            if !group.is_overflowed() || next == home {
                 return None;
             }
             at = next;
@@ -244,8 +244,8 @@ impl RecordTable {
     }
 
     #[inline(always)]
-    fn carried(&self, hash: u64, segment: usize, group: usize, slot: u8) -> Carried {
-        Carried {
+    fn handle(&self, hash: u64, segment: usize, group: usize, slot: u8) -> EntryHandle {
+        EntryHandle {
             hash,
             segment: segment as u32,
             changes: self.changes,
@@ -255,43 +255,43 @@ impl RecordTable {
         }
     }
 
-    /// Whether a carried entry still holds, and what it says.
+    /// Whether a handle is still valid, and what it says.
     #[inline(always)]
-    pub fn resolve(&self, carried: &Carried) -> Resolved {
+    pub fn resolve(&self, handle: &EntryHandle) -> Resolved {
         // Fewer changes than there are versions since: an equal version is the same one.
-        if self.changes.wrapping_sub(carried.changes) >= VERSIONS {
+        if self.changes.wrapping_sub(handle.changes) >= VERSIONS {
             return Resolved::Changed;
         }
-        let group = &self.segments.groups(carried.segment as usize)[usize::from(carried.group)];
-        if group.version() != carried.version {
+        let group = &self.segments.groups(handle.segment as usize)[usize::from(handle.group)];
+        if group.version() != handle.version {
             Resolved::Changed
-        } else if carried.slot == ABSENT {
+        } else if handle.slot == ABSENT {
             Resolved::Absent
         } else {
-            Resolved::Record(group.entry(usize::from(carried.slot)).record())
+            Resolved::Record(group.entry(usize::from(handle.slot)).record())
         }
     }
 
-    /// The note of an entry that holds.
+    /// The note of a valid handle's entry.
     ///
     /// # Panics
-    /// If the entry is that of an absent key, or (in part) if it has [`Changed`](Resolved::Changed).
+    /// If the handle is that of an absent key. May panic if it has [`Changed`](Resolved::Changed).
     #[inline(always)]
-    pub fn note(&self, carried: &Carried) -> u8 {
-        let group = &self.segments.groups(carried.segment as usize)[usize::from(carried.group)];
-        group.entry(usize::from(carried.slot)).note()
+    pub fn note(&self, handle: &EntryHandle) -> u8 {
+        let group = &self.segments.groups(handle.segment as usize)[usize::from(handle.group)];
+        group.entry(usize::from(handle.slot)).note()
     }
 
-    /// Changes the note of an entry that holds to another, at most [`NOTE_MAX`](Self::NOTE_MAX), and returns that.
-    /// Changes no version.
+    /// Changes the note of a valid handle's entry, to at most [`NOTE_MAX`](Self::NOTE_MAX), and returns the new
+    /// note. Changes no version.
     ///
     /// # Panics
     /// As [`note`](Self::note).
     #[inline(always)]
-    pub fn update_note(&mut self, carried: &Carried, change: impl FnOnce(u8) -> u8) -> u8 {
-        let (segment, at) = (carried.segment as usize, usize::from(carried.group));
+    pub fn update_note(&mut self, handle: &EntryHandle, change: impl FnOnce(u8) -> u8) -> u8 {
+        let (segment, at) = (handle.segment as usize, usize::from(handle.group));
         let group = &mut self.segments.groups_mut(segment)[at];
-        let slot = usize::from(carried.slot);
+        let slot = usize::from(handle.slot);
         let before = group.entry(slot).note();
         let after = change(before);
         if after != before {
@@ -301,78 +301,84 @@ impl RecordTable {
         after
     }
 
-    /// Adds a record whose key is not there, and returns its entry.
+    /// Adds a record whose key is absent, and returns the handle of its entry.
     ///
     /// # Panics
     /// If `record` or `note` has too many bits.
-    pub fn insert<R: Records>(&mut self, hash: u64, record: u64, note: u8, records: &R) -> Carried {
+    pub fn insert<R: RecordStore>(
+        &mut self,
+        hash: u64,
+        record: u64,
+        note: u8,
+        records: &R,
+    ) -> EntryHandle {
         assert!(record <= Self::RECORD_MAX && note <= Self::NOTE_MAX);
         let mut segment = self.segment_number(hash);
         while self.segments.is_full(segment) {
             self.grow(segment, hash, records);
             segment = self.segment_number(hash);
         }
-        let home = home_of(hash, self.segments.groups(segment).len());
-        let entry = Entry::new(hash, record, note);
-        let (group, slot) = self.segments.put(segment, home, tag_of(hash), entry);
+        let home = home_group(hash, self.segments.groups(segment).len());
+        let entry = RecordEntry::new(hash, record, note);
+        let (group, slot) = self.segments.insert(segment, home, tag_of(hash), entry);
         self.segments.wrote(segment, group..group + 1);
         self.changes = self.changes.wrapping_add(1);
         self.len += 1;
-        self.carried(hash, segment, group, slot as u8)
+        self.handle(hash, segment, group, slot as u8)
     }
 
-    /// Names another record for the key of an entry that holds, and still does afterwards. The note stays.
+    /// Names another record for the key of a valid handle, which stays valid. The note stays.
     ///
     /// # Panics
     /// As [`note`](Self::note), and if `record` has too many bits.
-    pub fn replace(&mut self, carried: &mut Carried, record: u64) {
+    pub fn replace(&mut self, handle: &mut EntryHandle, record: u64) {
         assert!(record <= Self::RECORD_MAX);
-        let (segment, at) = (carried.segment as usize, usize::from(carried.group));
+        let (segment, at) = (handle.segment as usize, usize::from(handle.group));
         let group = &mut self.segments.groups_mut(segment)[at];
-        group.set_record(usize::from(carried.slot), record);
-        carried.version = group.version();
+        group.set_record(usize::from(handle.slot), record);
+        handle.version = group.version();
         self.segments.wrote(segment, at..at + 1);
         self.changes = self.changes.wrapping_add(1);
-        carried.changes = self.changes;
+        handle.changes = self.changes;
     }
 
-    /// Removes an entry that holds.
+    /// Removes the entry of a valid handle.
     ///
     /// # Panics
     /// As [`note`](Self::note).
-    pub fn remove<R: Records>(&mut self, carried: &Carried, records: &R) {
-        let (segment, at) = (carried.segment as usize, usize::from(carried.group));
+    pub fn remove<R: RecordStore>(&mut self, handle: &EntryHandle, records: &R) {
+        let (segment, at) = (handle.segment as usize, usize::from(handle.group));
         let groups = self.segments.groups_mut(segment);
-        groups[at].vacate(usize::from(carried.slot));
-        let mut passed = home_of(carried.hash, groups.len());
+        groups[at].vacate(usize::from(handle.slot));
+        let mut passed = home_group(handle.hash, groups.len());
         while passed != at {
-            groups[passed].unpass();
-            passed = after(passed, tag_of(carried.hash), groups.len());
+            groups[passed].remove_overflow();
+            passed = next_group(passed, tag_of(handle.hash), groups.len());
         }
         self.segments.wrote(segment, at..at + 1);
         self.changes = self.changes.wrapping_add(1);
         self.len -= 1;
-        self.segments.forget(segment);
+        self.segments.note_removal(segment);
         if self.segments.is_sparse(segment) {
-            self.shrink(segment, carried.hash, records);
+            self.shrink(segment, handle.hash, records);
         }
     }
 
     #[inline(always)]
     fn segment_number(&self, hash: u64) -> usize {
-        self.directory[self.place(hash)] as usize
+        self.directory[self.directory_slot(hash)] as usize
     }
 
-    /// The place of a hash in the directory.
+    /// The slot of a hash in the directory.
     #[inline(always)]
-    fn place(&self, hash: u64) -> usize {
+    fn directory_slot(&self, hash: u64) -> usize {
         // With depth 0 the shift would be by 64: two shifts make it 0.
         (hash >> 1 >> (u64::BITS - 1 - self.depth)) as usize
     }
 
-    /// Makes room in the segment of a hash, by moving its entries and nobody else's.
+    /// Makes room in the segment of a hash. Moves the entries of that segment only.
     #[cold]
-    fn grow<R: Records>(&mut self, number: usize, hash: u64, records: &R) {
+    fn grow<R: RecordStore>(&mut self, number: usize, hash: u64, records: &R) {
         self.changes = self.changes.wrapping_add(VERSIONS);
         if self.segments.groups(number).len() < SEGMENT_GROUPS {
             return self.segments.double(records);
@@ -385,32 +391,32 @@ impl RecordTable {
             self.depth += 1;
         }
         // The places of a segment are consecutive; the upper half of them is the new one's.
-        let places = 1 << (self.depth - depth);
-        let first = self.place(hash) & !(2 * places - 1);
-        self.directory[first + places..first + 2 * places].fill(new);
+        let slots = 1 << (self.depth - depth);
+        let first = self.directory_slot(hash) & !(2 * slots - 1);
+        self.directory[first + slots..first + 2 * slots].fill(new);
     }
 
     /// Gives memory back after removals, if the segment of a hash and its neighbour, or half of the only one, suffice.
     #[cold]
-    fn shrink<R: Records>(&mut self, number: usize, hash: u64, records: &R) {
+    fn shrink<R: RecordStore>(&mut self, number: usize, hash: u64, records: &R) {
         let depth = self.segments.depth(number);
         if depth == 0 {
             self.changes = self.changes.wrapping_add(VERSIONS);
             return self.segments.halve(records);
         }
-        let places = 1 << (self.depth - depth);
-        let first = self.place(hash) & !(2 * places - 1);
-        let both = [first, first + places].map(|place| self.directory[place] as usize);
+        let slots = 1 << (self.depth - depth);
+        let first = self.directory_slot(hash) & !(2 * slots - 1);
+        let both = [first, first + slots].map(|slot| self.directory[slot] as usize);
         // The one that was there first stays: so few blocks are left with segments, and segment 0 always is.
-        let [stays, goes] = [both[0].min(both[1]), both[0].max(both[1])];
-        if self.segments.depth(stays) == self.segments.depth(goes)
-            && self.segments.fit_together(stays, goes)
+        let [kept, removed] = [both[0].min(both[1]), both[0].max(both[1])];
+        if self.segments.depth(kept) == self.segments.depth(removed)
+            && self.segments.fit_together(kept, removed)
         {
             self.changes = self.changes.wrapping_add(VERSIONS);
-            self.segments.merge(stays, goes, records);
-            self.directory[first..first + 2 * places].fill(stays as u32);
-            if self.segments.depth(stays) == 0 {
-                self.directory = vec![stays as u32];
+            self.segments.merge(kept, removed, records);
+            self.directory[first..first + 2 * slots].fill(kept as u32);
+            if self.segments.depth(kept) == 0 {
+                self.directory = vec![kept as u32];
                 self.depth = 0;
             }
         }

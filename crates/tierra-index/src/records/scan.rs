@@ -1,33 +1,33 @@
-//! Going through a table that changes meanwhile.
+//! Iterating over a table that changes meanwhile, in two ways.
 //!
-//! Two ways. A **cursor** ([`RecordTable::scan`]) is a number that a client keeps as long as it likes: every
-//! entry that is there from the first step to the last is told at least once, whatever grows or shrinks in
-//! between. It is a point among all hashes, ordered by their low bits reversed, then by their top bits: groups
-//! that double divide the low bits, segments that split the top ones, so that what lay before the point
-//! still does. (Reversing the bits is Redis's idea.) A **round** ([`RecordTable::visit`]) reads groups in the
-//! order of memory, for work in the background that may miss what moves.
+//! A **cursor** ([`RecordTable::scan`]) is a number that a client may keep for any time: every entry that exists
+//! from the first step to the last is returned at least once, whatever grows or shrinks in between. The cursor is a
+//! point in the order of all hashes by their low bits reversed, then by their top bits. Doubling groups divides the
+//! low bits and splitting a segment divides the top ones, so what lay before the point still does. (Reversing the
+//! bits is Redis's idea.) A **round** ([`RecordTable::visit`]) reads groups in the order of memory, for background
+//! work that may miss entries that move.
 
 use tierra_interleave::{Interleaved, Mode};
 
 use super::RecordTable;
 use super::group::{Group, SLOTS};
-use super::holder::Records;
+use super::probe::{STRIDES, home_group, next_group};
+use super::record_store::RecordStore;
 use super::segments::SEGMENT_GROUPS;
-use super::way::{STRIDES, after, home_of};
 
 const GROUP_BITS: u32 = SEGMENT_GROUPS.trailing_zeros();
 /// Places of the directory as a cursor counts them, more than there ever are.
 const PLACE_BITS: u32 = 32;
 
 /// An entry met by [`RecordTable::visit`].
-pub struct Slot<'a> {
+pub struct SlotMut<'a> {
     group: &'a mut Group,
     slot: usize,
     changes: &'a mut u32,
     is_changed: &'a mut bool,
 }
 
-impl Slot<'_> {
+impl SlotMut<'_> {
     /// The record.
     #[inline(always)]
     pub fn record(&self) -> u64 {
@@ -57,9 +57,9 @@ impl Slot<'_> {
 }
 
 impl RecordTable {
-    /// Tells the records of at least one home, and returns the cursor to go on with: 0 once all are told,
-    /// as 0 begins. A cursor that was never returned by this is as good as any.
-    pub fn scan<R: Records>(&self, cursor: u64, records: &R, mut tell: impl FnMut(u64)) -> u64 {
+    /// Emits the records of at least one home group, and returns the cursor to continue with. A scan begins with 0,
+    /// and is complete when 0 is returned. Any number is accepted as a cursor.
+    pub fn scan<R: RecordStore>(&self, cursor: u64, records: &R, mut emit: impl FnMut(u64)) -> u64 {
         let reversed = (cursor >> PLACE_BITS) as u32 & ((1 << GROUP_BITS) - 1);
         let place = cursor & ((1 << PLACE_BITS) - 1);
         let number =
@@ -73,13 +73,13 @@ impl RecordTable {
         self.segments.reading(number, home..home + 1);
         let at_home = groups[home].occupied().map(|slot| groups[home].entry(slot));
         for entry in at_home.filter(|entry| !entry.is_displaced()) {
-            tell(entry.record());
+            emit(entry.record());
         }
-        // Others that belong there are on the ways that lead from there.
-        for way in 0..STRIDES.len() {
+        // Displaced entries of this home lie on the probe sequences that start there.
+        for stride in 0..STRIDES.len() {
             let mut at = home;
-            while groups[at].is_passed() {
-                at = after(at, way as u8, groups.len());
+            while groups[at].is_overflowed() {
+                at = next_group(at, stride as u8, groups.len());
                 if at == home {
                     break;
                 }
@@ -87,10 +87,10 @@ impl RecordTable {
                 for slot in groups[at].occupied() {
                     let (entry, tag) = (groups[at].entry(slot), groups[at].tag(slot));
                     if entry.is_displaced()
-                        && usize::from(tag) % STRIDES.len() == way
-                        && home_of(records.hash(entry.record()), groups.len()) == home
+                        && usize::from(tag) % STRIDES.len() == stride
+                        && home_group(records.hash(entry.record()), groups.len()) == home
                     {
-                        tell(entry.record());
+                        emit(entry.record());
                     }
                 }
             }
@@ -111,7 +111,12 @@ impl RecordTable {
 
     /// Visits the entries of `groups` groups from a point on, and returns the point after them, 0 once the
     /// round is over, as 0 begins one.
-    pub fn visit(&mut self, point: usize, groups: usize, mut visit: impl FnMut(Slot<'_>)) -> usize {
+    pub fn visit(
+        &mut self,
+        point: usize,
+        groups: usize,
+        mut visit: impl FnMut(SlotMut<'_>),
+    ) -> usize {
         let (mut number, mut first) = (point / SEGMENT_GROUPS, point % SEGMENT_GROUPS);
         let mut left = groups;
         while number < self.segments.numbers() {
@@ -123,7 +128,7 @@ impl RecordTable {
                     let group = &mut self.segments.groups_mut(number)[at];
                     let mut is_changed = false;
                     for slot in group.occupied() {
-                        visit(Slot {
+                        visit(SlotMut {
                             group,
                             slot,
                             changes: &mut self.changes,
@@ -180,8 +185,8 @@ impl RecordTable {
         }
         loop {
             // A segment, not a hash: half as many hashes are those of a segment that has been split once more.
-            let named = self.segments.named();
-            let number = named[random() as usize % named.len()] as usize;
+            let in_use = self.segments.in_use();
+            let number = in_use[random() as usize % in_use.len()] as usize;
             let groups = self.segments.groups(number);
             let at = random() as usize % groups.len();
             // A slot, not an entry, so that full groups are met more often.

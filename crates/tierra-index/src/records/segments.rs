@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 use tierra_memory::{FarSource, LARGE_PAGE_BYTES, emulation};
 
-use super::group::{Entry, Group, HASH_BITS, SLOTS};
-use super::holder::Records;
-use super::way::{after, home_of};
-use crate::lines::Lines;
+use super::group::{Group, HASH_BITS, RecordEntry, SLOTS};
+use super::probe::{home_group, next_group};
+use super::record_store::RecordStore;
+use crate::node_array::NodeArray;
 
 /// Entries a group holds on average when its segment is full.
 ///
-/// Where entries come and go, those that came while a group was full stay away from home: of twelve a search for a key
-/// that is not there reads nine groups then, of eleven three (`churn_makes_no_search_long`).
+/// With insertions and removals, entries that were inserted while their home was full stay displaced. Then a search
+/// for an absent key reads nine groups at a load of twelve, and three at a load of eleven (`churn_makes_no_search_long`).
 pub(super) const LOAD: usize = 11;
 /// Groups of a segment that splits instead of doubling.
 pub(super) const SEGMENT_GROUPS: usize = 512;
@@ -31,54 +31,54 @@ const SPARSE: usize = 4;
 
 pub(super) struct Segments {
     /// The only segment, while it has fewer groups than [`SEGMENT_GROUPS`]; then `blocks` is empty.
-    small: Lines<Group>,
+    small: NodeArray<Group>,
     /// The others; a block none of whose segments is used is given back.
-    blocks: Vec<Option<Lines<Group>>>,
+    blocks: Vec<Option<NodeArray<Group>>>,
     /// Groups of all blocks.
     block_groups: usize,
-    about: Vec<About>,
-    /// The numbers that name segments, and those that do not.
-    named: Vec<u32>,
-    unused: Vec<u32>,
-    /// Where blocks come from, if they are to be far.
+    info: Vec<SegmentInfo>,
+    /// The numbers that name segments, and the free ones.
+    in_use: Vec<u32>,
+    free: Vec<u32>,
+    /// The source of far blocks; `None` if blocks are near.
     far: Option<Arc<FarSource>>,
 }
 
 #[derive(Clone, Copy)]
-struct About {
+struct SegmentInfo {
     len: u32,
     /// How many of a hash's top bits all entries share.
     depth: u32,
     /// Where its number stands among those that name segments.
-    named_at: u32,
+    in_use_at: u32,
 }
 
-impl About {
-    const EMPTY: About = About {
+impl SegmentInfo {
+    const EMPTY: SegmentInfo = SegmentInfo {
         len: 0,
         depth: 0,
-        named_at: 0,
+        in_use_at: 0,
     };
 }
 
-/// An entry on its way to another group.
+/// An entry that moves to another group.
 #[derive(Clone, Copy)]
 struct Moved {
     home: usize,
     tag: u8,
-    entry: Entry,
+    entry: RecordEntry,
 }
 
 impl Segments {
     /// One segment of one group. Blocks are far if a source of far memory is given.
     pub(super) fn new(far: Option<Arc<FarSource>>) -> Segments {
         Segments {
-            small: Lines::zeroed(1),
+            small: NodeArray::zeroed(1),
             blocks: Vec::new(),
             block_groups: 0,
-            about: vec![About::EMPTY],
-            named: vec![0],
-            unused: Vec::new(),
+            info: vec![SegmentInfo::EMPTY],
+            in_use: vec![0],
+            free: Vec::new(),
             far,
         }
     }
@@ -93,8 +93,8 @@ impl Segments {
         far.map(|block| block.len()).sum::<usize>() * size_of::<Group>()
     }
 
-    /// Some groups are about to be read in order, or by somebody who is no lookup: where they are far, and that
-    /// is emulated, it takes its time.
+    /// Some groups are about to be read sequentially, or outside a lookup. Emulated far memory adds its delay
+    /// here.
     #[inline(always)]
     pub(super) fn reading(&self, number: usize, groups: Range<usize>) {
         if self.far.is_some() {
@@ -103,7 +103,7 @@ impl Segments {
         }
     }
 
-    /// Some groups have been written, which takes its time as well.
+    /// Some groups have been written. Emulated far memory adds its delay here.
     #[inline(always)]
     pub(super) fn wrote(&self, number: usize, groups: Range<usize>) {
         if self.far.is_some() {
@@ -117,19 +117,19 @@ impl Segments {
 
     pub(super) fn bytes(&self) -> usize {
         (self.small.len() + self.block_groups) * size_of::<Group>()
-            + self.blocks.capacity() * size_of::<Option<Lines<Group>>>()
-            + self.about.capacity() * size_of::<About>()
-            + (self.named.capacity() + self.unused.capacity()) * size_of::<u32>()
+            + self.blocks.capacity() * size_of::<Option<NodeArray<Group>>>()
+            + self.info.capacity() * size_of::<SegmentInfo>()
+            + (self.in_use.capacity() + self.free.capacity()) * size_of::<u32>()
     }
 
     /// Numbers below this may name segments.
     pub(super) fn numbers(&self) -> usize {
-        self.about.len()
+        self.info.len()
     }
 
     /// The numbers that name segments, in no particular order.
-    pub(super) fn named(&self) -> &[u32] {
-        &self.named
+    pub(super) fn in_use(&self) -> &[u32] {
+        &self.in_use
     }
 
     #[inline(always)]
@@ -152,7 +152,7 @@ impl Segments {
         }
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = RecordEntry> {
         let used = (0..self.numbers()).filter(|&number| self.is_used(number));
         let groups = used.flat_map(|number| self.groups(number));
         groups.flat_map(|group| group.occupied().map(|slot| group.entry(slot)))
@@ -160,67 +160,69 @@ impl Segments {
 
     /// Whether the segment holds anything.
     pub(super) fn is_used(&self, number: usize) -> bool {
-        self.about[number].len > 0
+        self.info[number].len > 0
     }
 
     pub(super) fn depth(&self, number: usize) -> u32 {
-        self.about[number].depth
+        self.info[number].depth
     }
 
     pub(super) fn is_full(&self, number: usize) -> bool {
-        self.about[number].len as usize >= self.groups(number).len() * LOAD
+        self.info[number].len as usize >= self.groups(number).len() * LOAD
     }
 
     pub(super) fn is_sparse(&self, number: usize) -> bool {
         let groups = self.groups(number).len();
-        groups > 1 && (self.about[number].len as usize) < groups * LOAD / SPARSE
+        groups > 1 && (self.info[number].len as usize) < groups * LOAD / SPARSE
     }
 
     /// Whether two segments fill less than half of one.
     pub(super) fn fit_together(&self, one: usize, other: usize) -> bool {
-        let len = self.about[one].len + self.about[other].len;
+        let len = self.info[one].len + self.info[other].len;
         (len as usize) < SEGMENT_GROUPS * LOAD / 2
     }
 
-    /// Puts an entry into the first group from its home that has a vacant slot; says which group and slot.
+    /// Inserts an entry into the first group of its probe sequence that has a vacant slot; returns group and slot.
     #[inline]
-    pub(super) fn put(
+    pub(super) fn insert(
         &mut self,
         number: usize,
         home: usize,
         tag: u8,
-        entry: Entry,
+        entry: RecordEntry,
     ) -> (usize, usize) {
-        self.about[number].len += 1;
+        self.info[number].len += 1;
         let groups = self.groups_mut(number);
         let mut at = home;
         loop {
-            if let Some(slot) = groups[at].take(tag, entry, at != home) {
+            if let Some(slot) = groups[at].try_insert(tag, entry, at != home) {
                 return (at, slot);
             }
-            at = after(at, tag, groups.len());
+            at = next_group(at, tag, groups.len());
         }
     }
 
     /// An entry of the segment has been removed.
-    pub(super) fn forget(&mut self, number: usize) {
-        self.about[number].len -= 1;
+    pub(super) fn note_removal(&mut self, number: usize) {
+        self.info[number].len -= 1;
     }
 
     /// Moves every entry of the only segment into twice the groups.
-    pub(super) fn double<R: Records>(&mut self, records: &R) {
+    pub(super) fn double<R: RecordStore>(&mut self, records: &R) {
         let groups = 2 * self.groups(0).len();
-        let moved = self.take_all(0, |_, entry| home_of(records.hash(entry.record()), groups));
+        let moved = self.drain(0, |_, entry| {
+            home_group(records.hash(entry.record()), groups)
+        });
         self.resize(groups);
-        self.put_all(0, moved);
+        self.insert_all(0, moved);
     }
 
     /// Moves every entry of the only segment into half the groups.
-    pub(super) fn halve<R: Records>(&mut self, records: &R) {
+    pub(super) fn halve<R: RecordStore>(&mut self, records: &R) {
         let groups = self.groups(0).len() / 2;
-        let moved = self.take_all(0, |at, entry| {
+        let moved = self.drain(0, |at, entry| {
             let hash = || records.hash(entry.record());
-            home_of(
+            home_group(
                 if entry.is_displaced() {
                     hash()
                 } else {
@@ -230,16 +232,16 @@ impl Segments {
             )
         });
         self.resize(groups);
-        self.put_all(0, moved);
+        self.insert_all(0, moved);
     }
 
     /// Gives the entries with the next bit set to a new segment, which is returned.
-    pub(super) fn split<R: Records>(&mut self, number: usize, records: &R) -> usize {
-        let depth = self.about[number].depth + 1;
-        let new = self.unused_number();
-        self.about[number].depth = depth;
-        self.about[new].depth = depth;
-        let moved = self.take_all(number, |at, entry| home_again(at, entry, records));
+    pub(super) fn split<R: RecordStore>(&mut self, number: usize, records: &R) -> usize {
+        let depth = self.info[number].depth + 1;
+        let new = self.claim_number();
+        self.info[number].depth = depth;
+        self.info[new].depth = depth;
+        let moved = self.drain(number, |at, entry| current_home(at, entry, records));
         let (ones, zeros): (Vec<Moved>, _) = moved.into_iter().partition(|moved| {
             let known = depth <= HASH_BITS;
             let hash = || records.hash(moved.entry.record());
@@ -250,34 +252,34 @@ impl Segments {
             };
             hash >> (u64::BITS - depth) & 1 == 1
         });
-        self.put_all(number, zeros);
-        self.put_all(new, ones);
+        self.insert_all(number, zeros);
+        self.insert_all(new, ones);
         new
     }
 
     /// Moves the entries of `other` to `number`, which share all but their last bit.
-    pub(super) fn merge<R: Records>(&mut self, number: usize, other: usize, records: &R) {
-        let mut moved = self.take_all(other, |at, entry| home_again(at, entry, records));
-        moved.extend(self.take_all(number, |at, entry| home_again(at, entry, records)));
-        self.about[number].depth -= 1;
-        self.put_all(number, moved);
-        let at = self.about[other].named_at;
-        self.named.swap_remove(at as usize);
-        if let Some(&moved) = self.named.get(at as usize) {
-            self.about[moved as usize].named_at = at;
+    pub(super) fn merge<R: RecordStore>(&mut self, number: usize, other: usize, records: &R) {
+        let mut moved = self.drain(other, |at, entry| current_home(at, entry, records));
+        moved.extend(self.drain(number, |at, entry| current_home(at, entry, records)));
+        self.info[number].depth -= 1;
+        self.insert_all(number, moved);
+        let at = self.info[other].in_use_at;
+        self.in_use.swap_remove(at as usize);
+        if let Some(&moved) = self.in_use.get(at as usize) {
+            self.info[moved as usize].in_use_at = at;
         }
-        self.unused.push(other as u32);
+        self.free.push(other as u32);
         let block = other / BLOCK_SEGMENTS;
-        let in_block = |&&unused: &&u32| unused as usize / BLOCK_SEGMENTS == block;
-        if self.unused.iter().filter(in_block).count() == BLOCK_SEGMENTS {
+        let in_block = |&&free: &&u32| free as usize / BLOCK_SEGMENTS == block;
+        if self.free.iter().filter(in_block).count() == BLOCK_SEGMENTS {
             self.blocks[block] = None;
             self.block_groups -= BLOCK_SEGMENTS * SEGMENT_GROUPS;
         }
     }
 
     /// Empties a segment; `home` is asked for every entry's new home.
-    fn take_all(&mut self, number: usize, home: impl Fn(usize, Entry) -> usize) -> Vec<Moved> {
-        let mut moved = Vec::with_capacity(self.about[number].len as usize);
+    fn drain(&mut self, number: usize, home: impl Fn(usize, RecordEntry) -> usize) -> Vec<Moved> {
+        let mut moved = Vec::with_capacity(self.info[number].len as usize);
         self.reading(number, 0..self.groups(number).len());
         for (at, group) in self.groups_mut(number).iter_mut().enumerate() {
             for slot in group.occupied() {
@@ -285,62 +287,62 @@ impl Segments {
                 let home = home(at, entry);
                 moved.push(Moved { home, tag, entry });
             }
-            *group = <Group as crate::lines::Node>::ZERO;
+            *group = <Group as crate::node_array::Node>::ZERO;
         }
-        self.about[number].len = 0;
+        self.info[number].len = 0;
         moved
     }
 
-    fn put_all(&mut self, number: usize, moved: Vec<Moved>) {
+    fn insert_all(&mut self, number: usize, moved: Vec<Moved>) {
         for Moved { home, tag, entry } in moved {
-            self.put(number, home, tag, entry);
+            self.insert(number, home, tag, entry);
         }
         self.wrote(number, 0..self.groups(number).len());
     }
 
     /// Gives the only segment, number 0, which is empty, as many groups.
     fn resize(&mut self, groups: usize) {
-        debug_assert_eq!((self.about[0].len, self.about[0].depth), (0, 0));
-        debug_assert_eq!(self.named, [0]);
-        self.about.truncate(1);
-        self.unused.clear();
+        debug_assert_eq!((self.info[0].len, self.info[0].depth), (0, 0));
+        debug_assert_eq!(self.in_use, [0]);
+        self.info.truncate(1);
+        self.free.clear();
         self.blocks.clear();
         self.block_groups = 0;
         if groups < SEGMENT_GROUPS {
-            self.small = Lines::zeroed(groups);
+            self.small = NodeArray::zeroed(groups);
         } else {
-            self.small = Lines::zeroed(0);
-            self.about.clear();
-            self.named.clear();
-            self.unused_number();
+            self.small = NodeArray::zeroed(0);
+            self.info.clear();
+            self.in_use.clear();
+            self.claim_number();
         }
-        self.about.shrink_to_fit();
-        self.named.shrink_to_fit();
-        self.unused.shrink_to_fit();
+        self.info.shrink_to_fit();
+        self.in_use.shrink_to_fit();
+        self.free.shrink_to_fit();
         self.blocks.shrink_to_fit();
     }
 
     /// A segment that nothing names, empty, of depth 0.
-    fn unused_number(&mut self) -> usize {
-        if self.unused.is_empty() {
+    fn claim_number(&mut self) -> usize {
+        if self.free.is_empty() {
             self.add_segments();
         }
-        let number = self.unused.pop().expect("there are some now") as usize;
+        let number = self.free.pop().expect("there are some now") as usize;
         if self.blocks[number / BLOCK_SEGMENTS].is_none() {
             // All of its block has been given back.
             self.blocks[number / BLOCK_SEGMENTS] = Some(self.new_block(BLOCK_SEGMENTS));
         }
-        self.about[number] = About {
-            named_at: self.named.len() as u32,
-            ..About::EMPTY
+        self.info[number] = SegmentInfo {
+            in_use_at: self.in_use.len() as u32,
+            ..SegmentInfo::EMPTY
         };
-        self.named.push(number as u32);
+        self.in_use.push(number as u32);
         number
     }
 
     /// Adds numbers, and as much of a block as they need.
     fn add_segments(&mut self) {
-        let first = self.about.len();
+        let first = self.info.len();
         let added = if first < BLOCK_SEGMENTS && self.far.is_none() {
             first.max(1)
         } else {
@@ -358,20 +360,20 @@ impl Segments {
             self.blocks[0] = Some(wider);
         }
         let end = first + added;
-        self.about.resize(end, About::EMPTY);
-        self.unused.extend((first as u32..end as u32).rev());
+        self.info.resize(end, SegmentInfo::EMPTY);
+        self.free.extend((first as u32..end as u32).rev());
     }
 
-    fn new_block(&mut self, segments: usize) -> Lines<Group> {
+    fn new_block(&mut self, segments: usize) -> NodeArray<Group> {
         self.block_groups += segments * SEGMENT_GROUPS;
-        Lines::zeroed_in(self.far.as_deref(), segments * SEGMENT_GROUPS)
+        NodeArray::zeroed_in(self.far.as_deref(), segments * SEGMENT_GROUPS)
     }
 }
 
 /// The home of an entry in a segment of as many groups: where it lies, or where it would if there were room.
-fn home_again<R: Records>(at: usize, entry: Entry, records: &R) -> usize {
+fn current_home<R: RecordStore>(at: usize, entry: RecordEntry, records: &R) -> usize {
     if entry.is_displaced() {
-        home_of(records.hash(entry.record()), SEGMENT_GROUPS)
+        home_group(records.hash(entry.record()), SEGMENT_GROUPS)
     } else {
         at
     }

@@ -1,4 +1,4 @@
-//! The table against the standard one, and the promises of cursors and carried entries.
+//! The table against the standard one, and the promises of cursors and entry handles.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,16 +20,16 @@ impl Keys {
         Keys { keys, hash }
     }
 
-    fn find(&self, table: &RecordTable, number: u64) -> Carried {
+    fn find(&self, table: &RecordTable, number: u64) -> EntryHandle {
         let key = self.keys[number as usize];
         run_plain(|cx: Cx<Plain>| table.find(cx, (self.hash)(number), &key, self))
     }
 
     /// The record that a key's hash leads to, which has to be the one that is asked for.
-    fn find_likely(&self, table: &RecordTable, number: u64) -> Option<u64> {
+    fn find_by_tag(&self, table: &RecordTable, number: u64) -> Option<u64> {
         let mut asked = None;
         let ask = |record| asked = Some(record);
-        let found = run_plain(|cx: Cx<Plain>| table.find_likely(cx, (self.hash)(number), ask));
+        let found = run_plain(|cx: Cx<Plain>| table.find_by_tag(cx, (self.hash)(number), ask));
         match table.resolve(&found) {
             Resolved::Record(record) => assert_eq!(asked, Some(record)),
             Resolved::Absent => assert_eq!(asked, None),
@@ -47,7 +47,7 @@ impl Keys {
     }
 }
 
-impl Records for Keys {
+impl RecordStore for Keys {
     fn head(&self, record: u64) -> &[u8] {
         &self.keys[record as usize]
     }
@@ -72,7 +72,7 @@ fn crowded(number: u64) -> u64 {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum TableOp {
     Insert(u64),
     Remove(u64),
     Note(u64, u8),
@@ -80,13 +80,13 @@ enum Step {
     Clear(u64),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<TableOp>> {
     let step = prop_oneof![
-        4 => (0u64..2000).prop_map(Step::Insert),
-        3 => (0u64..2000).prop_map(Step::Remove),
-        1 => (0u64..2000, 0u8..128).prop_map(|(number, note)| Step::Note(number, note)),
-        1 => (0u64..20_000).prop_map(Step::Grow),
-        1 => (0u64..20_000).prop_map(Step::Clear),
+        4 => (0u64..2000).prop_map(TableOp::Insert),
+        3 => (0u64..2000).prop_map(TableOp::Remove),
+        1 => (0u64..2000, 0u8..128).prop_map(|(number, note)| TableOp::Note(number, note)),
+        1 => (0u64..20_000).prop_map(TableOp::Grow),
+        1 => (0u64..20_000).prop_map(TableOp::Clear),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -95,37 +95,37 @@ fn insert(table: &mut RecordTable, keys: &Keys, oracle: &mut HashMap<u64, u8>, n
     if oracle.insert(number, 0).is_none() {
         table.insert((keys.hash)(number), number, 0, keys);
     } else {
-        let carried = keys.find(table, number);
-        table.update_note(&carried, |_| 0);
+        let handle = keys.find(table, number);
+        table.update_note(&handle, |_| 0);
     }
 }
 
 fn remove(table: &mut RecordTable, keys: &Keys, oracle: &mut HashMap<u64, u8>, number: u64) {
     if oracle.remove(&number).is_some() {
-        let carried = keys.find(table, number);
-        table.remove(&carried, keys);
-        assert_eq!(table.resolve(&carried), Resolved::Changed);
+        let handle = keys.find(table, number);
+        table.remove(&handle, keys);
+        assert_eq!(table.resolve(&handle), Resolved::Changed);
     }
 }
 
 fn check(
     mut table: RecordTable,
     hash: fn(u64) -> u64,
-    steps: Vec<Step>,
+    steps: Vec<TableOp>,
 ) -> Result<(), TestCaseError> {
     let keys = Keys::new(20_000, hash);
     let mut oracle = HashMap::new();
     for step in steps {
         match step {
-            Step::Insert(number) => insert(&mut table, &keys, &mut oracle, number),
-            Step::Remove(number) => remove(&mut table, &keys, &mut oracle, number),
-            Step::Grow(end) => {
+            TableOp::Insert(number) => insert(&mut table, &keys, &mut oracle, number),
+            TableOp::Remove(number) => remove(&mut table, &keys, &mut oracle, number),
+            TableOp::Grow(end) => {
                 (0..end).for_each(|number| insert(&mut table, &keys, &mut oracle, number));
             }
-            Step::Clear(end) => {
+            TableOp::Clear(end) => {
                 (0..end).for_each(|number| remove(&mut table, &keys, &mut oracle, number));
             }
-            Step::Note(number, note) => {
+            TableOp::Note(number, note) => {
                 if let Some(noted) = oracle.get_mut(&number) {
                     *noted = note;
                     table.update_note(&keys.find(&table, number), |_| note);
@@ -138,7 +138,7 @@ fn check(
         let expected = oracle.get(&number).map(|_| number);
         prop_assert_eq!(keys.get(&table, number), expected);
         // A hash leads to its key, or to another of which the table knows the same.
-        match keys.find_likely(&table, number) {
+        match keys.find_by_tag(&table, number) {
             Some(record) => {
                 let same_bits = (hash(record) ^ hash(number)) >> (u64::BITS - HASH_BITS) == 0;
                 prop_assert!(same_bits && tag_of(hash(record)) == tag_of(hash(number)));
@@ -228,7 +228,7 @@ proptest! {
 }
 
 #[test]
-fn a_carried_entry_holds_until_its_key_changes() {
+fn a_handle_is_valid_until_its_key_changes() {
     let keys = Keys::new(2000, mixed);
     let mut table = RecordTable::new();
     for number in 0..1000 {
@@ -254,14 +254,14 @@ fn a_carried_entry_holds_until_its_key_changes() {
 }
 
 #[test]
-fn no_carried_entry_outlives_growth() {
+fn no_handle_outlives_growth() {
     let keys = Keys::new(20_000, mixed);
     let mut table = RecordTable::new();
     table.insert(mixed(0), 0, 0, &keys);
     for number in 1..20_000 {
-        let carried = keys.find(&table, 0);
+        let handle = keys.find(&table, 0);
         table.insert(mixed(number), number, 0, &keys);
-        match table.resolve(&carried) {
+        match table.resolve(&handle) {
             Resolved::Record(record) => assert_eq!(record, 0),
             Resolved::Changed => {}
             Resolved::Absent => panic!("key 0 is there"),
@@ -289,8 +289,8 @@ fn fill_and_empty(mut table: RecordTable) {
     assert_eq!(far > full / 100 * 97, is_far, "{far} of {full} bytes");
     assert!(is_far || far == 0);
     for number in 0..300_000 {
-        let carried = keys.find(&table, number);
-        table.remove(&carried, &keys);
+        let handle = keys.find(&table, number);
+        table.remove(&handle, &keys);
     }
     assert!(
         table.is_empty() && table.bytes() < 4096,
@@ -321,8 +321,8 @@ fn memory_is_given_back_while_some_stay() {
     }
     let full = table.bytes();
     for number in (0..800_000).filter(|number| number % 16 != 0) {
-        let carried = keys.find(&table, number);
-        table.remove(&carried, &keys);
+        let handle = keys.find(&table, number);
+        table.remove(&handle, &keys);
     }
     assert!(
         table.bytes() < full / 4,
@@ -346,10 +346,10 @@ fn a_group_of_lookups_finds_what_one_finds() {
     let lookup = |cx: Cx<Interleaved>, number: usize| {
         let (table, keys) = (&table, &keys);
         async move {
-            let carried = table
+            let handle = table
                 .find(cx, mixed(number as u64), &keys.keys[number], keys)
                 .await;
-            table.resolve(&carried)
+            table.resolve(&handle)
         }
     };
     let mut resolved = vec![Resolved::Changed; 4000];
@@ -415,9 +415,9 @@ fn a_group_is_met_as_often_as_it_has_entries() {
     }
     // Most are gone from half of the groups.
     for number in 0..20_000 {
-        let carried = keys.find(&table, number);
-        if carried.group.is_multiple_of(2) && !number.is_multiple_of(4) {
-            table.remove(&carried, &keys);
+        let handle = keys.find(&table, number);
+        if handle.group.is_multiple_of(2) && !number.is_multiple_of(4) {
+            table.remove(&handle, &keys);
         }
     }
     let (mut state, mut drawn) = (7u64, vec![0usize; 15]);
@@ -431,7 +431,7 @@ fn a_group_is_met_as_often_as_it_has_entries() {
         drawn[entries] += 1;
     }
     let mut have = vec![0; 15];
-    for &number in table.segments.named() {
+    for &number in table.segments.in_use() {
         let groups = table.segments.groups(number as usize);
         groups
             .iter()
@@ -470,8 +470,8 @@ fn chance_does_not_look_where_nothing_is_left() {
     let full = numbers_a_record(&table);
     // Until a few segments are left.
     for number in 0..595_000 {
-        let carried = keys.find(&table, number);
-        table.remove(&carried, &keys);
+        let handle = keys.find(&table, number);
+        table.remove(&handle, &keys);
     }
     assert!(table.depth > 0);
     let empty = numbers_a_record(&table);
@@ -486,8 +486,8 @@ fn groups_read(table: &RecordTable) -> f64 {
     for (home, way) in (0..groups.len()).flat_map(|home| (0..4).map(move |way| (home, way))) {
         let mut at = home;
         read += 1;
-        while groups[at].is_passed() {
-            at = after(at, way, groups.len());
+        while groups[at].is_overflowed() {
+            at = next_group(at, way, groups.len());
             if at == home {
                 break;
             }
@@ -506,8 +506,8 @@ fn churn_makes_no_search_long() {
     for number in 0..100 * len {
         table.insert(mixed(number), number, 0, &keys);
         if let Some(oldest) = number.checked_sub(len) {
-            let carried = keys.find(&table, oldest);
-            table.remove(&carried, &keys);
+            let handle = keys.find(&table, oldest);
+            table.remove(&handle, &keys);
         }
     }
     assert_eq!(table.segments.groups(0).len(), SEGMENT_GROUPS);
@@ -525,7 +525,7 @@ fn a_search_ends_where_every_group_has_been_passed() {
         // More pass it while it is full than it can count.
         let before: Vec<usize> = group.occupied().collect();
         for _ in 0..100 {
-            group.take(1, Entry::new(0, 0, 0), true);
+            group.try_insert(1, RecordEntry::new(0, 0, 0), true);
         }
         let others = group.occupied().filter(|slot| !before.contains(slot));
         others.for_each(|slot| group.vacate(slot));

@@ -14,7 +14,7 @@ pub trait Key: Search {}
 impl Key for u32 {}
 impl Key for u64 {}
 
-/// How a key is searched for. Not named outside of the crate, so that nobody adds types.
+/// How a key is searched for. Sealed: not named outside of the crate.
 pub trait Search: Value {
     /// How many of the first `LANES` of `values` are less than `key`, with the
     /// instructions of `level`.

@@ -2,7 +2,7 @@
 //! value below its child, and where that lies is arithmetic.
 
 use super::node::{FANOUT, LANES, Value};
-use crate::lines::Lines;
+use crate::node_array::NodeArray;
 
 /// A lookup by itself reads levels where they stand, without giving way, as long as all of them
 /// together with those above take at most this: they stay in the cache next to the core, 1 MiB and more
@@ -16,7 +16,7 @@ const NEAREST_BYTES: usize = 32 << 10;
 
 /// All levels, root first.
 pub struct Levels<K: Value> {
-    pub(super) nodes: Lines<K::Node>,
+    pub(super) nodes: NodeArray<K::Node>,
     /// The number of the first node of each level.
     pub(super) firsts: Box<[usize]>,
     /// How many of the levels, from the root, take at most [`RESIDENT_BYTES`].
@@ -63,7 +63,7 @@ impl<K: Value> Levels<K> {
 
 /// The nodes of all levels over `sorted`, root first, and the first node of each level. The first leaf
 /// has `pad` values fewer than the others. A slice that one leaf holds has no level.
-fn build<K: Value>(sorted: &[K], pad: usize) -> (Lines<K::Node>, Box<[usize]>) {
+fn build<K: Value>(sorted: &[K], pad: usize) -> (NodeArray<K::Node>, Box<[usize]>) {
     debug_assert!(pad < LANES);
     // Nodes of each level, leaves first.
     let mut counts = vec![(sorted.len() + pad).div_ceil(LANES)];
@@ -81,7 +81,7 @@ fn build<K: Value>(sorted: &[K], pad: usize) -> (Lines<K::Node>, Box<[usize]>) {
             Some(this)
         })
         .collect();
-    let mut nodes = Lines::<K::Node>::zeroed(counts[1..].iter().sum());
+    let mut nodes = NodeArray::<K::Node>::zeroed(counts[1..].iter().sum());
 
     // Leaves below one child of the level.
     let mut leaves = 1;

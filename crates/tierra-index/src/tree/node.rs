@@ -2,7 +2,7 @@
 
 use tierra_interleave::LINE_BYTES;
 
-use crate::lines::Node;
+use crate::node_array::Node;
 
 /// Values in a leaf, and separators in a node.
 pub(super) const LANES: usize = 16;

@@ -15,7 +15,7 @@ pub(crate) use aarch64::{prefetch_line, ticks};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{prefetch_line, ticks};
 
-/// Nothing to ask of a processor whose prefetch instruction is not known here.
+/// No prefetch: there is no implementation for this processor.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(always)]
 pub(crate) fn prefetch_line(_address: *const u8) {}

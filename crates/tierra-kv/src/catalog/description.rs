@@ -6,7 +6,7 @@ pub(crate) const WRITE: u16 = 1;
 pub(crate) const READONLY: u16 = 1 << 1;
 /// Needs memory, and is refused above `maxmemory`.
 pub(crate) const DENYOOM: u16 = 1 << 2;
-/// For those who look after the server.
+/// For administrators of the server.
 pub(crate) const ADMIN: u16 = 1 << 3;
 /// Not for scripts.
 pub(crate) const NOSCRIPT: u16 = 1 << 4;
@@ -111,7 +111,7 @@ impl KeyArgs {
     }
 }
 
-/// A command, or a subcommand of one, as COMMAND tells it.
+/// A command, or a subcommand of one, as COMMAND reports it.
 #[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) name: &'static str,

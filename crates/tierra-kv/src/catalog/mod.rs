@@ -29,13 +29,13 @@ pub(crate) enum Resolved {
 
 /// All commands, with their subcommands, by their numbers.
 pub(crate) struct Catalog {
-    entries: Vec<Listed>,
+    entries: Vec<CatalogEntry>,
     slots: Box<[u16; SLOTS]>,
     names: Vec<u128>,
 }
 
 /// A command of the catalog.
-pub(crate) struct Listed {
+pub(crate) struct CatalogEntry {
     pub(crate) command: &'static Description,
     /// Where its subcommands are in the catalog.
     pub(crate) subcommands: std::ops::Range<u16>,
@@ -103,7 +103,7 @@ impl Catalog {
         });
         let name = fold(command.name.as_bytes()).unwrap_or(0);
         self.names.push(name);
-        self.entries.push(Listed {
+        self.entries.push(CatalogEntry {
             command,
             subcommands: 0..0,
             full_name,
@@ -116,16 +116,16 @@ impl Catalog {
         self.entries.len()
     }
 
-    pub(crate) fn get(&self, id: u16) -> &Listed {
+    pub(crate) fn get(&self, id: u16) -> &CatalogEntry {
         &self.entries[id as usize]
     }
 
     /// All commands that are not subcommands.
-    pub(crate) fn top(&self) -> impl Iterator<Item = &Listed> {
+    pub(crate) fn top(&self) -> impl Iterator<Item = &CatalogEntry> {
         self.entries.iter().filter(|entry| !entry.nested)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Listed> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &CatalogEntry> {
         self.entries.iter()
     }
 

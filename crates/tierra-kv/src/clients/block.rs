@@ -1,4 +1,4 @@
-//! What keeps a client from being served.
+//! Why a client is blocked.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub(crate) enum Block {
 /// What a client waits for.
 #[derive(Debug)]
 pub(crate) struct Wait {
-    /// Lower for those who began to wait earlier.
+    /// Lower for clients that began to wait earlier.
     pub(super) ticket: u64,
     pub(super) db: DbId,
     pub(super) keys: Box<[Box<[u8]>]>,
@@ -27,14 +27,14 @@ pub(crate) struct Wait {
     pub(crate) pop: Pop,
 }
 
-/// Which members of a sorted set a client waits for, and how they are told.
+/// Which members of a sorted set a client waits for, and the form of the reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pop {
     /// At most so many.
     pub(crate) count: usize,
     /// Those with the highest scores.
     pub(crate) highest: bool,
-    /// Whether the key is told before them.
+    /// Whether the reply has the key before them.
     pub(crate) keyed: bool,
     /// Whether members and scores come in pairs.
     pub(crate) nested: bool,

@@ -1,20 +1,20 @@
-//! Clients that wait: for a key to become a sorted set, or for the end of a pause.
+//! Blocked clients: they wait for a key to become a sorted set, or for the end of a pause.
 //!
 //! ```text
-//!  lines      database, key → clients by ticket: who is served first      ┐
-//!  deadlines  (when, ticket): whose time is up first                      ├ all of them in step with
+//!  queues     database, key → clients by ticket: the order of serving     ┐
+//!  deadlines  (when, ticket): the order of timeouts                       ├ all of them in step with
 //!  clients    the client's number → slot, for CLIENT UNBLOCK              │ each client's own `Block`
-//!  held       ticket → slot: whose request waits for the end of a pause   ┘
+//!  held       ticket → slot: requests that wait for the end of a pause    ┘
 //! ```
 //!
-//! A blocked client stays where it was, among the connections. Nothing of its input is parsed, but it is read, so that the
-//! end of the connection is noticed; a request that may block is the last of its connection in a batch, so that nothing
-//! behind it has been parsed before it is known whether it does.
+//! A blocked client stays among the connections. Its input is read, so that the end of the connection is noticed, but not
+//! parsed; a request that may block is the last of its connection in a batch, so that nothing after it has been parsed
+//! before it is known whether it does.
 //!
-//! Who writes to a key that somebody waits for notes it ([`Blocked::changed`], where WATCH notices it as well). When the command has
-//! been executed, or the transaction, clients are served, each in its turn, by the command that made them wait. While nobody
-//! waits a write costs one test of whether that is so, a command one of whether something was noted, and a turn one of whether time
-//! is up. Each client that begins or ends to wait costs steps in trees, however many wait.
+//! A write to a key with waiting clients is noted ([`Blocked::changed`], where WATCH notices it as well). After the command or
+//! the transaction, clients are served in their order by the command that made them wait. While no client waits, a write costs
+//! one test for waiting clients, a command one for noted keys, and an event-loop iteration one for deadlines. Each client that
+//! begins or stops waiting costs steps in trees, however many wait.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -23,9 +23,9 @@ use super::block::{Block, Pop, Wait};
 use super::client::Client;
 use crate::keyspace::{DATABASES, DbId};
 
-/// Who waits for one key.
+/// The clients that wait for one key.
 #[derive(Debug, Default)]
-struct Line {
+struct WaitQueue {
     /// Slots by ticket.
     clients: BTreeMap<u64, usize>,
     /// Whether the key is among those that are ready.
@@ -33,23 +33,23 @@ struct Line {
 }
 
 /// A key of a database.
-pub(crate) type Place = (DbId, Box<[u8]>);
+pub(crate) type BlockedKey = (DbId, Box<[u8]>);
 
 /// All clients that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Blocked {
-    lines: [HashMap<Box<[u8]>, Line>; DATABASES],
+    queues: [HashMap<Box<[u8]>, WaitQueue>; DATABASES],
     deadlines: BTreeSet<(Instant, u64, usize)>,
     clients: HashMap<u64, usize>,
     held: BTreeMap<u64, usize>,
     tickets: u64,
-    /// Keys with a line that were changed by the command being executed.
-    touched: Vec<Place>,
-    /// Keys with a line that have become sorted sets, in the order in which they did.
-    ready: VecDeque<Place>,
+    /// Keys with a queue that were changed by the command being executed.
+    touched: Vec<BlockedKey>,
+    /// Keys with a queue that have become sorted sets, in the order in which they did.
+    ready: VecDeque<BlockedKey>,
     /// Whether a key was touched since clients were served last.
-    stirred: bool,
-    /// Slots of clients that have ceased to wait in this turn.
+    may_serve: bool,
+    /// Slots of clients that have stopped waiting in this event-loop iteration.
     released: Vec<usize>,
 }
 
@@ -67,8 +67,8 @@ impl Blocked {
 
     /// Whether clients may have to be served.
     #[inline]
-    pub(crate) fn is_stirred(&self) -> bool {
-        self.stirred
+    pub(crate) fn may_serve(&self) -> bool {
+        self.may_serve
     }
 
     fn ticket(&mut self) -> u64 {
@@ -76,7 +76,7 @@ impl Blocked {
         self.tickets
     }
 
-    /// Lets a client wait until one of these keys of its database can be served, for so long or, where `timeout` is `None`, for ever.
+    /// Blocks a client until one of these keys of its database can be served, or until the timeout; for ever if that is `None`.
     pub(crate) fn wait<'k>(
         &mut self,
         client: &mut Client,
@@ -88,10 +88,10 @@ impl Blocked {
         let (ticket, db, slot) = (self.ticket(), client.db, client.slot);
         let keys: Box<[Box<[u8]>]> = keys.map(Box::from).collect();
         for key in &keys {
-            let line = self.lines[usize::from(db)].entry(key.clone()).or_default();
-            line.clients.insert(ticket, slot);
+            let queue = self.queues[usize::from(db)].entry(key.clone()).or_default();
+            queue.clients.insert(ticket, slot);
         }
-        // What the clock does not reach is as good as for ever.
+        // A deadline beyond the range of the clock counts as for ever.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.deadlines
             .extend(deadline.map(|deadline| (deadline, ticket, slot)));
@@ -105,15 +105,15 @@ impl Blocked {
         }));
     }
 
-    /// Lets a client wait for the end of the pause.
+    /// Blocks a client until the end of the pause.
     pub(crate) fn hold(&mut self, client: &mut Client) {
         let ticket = self.ticket();
         self.held.insert(ticket, client.slot);
         client.block = Block::Pause(ticket);
     }
 
-    /// A client waits no more, whatever for; that is returned.
-    pub(crate) fn forget(&mut self, client: &mut Client) -> Block {
+    /// Ends a client's waiting. Returns what it waited for.
+    pub(crate) fn unblock(&mut self, client: &mut Client) -> Block {
         let block = std::mem::take(&mut client.block);
         match &block {
             Block::None => {}
@@ -123,13 +123,13 @@ impl Blocked {
                 if let Some(deadline) = wait.deadline {
                     self.deadlines.remove(&(deadline, wait.ticket, client.slot));
                 }
-                let lines = &mut self.lines[usize::from(wait.db)];
+                let queues = &mut self.queues[usize::from(wait.db)];
                 for key in &wait.keys {
-                    // A key that was named twice has one line.
-                    if let Some(line) = lines.get_mut(key) {
-                        line.clients.remove(&wait.ticket);
-                        if line.clients.is_empty() {
-                            lines.remove(key);
+                    // A key that was named twice has one queue.
+                    if let Some(queue) = queues.get_mut(key) {
+                        queue.clients.remove(&wait.ticket);
+                        if queue.clients.is_empty() {
+                            queues.remove(key);
                         }
                     }
                 }
@@ -141,57 +141,57 @@ impl Blocked {
     /// A key has changed. To be called where [`is_waited_for`](Self::is_waited_for).
     #[cold]
     pub(crate) fn changed(&mut self, db: DbId, key: &[u8]) {
-        if self.lines[usize::from(db)].contains_key(key) {
+        if self.queues[usize::from(db)].contains_key(key) {
             self.touched.push((db, key.into()));
-            self.stirred = true;
+            self.may_serve = true;
         }
     }
 
-    /// All keys of a database have changed. Those that somebody has waited for longest come first.
+    /// All keys of a database have changed. Those with the longest-waiting clients come first.
     pub(crate) fn changed_all(&mut self, db: DbId) {
-        let lines = self.lines[usize::from(db)].iter();
-        let mut keys: Vec<_> = lines
-            .map(|(key, line)| (line.clients.keys().next(), key))
+        let queues = self.queues[usize::from(db)].iter();
+        let mut keys: Vec<_> = queues
+            .map(|(key, queue)| (queue.clients.keys().next(), key))
             .collect();
         keys.sort_unstable();
-        self.stirred |= !keys.is_empty();
-        let places = keys.into_iter().map(|(_, key)| (db, key.clone()));
-        self.touched.extend(places);
+        self.may_serve |= !keys.is_empty();
+        let blocked_keys = keys.into_iter().map(|(_, key)| (db, key.clone()));
+        self.touched.extend(blocked_keys);
     }
 
     /// The keys that were changed since this was called last.
-    pub(crate) fn take_touched(&mut self) -> Vec<Place> {
+    pub(crate) fn take_touched(&mut self) -> Vec<BlockedKey> {
         std::mem::take(&mut self.touched)
     }
 
     /// A key can be served.
-    pub(crate) fn is_ready(&mut self, (db, key): Place) {
-        // The last who waited for it may have gone since it was touched.
-        if let Some(line) = self.lines[usize::from(db)].get_mut(&key)
-            && !std::mem::replace(&mut line.is_ready, true)
+    pub(crate) fn is_ready(&mut self, (db, key): BlockedKey) {
+        // The last client waiting for it may have gone since it was touched.
+        if let Some(queue) = self.queues[usize::from(db)].get_mut(&key)
+            && !std::mem::replace(&mut queue.is_ready, true)
         {
             self.ready.push_back((db, key));
         }
     }
 
     /// The key that can be served and was ready first.
-    pub(crate) fn next_ready(&mut self) -> Option<Place> {
-        let place = self.ready.pop_front();
-        match &place {
+    pub(crate) fn next_ready(&mut self) -> Option<BlockedKey> {
+        let blocked_key = self.ready.pop_front();
+        match &blocked_key {
             Some((db, key)) => {
-                if let Some(line) = self.lines[usize::from(*db)].get_mut(key) {
-                    line.is_ready = false;
+                if let Some(queue) = self.queues[usize::from(*db)].get_mut(key) {
+                    queue.is_ready = false;
                 }
             }
-            None => self.stirred = !self.touched.is_empty(),
+            None => self.may_serve = !self.touched.is_empty(),
         }
-        place
+        blocked_key
     }
 
     /// The slot of the client that has waited for a key longest.
     pub(crate) fn first(&self, db: DbId, key: &[u8]) -> Option<usize> {
-        let line = self.lines[usize::from(db)].get(key)?;
-        line.clients.values().next().copied()
+        let queue = self.queues[usize::from(db)].get(key)?;
+        queue.clients.values().next().copied()
     }
 
     /// The slot of a client that waits for a key, by its number.
@@ -199,7 +199,7 @@ impl Blocked {
         self.clients.get(&client).copied()
     }
 
-    /// Whose time is up first: when that is, and the slot.
+    /// The earliest deadline, and the slot of its client.
     #[inline]
     pub(crate) fn first_deadline(&self) -> Option<(Instant, usize)> {
         let &(deadline, _, slot) = self.deadlines.first()?;
@@ -211,12 +211,12 @@ impl Blocked {
         std::mem::take(&mut self.held).into_values()
     }
 
-    /// A client has ceased to wait.
+    /// A client has stopped waiting.
     pub(crate) fn released(&mut self, slot: usize) {
         self.released.push(slot);
     }
 
-    /// Clients that have ceased to wait, by slot, in the order in which they did.
+    /// Slots of clients that have stopped waiting, in the order in which they did.
     pub(crate) fn take_released(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.released)
     }
@@ -241,11 +241,12 @@ mod tests {
     }
 
     fn nothing_is_left(blocked: &Blocked) -> bool {
-        let no_lines = blocked.lines.iter().all(HashMap::is_empty);
-        no_lines && blocked.deadlines.is_empty() && blocked.len() == 0
+        let no_queues = blocked.queues.iter().all(HashMap::is_empty);
+        no_queues && blocked.deadlines.is_empty() && blocked.len() == 0
     }
 
-    /// Ten thousand wait for one key, and for one of their own: whoever goes costs steps in trees, or this would take minutes.
+    /// Ten thousand clients wait for one key, and for one of their own: each that goes costs steps in trees, or this would take
+    /// minutes.
     #[test]
     fn who_began_to_wait_first_is_first_whoever_goes() {
         const CLIENTS: u64 = 10_000;
@@ -263,14 +264,14 @@ mod tests {
         assert_eq!(first, Some(0), "whose time is up first");
         // From both ends and from the middle.
         for id in (0..5000).step_by(3).chain((5000..CLIENTS).rev()) {
-            blocked.forget(&mut clients[id as usize]);
+            blocked.unblock(&mut clients[id as usize]);
         }
         for id in (0..5000).filter(|id| id % 3 > 0) {
             assert_eq!(blocked.first(0, b"all"), Some(id as usize));
-            blocked.forget(&mut clients[id as usize]);
+            blocked.unblock(&mut clients[id as usize]);
             // Once more is nothing.
             assert!(matches!(
-                blocked.forget(&mut clients[id as usize]),
+                blocked.unblock(&mut clients[id as usize]),
                 Block::None
             ));
         }
@@ -286,36 +287,36 @@ mod tests {
         blocked.wait(&mut one, keys.into_iter(), None, Pop::default());
         other.db = 3;
         blocked.wait(&mut other, keys.into_iter(), None, Pop::default());
-        assert!(!blocked.is_stirred());
+        assert!(!blocked.may_serve());
         blocked.changed(0, b"nobody waits for it");
-        assert!(!blocked.is_stirred());
-        let place = |db: DbId, key: &str| (db, Box::from(key.as_bytes()));
+        assert!(!blocked.may_serve());
+        let blocked_key = |db: DbId, key: &str| (db, Box::from(key.as_bytes()));
         let changes = [(0, "b"), (3, "a"), (0, "a"), (0, "b")];
         for (db, key) in changes {
             blocked.changed(db, key.as_bytes());
         }
-        assert!(blocked.is_stirred());
+        assert!(blocked.may_serve());
         assert_eq!(
             blocked.take_touched(),
-            changes.map(|(db, key)| place(db, key))
+            changes.map(|(db, key)| blocked_key(db, key))
         );
         for (db, key) in changes {
-            blocked.is_ready(place(db, key));
+            blocked.is_ready(blocked_key(db, key));
         }
         for (db, key) in &changes[..3] {
-            assert_eq!(blocked.next_ready(), Some(place(*db, key)));
+            assert_eq!(blocked.next_ready(), Some(blocked_key(*db, key)));
         }
         // One that was served may be ready again.
-        blocked.is_ready(place(0, "b"));
-        assert_eq!(blocked.next_ready(), Some(place(0, "b")));
+        blocked.is_ready(blocked_key(0, "b"));
+        assert_eq!(blocked.next_ready(), Some(blocked_key(0, "b")));
         assert_eq!(blocked.next_ready(), None);
-        assert!(!blocked.is_stirred());
+        assert!(!blocked.may_serve());
         blocked.changed_all(3);
         assert_eq!(blocked.take_touched().len(), 2);
         for client in [&mut one, &mut other] {
-            blocked.forget(client);
+            blocked.unblock(client);
         }
-        blocked.is_ready(place(0, "a"));
+        blocked.is_ready(blocked_key(0, "a"));
         assert_eq!(blocked.next_ready(), None, "nobody waits any more");
         assert!(nothing_is_left(&blocked));
     }

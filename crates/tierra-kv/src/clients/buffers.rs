@@ -1,15 +1,15 @@
 //! Buffers of connections: shared while they are small, freed step by step where they are large.
 //!
-//! The system takes a tenth of a second to get a GiB back. No client is served meanwhile, so what is large, or many, is
-//! freed between turns ([`free_some`](Buffers::free_some)).
+//! Giving a GiB back to the system takes a tenth of a second. No client is served meanwhile, so large buffers, and many small
+//! ones, are freed between event-loop iterations ([`free_some`](Buffers::free_some)).
 
 use std::collections::VecDeque;
 
-/// Buffers of this size are used again.
+/// Buffers of this size are reused.
 pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
-/// So many buffers are kept for that.
+/// The most buffers kept for reuse.
 const KEPT_BUFFERS: usize = 256;
-/// As much is freed at a time.
+/// Bytes freed at a time.
 const STEP_BYTES: usize = 4 << 20;
 
 /// Buffers that are not in use.
@@ -18,7 +18,7 @@ pub(crate) struct Buffers {
     /// The one used last, whose lines are in the cache, is used next.
     kept: Vec<Vec<u8>>,
     /// To be freed, each empty.
-    leaving: VecDeque<Vec<u8>>,
+    deferred: VecDeque<Vec<u8>>,
     /// Bytes of the first of those whose memory the system has back.
     freed_bytes: usize,
 }
@@ -35,32 +35,32 @@ impl Buffers {
             buffer.clear();
             self.kept.push(buffer);
         } else if buffer.capacity() > STEP_BYTES {
-            self.leave(buffer);
+            self.defer_free(buffer);
         }
     }
 
-    /// Takes a buffer that is one of many, to be freed.
-    pub(crate) fn leave(&mut self, mut buffer: Vec<u8>) {
+    /// Adds a buffer to those to be freed.
+    pub(crate) fn defer_free(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > 0 {
             buffer.clear();
-            self.leaving.push_back(buffer);
+            self.deferred.push_back(buffer);
         }
     }
 
-    /// Frees some of what is to be freed, in less than a millisecond. Whether there is more.
+    /// Frees some of the deferred buffers, in less than a millisecond. Returns whether there are more.
     pub(crate) fn free_some(&mut self) -> bool {
-        if let Some(buffer) = self.leaving.front_mut() {
+        if let Some(buffer) = self.deferred.front_mut() {
             let left = buffer.capacity().saturating_sub(self.freed_bytes);
             if left > STEP_BYTES {
                 let from = left - STEP_BYTES;
                 tierra_memory::discard(&mut buffer.spare_capacity_mut()[from..left]);
                 self.freed_bytes += STEP_BYTES;
             } else {
-                self.leaving.pop_front();
+                self.deferred.pop_front();
                 self.freed_bytes = 0;
             }
         }
-        !self.leaving.is_empty()
+        !self.deferred.is_empty()
     }
 }
 
@@ -77,8 +77,8 @@ mod tests {
         buffers.put(vec![1; STEP_BYTES]);
         assert!(!buffers.free_some(), "small ones are kept, or gone");
         buffers.put(vec![1; 10 * STEP_BYTES]);
-        buffers.leave(vec![1; 1000]);
-        buffers.leave(Vec::new());
+        buffers.defer_free(vec![1; 1000]);
+        buffers.defer_free(Vec::new());
         let mut steps = 1;
         while buffers.free_some() {
             steps += 1;

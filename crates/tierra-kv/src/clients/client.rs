@@ -1,4 +1,4 @@
-//! What is known about a client beside its bytes.
+//! The state of a client, except for its buffers.
 
 use super::block::Block;
 use super::queue::Queue;
@@ -23,7 +23,7 @@ pub(crate) enum Replies {
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     pub(crate) id: u64,
-    /// Where its connection is among all.
+    /// The slot of its connection.
     pub(crate) slot: usize,
     pub(crate) address: String,
     pub(crate) local_address: String,
@@ -35,7 +35,7 @@ pub(crate) struct Client {
     pub(crate) authenticated: bool,
     pub(crate) replies: Replies,
     pub(crate) no_evict: bool,
-    /// Whether it is told every command.
+    /// Whether it is a monitor.
     pub(crate) is_monitor: bool,
     /// Its commands are those of a transaction now.
     pub(crate) in_transaction: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Client {
     pub(crate) queue: Option<Queue>,
     /// Keys it watches, of each database.
     pub(crate) watched: Vec<Watched>,
-    /// What keeps it from being served.
+    /// Why it is blocked, if it is.
     pub(crate) block: Block,
     /// Whether the connection ends when its replies are sent.
     pub(crate) closing: bool,
@@ -51,11 +51,11 @@ pub(crate) struct Client {
     pub(crate) used_ms: u64,
     /// The number of its last command in the catalog.
     pub(crate) last_command: Option<u16>,
-    /// Bytes that have arrived and wait.
+    /// Pending input bytes.
     pub(crate) input_bytes: usize,
     /// How many more fit.
     pub(crate) input_spare_bytes: usize,
-    /// Bytes of replies that wait to be sent.
+    /// Pending bytes of replies.
     pub(crate) output_bytes: usize,
     pub(crate) resp3: bool,
 }
@@ -71,7 +71,7 @@ impl Client {
         self.input_bytes + self.input_spare_bytes + self.output_bytes + self.queue_bytes()
     }
 
-    /// Whether it waits: nothing of what it sends is executed until it does no more.
+    /// Whether it is blocked: none of its requests is executed until it is unblocked.
     #[inline]
     pub(crate) fn is_blocked(&self) -> bool {
         !matches!(self.block, Block::None)

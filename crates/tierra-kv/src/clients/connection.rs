@@ -10,18 +10,18 @@ use super::stream::Stream;
 use crate::config::{Config, OutputLimit};
 use crate::protocol::{Args, Limits, Parser, ProtocolError, Reply, Request};
 
-/// A read asks for at least so much.
+/// The least bytes that a read asks for.
 pub(crate) const READ_BYTES: usize = 16 * 1024;
-/// From so many bytes of a request on room is made for all of what is awaited of it.
-const BELIEVED_BYTES: usize = 1024 * 1024;
+/// From as many bytes of a request on, room is made for all of its awaited bytes.
+const TRUSTED_BYTES: usize = 1024 * 1024;
 /// The same for a request of many arguments.
-const MANY_BYTES: usize = 16 * BELIEVED_BYTES;
+const MANY_BYTES: usize = 16 * TRUSTED_BYTES;
 /// Pieces, and bytes, that are sent with one call.
 const PIECES: usize = 16;
 const CALL_BYTES: usize = 1024 * 1024;
-/// A client that takes replies as fast as they are sent is sent them for so long: then others are served.
+/// The longest time that replies are sent to a client that reads them as fast; then others are served.
 const SEND_SLICE: Duration = Duration::from_millis(2);
-/// Replies are sent before the batch ends where so much of them waits.
+/// Replies are sent before the batch ends if as many bytes are pending.
 const SEND_BYTES: usize = 256 * 1024;
 
 /// A connection.
@@ -35,24 +35,24 @@ pub(crate) struct Connection {
     sent: usize,
     /// Whether there may be something to read.
     pub(crate) readable: bool,
-    /// Whether the client has closed its side: reading goes on until nothing comes.
+    /// Whether the client has closed its side: the rest is still read.
     pub(crate) read_closed: bool,
     /// Whether complete requests wait in the input.
     pub(crate) more: bool,
-    /// What was not the protocol, once the requests before it have been executed.
+    /// A protocol error, reported after the requests before it have been executed.
     pub(crate) failed: Option<ProtocolError>,
-    /// Whether it waits in the queue of connections to be served, or in the batch that is late.
+    /// Whether it is in the queue of connections to be served, or in the late batch.
     pub(crate) queued: bool,
-    /// Whether requests of it are in the batch that is late.
+    /// Whether it has requests in the late batch.
     pub(crate) is_late: bool,
-    /// Whether it waits to send more: the socket may take it.
+    /// Whether it is to send more at the next iteration, because the socket may take it.
     pub(crate) is_sending: bool,
     /// Since when more than the soft limit of replies waits, in milliseconds.
     over_soft_since_ms: Option<u64>,
 }
 
-/// What came of reading.
-pub(crate) enum Arrived {
+/// The result of a read.
+pub(crate) enum ReadOutcome {
     Some(usize),
     Nothing,
     End,
@@ -82,7 +82,7 @@ impl Connection {
         &mut self.stream
     }
 
-    /// What the requests found so far are made of.
+    /// The arguments of the requests found so far.
     #[inline]
     pub(crate) fn args(&self, request: Request) -> Args<'_> {
         Args::new(
@@ -106,7 +106,7 @@ impl Connection {
         self.parser.next(&mut self.input, limits)
     }
 
-    /// The request that was found last is found again by [`parse`](Self::parse): it is not executed now.
+    /// Puts the last request back, to be found again by [`parse`](Self::parse): it is not executed now.
     pub(crate) fn put_back(&mut self, request: Request) {
         self.parser.put_back(request);
     }
@@ -126,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// Makes room for a read: enough for what is awaited, as far as the client is believed, and little more, or what follows
+    /// Makes room for a read: enough for what is awaited, as far as the client is trusted, and little more, or what follows
     /// would be held against it. `limit` is the most that may wait of a client.
     fn make_room(&mut self, buffers: &mut Buffers, limit: usize) {
         if self.input.capacity() == 0 {
@@ -137,22 +137,22 @@ impl Connection {
         let spare = self.input.capacity() - len;
         let most = awaited.max(len / 8) + READ_BYTES;
         if spare < READ_BYTES {
-            // A client that has sent so much is believed: room for the whole argument, or, where there are many, for as much as
+            // A client that has sent so much is trusted: room for the whole argument, or, where there are many, for as much as
             // may come, is taken once, and is memory as it is written to. Growing step by step would copy what is there.
             let wanted = match (awaited > READ_BYTES, len) {
-                (true, BELIEVED_BYTES..) => Some(awaited),
+                (true, TRUSTED_BYTES..) => Some(awaited),
                 (false, MANY_BYTES..) => Some(limit.saturating_sub(len)),
                 _ => None,
             };
             if wanted.is_some_and(|bytes| self.replace(bytes, buffers)) {
                 return;
             }
-            // Until then a length that a client announces is believed as its bytes arrive: twice what is there.
+            // Until then a length that a client announces is trusted as its bytes arrive: twice what is there.
             let believed = most.min(len.max(2 * READ_BYTES));
             self.input.reserve_exact(believed);
         } else if self.input.capacity() > BUFFER_BYTES
             && spare > most + READ_BYTES
-            && len < BELIEVED_BYTES
+            && len < TRUSTED_BYTES
         {
             self.replace(most, buffers);
         }
@@ -171,22 +171,22 @@ impl Connection {
     }
 
     /// Reads once. All requests found before have been executed.
-    pub(crate) fn read(&mut self, buffers: &mut Buffers, limit: usize) -> io::Result<Arrived> {
+    pub(crate) fn read(&mut self, buffers: &mut Buffers, limit: usize) -> io::Result<ReadOutcome> {
         self.make_room(buffers, limit);
         let asked = self.input.capacity() - self.input.len();
         match self.stream.read(&mut self.input) {
-            Ok(0) => Ok(Arrived::End),
+            Ok(0) => Ok(ReadOutcome::End),
             Ok(count) => {
-                // Less than asked for: the socket is empty, and will tell when it is not. Unless it has
-                // told already that it ends.
+                // Less than asked for: the socket is empty, and will report when it is not. Unless it has
+                // reported already that it ends.
                 self.readable = count == asked || self.read_closed;
-                Ok(Arrived::Some(count))
+                Ok(ReadOutcome::Some(count))
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.readable = false;
-                Ok(Arrived::Nothing)
+                Ok(ReadOutcome::Nothing)
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Arrived::Nothing),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(ReadOutcome::Nothing),
             Err(error) => Err(error),
         }
     }
@@ -208,7 +208,7 @@ impl Connection {
         self.client.input_spare_bytes = spare.min(self.input.len().max(BUFFER_BYTES));
     }
 
-    /// Gives a buffer back that is empty, or larger than what it has and awaits needs.
+    /// Gives back a buffer that is empty, or larger than needed for its content and what is awaited.
     fn give_back(&mut self, buffers: &mut Buffers) {
         let len = self.input.len();
         if len == 0 {
@@ -222,30 +222,30 @@ impl Connection {
         }
     }
 
-    /// How many bytes of replies wait.
+    /// Pending bytes of replies.
     pub(crate) fn waiting(&self) -> usize {
         self.reply.len() - self.sent
     }
 
-    /// Adds what the client has not asked for, to be sent at the end of the turn.
+    /// Adds output without a request, to be sent at the end of the iteration.
     pub(crate) fn tell(&mut self, bytes: &[u8]) {
         self.reply.raw(bytes);
     }
 
-    /// The reply to a request that was executed in an earlier batch, to be sent at the end of the turn.
+    /// The reply to a request that was executed in an earlier batch, to be sent at the end of the iteration.
     pub(crate) fn answer(&mut self, write: impl FnOnce(&mut Reply)) {
         let before = self.reply.len();
         write(&mut self.reply);
         self.client.conclude(&mut self.reply, before);
     }
 
-    /// The client waits no more: what has arrived meanwhile is to be executed.
+    /// The client is unblocked: requests that have arrived meanwhile are to be executed.
     pub(crate) fn resume(&mut self, now_ms: u64) {
         self.client.used_ms = now_ms;
         self.more = !self.input.is_empty();
     }
 
-    /// The limit of its replies. Clients that are told every command have that of replicas where normal ones have none: what
+    /// The limit of its replies. Monitors have that of replicas where normal ones have none: what
     /// they do not read would fill memory.
     fn output_limit(&self, config: &Config) -> OutputLimit {
         let limits = &config.output_limits;
@@ -256,7 +256,7 @@ impl Connection {
         }
     }
 
-    /// From here on no more replies are written than may wait, until [`executed`](Self::executed).
+    /// Bounds the replies written from here on by the output limit, until [`executed`](Self::executed).
     #[inline]
     pub(crate) fn bound_replies(&mut self, config: &Config) {
         self.reply.limit_bytes = match self.output_limit(config).hard_bytes {
@@ -265,13 +265,13 @@ impl Connection {
         };
     }
 
-    /// Whether more than the limit waits.
+    /// Whether more than the limit is pending.
     pub(crate) fn is_over_limit(&self, config: &Config) -> bool {
         let hard_bytes = self.output_limit(config).hard_bytes;
         hard_bytes > 0 && self.waiting() as u64 > hard_bytes
     }
 
-    /// Whether not more waits than may, or not for too long.
+    /// Whether the pending replies are within the hard limit, and within the soft limit's time.
     pub(crate) fn is_within(&mut self, config: &Config, now_ms: u64) -> bool {
         if self.is_over_limit(config) {
             return false;
@@ -287,10 +287,10 @@ impl Connection {
 
     /// Whether requests of it are, or may be, so long that they are not short for that alone.
     pub(crate) fn has_long_input(&self) -> bool {
-        self.input.len() > BELIEVED_BYTES
+        self.input.len() > TRUSTED_BYTES
     }
 
-    /// Whether so much waits that it had better be sent now.
+    /// Whether so much is pending that it should be sent now.
     #[inline]
     pub(crate) fn is_swollen(&self) -> bool {
         self.waiting() > SEND_BYTES
@@ -304,8 +304,8 @@ impl Connection {
         }
     }
 
-    /// Sends what the socket takes; how much that was. Where it takes it for too long the rest
-    /// [waits](Self::is_sending) for the next turn.
+    /// Sends what the socket takes, and returns how much that was. If that takes too long, the rest
+    /// [waits](Self::is_sending) for the next iteration.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<usize> {
         let (mut count, mut begun) = (0, None);
         self.is_sending = false;
@@ -346,12 +346,12 @@ impl Connection {
         Ok(count)
     }
 
-    /// Whether the socket may take more of what waits, and much does.
+    /// Whether the socket may take more, and much is pending.
     pub(crate) fn is_behind(&self) -> bool {
         self.is_sending && self.is_swollen()
     }
 
-    /// The connection has ended: what it holds is freed step by step, and the transaction that it has begun by the caller.
+    /// The connection has ended: its buffers are freed step by step; the caller frees its transaction.
     pub(crate) fn discard(self, buffers: &mut Buffers) -> Option<Queue> {
         buffers.put(self.input);
         let is_one = self.reply.only_piece().is_some();
@@ -359,7 +359,7 @@ impl Connection {
             if is_one {
                 buffers.put(piece);
             } else {
-                buffers.leave(piece);
+                buffers.defer_free(piece);
             }
         }
         self.client.queue

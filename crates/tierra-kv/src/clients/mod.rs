@@ -15,7 +15,7 @@ pub(crate) use block::{Block, Pop};
 pub(crate) use blocked::Blocked;
 pub(crate) use buffers::Buffers;
 pub(crate) use client::{Client, Replies};
-pub(crate) use connection::{Arrived, Connection};
+pub(crate) use connection::{Connection, ReadOutcome};
 pub(crate) use files::connections_allowed;
 pub(crate) use queue::{Piece, Queue};
 pub(crate) use stream::{Accepted, Listener, Stream};

@@ -153,7 +153,7 @@ impl Piece {
         )
     }
 
-    /// The keys of a command that nobody has looked up yet.
+    /// The keys of a command that have not been looked up yet.
     pub(crate) fn unknown_keys(&self, at: usize) -> impl Iterator<Item = &[u8]> {
         let (args, found) = self.parts(at);
         let count = if found.is_empty() { args.len() } else { 0 };

@@ -90,7 +90,7 @@ impl Listener {
         Ok(Self::Tcp(TcpListener::from_std(listener)))
     }
 
-    /// Listens on a socket in the file system. One that nobody listens on any more is replaced, no other file is.
+    /// Listens on a socket in the file system. One without a listener is replaced, no other file is.
     pub(crate) fn unix(path: &Path, mode: Option<u32>, backlog: i32) -> io::Result<Self> {
         if let Ok(file) = std::fs::symlink_metadata(path) {
             if !file.file_type().is_socket() {
@@ -188,7 +188,7 @@ impl Drop for Listener {
 mod tests {
     use super::*;
 
-    /// The kernel takes fewer seconds than Redis's setting may say: nobody is refused for that.
+    /// The kernel takes fewer seconds than Redis's setting may say: no connection is refused for that.
     #[test]
     fn a_client_is_accepted_whatever_it_is_asked_for_signs_of_life() {
         let listener = Listener::tcp("127.0.0.1", 0, 16).unwrap();

@@ -1,4 +1,4 @@
-//! Keys that clients watch (WATCH), to be told by EXEC that one has changed.
+//! Keys that clients watch (WATCH), so that EXEC fails if one has changed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub(crate) struct Watched {
     pub(crate) existed: bool,
 }
 
-/// Who watches which key, and who has seen one change.
+/// Which clients watch which keys, and which of them have seen one change.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     clients: HashMap<Box<[u8]>, Vec<(DbId, u64)>>,

@@ -1,4 +1,4 @@
-//! What a command's arguments are called, as COMMAND DOCS tells it and redis-cli shows it while one types.
+//! The names of a command's arguments, for COMMAND DOCS and redis-cli's hints.
 //!
 //! ```text
 //!  key value [condition<NX|XX>@2.6.12] [GET] [LIMIT offset_count(offset:integer count:integer)] (field value)*

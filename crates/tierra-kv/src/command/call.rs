@@ -1,10 +1,10 @@
-//! One execution of a command: its arguments, who asks, and what it works on.
+//! One execution of a command: its arguments, its client, and what it works on.
 
-use super::{Ahead, Failure, Outcome};
+use super::{Failure, FoundKeys, Outcome};
 use crate::catalog::Description;
 use crate::clients::Client;
 use crate::context::Shared;
-use crate::keyspace::{Db, Entry, Key, Keyspace, Kind};
+use crate::keyspace::{Db, Key, Keyspace, Kind, LiveEntry};
 use crate::number::parse_i64;
 use crate::protocol::{Args, Reply};
 
@@ -18,7 +18,7 @@ pub(crate) struct Call<'a> {
     pub(crate) command: &'static Description,
     pub(crate) args: Args<'a>,
     /// Where its keys were found when they were looked up ahead.
-    pub(crate) ahead: Ahead<'a>,
+    pub(crate) found_keys: FoundKeys<'a>,
     pub(crate) keyspace: &'a mut Keyspace,
     pub(crate) client: &'a mut Client,
     pub(crate) reply: &'a mut Reply,
@@ -39,8 +39,8 @@ impl<'a> Call<'a> {
         let keys = self.command.keys;
         let position = index.wrapping_sub(keys.first as usize) / keys.step.max(1) as usize;
         let (args, db) = (self.args, self.client.db);
-        let found = self.ahead.get(position, keys, args, self.keyspace, db);
-        Key::carried(args.at(index), found)
+        let found = self.found_keys.get(position, keys, args, self.keyspace, db);
+        Key::with_found(args.at(index), found)
     }
 
     /// The database that the client has selected.
@@ -57,34 +57,34 @@ impl<'a> Call<'a> {
 
     /// The entry of a key that is of this kind, for a command that reads; counted as hit or miss.
     #[inline]
-    pub(crate) fn read(&mut self, key: &Key<'_>, kind: Kind) -> Result<Option<Entry>, Failure> {
+    pub(crate) fn read(&mut self, key: &Key<'_>, kind: Kind) -> Result<Option<LiveEntry>, Failure> {
         let entry = self.look(key);
         self.of_kind(entry, kind)
     }
 
     /// The same, of the key that is the first argument.
     #[inline]
-    pub(crate) fn read_first(&mut self, kind: Kind) -> Result<Option<Entry>, Failure> {
+    pub(crate) fn read_first(&mut self, kind: Kind) -> Result<Option<LiveEntry>, Failure> {
         let key = self.key(1);
         self.read(&key, kind)
     }
 
     /// The entry of a key of any kind, counted as hit or miss.
     #[inline]
-    pub(crate) fn look(&mut self, key: &Key<'_>) -> Option<Entry> {
+    pub(crate) fn look(&mut self, key: &Key<'_>) -> Option<LiveEntry> {
         let entry = self.db().find(key);
         self.count(entry)
     }
 
     /// The same, for a command that asks about the key and not for its value: that is no use of it.
     #[inline]
-    pub(crate) fn look_untouched(&mut self, key: &Key<'_>) -> Option<Entry> {
+    pub(crate) fn look_untouched(&mut self, key: &Key<'_>) -> Option<LiveEntry> {
         let entry = self.db().peek(key);
         self.count(entry)
     }
 
     #[inline]
-    fn count(&mut self, entry: Option<Entry>) -> Option<Entry> {
+    fn count(&mut self, entry: Option<LiveEntry>) -> Option<LiveEntry> {
         let stats = &mut self.shared.stats;
         *(if entry.is_some() {
             &mut stats.hits
@@ -96,13 +96,17 @@ impl<'a> Call<'a> {
 
     /// The entry of a key that is of this kind, for a command that writes.
     #[inline]
-    pub(crate) fn write(&mut self, key: &Key<'_>, kind: Kind) -> Result<Option<Entry>, Failure> {
+    pub(crate) fn write(
+        &mut self,
+        key: &Key<'_>,
+        kind: Kind,
+    ) -> Result<Option<LiveEntry>, Failure> {
         let entry = self.db().find(key);
         self.of_kind(entry, kind)
     }
 
     #[inline]
-    fn of_kind(&self, entry: Option<Entry>, kind: Kind) -> Result<Option<Entry>, Failure> {
+    fn of_kind(&self, entry: Option<LiveEntry>, kind: Kind) -> Result<Option<LiveEntry>, Failure> {
         match entry {
             Some(entry) if self.db_ref().kind(entry) != kind => Err(Failure::TYPE),
             entry => Ok(entry),

@@ -59,7 +59,7 @@ fn select(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether it is the password. How long that takes does not tell how much of it is right.
+/// Whether it is the password. The time it takes does not reveal how much of it is correct.
 fn is_password(expected: &[u8], given: &[u8]) -> bool {
     let differing = expected
         .iter()
@@ -151,7 +151,7 @@ fn reset(call: &mut Call<'_>) -> Outcome {
     let client = &mut *call.client;
     call.shared.watches.forget(client.id, &mut client.watched);
     if let Some(queue) = client.queue.take() {
-        call.shared.leave(queue);
+        call.shared.defer_free(queue);
     }
     call.shared.forget_monitor(client);
     client.db = 0;

@@ -1,7 +1,7 @@
 //! From a request to its reply: may it be executed, now or in a transaction, and what came of it.
 
 use super::{
-    Ahead, Call, DENYOOM, Failure, NO_AUTH, NO_MULTI, READONLY, Run, UNQUEUED, WRITE, execute,
+    Call, DENYOOM, Failure, FoundKeys, NO_AUTH, NO_MULTI, READONLY, Run, UNQUEUED, WRITE, execute,
 };
 use crate::catalog::{Description, Resolved};
 use crate::clients::Client;
@@ -40,7 +40,7 @@ pub(crate) fn process(
                             runs,
                             command,
                             args,
-                            ahead: Ahead::new(found),
+                            found_keys: FoundKeys::new(found),
                             keyspace,
                             client,
                             reply,
@@ -61,7 +61,7 @@ pub(crate) fn process(
             }
             if let Some(queue) = &mut client.queue {
                 let queued = queue.abort();
-                shared.leave(queued);
+                shared.defer_free(queued);
             }
             shared.stats.error(failure.text());
             reply.error(failure.text());
@@ -119,7 +119,7 @@ fn check(
     if command.flags & NO_MULTI != 0 && client.queue.is_some() {
         return Err("ERR Command not allowed inside a transaction".into());
     }
-    // What a monitor is told would come between the replies.
+    // The output of MONITOR would come between the replies.
     if client.is_monitor && command.flags & (READONLY | WRITE) != 0 {
         return Err(Failure::MONITOR);
     }
@@ -149,7 +149,7 @@ pub(crate) fn held(
 #[cold]
 fn give_up(shared: &mut Shared, client: &mut Client, why: &Failure) -> Failure {
     if let Some(queue) = client.queue.take() {
-        shared.leave(queue);
+        shared.defer_free(queue);
     }
     shared.watches.forget(client.id, &mut client.watched);
     let why = why.text();
@@ -157,7 +157,7 @@ fn give_up(shared: &mut Shared, client: &mut Client, why: &Failure) -> Failure {
     Failure::Owned([b"EXECABORT Transaction discarded because of: ", why].concat())
 }
 
-/// Whether it is a web page that talks to us through somebody's browser: its request does not get to the
+/// Whether the request comes from a web page through a browser: its request does not get to the
 /// lines after its head, which would be commands.
 #[cold]
 fn is_browser(name: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! Executing one command, and what follows from it: its time is noted, monitors are told, those who waited are served.
+//! Executing one command, and what follows from it: it is timed and sent to monitors, and blocked clients are served.
 
 use std::time::Instant;
 
@@ -39,7 +39,7 @@ pub(super) fn run(mut call: Call<'_>, id: u16) {
     if !call.shared.monitors.is_empty() {
         admin::tell(&mut call);
     }
-    if call.shared.blocked.is_stirred() {
+    if call.shared.blocked.may_serve() {
         sorted::serve(&mut call);
     }
 }

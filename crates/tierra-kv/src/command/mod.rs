@@ -2,7 +2,7 @@
 //!
 //! A [`Command`] is one line of its group's table, and everything that has to be known about commands
 //! comes from there: which arguments are keys (so that they can be looked up ahead), how many arguments
-//! there may be, what COMMAND tells, whether memory is needed. Semantics, replies and messages are those
+//! there may be, what COMMAND reports, whether memory is needed. Semantics, replies and messages are those
 //! of Redis 7.0; `docs/kv.md` lists what differs.
 //!
 //! ```text
@@ -14,7 +14,6 @@
 //! ```
 
 mod admin;
-mod ahead;
 mod arguments;
 mod bits;
 mod call;
@@ -23,6 +22,7 @@ mod declaration;
 mod dispatch;
 mod execute;
 mod failure;
+mod found_keys;
 mod glob;
 mod hashes;
 mod keys;
@@ -33,11 +33,11 @@ mod table;
 mod timeout;
 mod transaction;
 
-use ahead::Ahead;
 pub(crate) use call::{Call, Run};
 use declaration::Command;
 pub(crate) use dispatch::{held, process};
 use failure::{Failure, Outcome};
+use found_keys::FoundKeys;
 use glob::matches as glob_matches;
 pub(crate) use table::{catalog, runs};
 

@@ -1,6 +1,6 @@
 //! MULTI, EXEC, WATCH: several commands with nothing in between, if nothing has changed before.
 
-use super::ahead::{Ahead, fill};
+use super::found_keys::{FoundKeys, fill};
 use super::{Call, Command, FAST, Group, NOSCRIPT, Outcome, SKIP_SLOWLOG, UNQUEUED, execute};
 use crate::clients::{Piece, Queue};
 use crate::keyspace::{DbId, Found, Key, Keyspace, WINDOW_KEYS};
@@ -46,7 +46,7 @@ fn multi(call: &mut Call<'_>) -> Outcome {
 
 fn discard(call: &mut Call<'_>) -> Outcome {
     let queue = (call.client.queue.take()).ok_or("ERR DISCARD without MULTI")?;
-    call.shared.leave(queue);
+    call.shared.defer_free(queue);
     call.shared
         .watches
         .forget(call.client.id, &mut call.client.watched);
@@ -72,7 +72,7 @@ fn exec(call: &mut Call<'_>) -> Outcome {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
     if changed {
-        call.shared.leave(queue);
+        call.shared.defer_free(queue);
         call.reply.null_array();
         return Ok(());
     }
@@ -82,23 +82,23 @@ fn exec(call: &mut Call<'_>) -> Outcome {
         execute_piece(call, piece);
     }
     call.client.in_transaction = false;
-    call.shared.leave(queue);
+    call.shared.defer_free(queue);
     Ok(())
 }
 
 /// Executes the commands of a piece.
 fn execute_piece(call: &mut Call<'_>, piece: &Piece) {
-    let (mut found, mut ahead, mut end) = (Vec::new(), 0, 0);
+    let (mut found, mut found_keys, mut end) = (Vec::new(), 0, 0);
     for at in 0..piece.len() {
         if at == end {
             end = look_up(piece, at, call.keyspace, call.client.db, &mut found);
-            ahead = 0;
+            found_keys = 0;
         }
         let (args, mut known) = piece.parts(at);
         if known.is_empty() {
             let keys = piece.unknown_keys(at).count();
-            known = &found[ahead..(ahead + keys).min(found.len())];
-            ahead += known.len();
+            known = &found[found_keys..(found_keys + keys).min(found.len())];
+            found_keys += known.len();
         }
         let id = piece.id(at);
         let command = call.shared.catalog.get(id).command;
@@ -114,7 +114,7 @@ fn execute_piece(call: &mut Call<'_>, piece: &Piece) {
                 runs,
                 command,
                 args,
-                ahead: Ahead::new(known),
+                found_keys: FoundKeys::new(known),
                 keyspace,
                 client,
                 reply,
@@ -125,7 +125,7 @@ fn execute_piece(call: &mut Call<'_>, piece: &Piece) {
     }
 }
 
-/// Looks up the keys of the commands of a piece from one on, as many as a window takes, and tells where the window ends.
+/// Looks up the keys of the commands of a piece from one on, as many as a window takes, and returns where the window ends.
 fn look_up(
     piece: &Piece,
     first: usize,

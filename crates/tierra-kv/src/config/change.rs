@@ -7,7 +7,7 @@ use crate::keyspace::Keyspace;
 
 /// Why a setting was not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum ChangeError {
     /// There is no setting of that name.
     Unknown,
     /// It cannot change while the server runs.
@@ -18,18 +18,18 @@ pub(crate) enum Refused {
 
 impl Config {
     /// Changes a setting while the server runs.
-    pub(crate) fn set_live(&mut self, name: &str, value: &str) -> Result<(), Refused> {
+    pub(crate) fn set_live(&mut self, name: &str, value: &str) -> Result<(), ChangeError> {
         let setting = settings()
             .find(|setting| setting.name == name)
-            .ok_or(Refused::Unknown)?;
+            .ok_or(ChangeError::Unknown)?;
         if !setting.live {
-            return Err(Refused::Immutable);
+            return Err(ChangeError::Immutable);
         }
-        (setting.set)(self, value).map_err(Refused::Invalid)
+        (setting.set)(self, value).map_err(ChangeError::Invalid)
     }
 
     /// Changes a setting before the server starts, one of placement included.
-    pub(crate) fn set(&mut self, name: &str, words: &[String]) -> Result<(), Refused> {
+    pub(crate) fn set(&mut self, name: &str, words: &[String]) -> Result<(), ChangeError> {
         let name = modern_name(name);
         if WITHOUT_EFFECT.contains(&name) {
             if !self.ignored.iter().any(|ignored| ignored == name) {
@@ -42,11 +42,11 @@ impl Config {
         let takes_words = match setting {
             Some(setting) => setting.takes_words,
             None if is_placement => name == "dram-pmem-ratio",
-            None => return Err(Refused::Unknown),
+            None => return Err(ChangeError::Unknown),
         };
         if words.len() > 1 && !takes_words {
             let count = words.len();
-            return Err(Refused::Invalid(format!(
+            return Err(ChangeError::Invalid(format!(
                 "takes one value, not {count}: quotes keep words together"
             )));
         }
@@ -57,7 +57,7 @@ impl Config {
                 placement_given(name, &value).and_then(|value| self.placement.set(name, &value))
             }
         }
-        .map_err(Refused::Invalid)
+        .map_err(ChangeError::Invalid)
     }
 }
 

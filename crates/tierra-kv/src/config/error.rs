@@ -18,24 +18,24 @@ pub enum ConfigError {
         error: std::io::Error,
     },
     /// A quote that is not closed.
-    #[error("{place}: unbalanced quotes")]
+    #[error("{location}: unbalanced quotes")]
     Quotes {
         /// File and line.
-        place: String,
+        location: String,
     },
     /// A name without a value.
-    #[error("{place}: {name} needs a value")]
+    #[error("{location}: {name} needs a value")]
     NoValue {
         /// File and line, or the command line.
-        place: String,
+        location: String,
         /// The setting.
         name: String,
     },
     /// There is no such setting.
-    #[error("{place}: there is no setting {name} (--help lists those there are)")]
+    #[error("{location}: there is no setting {name} (--help lists those there are)")]
     Unknown {
         /// File and line, or the command line.
-        place: String,
+        location: String,
         /// What was taken for a setting.
         name: String,
     },
@@ -48,10 +48,10 @@ pub enum ConfigError {
         instead: String,
     },
     /// The value of a setting is wrong.
-    #[error("{place}: {name}: {why}")]
+    #[error("{location}: {name}: {why}")]
     Invalid {
         /// File and line, or the command line.
-        place: String,
+        location: String,
         /// The setting.
         name: String,
         /// What is wrong.
@@ -66,13 +66,13 @@ pub enum ConfigError {
         why: String,
     },
     /// All that is wrong, where it is more than one thing.
-    #[error("{}", Listed(.0))]
+    #[error("{}", ErrorList(.0))]
     Several(Vec<ConfigError>),
 }
 
-struct Listed<'a>(&'a [ConfigError]);
+struct ErrorList<'a>(&'a [ConfigError]);
 
-impl fmt::Display for Listed<'_> {
+impl fmt::Display for ErrorList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} settings cannot be used:", self.0.len())?;
         for error in self.0 {

@@ -1,23 +1,23 @@
 //! Settings from files and command lines.
 //!
-//! All that is wrong is told at once. What the command line says comes before what a file says, also where the file's
+//! All errors are reported at once. What the command line says comes before what a file says, also where the file's
 //! line cannot be used: `--config redis.conf --daemonize no` reads a file that says `daemonize yes`.
 
 use std::path::Path;
 
-use super::change::{Refused, is_setting};
+use super::change::{ChangeError, is_setting};
 use super::{Config, ConfigError};
 
-/// The place of settings that no file has.
+/// The location of settings that come from no file.
 const COMMAND_LINE: &str = "the command line";
 
 /// A setting as it was given: a line of a file, or a flag and the words behind it.
-struct Given {
+struct GivenSetting {
     /// In small letters.
     name: String,
     words: Vec<String>,
     /// File and line, or the command line.
-    place: String,
+    location: String,
 }
 
 impl Config {
@@ -29,17 +29,26 @@ impl Config {
         arguments: impl IntoIterator<Item = String>,
     ) -> Result<Self, ConfigError> {
         let mut config = Self::default();
-        let (files, flags): (Vec<Given>, Vec<Given>) = flags(arguments)?
+        let (files, flags): (Vec<GivenSetting>, Vec<GivenSetting>) = flags(arguments)?
             .into_iter()
             .partition(|flag| flag.name == "config");
         let mut refused = Vec::new();
-        for Given { name, words, place } in files {
+        for GivenSetting {
+            name,
+            words,
+            location,
+        } in files
+        {
             match &words[..] {
                 [path] => refused.extend(config.add_file(Path::new(path))?),
-                [] => return Err(ConfigError::NoValue { place, name }),
+                [] => return Err(ConfigError::NoValue { location, name }),
                 _ => {
                     let why = "takes the name of one file".into();
-                    return Err(ConfigError::Invalid { place, name, why });
+                    return Err(ConfigError::Invalid {
+                        location,
+                        name,
+                        why,
+                    });
                 }
             }
         }
@@ -89,51 +98,67 @@ impl Config {
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
-                let place = format!("{} line {}", path.display(), number + 1);
-                refused.extend(given(line, place).and_then(|given| self.add(given)).err());
+                let location = format!("{} line {}", path.display(), number + 1);
+                refused.extend(
+                    given(line, location)
+                        .and_then(|given| self.add(given))
+                        .err(),
+                );
             }
         }
         self.file = Some(path.into());
         Ok(refused)
     }
 
-    fn add(&mut self, given: Given) -> Result<(), ConfigError> {
-        let Given { name, words, place } = given;
+    fn add(&mut self, given: GivenSetting) -> Result<(), ConfigError> {
+        let GivenSetting {
+            name,
+            words,
+            location,
+        } = given;
         if words.is_empty() && is_setting(&name) {
-            return Err(ConfigError::NoValue { place, name });
+            return Err(ConfigError::NoValue { location, name });
         }
         self.set(&name, &words).map_err(|refused| match refused {
-            Refused::Unknown => ConfigError::Unknown { place, name },
-            Refused::Immutable => ConfigError::Invalid {
-                place,
+            ChangeError::Unknown => ConfigError::Unknown { location, name },
+            ChangeError::Immutable => ConfigError::Invalid {
+                location,
                 name,
                 why: "cannot be changed".into(),
             },
-            Refused::Invalid(why) => ConfigError::Invalid { place, name, why },
+            ChangeError::Invalid(why) => ConfigError::Invalid {
+                location,
+                name,
+                why,
+            },
         })
     }
 }
 
 /// One line of a file: a name and a value, whose words may be quoted.
-fn given(line: &str, place: String) -> Result<Given, ConfigError> {
+fn given(line: &str, location: String) -> Result<GivenSetting, ConfigError> {
     let mut bytes = line.as_bytes().to_vec();
     let mut ranges = Vec::new();
     let split = crate::protocol::split_line(&mut bytes, |start, len| {
         ranges.push(start..start + len);
     });
     if split.is_err() {
-        return Err(ConfigError::Quotes { place });
+        return Err(ConfigError::Quotes { location });
     }
     let mut words = ranges
         .into_iter()
         .map(|range| String::from_utf8_lossy(&bytes[range]).into_owned());
     let name = words.next().unwrap_or_default().to_ascii_lowercase();
     let words = words.collect();
-    Ok(Given { name, words, place })
+    Ok(GivenSetting {
+        name,
+        words,
+        location,
+    })
 }
 
 /// The settings of a command line.
-fn flags(arguments: impl IntoIterator<Item = String>) -> Result<Vec<Given>, ConfigError> {
+fn flags(arguments: impl IntoIterator<Item = String>) -> Result<Vec<GivenSetting>, ConfigError> {
     let mut flags = Vec::new();
     let mut arguments = arguments.into_iter().peekable();
     while let Some(argument) = arguments.next() {
@@ -148,10 +173,10 @@ fn flags(arguments: impl IntoIterator<Item = String>) -> Result<Vec<Given>, Conf
         while let Some(word) = arguments.next_if(|word| !word.starts_with("--")) {
             words.push(word);
         }
-        flags.push(Given {
+        flags.push(GivenSetting {
             name: name.to_ascii_lowercase(),
             words,
-            place: COMMAND_LINE.into(),
+            location: COMMAND_LINE.into(),
         });
     }
     Ok(flags)
@@ -168,8 +193,8 @@ fn bare(word: String, next: Option<String>) -> ConfigError {
     } else if word.ends_with(".conf") || Path::new(&word).is_file() {
         format!("--config {word}")
     } else {
-        let (place, name) = (COMMAND_LINE.into(), word);
-        return ConfigError::Unknown { place, name };
+        let (location, name) = (COMMAND_LINE.into(), word);
+        return ConfigError::Unknown { location, name };
     };
     ConfigError::Bare { word, instead }
 }

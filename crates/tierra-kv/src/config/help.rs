@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn every_setting_is_in_one_group_and_in_the_document() {
         let document = include_str!("../../../../docs/kv.md");
-        // Where the value is always the same there is nothing to be told.
+        // Where the value is always the same there is nothing to show.
         let mut names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
         names.extend(Keyspace::settings());
         let mut listed: Vec<&str> = GROUPS

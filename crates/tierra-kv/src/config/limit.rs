@@ -36,7 +36,7 @@ pub(crate) fn placement_given(name: &str, value: &str) -> Result<String, String>
     }
 }
 
-/// The value of a setting of placement, which the keyspace has told, as people read it.
+/// The value of a setting of placement, of the keyspace, in readable form.
 pub(crate) fn placement_shown(name: &str, value: String) -> String {
     match name == NEAR_MEMORY && value == u64::MAX.to_string() {
         true => ALL.into(),

@@ -461,7 +461,7 @@ pub(super) static WITHOUT_EFFECT: &[&str] = &[
     "active-defrag-ignore-bytes",
     "active-defrag-threshold-lower",
     "active-defrag-threshold-upper",
-    // What Tierra does in its own way. It stays in the foreground: whoever starts it knows the process, and the
+    // What Tierra does in its own way. It stays in the foreground: its parent knows the process, and the
     // file that a `redis.conf` names may be that of a Redis which runs.
     "pidfile",
     "always-show-logo",

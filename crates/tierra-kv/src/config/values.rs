@@ -23,7 +23,7 @@ pub struct OutputLimit {
 pub struct OutputLimits {
     /// Of all clients.
     pub normal: OutputLimit,
-    /// Of clients that are told every command (MONITOR), where `normal` has no limit. There are no replicas.
+    /// Of monitors (MONITOR), where `normal` has no limit. There are no replicas.
     pub replica: OutputLimit,
     /// Kept and shown: there is nothing to subscribe to.
     pub pubsub: OutputLimit,
@@ -44,10 +44,10 @@ impl Default for OutputLimits {
     }
 }
 
-/// Who may use DEBUG.
+/// Which clients may use DEBUG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugCommand {
-    /// Nobody.
+    /// None.
     No,
     /// Clients on this machine.
     Local,
@@ -96,7 +96,7 @@ pub struct Config {
     pub slowlog_max_len: usize,
     /// How often in a second the server looks after things.
     pub hz: u64,
-    /// Who may use DEBUG.
+    /// Which clients may use DEBUG.
     pub enable_debug_command: DebugCommand,
     /// Far memory emulated over near, for the whole process.
     pub emulate: Option<FarMemory>,

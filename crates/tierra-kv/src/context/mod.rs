@@ -1,4 +1,4 @@
-//! What commands see of the server beside the keys and their client: settings, counts, who waits and who watches. The server
+//! What commands see of the server beside the keys and their client: settings, counts, waiting and watching clients. The server
 //! fills it; nothing here knows its event loop.
 
 mod pause;

@@ -1,4 +1,4 @@
-//! What all clients of a shard share beside the keys.
+//! The state that all clients of a shard share, beside the keys.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::random::Random;
 
 /// A transaction that has taken more is not freed at once.
 const LARGE_QUEUE_BYTES: usize = 1 << 20;
-/// A slowlog that shows what takes so many microseconds shows commands that are too short for a clock of their own otherwise.
+/// A slowlog with a threshold of as many microseconds also shows commands that are otherwise too short to be timed one by one.
 const SHORT_US: Range<i64> = 0..1000;
 
 /// What commands see of the server.
@@ -36,15 +36,15 @@ pub(crate) struct Shared {
     /// When the clock was last read in the batch that is executed.
     pub(crate) clock: Instant,
     pub(crate) run_id: String,
-    /// The ports it listens on in truth.
+    /// The port it really listens on.
     pub(crate) port: u16,
-    /// Flags of commands that have no clock of their own.
+    /// Flags of commands that are not timed one by one.
     pub(crate) untimed: u16,
-    /// Transactions that have ended, to be freed step by step.
-    pub(crate) leaving: Vec<Queue>,
+    /// Large transactions that have ended, to be freed step by step.
+    pub(crate) deferred_queues: Vec<Queue>,
     /// Slots of connections that CLIENT KILL has ended.
     pub(crate) killed: Vec<usize>,
-    /// Slots of clients that are told every command.
+    /// Slots of clients that have every command sent to them (MONITOR).
     pub(crate) monitors: Vec<usize>,
     /// Whether a client has asked the server to end.
     pub(crate) stopping: bool,
@@ -74,14 +74,14 @@ impl Shared {
             run_id,
             port: 0,
             untimed: 0,
-            leaving: Vec::new(),
+            deferred_queues: Vec::new(),
             killed: Vec::new(),
             monitors: Vec::new(),
             stopping: false,
         }
     }
 
-    /// Whether there is room below `maxmemory`, for which keys are evicted: some hundred microseconds' worth.
+    /// Whether there is room below `maxmemory`. Evicts keys for it, for some hundred microseconds.
     #[inline(always)]
     pub(crate) fn make_room(&mut self, keyspace: &mut Keyspace) -> Room {
         let max = self.config.maxmemory;
@@ -107,14 +107,14 @@ impl Shared {
         room
     }
 
-    /// A transaction has ended: one that is large is freed step by step.
-    pub(crate) fn leave(&mut self, queue: Queue) {
+    /// A transaction has ended: a large one is freed step by step.
+    pub(crate) fn defer_free(&mut self, queue: Queue) {
         if queue.bytes() > LARGE_QUEUE_BYTES {
-            self.leaving.push(queue);
+            self.deferred_queues.push(queue);
         }
     }
 
-    /// Chooses the commands that have no clock of their own: those that are short, unless the slowlog shows such as well, or the
+    /// Chooses the commands that are not timed one by one: short ones, unless the slowlog shows short ones as well, or the
     /// requests are long.
     pub(crate) fn choose_untimed(&mut self, has_long_requests: bool) {
         let shows_short = SHORT_US.contains(&self.config.slowlog_log_slower_than);
@@ -124,14 +124,14 @@ impl Shared {
         };
     }
 
-    /// A client is told no commands any more.
+    /// A client is a monitor no more.
     pub(crate) fn forget_monitor(&mut self, client: &mut Client) {
         if std::mem::take(&mut client.is_monitor) {
             self.monitors.retain(|&slot| slot != client.slot);
         }
     }
 
-    /// Whether clients have to say a password.
+    /// Whether clients have to authenticate.
     pub(crate) fn is_guarded(&self) -> bool {
         !self.config.requirepass.is_empty()
     }
@@ -144,7 +144,7 @@ impl Shared {
             .filter_map(|(slot, connection)| Some((slot, &connection.as_ref()?.client)))
     }
 
-    /// A key has changed: whoever watches it is told by EXEC, and whoever waits for it may be served.
+    /// A key has changed: EXEC fails for the clients that watch it, and clients that wait for it may be served.
     #[inline]
     pub(crate) fn changed(&mut self, db: DbId, key: &[u8]) {
         self.stats.changes += 1;
@@ -156,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// All keys of a database are about to go.
+    /// All keys of a database are about to be removed.
     pub(crate) fn changed_all(&mut self, db: DbId, keyspace: &mut Keyspace) {
         self.stats.changes += 1;
         self.watches
@@ -172,7 +172,7 @@ impl Shared {
         self.blocked.changed_all(b);
     }
 
-    /// Ends a client's waiting for a key: `answer` writes the reply to its request. False where the client has gone; nothing
+    /// Ends a client's waiting for a key: `answer` writes the reply to its request. False if the client has gone; nothing
     /// was written then.
     pub(crate) fn release(
         &mut self,
@@ -183,10 +183,10 @@ impl Shared {
         let connection = self.connections[slot]
             .as_mut()
             .expect("who waits is connected, and executes nothing");
-        let Block::Key(wait) = self.blocked.forget(&mut connection.client) else {
+        let Block::Key(wait) = self.blocked.unblock(&mut connection.client) else {
             return false;
         };
-        // It is closed as soon as it has its turn: what is taken for it now would be lost.
+        // It will be closed when it is next handled: a member popped for it now would be lost.
         if connection.read_closed {
             return false;
         }
@@ -196,7 +196,7 @@ impl Shared {
         true
     }
 
-    /// Ends the waiting of those whose time is up, with the reply that says so, and a pause that is over.
+    /// Ends the waiting of clients that have timed out, with the reply for that, and a pause that is over.
     pub(crate) fn release_overdue(&mut self, now: Instant, now_ms: u64) {
         while let Some((deadline, slot)) = self.blocked.first_deadline()
             && deadline <= now
@@ -208,7 +208,7 @@ impl Shared {
         }
     }
 
-    /// When somebody's waiting ends by itself.
+    /// The next deadline of a waiting client, or of the pause.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let first = self.blocked.first_deadline().map(|first| first.0);
@@ -233,7 +233,7 @@ impl Shared {
         self.pause = None;
         for slot in self.blocked.take_held() {
             if let Some(connection) = &mut self.connections[slot] {
-                self.blocked.forget(&mut connection.client);
+                self.blocked.unblock(&mut connection.client);
                 connection.resume(now_ms);
                 self.blocked.released(slot);
             }
@@ -244,7 +244,7 @@ impl Shared {
     pub(crate) fn kill(&mut self, slot: usize) {
         if let Some(connection) = &mut self.connections[slot] {
             connection.client.closing = true;
-            self.blocked.forget(&mut connection.client);
+            self.blocked.unblock(&mut connection.client);
             self.killed.push(slot);
         }
     }

@@ -11,7 +11,7 @@ const ARGUMENT_BYTES: usize = 128;
 
 /// A command that took long.
 #[derive(Debug)]
-pub(crate) struct Slow {
+pub(crate) struct SlowCommand {
     pub(crate) id: u64,
     pub(crate) at_s: u64,
     pub(crate) spent_us: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Slow {
 /// The newest of them.
 #[derive(Debug, Default)]
 pub(crate) struct Slowlog {
-    entries: VecDeque<Slow>,
+    entries: VecDeque<SlowCommand>,
     next: u64,
 }
 
@@ -56,7 +56,7 @@ impl Slowlog {
         }
         let (id, address, name) = (self.next, client.address.clone(), client.name.clone());
         self.next += 1;
-        self.entries.push_front(Slow {
+        self.entries.push_front(SlowCommand {
             id,
             at_s,
             spent_us,
@@ -67,7 +67,7 @@ impl Slowlog {
         self.entries.truncate(limit);
     }
 
-    pub(crate) fn entries(&self) -> impl ExactSizeIterator<Item = &Slow> {
+    pub(crate) fn entries(&self) -> impl ExactSizeIterator<Item = &SlowCommand> {
         self.entries.iter()
     }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! 65,535 elements stand for any number. Numbers behind f0 to f4 are little-endian, others have their high byte first. The
-//! bytes of an element are told behind it, seven bits a byte, the highest first; all but the first have
+//! bytes of an element follow it, seven bits a byte, the highest first; all but the first have
 //! their high bit set.
 
 use super::source::{Element, Malformed, text};
@@ -18,7 +18,7 @@ const HEAD_BYTES: usize = 6;
 const END: u8 = 0xff;
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
-/// The elements, each checked when it is its turn, and all of them at the end.
+/// The elements, each checked when it is reached, and all of them at the end.
 pub(super) fn elements(packed: &[u8]) -> Result<impl Iterator<Item = Element<'_>>, Malformed> {
     let (head, rest) = packed.split_at_checked(HEAD_BYTES).ok_or(Malformed)?;
     let [b0, b1, b2, b3, c0, c1] = head.try_into().map_err(|_| Malformed)?;
@@ -37,7 +37,7 @@ pub(super) fn elements(packed: &[u8]) -> Result<impl Iterator<Item = Element<'_>
         count += 1;
         let element = element(&mut rest);
         if element.is_err() {
-            // Where the next one would begin nobody knows.
+            // The start of the next one is unknown.
             (rest, count) = (&[], usize::from(told));
         }
         Some(element)

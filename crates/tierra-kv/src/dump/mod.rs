@@ -1,4 +1,4 @@
-//! Values as DUMP tells them and RESTORE takes them: Redis's serialization of one value.
+//! The payloads of DUMP and RESTORE: Redis's serialization of one value.
 //!
 //! ```text
 //!  │ type: 8 │ value, as in an RDB file │ RDB version: 16 │ CRC-64 of all before: 64 │
@@ -12,8 +12,8 @@
 //! [`write()`] makes types 0, 4, 5, 16 and 17, which Redis 7.0 and those after it read; [`restore()`] takes all of them. How
 //! strings, counts and scores are written is in `source.rs`.
 //!
-//! A payload comes from somebody else: a length is believed when as many bytes are there, nothing is allocated for a
-//! count, and a value that turns out to be wrong at its end has changed nothing (`keyspace/whole.rs`).
+//! A payload is untrusted: a length is accepted only if as many bytes are there, nothing is allocated for a
+//! count, and a value that turns out to be wrong at its end has changed nothing (`keyspace/bulk_build.rs`).
 
 mod listpack;
 mod lzf;

@@ -9,7 +9,7 @@ use super::types::{
     STRING,
 };
 use super::{listpack, ziplist, zipmap};
-use crate::keyspace::{Db, Expiry, Key, MemoryFull, NotMade};
+use crate::keyspace::{BuildError, Db, Expiry, Key, MemoryFull};
 
 /// Why a payload was not restored. The key is what it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,11 +36,11 @@ impl From<Malformed> for RestoreError {
     }
 }
 
-impl From<NotMade<Malformed>> for RestoreError {
-    fn from(why: NotMade<Malformed>) -> Self {
+impl From<BuildError<Malformed>> for RestoreError {
+    fn from(why: BuildError<Malformed>) -> Self {
         match why {
-            NotMade::Memory(full) => Self::Memory(full),
-            NotMade::Empty | NotMade::Twice | NotMade::Source(Malformed) => Self::Format,
+            BuildError::Memory(full) => Self::Memory(full),
+            BuildError::Empty | BuildError::Twice | BuildError::Source(Malformed) => Self::Format,
         }
     }
 }

@@ -158,7 +158,7 @@ fn what_is_wrong_changes_nothing() {
             (b"\x0b\x01", Kind("set")),
             (b"\x0f\x01", Kind("stream")),
             (b"\x07\x01", Kind("value of a module")),
-            // Strings that are not there, or encoded as nobody encodes them.
+            // Strings that are not there, or in a non-canonical encoding.
             (b"\x00", Format),
             (b"\x00\x05abc", Format),
             (b"\x00\xc4abc", Format),

@@ -4,11 +4,11 @@ use super::listpack::Writer;
 use super::seal::seal;
 use super::source::{push_length, push_string};
 use super::types::{HASH, HASH_LISTPACK, SET, SET_LISTPACK, STRING};
-use crate::keyspace::{Db, Entry, Kind};
+use crate::keyspace::{Db, Kind, LiveEntry};
 use crate::number::push_double;
 
 /// Appends the payload of a value to `out`, which is empty. Nothing is compressed; Redis reads that, too.
-pub fn write(db: &Db, entry: Entry, out: &mut Vec<u8>) {
+pub fn write(db: &Db, entry: LiveEntry, out: &mut Vec<u8>) {
     debug_assert!(out.is_empty(), "the checksum is of the whole");
     match (db.kind(entry), db.is_packed(entry)) {
         (Kind::String, _) => {

@@ -19,7 +19,7 @@ const END: u8 = 0xff;
 const COUNT_UNKNOWN: u16 = u16::MAX;
 const LONG: u8 = 0xfe;
 
-/// The elements, each checked when it is its turn, and all of them at the end.
+/// The elements, each checked when it is reached, and all of them at the end.
 pub(super) fn elements(packed: &[u8]) -> Result<impl Iterator<Item = Element<'_>>, Malformed> {
     let (head, rest) = packed.split_at_checked(HEAD_BYTES).ok_or(Malformed)?;
     let [bytes, told_last] = [0, 4].map(|at| little_endian(&head[at..at + 4]) as u32 as usize);
@@ -43,13 +43,13 @@ pub(super) fn elements(packed: &[u8]) -> Result<impl Iterator<Item = Element<'_>
         let left = rest.len();
         let element = element(&mut rest, before);
         (count, before) = (count + 1, left - rest.len());
-        // Where the next one would begin nobody knows.
+        // The start of the next one is unknown.
         has_ended = element.is_err();
         Some(element)
     }))
 }
 
-/// The element that begins the rest, if it tells that the one before has as many bytes.
+/// The element that begins the rest, if its length of the previous element matches.
 fn element<'p>(rest: &mut &'p [u8], before: usize) -> Element<'p> {
     let mut left = *rest;
     let mut take = |bytes: usize| {

@@ -14,7 +14,7 @@ const COUNT_UNKNOWN: u8 = 254;
 const LONG: u8 = 254;
 const END: u8 = 0xff;
 
-/// Fields and values in turn, each checked when it is its turn, and all of them at the end.
+/// Fields and values in turn, each checked when it is reached, and all of them at the end.
 pub(super) fn elements(packed: &[u8]) -> Result<impl Iterator<Item = Element<'_>>, Malformed> {
     let (&told, rest) = packed.split_first().ok_or(Malformed)?;
     let (&end, _) = rest.split_last().ok_or(Malformed)?;

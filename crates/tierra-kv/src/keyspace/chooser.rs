@@ -1,6 +1,6 @@
-//! Where a record is put when it is made or outgrows its room, by the settings and by what memory holds.
+//! The choice of a tier for a record that is created or outgrows its slot, by the settings and by the use of memory.
 //!
-//! Whatever the policy wants, a record that one tier has no room for goes to the other.
+//! Under any policy, a record that one tier has no room for goes to the other.
 
 use tierra_memory::Speed;
 use tierra_memory::slab::RecordMemory;
@@ -11,7 +11,7 @@ use super::settings::{Policy, Settings};
 const MADE_PART: u64 = 256;
 const MADE_BYTES_MIN: u64 = 64 << 10;
 
-/// What decides, with what it has found out.
+/// The settings, and the state by which they are applied.
 #[derive(Clone, Debug)]
 pub(super) struct Chooser {
     pub(super) settings: Settings,

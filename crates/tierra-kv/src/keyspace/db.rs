@@ -1,10 +1,10 @@
-//! The keys of the databases: found, made, removed, gone through.
+//! The keys of the databases: lookup, insertion, removal, scans.
 
-use tierra_index::{Carried, RecordTable, Records, Resolved};
+use tierra_index::{EntryHandle, RecordStore, RecordTable, Resolved};
 use tierra_memory::{MemoryGate, Speed};
 
-use super::entry::{Entry, Kind};
-use super::freeing::{Freeing, Leaving};
+use super::deferred::{Deferred, DeferredFrees};
+use super::entry::{Kind, LiveEntry};
 use super::heap::Heap;
 use super::key::{Found, Key};
 use super::large::Larges;
@@ -13,7 +13,7 @@ use super::migration::Migration;
 use super::record::Form;
 use super::store::Store;
 use super::table::{DATABASES, Table};
-use super::window::{Arriving, Fetching, WINDOW_KEYS, Windows, look_up_many};
+use super::window::{InFlight, Prefetcher, WINDOW_KEYS, Windows, look_up_many};
 use crate::random::Random;
 
 /// What a write counts as in uses: far memory is slower to write than to read.
@@ -23,20 +23,20 @@ pub(super) const WRITE_USES: u32 = 2;
 pub struct Db {
     pub(super) store: Store,
     pub(super) selected: usize,
-    /// Raised where everything that was found before is void.
+    /// Incremented when all earlier lookup results become void.
     epoch: u32,
     pub(super) now_ms: u64,
-    /// Whether keys whose time has come stay until somebody may remove them: they are not found, and not removed.
+    /// Whether expired keys stay until they may be removed: they are not found, and not removed.
     keeps_expired: bool,
     pub(super) migration: Migration,
     pub(super) gate: MemoryGate,
     pub(super) windows: Windows,
-    pub(super) arriving: Arriving,
+    pub(super) in_flight: InFlight,
     pub(super) has_window: bool,
-    pub(super) freeing: Freeing,
-    /// Keys removed because somebody met them when their time had come.
+    pub(super) deferred: DeferredFrees,
+    /// Expired keys removed on access.
     pub(super) expired: u64,
-    /// Where packed values are made anew; kept for its memory.
+    /// A buffer in which packed values are rebuilt; kept for its memory.
     pub(super) scratch: Vec<u8>,
 }
 
@@ -52,9 +52,9 @@ impl Db {
             migration: Migration::new(),
             gate: MemoryGate::default(),
             windows: Windows::default(),
-            arriving: Arriving::default(),
+            in_flight: InFlight::default(),
             has_window: true,
-            freeing: Freeing::default(),
+            deferred: DeferredFrees::default(),
             expired: 0,
             scratch: Vec::new(),
         }
@@ -81,8 +81,8 @@ impl Db {
     }
 
     #[inline(always)]
-    pub(super) fn found(&self, carried: Carried) -> Found {
-        Found::new(carried, self.selected, self.epoch)
+    pub(super) fn found(&self, handle: EntryHandle) -> Found {
+        Found::new(handle, self.selected, self.epoch)
     }
 
     /// An empty table in the memory that tables are in.
@@ -92,12 +92,12 @@ impl Db {
 
     /// How much of [`table_bytes`](Self::table_bytes) is far memory.
     pub(super) fn far_table_bytes(&self) -> u64 {
-        let far = self.store.all_tables().chain(self.freeing.tables());
+        let far = self.store.all_tables().chain(self.deferred.tables());
         far.map(RecordTable::far_bytes).sum::<usize>() as u64
     }
 
     pub(super) fn table_bytes(&self) -> u64 {
-        (self.store.table_bytes() + self.freeing.bytes()) as u64
+        (self.store.table_bytes() + self.deferred.bytes()) as u64
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
@@ -108,7 +108,7 @@ impl Db {
         self.store.object_bytes() + self.table_bytes()
     }
 
-    /// How many keys there are, expired ones that nobody has met since among them.
+    /// The number of keys, including expired ones that have not been accessed since.
     pub fn len(&self) -> usize {
         self.table().records.len()
     }
@@ -123,34 +123,34 @@ impl Db {
         self.table().expiring
     }
 
-    /// Where a key is, by what is known of it or by looking it up.
+    /// The location of a key, by its last lookup if that is still valid, or by a new one.
     #[inline]
-    fn locate(&mut self, key: &Key<'_>) -> (Carried, Resolved) {
+    fn locate(&mut self, key: &Key<'_>) -> (EntryHandle, Resolved) {
         let table = &self.table().records;
         let found = key.found.get();
-        if let Some(carried) = found.of(self.selected, self.epoch) {
-            let resolved = table.resolve(&carried);
+        if let Some(handle) = found.of(self.selected, self.epoch) {
+            let resolved = table.resolve(&handle);
             match resolved {
                 Resolved::Record(record) => {
-                    self.arriving.wait_for(record);
-                    if !found.is_likely() {
-                        return (carried, resolved);
+                    self.in_flight.wait_for(record);
+                    if !found.is_tag_match() {
+                        return (handle, resolved);
                     }
                     if self.store.heap.has_key(record, key.bytes) {
-                        key.found.set(self.found(carried));
-                        return (carried, resolved);
+                        key.found.set(self.found(handle));
+                        return (handle, resolved);
                     }
                 }
-                Resolved::Absent => return (carried, resolved),
+                Resolved::Absent => return (handle, resolved),
                 Resolved::Changed => {}
             }
         }
         let hash = found
             .hash()
             .unwrap_or_else(|| self.store.heap.hash_of(key.bytes));
-        let carried = look_up_one(&self.table().records, &self.store.heap, hash, key.bytes);
-        key.found.set(self.found(carried));
-        (carried, self.table().records.resolve(&carried))
+        let handle = look_up_one(&self.table().records, &self.store.heap, hash, key.bytes);
+        key.found.set(self.found(handle));
+        (handle, self.table().records.resolve(&handle))
     }
 
     /// Looks up at most [`WINDOW_KEYS`] keys as one group, fetches their records, and pushes
@@ -164,42 +164,42 @@ impl Db {
         let first = found.len();
         found.resize(first + keys.len(), Found::UNKNOWN);
         if keys.len() < 2 || !self.has_window {
-            self.migration.go_on_fetching(&self.store.heap);
+            self.migration.continue_prefetch(&self.store.heap);
             return;
         }
         let mut hashes = [0; WINDOW_KEYS];
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.store.heap.hash_of(key);
         }
-        // What nobody has used by now nobody will.
-        self.arriving.forget();
-        let fetching = Fetching::new(&self.store.heap, std::mem::take(&mut self.arriving));
+        // Records of the last window that were not used will not be.
+        self.in_flight.discard();
+        let prefetcher = Prefetcher::new(&self.store.heap, std::mem::take(&mut self.in_flight));
         let table = &self.table().records;
         let (found, hashes) = (&mut found[first..], &hashes[..keys.len()]);
-        look_up_many(table, &self.gate, &fetching, hashes, |at, carried| {
-            found[at] = self.found(carried).likely();
+        look_up_many(table, &self.gate, &prefetcher, hashes, |at, handle| {
+            found[at] = self.found(handle).by_tag();
         });
         let fetched;
-        (fetched, self.arriving) = fetching.end();
+        (fetched, self.in_flight) = prefetcher.end();
         self.windows.note(keys.len(), fetched);
-        self.migration.go_on_fetching(&self.store.heap);
+        self.migration.continue_prefetch(&self.store.heap);
     }
 
-    /// More of what has to be done in the background, and what the clock asks for. Whether there is more to do.
+    /// The periodic background work. Returns whether there is more to do.
     pub(super) fn tick(&mut self) -> bool {
         let heap = &mut self.store.heap;
         heap.chooser.check(self.now_ms, &heap.memory);
         self.migration.tick(&mut self.store)
     }
 
-    /// The live entry of a key, not counted as a use. An expired one is removed when it is met.
+    /// The live entry of a key, not counted as a use. An expired one is removed.
     #[inline]
-    pub fn peek(&mut self, key: &Key<'_>) -> Option<Entry> {
-        let (carried, resolved) = self.locate(key);
+    pub fn peek(&mut self, key: &Key<'_>) -> Option<LiveEntry> {
+        let (handle, resolved) = self.locate(key);
         let Resolved::Record(record) = resolved else {
             return None;
         };
-        let entry = Entry { carried, record };
+        let entry = LiveEntry { handle, record };
         if self.store.heap.header(record).expires && self.is_due(record) {
             if !self.keeps_expired {
                 self.unlink_entry(entry);
@@ -217,17 +217,17 @@ impl Db {
             .is_some_and(|at| at <= self.now_ms)
     }
 
-    /// The live entry of a key. An expired one is removed when it is met.
+    /// The live entry of a key. An expired one is removed.
     #[inline]
-    pub fn find(&mut self, key: &Key<'_>) -> Option<Entry> {
+    pub fn find(&mut self, key: &Key<'_>) -> Option<LiveEntry> {
         let mut entry = self.peek(key)?;
         self.use_entry(key, &mut entry, 1);
         Some(entry)
     }
 
-    /// The live entries of several keys, which hold as long as nothing is changed and no other key is found.
-    pub fn find_each(&mut self, keys: &[Key<'_>]) -> Vec<Option<Entry>> {
-        // Each use may move any record, so entries are asked for when all keys have been used.
+    /// The live entries of several keys, valid as long as nothing is changed and no other key is found.
+    pub fn find_each(&mut self, keys: &[Key<'_>]) -> Vec<Option<LiveEntry>> {
+        // Each use may move any record, so entries are read after all keys have been used.
         for key in keys {
             self.find(key);
         }
@@ -236,25 +236,25 @@ impl Db {
 
     /// Counts uses of an entry, which may be moved for it.
     #[inline]
-    pub(super) fn use_entry(&mut self, key: &Key<'_>, entry: &mut Entry, uses: u32) {
+    pub(super) fn use_entry(&mut self, key: &Key<'_>, entry: &mut LiveEntry, uses: u32) {
         let table = &mut self.store.tables[self.selected].records;
         if self
             .migration
             .mover
             .note_use(table, &mut self.store.heap, entry, uses)
         {
-            key.found.set(self.found(entry.carried));
+            key.found.set(self.found(entry.handle));
         }
     }
 
     /// The type of a value.
     #[inline]
-    pub fn kind(&self, entry: Entry) -> Kind {
+    pub fn kind(&self, entry: LiveEntry) -> Kind {
         self.store.kind(entry.record)
     }
 
     /// The key of an entry.
-    pub fn key_of(&self, entry: Entry) -> &[u8] {
+    pub fn key_of(&self, entry: LiveEntry) -> &[u8] {
         self.store.heap.key(entry.record)
     }
 
@@ -264,14 +264,14 @@ impl Db {
         entry.inspect(|&entry| self.remove_entry(entry)).is_some()
     }
 
-    /// Removes a key at once, and the fields or members of a large value by and by ([`free_some`](Self::free_some)).
+    /// Removes a key at once; the fields or members of a large value are freed later ([`free_some`](Self::free_some)).
     /// False where there is none.
     pub fn unlink(&mut self, key: &Key<'_>) -> bool {
         let entry = self.peek(key);
         entry.inspect(|&entry| self.unlink_entry(entry)).is_some()
     }
 
-    pub(super) fn unlink_entry(&mut self, entry: Entry) {
+    pub(super) fn unlink_entry(&mut self, entry: LiveEntry) {
         /// As many records are freed in the time of some requests.
         const FEW: usize = 1024;
         if self.store.heap.header(entry.record).form != Form::Large
@@ -285,61 +285,61 @@ impl Db {
             .larges
             .take(self.store.heap.large_number(entry.record));
         self.store.heap.free(entry.record);
-        self.freeing.push(Leaving::Value(large));
+        self.deferred.push(Deferred::Value(large));
     }
 
-    /// Frees some records of large values that were unlinked, or of keys that were ([`clear_by_and_by`](Self::clear_by_and_by)),
+    /// Frees some records of large values that were unlinked, or of keys that were ([`clear_deferred`](Self::clear_deferred)),
     /// some microseconds' worth. Whether there are more.
     pub fn free_some(&mut self) -> bool {
-        self.freeing.free_some(&mut self.store)
+        self.deferred.free_some(&mut self.store)
     }
 
-    pub(super) fn remove_entry(&mut self, entry: Entry) {
+    pub(super) fn remove_entry(&mut self, entry: LiveEntry) {
         self.forget(entry);
         self.store.free(entry.record);
     }
 
-    /// Removes an entry, whose record the caller frees or names again.
-    pub(super) fn forget(&mut self, entry: Entry) {
+    /// Removes an entry, whose record the caller frees or reuses.
+    pub(super) fn forget(&mut self, entry: LiveEntry) {
         let table = &mut self.store.tables[self.selected];
-        table.records.remove(&entry.carried, &self.store.heap);
+        table.records.remove(&entry.handle, &self.store.heap);
         if self.store.heap.header(entry.record).expires {
             table.expiring -= 1;
-            self.tidy_expiries();
+            self.prune_expiries();
         }
     }
 
-    /// Adds a record whose key is not there.
-    pub(super) fn put(&mut self, key: &Key<'_>, record: u64) -> Entry {
+    /// Adds a record whose key is absent.
+    pub(super) fn put(&mut self, key: &Key<'_>, record: u64) -> LiveEntry {
         let hash = key
             .found
             .get()
             .hash()
             .unwrap_or_else(|| self.store.heap.hash_of(key.bytes));
-        let note = self.migration.mover.rounds.birth_heat().bits();
+        let note = self.migration.mover.rounds.initial_heat().bits();
         let expiry = self.store.heap.expiry(record);
         let table = &mut self.store.tables[self.selected];
-        let carried = table.records.insert(hash, record, note, &self.store.heap);
+        let handle = table.records.insert(hash, record, note, &self.store.heap);
         if let Some(at_ms) = expiry {
             table.expiring += 1;
             table.expiries.push((at_ms, hash));
-            self.tidy_expiries();
+            self.prune_expiries();
         }
-        key.found.set(self.found(carried));
-        Entry { carried, record }
+        key.found.set(self.found(handle));
+        LiveEntry { handle, record }
     }
 
-    /// Names another record for an entry, whose own is freed by the caller or was moved.
-    pub(super) fn replace(&mut self, key: &Key<'_>, entry: &mut Entry, record: u64) {
+    /// Replaces the record of an entry; the old one is freed by the caller or was moved.
+    pub(super) fn replace(&mut self, key: &Key<'_>, entry: &mut LiveEntry, record: u64) {
         if record != entry.record {
-            self.table_mut().records.replace(&mut entry.carried, record);
+            self.table_mut().records.replace(&mut entry.handle, record);
             entry.record = record;
-            key.found.set(self.found(entry.carried));
+            key.found.set(self.found(entry.handle));
         }
     }
 
-    /// Tells about `count` keys, from a cursor on, and where to go on: 0 once all were told. A key that
-    /// is there all the time is told at least once.
+    /// Calls back for about `count` keys, from a cursor on, and returns the next cursor: 0 at the end. A key that
+    /// is there all the time is returned at least once.
     pub fn scan(&mut self, cursor: u64, count: usize, mut each: impl FnMut(&[u8], Kind)) -> u64 {
         scan_table(
             &self.table().records,
@@ -355,8 +355,8 @@ impl Db {
     }
 
     /// Some key, chosen by a random number.
-    pub fn random(&mut self, random: u64) -> Option<Entry> {
-        /// Where keys that expired stay, all of those looked at may be such.
+    pub fn random(&mut self, random: u64) -> Option<LiveEntry> {
+        /// While expired keys are kept, all sampled keys may be expired.
         const LOOKS: usize = 100;
         let mut random = Random::seeded(random);
         for look in 0.. {
@@ -372,7 +372,7 @@ impl Db {
         None
     }
 
-    /// Whether keys whose time has come stay from here on: they are not found, and not removed.
+    /// Whether expired keys are kept from here on: they are not found, and not removed.
     pub(super) fn keep_expired(&mut self, keeps: bool) {
         self.keeps_expired = keeps;
     }
@@ -384,14 +384,14 @@ impl Db {
         }
     }
 
-    /// Removes all keys at once, and what they take by and by ([`free_some`](Self::free_some)).
-    pub fn clear_by_and_by(&mut self) {
+    /// Removes all keys at once; their memory is freed later ([`free_some`](Self::free_some)).
+    pub fn clear_deferred(&mut self) {
         if let Some(table) = self.cleared() {
-            self.freeing.push(Leaving::Keys(table));
+            self.deferred.push(Deferred::Keys(table));
         }
     }
 
-    /// Removes all keys. Their table, if records of other databases are among those that it names.
+    /// Removes all keys. Returns their table, unless all records could be freed at once.
     fn cleared(&mut self) -> Option<RecordTable> {
         let empty = Table::new(self.new_table());
         let table = std::mem::replace(self.table_mut(), empty);
@@ -418,31 +418,31 @@ impl Db {
     fn forget_records(&mut self) {
         self.store.heap.memory.clear();
         self.store.larges = Larges::default();
-        self.freeing = Freeing::default();
-        self.arriving = Arriving::default();
+        self.deferred = DeferredFrees::default();
+        self.in_flight = InFlight::default();
     }
 
     /// Bytes taken by a key and its value.
-    pub fn memory_usage(&self, entry: Entry) -> usize {
+    pub fn memory_usage(&self, entry: LiveEntry) -> usize {
         self.store.memory_usage(entry)
     }
 
-    /// How often an entry is used, as OBJECT FREQ tells it: a logarithm, 0 to 127.
-    pub fn heat(&self, entry: Entry) -> u64 {
-        u64::from(self.table().records.note(&entry.carried))
+    /// How often an entry is used, as OBJECT FREQ reports it: a logarithm, 0 to 127.
+    pub fn heat(&self, entry: LiveEntry) -> u64 {
+        u64::from(self.table().records.note(&entry.handle))
     }
 
-    /// Says how often a key is used, as [`heat`](Self::heat) tells it; what is more counts as 127.
+    /// Sets how often a key is used, as [`heat`](Self::heat) returns it; more counts as 127.
     pub fn set_heat(&mut self, key: &Key<'_>, heat: u64) {
         if let Some(entry) = self.peek(key) {
             let note = heat.min(RecordTable::NOTE_MAX.into()) as u8;
             let records = &mut self.table_mut().records;
-            records.update_note(&entry.carried, |_| note);
+            records.update_note(&entry.handle, |_| note);
         }
     }
 
     /// The tier that an entry's record lies in.
-    pub fn tier(&self, entry: Entry) -> Speed {
+    pub fn tier(&self, entry: LiveEntry) -> Speed {
         self.store.heap.speed(entry.record)
     }
 }

@@ -1,21 +1,21 @@
-//! When keys expire: said, changed, and come.
+//! Expiry of keys: reading it, setting it, and removing keys that are due.
 
 use super::db::Db;
-use super::entry::Entry;
+use super::entry::LiveEntry;
 use super::heap::MemoryFull;
 use super::key::Key;
 use super::table::Table;
 
 impl Db {
     /// When an entry expires, in milliseconds since 1970.
-    pub fn expiry(&self, entry: Entry) -> Option<u64> {
+    pub fn expiry(&self, entry: LiveEntry) -> Option<u64> {
         self.store.heap.expiry(entry.record)
     }
 
-    /// Says when a key expires, or that it does not. False where there is no such key.
+    /// Sets or removes the expiry of a key. False if there is no such key.
     ///
     /// # Errors
-    /// Where there is no memory to note it; nothing has changed then.
+    /// If there is no memory for it; nothing has changed then.
     pub fn set_expiry(&mut self, key: &Key<'_>, at_ms: Option<u64>) -> Result<bool, MemoryFull> {
         let Some(mut entry) = self.peek(key) else {
             return Ok(false);
@@ -27,20 +27,25 @@ impl Db {
         Ok(true)
     }
 
-    /// An entry that expired at one time, or did not, now does so at another, or does not.
-    pub(super) fn note_expiry(&mut self, entry: &Entry, before: Option<u64>, at_ms: Option<u64>) {
+    /// Updates the queue after a change of an entry's expiry.
+    pub(super) fn note_expiry(
+        &mut self,
+        entry: &LiveEntry,
+        before: Option<u64>,
+        at_ms: Option<u64>,
+    ) {
         let table = self.table_mut();
         table.expiring += usize::from(at_ms.is_some());
         table.expiring -= usize::from(before.is_some());
-        // Where it is put off, what is in the queue for it will do.
+        // If it is postponed, its entry in the queue suffices.
         if let Some(at_ms) = at_ms.filter(|&at_ms| before.is_none_or(|before| at_ms < before)) {
-            table.expiries.push((at_ms, entry.carried.hash()));
+            table.expiries.push((at_ms, entry.handle.hash()));
         }
-        self.tidy_expiries();
+        self.prune_expiries();
     }
 
-    /// While most of the queue is stale, looks at a few of its entries: at more than one change can make stale.
-    pub(super) fn tidy_expiries(&mut self) {
+    /// While most of the queue is stale, checks a few of its entries: more than one change can make stale.
+    pub(super) fn prune_expiries(&mut self) {
         const FEW: usize = 1024;
         const LOOKS: usize = 3;
         let Table {
@@ -63,8 +68,8 @@ impl Db {
         });
     }
 
-    /// Looks at up to `limit` keys whose time may have come and removes those whose has: how many that were, and
-    /// whether there may be more.
+    /// Checks up to `limit` keys that may be due and removes those that are. Returns how many that were, and whether there
+    /// may be more.
     pub fn expire_some(&mut self, limit: usize) -> (usize, bool) {
         let mut removed = 0;
         for _ in 0..limit {
@@ -80,11 +85,11 @@ impl Db {
                 later = earlier(later, at_ms.filter(|_| !is_due));
                 is_due
             });
-            if let Some((carried, record)) = due {
-                self.unlink_entry(Entry { carried, record });
+            if let Some((handle, record)) = due {
+                self.unlink_entry(LiveEntry { handle, record });
                 removed += 1;
             } else if let Some(at_ms) = later {
-                // It was put off meanwhile.
+                // It was postponed meanwhile.
                 self.table_mut().expiries.push((at_ms, hash));
             }
         }

@@ -1,9 +1,9 @@
 //! Values under other keys: renamed, or copied with all that they name.
 
-use tierra_index::Records;
+use tierra_index::RecordStore;
 
 use super::db::Db;
-use super::entry::Entry;
+use super::entry::LiveEntry;
 use super::heap::MemoryFull;
 use super::key::Key;
 use super::large::Large;
@@ -33,7 +33,7 @@ impl Db {
     }
 
     /// A record with the value of another, and all that it names.
-    pub(super) fn duplicate(&mut self, entry: Entry, key: &[u8]) -> Result<u64, MemoryFull> {
+    pub(super) fn duplicate(&mut self, entry: LiveEntry, key: &[u8]) -> Result<u64, MemoryFull> {
         let copy = self.store.heap.duplicate(entry.record, key)?;
         if self.store.heap.header(copy).form == Form::Large {
             match self.duplicate_large(entry) {
@@ -51,7 +51,7 @@ impl Db {
         Ok(copy)
     }
 
-    fn duplicate_large(&mut self, entry: Entry) -> Result<u32, MemoryFull> {
+    fn duplicate_large(&mut self, entry: LiveEntry) -> Result<u32, MemoryFull> {
         let (parts, is_set): (Vec<u64>, bool) = match self.store.large(entry) {
             Large::Hash(table) => (table.iter().collect(), false),
             Large::Set(_, order) => (

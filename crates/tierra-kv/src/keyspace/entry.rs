@@ -1,6 +1,6 @@
-//! What is known of a value: its type, when it expires, and where its record is.
+//! A live entry of a table, and the type and expiry of a value.
 
-use tierra_index::Carried;
+use tierra_index::EntryHandle;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Kind {
     SortedSet,
 }
 
-/// What becomes of the time at which a key expires when its value is replaced.
+/// What happens to the expiry of a key when its value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// It never expires.
@@ -26,7 +26,7 @@ pub enum Expiry {
 
 /// A live entry, valid until something changes in its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub(super) carried: Carried,
+pub struct LiveEntry {
+    pub(super) handle: EntryHandle,
     pub(super) record: u64,
 }

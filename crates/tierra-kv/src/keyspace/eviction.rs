@@ -1,38 +1,39 @@
-//! Which keys go when more is stored than `maxmemory` allows.
+//! Eviction of keys when more is stored than `maxmemory` allows.
 //!
-//! As in Redis a few keys are looked at, and the worst of them goes; what differs is where they come from. Of all keys they
-//! are those of some groups of a table, whose cache lines say how hot each is: no record is touched but the one that goes. A group
-//! is chosen the more often the more it holds. Were each as likely, keys would come to all alike and go from all alike, so that
-//! some groups lost all but their hot keys by and by, and those next: 75 of 300 in 100,000 evictions of a simulation. Keys that
-//! expire are picked from the queue of expiries, one some places behind the other and round again, whose first is the one that `volatile-ttl` wants: it needs no luck.
+//! As in Redis a few keys are sampled, and the worst of them is evicted; the samples come from elsewhere. Samples of all keys
+//! are those of some groups of a table, whose cache lines have each key's heat: no record is read but the evicted one. A group
+//! is chosen in proportion to the keys it holds. With equal probability, keys would be added to all groups alike and evicted from
+//! all alike, so that some groups would lose all but their hot keys, and then those: 75 of 300 in 100,000 evictions of a
+//! simulation. Keys with an expiry are sampled from the queue of expiries, at some distance from each other and cyclically. The
+//! first of the queue is the one that `volatile-ttl` evicts, without sampling.
 //!
 //! There is no room for a clock in an entry, so that `lru` and `lfu` both go by heat ([`Heat`](tierra_memory::placement::Heat)): uses
 //! that count half as much after some rounds of the hand that halves them, one for `lru`, eight for `lfu`. A round takes as many uses and
 //! evictions as there are keys, more or less.
 
-use tierra_index::Carried;
+use tierra_index::EntryHandle;
 
 use super::Keyspace;
 use super::db::Db;
-use super::entry::Entry;
+use super::entry::LiveEntry;
 use super::record::Form;
 use super::store::Store;
 use super::table::{DATABASES, Table};
 use crate::random::Random;
 
-/// What one call of [`Keyspace::evict`] does at most: about half a millisecond's worth, in evictions of small values.
+/// The most work of one call of [`Keyspace::evict`], in evictions of small values: about half a millisecond.
 const WORK_MAX: usize = 512;
-/// What it costs to free some of a large value, or as many elements.
+/// The work of freeing some of a large value, or as many elements.
 const FREEING_WORK: usize = 32;
 const ELEMENTS_PER_WORK: usize = 32;
-/// More than so many keys that are looked at cost as much again.
+/// As many samples count as one more unit of work.
 const SAMPLES_PER_WORK: usize = 16;
-/// More keys are not looked at for one that goes, nor more groups of a table.
+/// The most keys, and groups of a table, sampled for one eviction.
 const SAMPLES_MAX: usize = 64;
 const GROUPS_MAX: usize = 16;
 /// One group may have lost all but its hot keys.
 const GROUPS_MIN: usize = 2;
-/// Entries of the queue of expiries that are passed over between two samples, at most, and one.
+/// The most entries of the queue of expiries that are skipped between two samples, plus one.
 const SKIPPED_MAX: usize = 16;
 /// Up to two thirds of the queue of expiries may be of keys that are gone: they are no samples.
 const LOOKS_PER_SAMPLE: usize = 8;
@@ -40,20 +41,20 @@ const LOOKS_PER_SAMPLE: usize = 8;
 /// The values of `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eviction {
-    /// No key goes.
+    /// No key is evicted.
     #[default]
     None,
-    /// The least used lately, of all keys.
+    /// The least recently used, of all keys.
     AllLru,
-    /// The least used for long, of all keys.
+    /// The least frequently used, of all keys.
     AllLfu,
     /// Any key.
     AllRandom,
-    /// The least used lately, of the keys that expire.
+    /// The least recently used, of the keys with an expiry.
     VolatileLru,
-    /// The least used for long, of the keys that expire.
+    /// The least frequently used, of the keys with an expiry.
     VolatileLfu,
-    /// Any key that expires.
+    /// Any key with an expiry.
     VolatileRandom,
     /// The key that expires first.
     VolatileTtl,
@@ -72,7 +73,7 @@ impl Eviction {
         ("noeviction", Eviction::None),
     ];
 
-    /// As settings call it.
+    /// Its name in settings.
     pub fn name(self) -> &'static str {
         let named = Self::NAMES.iter().find(|(_, policy)| *policy == self);
         named.expect("each has a name").0
@@ -83,7 +84,7 @@ impl Eviction {
         matches!(self, Eviction::AllLfu | Eviction::VolatileLfu)
     }
 
-    /// After how many rounds uses have to count half as much; `None` where nobody wants to know of uses.
+    /// The rounds after which uses have to count half as much; `None` if uses do not matter.
     pub(super) fn rounds_to_age(self) -> Option<u32> {
         match self {
             Eviction::AllLru | Eviction::VolatileLru => Some(1),
@@ -93,22 +94,22 @@ impl Eviction {
     }
 }
 
-/// Whether there is room now.
+/// Whether there is room after an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// No more is stored than may be.
+    /// The store is within its limit.
     Enough,
-    /// Some was made, and more can be: to be called again.
+    /// Some room was made, and more can be: call again.
     Some,
-    /// There is nothing that could go.
+    /// Nothing can be evicted.
     None,
 }
 
-/// A key that may go: the lowest rank does.
+/// A candidate: the one with the lowest rank is evicted.
 struct Candidate {
     rank: u64,
     database: usize,
-    entry: Entry,
+    entry: LiveEntry,
 }
 
 impl Candidate {
@@ -122,12 +123,12 @@ impl Keyspace {
     /// Says which keys will go, so that what that takes is counted.
     pub fn set_eviction(&mut self, policy: Eviction) {
         let rounds = &mut self.db.migration.mover.rounds;
-        rounds.count_for_eviction(policy.rounds_to_age());
+        rounds.set_eviction_aging(policy.rounds_to_age());
     }
 
-    /// Evicts keys while more than `max_bytes` are stored, a bounded number; large values are freed by and by, and what is left of one
-    /// is freed before another key goes. `samples` keys are looked at for each, chosen by a random number. How many went, and whether
-    /// there is room now.
+    /// Evicts keys while more than `max_bytes` are stored, a bounded number; large values are freed later, and what is left of one
+    /// is freed before another key is evicted. For each, `samples` keys are sampled by a random number. Returns the number evicted, and
+    /// whether there is room now.
     pub fn evict(
         &mut self,
         policy: Eviction,
@@ -145,7 +146,7 @@ impl Keyspace {
             if work >= WORK_MAX {
                 return (evicted, Room::Some);
             }
-            if self.db.freeing.has_some() {
+            if self.db.deferred.has_some() {
                 self.db.free_some();
                 work += FREEING_WORK;
                 continue;
@@ -166,14 +167,14 @@ impl Keyspace {
 
 enum Choice {
     Key(Candidate),
-    /// What was looked at was of keys that are gone: another try will find others.
+    /// All samples were of keys that are gone: another try will find others.
     Stale,
     /// There is no such key.
     None,
 }
 
 impl Db {
-    /// Removes a key; how many elements were freed for it.
+    /// Removes a key. Returns the number of elements freed for it.
     fn evict_key(&mut self, candidate: &Candidate) -> usize {
         self.select(candidate.database);
         let entry = candidate.entry;
@@ -183,7 +184,11 @@ impl Db {
         };
         self.unlink_entry(entry);
         self.migration.mover.rounds.note_eviction();
-        if self.freeing.has_some() { 0 } else { elements }
+        if self.deferred.has_some() {
+            0
+        } else {
+            elements
+        }
     }
 }
 
@@ -258,13 +263,13 @@ impl Store {
     fn candidate(&self, rank: u64, database: usize, record: u64) -> Candidate {
         let (records, heap) = (&self.tables[database].records, &self.heap);
         let hash = heap.hash_of(heap.key(record));
-        let (carried, record) = records
+        let (handle, record) = records
             .find_hash(hash, heap, |other| other == record)
             .expect("the table has just named it");
         Candidate {
             rank,
             database,
-            entry: Entry { carried, record },
+            entry: LiveEntry { handle, record },
         }
     }
 
@@ -283,12 +288,12 @@ impl Store {
             };
             let (at_ms, hash) = due;
             match self.find_expiring(database, hash, |expiry_ms| expiry_ms >= at_ms) {
-                Some((carried, record)) => {
+                Some((handle, record)) => {
                     seen += 1;
-                    let heat = self.tables[database].records.note(&carried);
+                    let heat = self.tables[database].records.note(&handle);
                     let rank = Candidate::rank(heat, random());
                     if best.as_ref().is_none_or(|best| rank < best.rank) {
-                        let entry = Entry { carried, record };
+                        let entry = LiveEntry { handle, record };
                         best = Some(Candidate {
                             rank,
                             database,
@@ -296,7 +301,7 @@ impl Store {
                         });
                     }
                 }
-                // Of a key that is gone: nobody has to look at it again.
+                // The entry of a key that is gone is removed.
                 None => self.tables[database].expiries.remove(due),
             }
         }
@@ -316,17 +321,17 @@ impl Store {
         let Some((at_ms, hash)) = self.tables[database].expiries.pop_due(u64::MAX) else {
             return Choice::None;
         };
-        if let Some((carried, record)) =
+        if let Some((handle, record)) =
             self.find_expiring(database, hash, |expiry_ms| expiry_ms <= at_ms)
         {
-            let entry = Entry { carried, record };
+            let entry = LiveEntry { handle, record };
             return Choice::Key(Candidate {
                 rank: 0,
                 database,
                 entry,
             });
         }
-        // It is gone, or was put off meanwhile.
+        // It is gone, or was postponed meanwhile.
         let later = self.find_expiring(database, hash, |_| true);
         let later_ms = later.and_then(|(_, record)| self.heap.expiry(record));
         if let Some(at_ms) = later_ms {
@@ -341,7 +346,7 @@ impl Store {
         database: usize,
         hash: u64,
         is_wanted: impl Fn(u64) -> bool,
-    ) -> Option<(Carried, u64)> {
+    ) -> Option<(EntryHandle, u64)> {
         let (records, heap) = (&self.tables[database].records, &self.heap);
         records.find_hash(hash, heap, |record| {
             heap.expiry(record).is_some_and(&is_wanted)

@@ -1,12 +1,12 @@
-//! Which keys expire when, in order, so that those due are found without looking at others.
+//! The queue of expiries, in the order of their times, so that due keys are found without reading others.
 //!
 //! An ordered set of times and hashes. Every key that expires has an entry for its time or an earlier one: a key whose
-//! time is put off needs no other, and whoever meets its entry sees from the record that it is to come back later. So a
-//! key that is used again and again, and lives longer each time, costs one entry and no work.
+//! expiry is postponed needs no other entry, because the record shows that it is to be filed again. So a key whose expiry
+//! is postponed with every use costs one entry and no work.
 //!
-//! Entries of keys that are gone, or expire at another time by now, are of no use. Where they are most of the queue, a
-//! few entries are looked at with every change: nobody waits for a sweep. What a key has left behind earlier is filed
-//! again at the key's own time, where it is one entry however often it is: after a sweep there is one for each key.
+//! Entries of keys that are gone, or expire at another time by now, are stale. While most of the queue is stale, a few
+//! entries are checked with every change, so no operation waits for a full sweep. A stale entry of a live key is filed
+//! again at the key's own time, where duplicates become one entry: after a sweep there is one for each key.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -20,10 +20,10 @@ pub(super) type Due = (u64, u64);
 #[derive(Debug, Default)]
 pub(super) struct ExpiryQueue {
     entries: BTreeSet<Due>,
-    /// Entries from here on have been looked at since the sweep began.
+    /// Entries from here on have been checked since the sweep began.
     swept: Due,
-    /// The entry that was told last.
-    told: Due,
+    /// The entry that [`next`](Self::next) returned last.
+    last_returned: Due,
 }
 
 impl ExpiryQueue {
@@ -46,8 +46,8 @@ impl ExpiryQueue {
         first.is_some().then(|| self.entries.pop_first())?
     }
 
-    /// Looks at a few entries, and files each at the time that `when` says, never an earlier one, or removes it. Later
-    /// calls look at others.
+    /// Checks a few entries, and files each at the time that `when` returns, never an earlier one, or removes it. Later
+    /// calls check others.
     pub(super) fn sweep(&mut self, looks: usize, mut when: impl FnMut(Due) -> Option<u64>) {
         for _ in 0..looks {
             // From the last to the first: what is filed again is not looked at twice.
@@ -69,13 +69,13 @@ impl ExpiryQueue {
         self.entries.first().copied()
     }
 
-    /// An entry that follows the one told last time, `skipped` others between them: whoever asks often is told all of
-    /// them, one as often as the other.
+    /// The entry after the one returned last time, with `skipped` others between them. Repeated calls return all entries
+    /// equally often.
     pub(super) fn next(&mut self, skipped: usize) -> Option<Due> {
-        let behind = (Bound::Excluded(self.told), Bound::Unbounded);
+        let behind = (Bound::Excluded(self.last_returned), Bound::Unbounded);
         let next = self.entries.range(behind).nth(skipped);
-        self.told = *next.or_else(|| self.entries.first())?;
-        Some(self.told)
+        self.last_returned = *next.or_else(|| self.entries.first())?;
+        Some(self.last_returned)
     }
 
     pub(super) fn remove(&mut self, due: Due) {
@@ -90,17 +90,17 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum QueueOp {
         Push(u64, u64),
         Pop(u64),
         Sweep(usize, u64),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<QueueOp>> {
         let step = prop_oneof![
-            6 => (0u64..100, 0u64..50).prop_map(|(at, hash)| Step::Push(at, hash)),
-            1 => (0u64..100).prop_map(Step::Pop),
-            1 => (0usize..200, 1u64..5).prop_map(|(looks, part)| Step::Sweep(looks, part)),
+            6 => (0u64..100, 0u64..50).prop_map(|(at, hash)| QueueOp::Push(at, hash)),
+            1 => (0u64..100).prop_map(QueueOp::Pop),
+            1 => (0usize..200, 1u64..5).prop_map(|(looks, part)| QueueOp::Sweep(looks, part)),
         ];
         prop::collection::vec(step, 1..600)
     }
@@ -112,16 +112,16 @@ mod tests {
             let (mut queue, mut oracle) = (ExpiryQueue::default(), Vec::new());
             for step in steps {
                 match step {
-                    Step::Push(at_ms, hash) => {
+                    QueueOp::Push(at_ms, hash) => {
                         queue.push((at_ms, hash));
                         oracle.push((at_ms, hash));
                     }
-                    Step::Pop(now_ms) => {
+                    QueueOp::Pop(now_ms) => {
                         let first = oracle.iter().min().copied().filter(|first| first.0 <= now_ms);
                         prop_assert_eq!(queue.pop_due(now_ms), first);
                         oracle.retain(|&due| Some(due) != first);
                     }
-                    Step::Sweep(looks, part) => {
+                    QueueOp::Sweep(looks, part) => {
                         queue.sweep(looks, |due| {
                             assert!(oracle.contains(&due), "an entry of the queue");
                             // Filed again twice, it is one.

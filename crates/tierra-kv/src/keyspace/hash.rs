@@ -4,14 +4,14 @@ use std::iter::FusedIterator;
 
 use tierra_index::RecordTable;
 
-use super::ahead::Ahead;
 use super::db::{Db, WRITE_USES};
-use super::entry::Entry;
+use super::entry::LiveEntry;
 use super::heap::{Heap, MemoryFull};
 use super::key::Key;
 use super::large::Large;
 use super::lookup::{look_up, scan_table};
-use super::packed::{self, COUNT_BYTES, PACKED_BYTES_MAX, PairPlace, Pairs};
+use super::packed::{self, COUNT_BYTES, PACKED_BYTES_MAX, PairRange, Pairs};
+use super::prefetch::Prefetched;
 use super::record::Form;
 use crate::random::Random;
 
@@ -42,14 +42,14 @@ impl FusedIterator for HashIter<'_> {}
 
 impl Db {
     /// Whether a hash or sorted set is one packed record.
-    pub fn is_packed(&self, entry: Entry) -> bool {
+    pub fn is_packed(&self, entry: LiveEntry) -> bool {
         matches!(
             self.store.heap.header(entry.record).form,
             Form::PackedHash | Form::PackedSet
         )
     }
 
-    fn field_table(&self, entry: Entry) -> &RecordTable {
+    fn field_table(&self, entry: LiveEntry) -> &RecordTable {
         match self.store.large(entry) {
             Large::Hash(table) => table,
             Large::Set(..) => unreachable!("the caller has asked for the kind"),
@@ -57,7 +57,7 @@ impl Db {
     }
 
     /// How many fields a hash has.
-    pub fn hash_len(&self, entry: Entry) -> usize {
+    pub fn hash_len(&self, entry: LiveEntry) -> usize {
         if self.is_packed(entry) {
             packed::count(self.store.heap.value(entry.record))
         } else {
@@ -66,26 +66,26 @@ impl Db {
     }
 
     /// The value of a field.
-    pub fn hash_get(&self, entry: Entry, field: &[u8]) -> Option<&[u8]> {
+    pub fn hash_get(&self, entry: LiveEntry, field: &[u8]) -> Option<&[u8]> {
         if self.is_packed(entry) {
             let value = self.store.heap.value(entry.record);
             return Pairs::new(value)
                 .find(field)
-                .map(|place| &value[place.value_at..place.end]);
+                .map(|range| &value[range.value_at..range.end]);
         }
         let (_, record) = look_up(self.field_table(entry), &self.store.heap, field)?;
         Some(self.store.heap.value(record))
     }
 
     /// All fields and their values.
-    pub fn hash_iter(&self, entry: Entry) -> HashIter<'_> {
+    pub fn hash_iter(&self, entry: LiveEntry) -> HashIter<'_> {
         HashIter(if self.is_packed(entry) {
             Fields::Packed(Pairs::new(self.store.heap.value(entry.record)))
         } else {
             let records = self.field_table(entry).iter();
             Fields::Large(
                 &self.store.heap,
-                Box::new(Ahead::new(&self.store.heap, records)),
+                Box::new(Prefetched::new(&self.store.heap, records)),
             )
         })
     }
@@ -113,7 +113,7 @@ impl Db {
                 return Ok(written);
             }
         }
-        // All fields anew, old and new, beside the record; whatever fails before the end has changed nothing.
+        // Rebuilds all fields, old and new, beside the record; a failure before the end has changed nothing.
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         match entry {
@@ -128,7 +128,7 @@ impl Db {
                 break;
             }
             match Pairs::new(&scratch).find(field) {
-                Some(place) => put_value(&mut scratch, place, field, value),
+                Some(range) => put_value(&mut scratch, range, field, value),
                 None => {
                     packed::push_pair(&mut scratch, field, value);
                     count += 1;
@@ -156,26 +156,26 @@ impl Db {
     /// Where all fields are there with values as long, which is the common update, nothing has to move.
     fn overwrite_in_place<'f>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         pairs: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> Option<usize> {
         let packed = self.store.heap.value(entry.record);
-        let place = |field: &[u8], value: &[u8]| {
-            let place = Pairs::new(packed).find(field)?;
-            (place.end - place.value_at == value.len()).then_some(place)
+        let range = |field: &[u8], value: &[u8]| {
+            let range = Pairs::new(packed).find(field)?;
+            (range.end - range.value_at == value.len()).then_some(range)
         };
-        let fits = |(field, value): (&[u8], &[u8])| place(field, value).is_some();
+        let fits = |(field, value): (&[u8], &[u8])| range(field, value).is_some();
         if !pairs.clone().all(fits) {
             return None;
         }
         let value_at = self.store.heap.header(entry.record).value_at();
         for (field, value) in pairs {
             let packed = self.store.heap.value_mut(entry.record);
-            let place = Pairs::new(packed).find(field)?;
-            packed[place.value_at..place.end].copy_from_slice(value);
+            let range = Pairs::new(packed).find(field)?;
+            packed[range.value_at..range.end].copy_from_slice(value);
             self.store
                 .heap
-                .wrote(entry.record, value_at + place.value_at, value.len());
+                .wrote(entry.record, value_at + range.value_at, value.len());
         }
         Some(0)
     }
@@ -184,7 +184,7 @@ impl Db {
     pub(super) fn write_packed(
         &mut self,
         key: &Key<'_>,
-        entry: Option<Entry>,
+        entry: Option<LiveEntry>,
         form: Form,
         packed: &[u8],
     ) -> Result<(), MemoryFull> {
@@ -211,7 +211,7 @@ impl Db {
     }
 
     /// Makes a hash a large one, with the fields it has; the record that names it.
-    fn unpack_hash(&mut self, key: &Key<'_>, entry: Option<Entry>) -> Result<u64, MemoryFull> {
+    fn unpack_hash(&mut self, key: &Key<'_>, entry: Option<LiveEntry>) -> Result<u64, MemoryFull> {
         let packed = entry
             .map(|entry| self.store.heap.value(entry.record).to_vec())
             .unwrap_or_default();
@@ -246,7 +246,7 @@ impl Db {
     pub(super) fn write_large(
         &mut self,
         key: &Key<'_>,
-        entry: Option<Entry>,
+        entry: Option<LiveEntry>,
         large: Large,
     ) -> Result<u64, MemoryFull> {
         let expiry = entry.and_then(|entry| self.store.heap.expiry(entry.record));
@@ -286,7 +286,7 @@ impl Db {
             return self.remove_parts(entry, std::iter::once(field)) == 1;
         }
         let value = self.store.heap.value(entry.record);
-        let Some(place) = Pairs::new(value).find(field) else {
+        let Some(range) = Pairs::new(value).find(field) else {
             return false;
         };
         let (len, count) = (value.len(), packed::count(value) - 1);
@@ -295,15 +295,15 @@ impl Db {
             return true;
         }
         let packed = self.store.heap.value_mut(entry.record);
-        packed.copy_within(place.end.., place.start);
+        packed.copy_within(range.end.., range.start);
         packed::set_count(packed, count);
-        self.shrink(key, &mut entry, len - (place.end - place.start));
+        self.shrink(key, &mut entry, len - (range.end - range.start));
         true
     }
 
     /// Shortens a packed value whose kept bytes are at the beginning. Where there is no memory to move it, it
     /// stays where it is, which has room.
-    pub(super) fn shrink(&mut self, key: &Key<'_>, entry: &mut Entry, len: usize) {
+    pub(super) fn shrink(&mut self, key: &Key<'_>, entry: &mut LiveEntry, len: usize) {
         let record = self.store.heap.shrink(entry.record, len);
         self.replace(key, entry, record);
         self.store
@@ -312,7 +312,7 @@ impl Db {
     }
 
     /// Some field and its value, chosen by a random number.
-    pub fn hash_random(&self, entry: Entry, random: u64) -> (&[u8], &[u8]) {
+    pub fn hash_random(&self, entry: LiveEntry, random: u64) -> (&[u8], &[u8]) {
         if self.is_packed(entry) {
             let value = self.store.heap.value(entry.record);
             let at = random as usize % packed::count(value);
@@ -329,7 +329,7 @@ impl Db {
     /// As [`Db::scan`], over fields and values.
     pub fn hash_scan(
         &self,
-        entry: Entry,
+        entry: LiveEntry,
         cursor: u64,
         count: usize,
         mut each: impl FnMut(&[u8], &[u8]),
@@ -352,12 +352,12 @@ impl Db {
 }
 
 /// Gives a field of a packed hash another value, in its place.
-fn put_value(packed: &mut Vec<u8>, place: PairPlace, field: &[u8], value: &[u8]) {
-    if place.end - place.value_at == value.len() {
-        packed[place.value_at..place.end].copy_from_slice(value);
+fn put_value(packed: &mut Vec<u8>, range: PairRange, field: &[u8], value: &[u8]) {
+    if range.end - range.value_at == value.len() {
+        packed[range.value_at..range.end].copy_from_slice(value);
         return;
     }
     let mut pair = Vec::with_capacity(10 + field.len() + value.len());
     packed::push_pair(&mut pair, field, value);
-    packed.splice(place.start..place.end, pair);
+    packed.splice(range.start..range.end, pair);
 }

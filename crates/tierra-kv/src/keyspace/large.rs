@@ -41,7 +41,7 @@ impl Large {
 pub(super) struct Larges {
     all: Vec<Option<Box<Large>>>,
     unused: Vec<u32>,
-    /// Bytes of all but the one that is changed: who asks, which may be every request, does not go through all.
+    /// Bytes of all but the one that is changed: the sum is read by every request, so it is kept.
     settled_bytes: usize,
     /// The one that was last handed out to be changed.
     changed: Option<u32>,
@@ -100,17 +100,17 @@ impl Larges {
         large
     }
 
-    /// How many numbers there are; not all name something.
+    /// The end of the range of numbers; some are unused.
     pub(super) fn numbers(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether a number names something.
+    /// Whether a number is in use.
     pub(super) fn is_used(&self, number: usize) -> bool {
         self.all.get(number).is_some_and(Option::is_some)
     }
 
-    /// What the number names, if it names something. Its size is not to be changed.
+    /// The value of a number, if it is in use. Its size is not to be changed.
     pub(super) fn named(&mut self, number: usize) -> Option<&mut Large> {
         self.all.get_mut(number)?.as_deref_mut()
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::heap::Heap;
-use super::order::{Order, OrderPlace, Ranked};
+use super::order::{Order, OrderPosition, Ranked};
 
 /// The score that is the value of a member's record.
 pub(super) fn score_of(value: &[u8]) -> f64 {
@@ -23,9 +23,9 @@ pub(super) fn compare<'a>(
     }
 }
 
-/// The place in an order of the member that a record holds.
-pub(super) fn member_place(order: &Order, heap: &Heap, record: u64) -> OrderPlace {
+/// The position in an order of the member that a record holds.
+pub(super) fn member_position(order: &Order, heap: &Heap, record: u64) -> OrderPosition {
     let score = score_of(heap.value(record));
-    let place = order.find(compare(heap, score, heap.key(record)));
-    place.expect("a member has its place")
+    let position = order.find(compare(heap, score, heap.key(record)));
+    position.expect("a member has its place")
 }

@@ -2,32 +2,32 @@
 //!
 //! ```text
 //!  Db ─┬─ Store ─┬─ 16 x Table: RecordTable (key → record), expiries
-//!      │         ├─ Heap: every record, near or far, made where the policy says
+//!      │         ├─ Heap: every record, near or far, placed by the policy
 //!      │         └─ Larges: the tables of large hashes and sorted sets
-//!      ├─ Migration: what is hot comes near, what is cold goes far
-//!      └─ Freeing: what was unlinked is freed later
+//!      ├─ Migration: hot records are promoted, cold ones demoted
+//!      └─ DeferredFrees: what was unlinked is freed later
 //! ```
 //!
-//! Everything here belongs to one thread. A key is hashed once: [`Key`] carries where it was found, and
-//! whoever finds it and then writes to it goes there directly. Keys of requests that have arrived together are
+//! Everything here belongs to one thread. A key is hashed once: [`Key`] keeps its location, so
+//! a write after a lookup goes there directly. Keys of requests that have arrived together are
 //! found together ([`Db::find_many`]), as one group of lookups that hide each other's misses, near and
-//! far. Time is told once a tick ([`Keyspace::set_now`]), and an entry whose time has come is gone for everyone from
+//! far. Time is set once a tick ([`Keyspace::set_now`]), and an entry whose time has come is gone for all clients from
 //! then on.
 //!
 //! By-score and by-lex ranges of sorted sets are ranges of ranks: [`Db::zset_below_score`] and
 //! [`Db::zset_below_member`] say where they begin and end.
 
-mod ahead;
+mod bulk_build;
 mod chooser;
 mod db;
+mod deferred;
 mod due;
 mod duplicate;
 mod entry;
 mod eviction;
 mod expiry;
-mod free;
-mod freeing;
 mod hash;
+mod headroom;
 mod heap;
 mod key;
 mod large;
@@ -37,6 +37,7 @@ mod migration;
 mod order;
 mod packed;
 mod parts;
+mod prefetch;
 mod record;
 mod settings;
 mod store;
@@ -44,7 +45,6 @@ mod string;
 mod table;
 #[cfg(test)]
 mod tests;
-mod whole;
 mod window;
 mod zset;
 
@@ -54,8 +54,9 @@ use tierra_index::RecordTable;
 use tierra_memory::slab::{RecordMemory, RecordMemoryOptions, TierUse};
 use tierra_memory::{FarSource, RegionError, Speed};
 
+pub use bulk_build::BuildError;
 pub use db::Db;
-pub use entry::{Entry, Expiry, Kind};
+pub use entry::{Expiry, Kind, LiveEntry};
 pub use eviction::{Eviction, Room};
 pub use hash::HashIter;
 pub use heap::MemoryFull;
@@ -64,7 +65,6 @@ pub use record::KEY_BYTES_MAX;
 pub use settings::{Policy, Settings};
 pub use table::{DATABASES, DbId};
 pub use tierra_memory::placement::Migrations;
-pub use whole::NotMade;
 pub use window::{WINDOW_KEYS, Windows};
 pub use zset::ZsetRange;
 
@@ -84,7 +84,7 @@ pub struct Options {
     pub far_bytes: u64,
 }
 
-/// What INFO tells of memory.
+/// The figures of memory for INFO.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Records in near memory.
@@ -148,7 +148,7 @@ impl Keyspace {
         &self.db
     }
 
-    /// How many keys a database has, expired ones that nobody has met since among them.
+    /// The number of keys of a database, including expired ones that have not been accessed since.
     pub fn len_of(&self, id: DbId) -> usize {
         self.db.store.tables[usize::from(id)].records.len()
     }
@@ -169,7 +169,7 @@ impl Keyspace {
         self.db.clear_all();
     }
 
-    /// How many keys were removed, since this was asked last, because somebody met them when their time had come.
+    /// The number of expired keys removed on access since the last call.
     pub fn take_expired(&mut self) -> u64 {
         std::mem::take(&mut self.db.expired)
     }
@@ -220,7 +220,7 @@ impl Keyspace {
         self.db.keep_expired(keeps);
     }
 
-    /// The time last told.
+    /// The time last set.
     pub fn now(&self) -> u64 {
         self.db.now_ms
     }
@@ -290,8 +290,8 @@ impl Keyspace {
         heap.chooser = Chooser::new(settings);
         if is_other_policy {
             self.db.migration.restart();
-            while heap.memory.keep(Speed::Near) {}
-            heap.lacking_bytes = 0;
+            while heap.memory.cancel_evacuation(Speed::Near) {}
+            heap.shortfall_bytes = 0;
         }
         heap.memory.set_limit(Speed::Near, near_bytes);
     }

@@ -16,9 +16,9 @@ use std::ops::Range;
 /// A score, and the record of a member.
 pub(super) type Ranked = (f64, u64);
 
-/// Where an entry is: which leaf, and where in it.
+/// The position of an entry: its leaf, and its index in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OrderPlace {
+pub(super) struct OrderPosition {
     leaf: usize,
     at: usize,
 }
@@ -63,7 +63,7 @@ impl Order {
             + self.leaves.capacity() * (size_of::<Vec<Ranked>>() + size_of::<Ranked>() + 4)
     }
 
-    /// The leaf, and the place in it, of the first entry that is not `before`: true for a beginning of the
+    /// The leaf, and the position in it, of the first entry that is not `before`: true for a beginning of the
     /// order, false for the rest.
     fn seek(&self, mut before: impl FnMut(Ranked) -> bool) -> (usize, usize) {
         if self.len == 0 {
@@ -115,27 +115,30 @@ impl Order {
         self.note(leaf);
     }
 
-    /// The place of the entry that `compare` finds equal; it holds until the order changes.
-    pub(super) fn find(&self, mut compare: impl FnMut(Ranked) -> Ordering) -> Option<OrderPlace> {
+    /// The position of the entry that `compare` finds equal; valid until the order changes.
+    pub(super) fn find(
+        &self,
+        mut compare: impl FnMut(Ranked) -> Ordering,
+    ) -> Option<OrderPosition> {
         let (mut leaf, mut at) = self.seek(|other| compare(other) == Ordering::Less);
         if at == self.leaves[leaf].len() && leaf + 1 < self.leaves.len() {
             (leaf, at) = (leaf + 1, 0);
         }
         let found = self.leaves[leaf].get(at);
         let is_it = found.is_some_and(|&other| compare(other) == Ordering::Equal);
-        is_it.then_some(OrderPlace { leaf, at })
+        is_it.then_some(OrderPosition { leaf, at })
     }
 
-    /// Names another record for the member of an entry.
-    pub(super) fn set_record(&mut self, place: OrderPlace, record: u64) {
-        self.leaves[place.leaf][place.at].1 = record;
-        self.note(place.leaf);
+    /// Replaces the record of a member's entry.
+    pub(super) fn set_record(&mut self, position: OrderPosition, record: u64) {
+        self.leaves[position.leaf][position.at].1 = record;
+        self.note(position.leaf);
     }
 
     /// Removes the entry that `compare` finds equal. `false` if there is none.
     pub(super) fn remove(&mut self, compare: impl FnMut(Ranked) -> Ordering) -> bool {
         let found = self.find(compare);
-        if let Some(OrderPlace { leaf, at }) = found {
+        if let Some(OrderPosition { leaf, at }) = found {
             self.leaves[leaf].remove(at);
             self.len -= 1;
             self.tidy(leaf);
@@ -145,17 +148,17 @@ impl Order {
 
     /// Entries of some ranks, in order, from either end.
     pub(super) fn range(&self, ranks: Range<usize>) -> RankedRange<'_> {
-        let start = self.place(ranks.start);
+        let start = self.position(ranks.start);
         RankedRange {
             order: self,
             front: start,
-            back: self.place(ranks.end),
+            back: self.position(ranks.end),
             left: ranks.len(),
         }
     }
 
-    /// The leaf and the place in it of a rank; that of one past the end is past the last.
-    fn place(&self, rank: usize) -> (usize, usize) {
+    /// The leaf and the position in it of a rank; that of one past the end is past the last.
+    fn position(&self, rank: usize) -> (usize, usize) {
         let (mut left, mut leaf) = (rank, 0);
         for lengths in self.lengths.chunks(ADDED) {
             let sum = lengths.iter().sum::<u32>() as usize;

@@ -55,7 +55,7 @@ pub(super) struct Pairs<'a> {
 
 /// Where a pair lies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PairPlace {
+pub(super) struct PairRange {
     pub(super) start: usize,
     pub(super) field_at: usize,
     pub(super) value_at: usize,
@@ -72,7 +72,7 @@ impl<'a> Pairs<'a> {
     }
 
     #[inline(always)]
-    fn next_place(&mut self) -> Option<PairPlace> {
+    fn next_range(&mut self) -> Option<PairRange> {
         let start = self.at;
         if start >= self.packed.len() {
             return None;
@@ -81,7 +81,7 @@ impl<'a> Pairs<'a> {
         let (value_bytes, field_at) = length(self.packed, at);
         let value_at = field_at + field_bytes;
         self.at = value_at + value_bytes;
-        Some(PairPlace {
+        Some(PairRange {
             start,
             field_at,
             value_at,
@@ -91,10 +91,10 @@ impl<'a> Pairs<'a> {
 
     /// Where a field is.
     #[inline]
-    pub(super) fn find(mut self, field: &[u8]) -> Option<PairPlace> {
-        while let Some(place) = self.next_place() {
-            if self.packed[place.field_at..place.value_at] == *field {
-                return Some(place);
+    pub(super) fn find(mut self, field: &[u8]) -> Option<PairRange> {
+        while let Some(range) = self.next_range() {
+            if self.packed[range.field_at..range.value_at] == *field {
+                return Some(range);
             }
         }
         None
@@ -106,9 +106,9 @@ impl<'a> Iterator for Pairs<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let place = self.next_place()?;
-        let field = &self.packed[place.field_at..place.value_at];
-        Some((field, &self.packed[place.value_at..place.end]))
+        let range = self.next_range()?;
+        let field = &self.packed[range.field_at..range.value_at];
+        Some((field, &self.packed[range.value_at..range.end]))
     }
 }
 
@@ -201,8 +201,8 @@ mod tests {
         assert_eq!(count(&packed), 4);
         assert_eq!(Pairs::new(&packed).collect::<Vec<_>>(), pairs);
         for (field, value) in pairs {
-            let place = Pairs::new(&packed).find(field).unwrap();
-            assert_eq!(packed[place.value_at..place.end], *value);
+            let range = Pairs::new(&packed).find(field).unwrap();
+            assert_eq!(packed[range.value_at..range.end], *value);
         }
         assert!(Pairs::new(&packed).find(b"x").is_none());
     }

@@ -4,52 +4,52 @@
 //! Invariant: what a window has found is used only while nothing there has changed; a name that comes twice in one is
 //! looked up again.
 
-use tierra_index::{Carried, RecordTable, Records, Resolved};
+use tierra_index::{EntryHandle, RecordStore, RecordTable, Resolved};
 
 use super::db::Db;
-use super::entry::Entry;
+use super::entry::LiveEntry;
 use super::heap::{Heap, MemoryFull};
 use super::key::Key;
 use super::large::Large;
 use super::lookup::look_up_one;
 use super::member::{compare, score_of};
-use super::window::{Arriving, Fetching, WINDOW_KEYS, look_up_many};
+use super::window::{InFlight, Prefetcher, WINDOW_KEYS, look_up_many};
 
 /// What a window has found of the names that it was given.
-enum Parts {
-    One(Carried),
-    Many(Box<[Option<Carried>]>),
+enum FoundParts {
+    One(EntryHandle),
+    Many(Box<[Option<EntryHandle>]>),
 }
 
-impl Parts {
-    /// Where a name is now, and its record if there is one.
+impl FoundParts {
+    /// The handle of a name now, and its record if there is one.
     fn at(
         &self,
         at: usize,
         name: &[u8],
         table: &RecordTable,
         heap: &Heap,
-    ) -> (Carried, Option<u64>) {
-        let mut carried = match self {
-            Parts::One(carried) => *carried,
-            Parts::Many(found) => found[at].expect("every name of a window is looked up"),
+    ) -> (EntryHandle, Option<u64>) {
+        let mut handle = match self {
+            FoundParts::One(handle) => *handle,
+            FoundParts::Many(found) => found[at].expect("every name of a window is looked up"),
         };
-        match table.resolve(&carried) {
+        match table.resolve(&handle) {
             Resolved::Record(record) if heap.has_key(record, name) => {
-                return (carried, Some(record));
+                return (handle, Some(record));
             }
-            Resolved::Absent => return (carried, None),
+            Resolved::Absent => return (handle, None),
             // Another's, or no longer there.
-            _ => carried = look_up_one(table, heap, carried.hash(), name),
+            _ => handle = look_up_one(table, heap, handle.hash(), name),
         }
-        match table.resolve(&carried) {
-            Resolved::Record(record) => (carried, Some(record)),
-            _ => (carried, None),
+        match table.resolve(&handle) {
+            Resolved::Record(record) => (handle, Some(record)),
+            _ => (handle, None),
         }
     }
 }
 
-/// Goes through names, and what comes with them, in windows, as long as it is told to.
+/// Calls `each` with items in windows, as long as it returns `true`.
 fn in_windows<T: Copy>(mut all: impl Iterator<Item = T>, mut each: impl FnMut(&[T]) -> bool) {
     let Some(first) = all.next() else { return };
     // Most requests name one, which needs no room for others.
@@ -60,8 +60,8 @@ fn in_windows<T: Copy>(mut all: impl Iterator<Item = T>, mut each: impl FnMut(&[
     let mut group = [first; WINDOW_KEYS];
     let mut all = [first, second].into_iter().chain(all);
     loop {
-        let places = group.iter_mut().zip(&mut all);
-        let len = places.map(|(place, one)| *place = one).count();
+        let slots = group.iter_mut().zip(&mut all);
+        let len = slots.map(|(slot, one)| *slot = one).count();
         if len == 0 || !each(&group[..len]) {
             return;
         }
@@ -70,13 +70,13 @@ fn in_windows<T: Copy>(mut all: impl Iterator<Item = T>, mut each: impl FnMut(&[
 
 impl Large {
     /// Removes a field or member, found to be this record.
-    pub(super) fn remove(&mut self, carried: &Carried, record: u64, heap: &mut Heap) {
+    pub(super) fn remove(&mut self, handle: &EntryHandle, record: u64, heap: &mut Heap) {
         if let Large::Set(_, order) = self {
             let score = score_of(heap.value(record));
             let removed = order.remove(compare(heap, score, heap.key(record)));
             debug_assert!(removed, "a member has its place");
         }
-        self.table_mut().remove(carried, heap);
+        self.table_mut().remove(handle, heap);
         heap.free(record);
     }
 }
@@ -87,38 +87,38 @@ impl Db {
         &mut self,
         number: u32,
         mut names: impl ExactSizeIterator<Item = &'n [u8]>,
-    ) -> Parts {
+    ) -> FoundParts {
         let (table, heap) = (self.store.larges.get(number).table(), &self.store.heap);
         let len = names.len();
         if len == 1 {
             let name = names.next().expect("one name");
-            return Parts::One(look_up_one(table, heap, heap.hash_of(name), name));
+            return FoundParts::One(look_up_one(table, heap, heap.hash_of(name), name));
         }
         let mut hashes = [0; WINDOW_KEYS];
         for (hash, name) in hashes.iter_mut().zip(names) {
             *hash = heap.hash_of(name);
         }
         let mut found = vec![None; len].into_boxed_slice();
-        let fetching = Fetching::new(heap, Arriving::default());
+        let prefetcher = Prefetcher::new(heap, InFlight::default());
         look_up_many(
             table,
             &self.gate,
-            &fetching,
+            &prefetcher,
             &hashes[..len],
-            |at, carried| {
-                found[at] = Some(carried);
+            |at, handle| {
+                found[at] = Some(handle);
             },
         );
-        let (fetched, arriving) = fetching.end();
-        arriving.wait_for_all();
+        let (fetched, in_flight) = prefetcher.end();
+        in_flight.wait_for_all();
         self.windows.note(len, fetched);
-        Parts::Many(found)
+        FoundParts::Many(found)
     }
 
     /// Tells the values of names in a large value, in their order.
     fn each_part<'n>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         names: impl Iterator<Item = &'n [u8]>,
         mut each: impl FnMut(Option<&[u8]>),
     ) {
@@ -137,7 +137,7 @@ impl Db {
     /// Tells the values of fields, in their order.
     pub fn hash_get_many<'n>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         fields: impl Iterator<Item = &'n [u8]>,
         mut each: impl FnMut(Option<&[u8]>),
     ) {
@@ -150,7 +150,7 @@ impl Db {
     /// Tells the scores of members, in their order.
     pub fn zset_scores<'n>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         members: impl Iterator<Item = &'n [u8]>,
         mut each: impl FnMut(Option<f64>),
     ) {
@@ -175,18 +175,18 @@ impl Db {
                 &mut self.store.heap,
             );
             for (at, (field, value)) in pairs.iter().enumerate() {
-                let (mut carried, found) = parts.at(at, field, table, heap);
+                let (mut handle, found) = parts.at(at, field, table, heap);
                 let set = match found {
                     Some(record) => heap.resize(record, value.len()).map(|resized| {
                         if resized != record {
-                            table.replace(&mut carried, resized);
+                            table.replace(&mut handle, resized);
                         }
                         heap.value_mut(resized).copy_from_slice(value);
                         heap.wrote(resized, 0, heap.header(resized).bytes());
                         0
                     }),
                     None => heap.create_field(field, value).map(|record| {
-                        table.insert(carried.hash(), record, 0, heap);
+                        table.insert(handle.hash(), record, 0, heap);
                         1
                     }),
                 };
@@ -231,7 +231,7 @@ impl Db {
     /// Removes names of a large value, and it with its last one; how many that were.
     pub(super) fn remove_parts<'n>(
         &mut self,
-        entry: Entry,
+        entry: LiveEntry,
         names: impl Iterator<Item = &'n [u8]>,
     ) -> usize {
         let number = self.store.heap.large_number(entry.record);
@@ -240,9 +240,9 @@ impl Db {
             let parts = self.find_parts(number, names.iter().copied());
             let large = self.store.larges.get_mut(number);
             for (at, name) in names.iter().enumerate() {
-                if let (carried, Some(record)) = parts.at(at, name, large.table(), &self.store.heap)
+                if let (handle, Some(record)) = parts.at(at, name, large.table(), &self.store.heap)
                 {
-                    large.remove(&carried, record, &mut self.store.heap);
+                    large.remove(&handle, record, &mut self.store.heap);
                     removed += 1;
                 }
             }

@@ -1,4 +1,4 @@
-//! A record: one key and its value in one run of bytes, so that whoever has fetched it has everything.
+//! A record: one key and its value in one run of bytes, so that one fetch gets everything.
 //!
 //! ```text
 //!  │ kind: 2 │ expires: 1 │ key bytes: 29 │ value bytes: 32 │ expiry, if it expires: 64 │ key │ value │

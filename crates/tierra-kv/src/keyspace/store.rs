@@ -4,7 +4,7 @@ use tierra_index::RecordTable;
 use tierra_memory::Speed;
 use tierra_memory::slab::TierUse;
 
-use super::entry::{Entry, Kind};
+use super::entry::{Kind, LiveEntry};
 use super::heap::Heap;
 use super::large::{Large, Larges};
 use super::record::Form;
@@ -39,11 +39,11 @@ impl Store {
         }
     }
 
-    pub(super) fn large(&self, entry: Entry) -> &Large {
+    pub(super) fn large(&self, entry: LiveEntry) -> &Large {
         self.larges.get(self.heap.large_number(entry.record))
     }
 
-    /// Frees a record that no table names any more, and what it names.
+    /// Frees a record that no table refers to any more, and what it refers to.
     pub(super) fn free(&mut self, record: u64) {
         if self.heap.header(record).form == Form::Large {
             for part in self
@@ -59,7 +59,7 @@ impl Store {
     }
 
     /// Bytes taken by a key and its value.
-    pub(super) fn memory_usage(&self, entry: Entry) -> usize {
+    pub(super) fn memory_usage(&self, entry: LiveEntry) -> usize {
         let own = size_of::<u64>() + self.heap.capacity(entry.record);
         if self.heap.header(entry.record).form != Form::Large {
             return own;
@@ -88,7 +88,7 @@ impl Store {
         near.held_bytes + far.held_bytes
     }
 
-    /// Bytes of records, without the room that there is between them.
+    /// Bytes of records, without vacant slots.
     pub(super) fn object_bytes(&self) -> u64 {
         let [near, far] = self.tiers();
         near.object_bytes + far.object_bytes

@@ -1,7 +1,7 @@
 //! Strings: the value is the bytes.
 
 use super::db::{Db, WRITE_USES};
-use super::entry::{Entry, Expiry};
+use super::entry::{Expiry, LiveEntry};
 use super::heap::MemoryFull;
 use super::key::Key;
 use super::record::Form;
@@ -9,7 +9,7 @@ use super::record::Form;
 impl Db {
     /// The bytes of a string.
     #[inline]
-    pub fn string(&self, entry: Entry) -> &[u8] {
+    pub fn string(&self, entry: LiveEntry) -> &[u8] {
         debug_assert_eq!(self.store.heap.header(entry.record).form, Form::Bytes);
         self.store.heap.value(entry.record)
     }
@@ -53,7 +53,7 @@ impl Db {
             self.replace(key, &mut entry, record);
             self.store.heap.value_mut(record).copy_from_slice(value);
             if let Some(at_ms) = at_ms {
-                self.store.heap.put_off(record, at_ms);
+                self.store.heap.postpone_expiry(record, at_ms);
                 self.note_expiry(&entry, before, Some(at_ms));
             }
             self.store

@@ -1,18 +1,18 @@
 //! The window: between a request's arrival and its execution its key is looked up, together with all others
 //! that have arrived.
 //!
-//! A lookup reads the group of its key, asks for all of the record that the key's hash leads to, and waits for none of it: where
-//! the record is goes along as a [`Found`](super::Found). Lookups of a window take turns, so the misses of their groups overlap, and
-//! records arrive, from whichever tier, while others are looked up and requests before theirs are executed. Whether a record is
-//! the key's is seen when the request is executed, which reads it anyway; once in some thousand times it is not, and the key
-//! is looked up by itself.
+//! A lookup reads the group of its key, prefetches the record of a matching tag, and does not wait for it: its location
+//! is passed on as a [`Found`](super::Found). Lookups of a window take turns, so the misses of their groups overlap, and
+//! records arrive, from either tier, while others are looked up and earlier requests are executed. The record's key is
+//! compared when the request is executed, which reads the record anyway; once in some thousand times it is another key's,
+//! and the key is looked up by itself.
 //!
-//! Records beyond [`WINDOW_BYTES`] in one window are found but not fetched: they would evict each other before
+//! Records beyond [`WINDOW_BYTES`] in one window are found but not prefetched: they would evict each other before
 //! they are used.
 
 use std::cell::{Cell, RefCell};
 
-use tierra_index::{Carried, RecordTable};
+use tierra_index::{EntryHandle, RecordTable};
 use tierra_interleave::{Cx, Execution, Interleaved, Lookups, Mode, Scheduling, for_each};
 use tierra_memory::emulation::{self, Fetch};
 use tierra_memory::{LINE_BYTES, MemoryGate, Speed, in_mode};
@@ -38,12 +38,12 @@ pub struct Windows {
     pub fetched_far: u64,
 }
 
-/// Records of emulated far memory that have been asked for and not yet been used: whoever uses one waits until it
-/// would have arrived. (The processor knows by itself what is under way.)
+/// Prefetched records of emulated far memory that have not yet been used: the first use waits until the record would
+/// have arrived. (Real misses are tracked by the processor.)
 #[derive(Debug, Default)]
-pub(super) struct Arriving(Vec<(u64, Fetch)>);
+pub(super) struct InFlight(Vec<(u64, Fetch)>);
 
-impl Arriving {
+impl InFlight {
     /// A record is used now.
     #[inline(always)]
     pub(super) fn wait_for(&mut self, record: u64) {
@@ -52,8 +52,8 @@ impl Arriving {
         }
     }
 
-    /// Nobody will use them.
-    pub(super) fn forget(&mut self) {
+    /// Drops them: they will not be used.
+    pub(super) fn discard(&mut self) {
         self.0.clear();
     }
 
@@ -70,30 +70,30 @@ impl Arriving {
     }
 }
 
-/// The records of a heap, fetched as soon as an entry names one: its size is known near, so there is no need to wait for
-/// its header first.
-pub(super) struct Fetching<'a> {
+/// Prefetches records of a heap as soon as their entries are found: their sizes are known near, so there is no need to wait
+/// for a header first.
+pub(super) struct Prefetcher<'a> {
     heap: &'a Heap,
     left_bytes: Cell<usize>,
-    arriving: RefCell<Arriving>,
+    in_flight: RefCell<InFlight>,
     /// Records, by `Speed`.
     fetched: [Cell<u64>; 2],
 }
 
-impl<'a> Fetching<'a> {
-    /// For a window; what is still to come joins `arriving`.
-    pub(super) fn new(heap: &'a Heap, arriving: Arriving) -> Fetching<'a> {
-        Fetching {
+impl<'a> Prefetcher<'a> {
+    /// For a window; its records in flight join `in_flight`.
+    pub(super) fn new(heap: &'a Heap, in_flight: InFlight) -> Prefetcher<'a> {
+        Prefetcher {
             heap,
             left_bytes: Cell::new(WINDOW_BYTES),
-            arriving: RefCell::new(arriving),
+            in_flight: RefCell::new(in_flight),
             fetched: Default::default(),
         }
     }
 
     /// Fetches a record, or its first line if the window has fetched enough.
     #[inline(always)]
-    fn ask(&self, record: u64) {
+    fn prefetch(&self, record: u64) {
         let mut bytes = self.heap.fetched(record);
         let speed = self.heap.speed(record);
         if let Some(left) = self.left_bytes.get().checked_sub(bytes.len()) {
@@ -106,15 +106,15 @@ impl<'a> Fetching<'a> {
         if speed == Speed::Far
             && let Some(fetch) = emulation::begin_fetch(bytes)
         {
-            self.arriving.borrow_mut().0.push((record, fetch));
+            self.in_flight.borrow_mut().0.push((record, fetch));
         }
     }
 
-    /// How many records of each tier, by `Speed`, were fetched, and which of them are still to come.
-    pub(super) fn end(self) -> ([u64; 2], Arriving) {
+    /// The number of records fetched from each tier, by `Speed`, and those still in flight.
+    pub(super) fn end(self) -> ([u64; 2], InFlight) {
         (
             self.fetched.map(Cell::into_inner),
-            self.arriving.into_inner(),
+            self.in_flight.into_inner(),
         )
     }
 }
@@ -129,14 +129,14 @@ impl Windows {
     }
 }
 
-/// Looks keys with these hashes up in a table as one group, and tells where each is likely to be
-/// ([`RecordTable::find_likely`]), in any order.
+/// Looks keys with these hashes up in a table as one group, and reports the entry whose tag matches
+/// ([`RecordTable::find_by_tag`]), in any order.
 pub(super) fn look_up_many(
     table: &RecordTable,
     gate: &MemoryGate,
-    fetching: &Fetching<'_>,
+    prefetcher: &Prefetcher<'_>,
     hashes: &[u64],
-    mut tell: impl FnMut(usize, Carried),
+    mut tell: impl FnMut(usize, EntryHandle),
 ) {
     let mut lookups = Lookups::new(Scheduling::Fixed(Execution::Interleaved));
     lookups.run(gate.now(), hashes.len(), |execution, size, part| {
@@ -144,8 +144,8 @@ pub(super) fn look_up_many(
         in_mode!(execution, M => for_each(
             size,
             &hashes[part],
-            |cx: Cx<M>, &hash| table.find_likely(cx, hash, |record| fetching.ask(record)),
-            |at, carried| tell(first + at, carried),
+            |cx: Cx<M>, &hash| table.find_by_tag(cx, hash, |record| prefetcher.prefetch(record)),
+            |at, handle| tell(first + at, handle),
         ))
     });
 }

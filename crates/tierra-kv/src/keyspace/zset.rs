@@ -5,9 +5,8 @@ use std::ops::Range;
 
 use tierra_index::RecordTable;
 
-use super::ahead::Ahead;
 use super::db::{Db, WRITE_USES};
-use super::entry::Entry;
+use super::entry::LiveEntry;
 use super::heap::{Heap, MemoryFull};
 use super::key::Key;
 use super::large::Large;
@@ -15,6 +14,7 @@ use super::lookup::{look_up, scan_table};
 use super::member::{compare, score_of};
 use super::order::{Order, Ranked, RankedRange};
 use super::packed::{self, COUNT_BYTES, Member, PACKED_BYTES_MAX};
+use super::prefetch::Prefetched;
 use super::record::Form;
 
 /// Members and scores, in order. Made by [`Db::zset_range`].
@@ -22,7 +22,7 @@ pub struct ZsetRange<'a>(Members<'a>);
 
 enum Members<'a> {
     Packed(std::vec::IntoIter<(&'a [u8], f64)>),
-    Large(Box<Ahead<'a, RankedRange<'a>>>),
+    Large(Box<Prefetched<'a, RankedRange<'a>>>),
 }
 
 impl<'a> Iterator for ZsetRange<'a> {
@@ -59,11 +59,11 @@ impl DoubleEndedIterator for ZsetRange<'_> {
 impl ExactSizeIterator for ZsetRange<'_> {}
 
 impl Db {
-    fn members(&self, entry: Entry) -> impl Iterator<Item = Member<'_>> + Clone {
+    fn members(&self, entry: LiveEntry) -> impl Iterator<Item = Member<'_>> + Clone {
         packed::members(self.store.heap.value(entry.record))
     }
 
-    fn set_parts(&self, entry: Entry) -> (&RecordTable, &Order) {
+    fn set_parts(&self, entry: LiveEntry) -> (&RecordTable, &Order) {
         match self.store.large(entry) {
             Large::Set(table, order) => (table, order),
             Large::Hash(_) => unreachable!("the caller has asked for the kind"),
@@ -82,7 +82,7 @@ impl Db {
     }
 
     /// How many members a sorted set has.
-    pub fn zset_len(&self, entry: Entry) -> usize {
+    pub fn zset_len(&self, entry: LiveEntry) -> usize {
         if self.is_packed(entry) {
             packed::count(self.store.heap.value(entry.record))
         } else {
@@ -91,7 +91,7 @@ impl Db {
     }
 
     /// The score of a member.
-    pub fn zset_score(&self, entry: Entry, member: &[u8]) -> Option<f64> {
+    pub fn zset_score(&self, entry: LiveEntry, member: &[u8]) -> Option<f64> {
         if self.is_packed(entry) {
             return self
                 .members(entry)
@@ -103,7 +103,7 @@ impl Db {
     }
 
     /// How many members come before this one.
-    pub fn zset_rank(&self, entry: Entry, member: &[u8]) -> Option<usize> {
+    pub fn zset_rank(&self, entry: LiveEntry, member: &[u8]) -> Option<usize> {
         if self.is_packed(entry) {
             return self.members(entry).position(|found| found.member == member);
         }
@@ -153,7 +153,7 @@ impl Db {
         result
     }
 
-    fn unpack_set(&mut self, key: &Key<'_>, entry: Option<Entry>) -> Result<u64, MemoryFull> {
+    fn unpack_set(&mut self, key: &Key<'_>, entry: Option<LiveEntry>) -> Result<u64, MemoryFull> {
         let packed = entry.map(|entry| self.store.heap.value(entry.record).to_vec());
         let packed = packed.unwrap_or_else(|| vec![0; COUNT_BYTES]);
         let (mut table, mut ranked) = (self.new_table(), Vec::new());
@@ -252,13 +252,13 @@ impl Db {
         );
         for (_, record) in removed {
             let found = look_up(large.table(), heap, heap.key(record));
-            let (carried, _) = found.expect("a member has its record");
-            large.remove(&carried, record, heap);
+            let (handle, _) = found.expect("a member has its record");
+            large.remove(&handle, record, heap);
         }
     }
 
     /// How many members have a score below this one (or this one, if inclusive).
-    pub fn zset_below_score(&self, entry: Entry, score: f64, inclusive: bool) -> usize {
+    pub fn zset_below_score(&self, entry: LiveEntry, score: f64, inclusive: bool) -> usize {
         let below = |other: f64| other < score || inclusive && other == score;
         if self.is_packed(entry) {
             return self
@@ -270,7 +270,7 @@ impl Db {
     }
 
     /// How many members come before these bytes (or are these bytes, if inclusive) where all scores are equal.
-    pub fn zset_below_member(&self, entry: Entry, member: &[u8], inclusive: bool) -> usize {
+    pub fn zset_below_member(&self, entry: LiveEntry, member: &[u8], inclusive: bool) -> usize {
         let below = |other: &[u8]| other < member || inclusive && other == member;
         if self.is_packed(entry) {
             return self
@@ -284,7 +284,7 @@ impl Db {
     }
 
     /// The members of these ranks in order, from either end.
-    pub fn zset_range(&self, entry: Entry, ranks: Range<usize>) -> ZsetRange<'_> {
+    pub fn zset_range(&self, entry: LiveEntry, ranks: Range<usize>) -> ZsetRange<'_> {
         let len = self.zset_len(entry);
         let ranks = ranks.start.min(len)..ranks.end.min(len);
         ZsetRange(if self.is_packed(entry) {
@@ -292,7 +292,7 @@ impl Db {
             let members: Vec<_> = members.map(|found| (found.member, found.score)).collect();
             Members::Packed(members.into_iter())
         } else {
-            Members::Large(Box::new(Ahead::new(
+            Members::Large(Box::new(Prefetched::new(
                 &self.store.heap,
                 self.set_parts(entry).1.range(ranks),
             )))
@@ -302,7 +302,7 @@ impl Db {
     /// As [`Db::scan`], over members and scores.
     pub fn zset_scan(
         &self,
-        entry: Entry,
+        entry: LiveEntry,
         cursor: u64,
         count: usize,
         mut each: impl FnMut(&[u8], f64),

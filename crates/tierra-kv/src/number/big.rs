@@ -45,7 +45,7 @@ impl Big {
         }
     }
 
-    /// Divides by `divisor` in place and tells the remainder.
+    /// Divides by `divisor` in place and returns the remainder.
     pub(super) fn div_rem(&mut self, divisor: u32) -> u32 {
         let mut rest = 0u64;
         for digit in self.0.iter_mut().rev() {

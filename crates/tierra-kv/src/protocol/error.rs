@@ -10,7 +10,7 @@ pub enum ProtocolError {
     /// The number after `*` is none, or too large.
     #[error("invalid multibulk length")]
     Count,
-    /// More arguments than are believed before a password.
+    /// More arguments than are accepted before authentication.
     #[error("unauthenticated multibulk length")]
     CountUntrusted,
     /// The number after `$` does not end.
@@ -22,7 +22,7 @@ pub enum ProtocolError {
     /// The number after `$` is none, or too large.
     #[error("invalid bulk length")]
     Length,
-    /// A longer argument than is believed before a password.
+    /// A longer argument than is accepted before authentication.
     #[error("unauthenticated bulk length")]
     LengthUntrusted,
     /// A line of words that does not end.

@@ -2,7 +2,7 @@
 
 use super::ProtocolError;
 
-/// Splits a line into words, up to its end or its first zero byte. Each is told by where it begins in the
+/// Splits a line into words, up to its end or its first zero byte. Each is given by where it begins in the
 /// line, which then holds it unquoted, and how long it is.
 pub(crate) fn split(
     line: &mut [u8],

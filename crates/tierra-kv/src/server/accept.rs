@@ -1,4 +1,4 @@
-//! Connections come and go.
+//! Accepting and closing connections.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
@@ -41,7 +41,7 @@ impl Server {
         };
         if let Some(refusal) = refusal {
             stats.rejected_connections += 1;
-            // Whoever does not take it will see the connection end.
+            // A client that does not read it sees the connection end.
             let _ = stream.write(refusal);
             return;
         }
@@ -91,21 +91,21 @@ impl Server {
             self.shared
                 .watches
                 .forget(connection.client.id, &mut connection.client.watched);
-            self.shared.blocked.forget(&mut connection.client);
+            self.shared.blocked.unblock(&mut connection.client);
             self.shared.connected -= 1;
             self.shared.forget_monitor(&mut connection.client);
-            // One that is queued is met once more: its slot is vacant only then, or a newcomer would have two turns.
+            // A queued one is handled once more: its slot is vacant only then, or a new connection would be handled twice.
             if !connection.queued {
                 self.vacant.push(slot);
             }
             if let Some(queue) = connection.discard(&mut self.buffers) {
-                self.shared.leave(queue);
+                self.shared.defer_free(queue);
             }
         }
     }
 }
 
-/// Whether it was the connection that failed before it was accepted: the next one may be well.
+/// Whether the connection failed before it was accepted: the next one may succeed.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! What whoever starts a server should know: where it is reached, what is not kept, and what of its settings it does not heed.
+//! The log messages at startup: where the server is reached, what is not kept, and which settings are ignored.
 
 use super::Server;
 use crate::clients::Listener;

@@ -23,7 +23,7 @@ pub enum ServeError {
     /// Far memory cannot be emulated.
     #[error("emulate: {0}")]
     Emulation(#[from] tierra_memory::emulation::EmulationError),
-    /// The system does not tell of events.
+    /// The system does not report events.
     #[error("cannot wait for events: {0}")]
     Events(#[from] io::Error),
 }

@@ -1,23 +1,23 @@
 //! The server: one thread that listens, reads, looks up, executes and replies.
 //!
-//! An event loop of its own rather than a task per connection: one turn of it sees all connections that
+//! An event loop of its own rather than a task per connection: one iteration sees all connections that
 //! are ready, and that is exactly the window in which keys can be looked up together. It reads from as
 //! many connections as fill a batch ([`window`]), looks up the keys of all their requests as one group,
 //! executes the requests, in order on each connection, and sends the replies of each with one call.
 //!
-//! Sockets tell once that they are ready. A read that returns less than it asked for has emptied its
-//! socket; one that does not puts its connection at the end of the queue, so that nobody waits for a
+//! Sockets report once that they are ready. A read that returns less than it asked for has emptied its
+//! socket; one that does not puts its connection at the end of the queue, so that no client waits for a
 //! client that never stops sending.
 
 mod accept;
 mod announcement;
+mod cron;
 mod error;
+mod iteration;
 mod listen;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod turn;
-mod upkeep;
 mod window;
 
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ use crate::keyspace::{Keyspace, Options};
 /// Listeners have the highest tokens, below that of the waker.
 const WAKER: Token = Token(usize::MAX);
 const FIRST_LISTENER: usize = usize::MAX - 1;
-/// How many events one look at the sockets tells.
+/// The most events of one poll.
 const EVENTS: usize = 1024;
 
 /// Ends a server from another thread.
@@ -76,9 +76,9 @@ pub struct Server {
     ready: VecDeque<usize>,
     vacant: Vec<usize>,
     batch: Batch,
-    /// Requests that a turn had no time for, and their connections.
+    /// Requests that an iteration had no time for, and their connections.
     late: Batch,
-    /// Slots of connections whose replies a turn had no time to send.
+    /// Slots of connections whose replies an iteration had no time to send.
     sending: Vec<usize>,
     buffers: Buffers,
     next_client: u64,
@@ -157,10 +157,10 @@ impl Server {
         self.handle.clone()
     }
 
-    /// Serves until it is told to end.
+    /// Serves until [`Handle::stop`] or SHUTDOWN.
     ///
     /// # Errors
-    /// Where the system tells of no more events.
+    /// If the system reports no more events.
     pub fn run(&mut self) -> Result<(), ServeError> {
         let mut events = Events::with_capacity(EVENTS);
         while !self.shared.stopping && !self.handle.stopping.load(Ordering::Acquire) {
@@ -176,10 +176,10 @@ impl Server {
             self.now_ms = unix_ms();
             self.keyspace.set_now(self.now_ms);
             for event in &events {
-                self.happened(event);
+                self.handle_event(event);
             }
             self.serve();
-            self.look_after();
+            self.run_cron();
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl Server {
         !self.ready.is_empty() || !self.late.requests.is_empty() || !self.sending.is_empty()
     }
 
-    fn happened(&mut self, event: &Event) {
+    fn handle_event(&mut self, event: &Event) {
         let Token(token) = event.token();
         if event.token() == WAKER {
             return;

@@ -37,7 +37,9 @@ impl Fixture {
         let mut events = Events::with_capacity(EVENTS);
         let timeout = self.server.has_work().then_some(Duration::ZERO);
         self.server.poll.poll(&mut events, timeout).unwrap();
-        events.iter().for_each(|event| self.server.happened(event));
+        events
+            .iter()
+            .for_each(|event| self.server.handle_event(event));
     }
 
     /// Turns until so many clients are there, and so many of them wait.
@@ -73,7 +75,7 @@ fn who_waits_may_be_silent_for_as_long_as_it_takes() {
     assert_eq!(connected_after(2000, server), 0);
 }
 
-/// A batch has no room for the end of who waits: it is known nevertheless.
+/// A batch has no room for the end of a waiting client: it is noticed nevertheless.
 #[test]
 fn nothing_is_taken_for_who_has_gone_and_was_not_met_yet() {
     let mut fixture = Fixture::new();

@@ -1,17 +1,17 @@
-//! When what has to be done now and then is done next.
+//! The times of the next periodic work.
 
 use std::time::{Duration, Instant};
 
 use crate::keyspace::DbId;
 
-/// When what is done next.
+/// The times of the next periodic work.
 pub(super) struct Timers {
     pub(super) next: Instant,
     pub(super) expire: Instant,
-    /// The database whose keys are looked at first.
+    /// The database whose keys are checked first.
     pub(super) expire_first: DbId,
     pub(super) sampled_ms: u64,
-    /// Commands that had been executed when the background last had its turn.
+    /// Commands that had been executed when the periodic work last ran.
     pub(super) commands: u64,
 }
 
@@ -26,7 +26,7 @@ impl Timers {
         }
     }
 
-    /// How long until something has to be done. `deadline` is when somebody's waiting ends.
+    /// How long until periodic work is due. `deadline` is the next deadline of a waiting client.
     pub(super) fn until_next(&self, deadline: Option<Instant>) -> Duration {
         let next = self.next.min(self.expire);
         deadline

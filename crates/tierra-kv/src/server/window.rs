@@ -18,7 +18,7 @@ pub(super) struct Pending {
     pub(super) resolved: Resolved,
     /// The database in which its keys are looked up.
     pub(super) db: DbId,
-    /// Where in the batch what was found of its keys begins, and of how many.
+    /// The range of its keys' lookup results in the batch: start and count.
     found: (u32, u32),
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Batch {
     pub(super) requests: Vec<Pending>,
     found: Vec<Found>,
     keys: usize,
-    /// The connections they came from.
+    /// Their connections.
     pub(super) members: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl Batch {
         self.keys = 0;
     }
 
-    /// Moves the requests from one on, which there was no time for, to the end of another batch.
+    /// Moves the requests from `first` on, which there was no time for, to the end of another batch.
     pub(super) fn postpone(&mut self, first: usize, late: &mut Batch) {
         let found = late.found.len() as u32;
         late.found.append(&mut self.found);
@@ -55,8 +55,8 @@ impl Batch {
             }));
     }
 
-    /// Adds a request. `looked_up` is whether its keys are worth looking up: it will be executed. Whether it has to be
-    /// executed before what follows it on its connection is parsed.
+    /// Adds a request. `looked_up` says whether its keys are to be looked up, because it will be executed. Returns whether it
+    /// has to be executed before the next request of its connection is parsed.
     #[inline]
     pub(super) fn add(
         &mut self,
@@ -90,7 +90,7 @@ impl Batch {
         is_barrier
     }
 
-    /// What was found of the keys of a request, if they were looked up in this database.
+    /// The lookup results of a request's keys, if they were looked up in this database.
     #[inline]
     pub(super) fn found(&self, index: usize, db: DbId) -> &[Found] {
         let pending = &self.requests[index];

@@ -1,4 +1,4 @@
-//! redis-py, as somebody else's reading of the protocol: drives every command once.
+//! redis-py, as an independent implementation of the protocol: drives every command once.
 
 use std::process::Command;
 

@@ -29,7 +29,7 @@ pub(crate) fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
 /// Stores words, as any other store.
 ///
 /// # Safety
-/// `[to, to + from.len())` must be mapped, writable, and nobody else's.
+/// `[to, to + from.len())` must be mapped, writable, and not shared.
 pub(crate) unsafe fn stream_words(to: *mut u8, from: &[u8]) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }

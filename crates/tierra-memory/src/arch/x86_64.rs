@@ -99,7 +99,7 @@ pub(crate) fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
 /// Stores words of four bytes past the cache, by the longest stores that fit; a fence waits for them.
 ///
 /// # Safety
-/// `[to, to + from.len())` must be mapped, writable and nobody else's, `to` and the length multiples of
+/// `[to, to + from.len())` must be mapped, writable and not shared, `to` and the length multiples of
 /// four.
 #[inline]
 pub(crate) unsafe fn stream_words(to: *mut u8, from: &[u8]) {
@@ -139,7 +139,7 @@ pub(crate) fn has_scatter() -> bool {
 ///
 /// # Safety
 /// [`has_scatter`] must be true; for each of these targets `[to, to + from.len())` must be mapped,
-/// writable and nobody else's.
+/// writable and not shared.
 #[target_feature(enable = "avx512f")]
 pub(crate) unsafe fn scatter(to: &[*mut u8; 8], count: usize, from: &[u8]) {
     let lanes = ((1u16 << count) - 1) as u8;

@@ -34,7 +34,7 @@ impl Channel {
         let mut taken = self.taken_until.load(Ordering::Relaxed);
         loop {
             let start = taken.max(from);
-            // Relaxed: the time itself is all that threads tell each other.
+            // Relaxed: the time itself is all that threads share.
             match self.taken_until.compare_exchange_weak(
                 taken,
                 start + ticks,
@@ -56,22 +56,28 @@ impl Channel {
 /// Device time that one thread has taken for several lines at once, so that the shared counter is not
 /// touched for each.
 #[derive(Debug, Default)]
-pub(super) struct Stretch {
+pub(super) struct ChannelSlice {
     left: u64,
     next: u64,
 }
 
-impl Stretch {
-    pub(super) const fn new() -> Stretch {
-        Stretch { left: 0, next: 0 }
+impl ChannelSlice {
+    pub(super) const fn new() -> ChannelSlice {
+        ChannelSlice { left: 0, next: 0 }
     }
 
-    /// When a line that takes `ticks` and is `ready` to be transferred begins to be; a new stretch of
-    /// `stretch` ticks is taken where the old one is used up.
-    pub(super) fn place(&mut self, channel: &Channel, ready: u64, ticks: u64, stretch: u64) -> u64 {
+    /// The start of the transfer of a line that takes `ticks` and is ready at `ready`. Takes a new slice of
+    /// `slice` ticks from the channel when the old one is used up.
+    pub(super) fn schedule(
+        &mut self,
+        channel: &Channel,
+        ready: u64,
+        ticks: u64,
+        slice: u64,
+    ) -> u64 {
         if self.left < ticks {
-            self.next = channel.take(ready, stretch);
-            self.left = stretch;
+            self.next = channel.take(ready, slice);
+            self.left = slice;
         }
         let start = ready.max(self.next);
         self.next = start + ticks;
@@ -96,13 +102,13 @@ mod tests {
     #[test]
     fn a_stretch_spaces_lines_and_keeps_the_rate() {
         let channel = Channel::new();
-        let (mut one, mut other) = (Stretch::new(), Stretch::new());
+        let (mut one, mut other) = (ChannelSlice::new(), ChannelSlice::new());
         // Two threads, always ready: 16 lines of 10 ticks are 160 ticks of the device.
         let mut starts: Vec<u64> = (0..8)
             .flat_map(|_| {
                 [
-                    one.place(&channel, 0, 10, 40),
-                    other.place(&channel, 0, 10, 40),
+                    one.schedule(&channel, 0, 10, 40),
+                    other.schedule(&channel, 0, 10, 40),
                 ]
             })
             .collect();
@@ -113,9 +119,9 @@ mod tests {
     #[test]
     fn a_slow_thread_is_not_held_up() {
         let channel = Channel::new();
-        let mut stretch = Stretch::new();
+        let mut slice = ChannelSlice::new();
         for now in [1000, 2000, 3000] {
-            assert_eq!(stretch.place(&channel, now, 10, 40), now);
+            assert_eq!(slice.schedule(&channel, now, 10, 40), now);
         }
     }
 }

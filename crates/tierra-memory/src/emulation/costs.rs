@@ -9,7 +9,7 @@ use crate::LINE_BYTES;
 
 /// Lines whose bandwidth a thread takes at a time: few enough that threads alternate within a
 /// microsecond, enough that the shared counter is touched rarely.
-pub(super) const STRETCH_LINES: u64 = 8;
+pub(super) const SLICE_LINES: u64 = 8;
 
 /// The time that transfers take in one direction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,7 +70,7 @@ pub(super) struct Costs {
     /// Ticks of a random line, of a line in order, and of a stretch of random lines.
     pub(super) random_line: u64,
     pub(super) sequential_line: u64,
-    pub(super) stretch: u64,
+    pub(super) slice_ticks: u64,
 }
 
 impl Costs {
@@ -104,7 +104,7 @@ impl Costs {
         free_loads: true,
         random_line: 0,
         sequential_line: 0,
-        stretch: 0,
+        slice_ticks: 0,
     };
 
     /// Of a checked description. What a wait will be late by is taken off beforehand.
@@ -135,7 +135,7 @@ impl Costs {
             free_loads: far.latency_ns == 0.0 && reads.are_free(),
             random_line: reads.random(line),
             sequential_line: reads.sequential(line),
-            stretch: reads.random(STRETCH_LINES * line),
+            slice_ticks: reads.random(SLICE_LINES * line),
         }
     }
 }

@@ -10,7 +10,7 @@
 //! future of a start. Everything is computed from the times given in, so that tests need no clock.
 
 use super::FarMemory;
-use super::channel::{Channel, Stretch};
+use super::channel::{Channel, ChannelSlice};
 use super::costs::Costs;
 
 /// One core's misses.
@@ -18,7 +18,7 @@ use super::costs::Costs;
 pub(super) struct Misses {
     done: [u64; FarMemory::MAX_MISSES],
     next: usize,
-    stretch: Stretch,
+    slice: ChannelSlice,
     /// The internal line of the last miss.
     internal: u64,
 }
@@ -28,7 +28,7 @@ impl Misses {
         Misses {
             done: [0; FarMemory::MAX_MISSES],
             next: 0,
-            stretch: Stretch::new(),
+            slice: ChannelSlice::new(),
             internal: u64::MAX - 1,
         }
     }
@@ -49,7 +49,8 @@ impl Misses {
         let start = if ticks == 0 {
             ready
         } else {
-            self.stretch.place(channel, ready, ticks, costs.stretch)
+            self.slice
+                .schedule(channel, ready, ticks, costs.slice_ticks)
         };
         let done = start + costs.latency;
         self.done[self.next] = done;

@@ -1,12 +1,12 @@
 //! Far memory emulated over near memory: latency, bandwidth, misses in flight, and writes.
 //!
-//! A machine without far memory can still show what a query costs on it. Whoever touches memory that
+//! A machine without far memory can still show what a query costs on it. Code that touches memory that
 //! *counts as far* ([`far`]) is held up until the modelled memory would have answered:
 //!
 //! * **Loads of lookups** pass through [`Emulated`], a [`Mode`](tierra_interleave::Mode) around the
 //!   native one. It prefetches the line, gives it a completion time, and waits for that time when the
-//!   lookup uses the line ([`misses`](self) tells how times are given).
-//! * **Objects fetched ahead** ([`begin_fetch`]) have their lines join these misses; whoever uses one
+//!   lookup uses the line ([`misses`](self) describes how times are given).
+//! * **Objects fetched ahead** ([`begin_fetch`]) have their lines join these misses; the user of one
 //!   waits then for what is left of its time.
 //! * **Sequential reads** are charged per block: [`begin_read`] before the block is read, and the
 //!   [`Transfer`] that it returns waits, when dropped, for whatever is left of the time the block takes.

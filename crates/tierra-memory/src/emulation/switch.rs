@@ -1,7 +1,7 @@
 //! Turning emulation on and off while the process runs.
 //!
 //! Invariant: a state's number is used once. Threads compare it with the one whose costs they hold, and fetch
-//! the new costs when they differ; 0 means that nobody emulates or records, and native modes may run.
+//! the new costs when they differ; 0 means that nothing is emulated or recorded, and native modes may run.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

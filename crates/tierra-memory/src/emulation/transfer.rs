@@ -42,7 +42,7 @@ pub fn begin_read(bytes: &[u8]) -> Transfer {
     Transfer { until }
 }
 
-/// The lines of a far object on their way to a core that does something else meanwhile. Whoever uses the object
+/// The lines of a far object on their way to a core that does something else meanwhile. The user of the object
 /// [waits](Fetch::wait).
 #[derive(Debug)]
 #[must_use = "what is fetched is waited for when it is used"]

@@ -1,6 +1,6 @@
-//! Damage done on purpose, to see whether it is noticed and mended.
+//! Fault injection, to test whether damage is detected and repaired.
 //!
-//! Bytes are changed through the pool's file while the pool is mapped, as somebody else would: they
+//! Bytes are changed through the pool's file while the pool is mapped, as another process would: they
 //! show at once in what is mapped, and are there after the pool was opened again. What is damaged where follows
 //! from the seed.
 
@@ -48,7 +48,7 @@ pub struct Damage {
     pub offsets: Vec<Range<u64>>,
 }
 
-/// What is damaged: a pool, or the file of one that somebody else has open.
+/// What is damaged: a pool, or the file of one that another process has open.
 pub trait Target {
     /// The file, open for reading and writing.
     fn file(&self) -> &File;
@@ -131,19 +131,19 @@ impl Injector {
     ) -> io::Result<Damage> {
         check(pool, &within)?;
         let bytes = within.end - within.start;
-        let mut places = std::collections::BTreeSet::new();
-        while places.len() < count.min(bytes as usize) {
-            places.insert(within.start + self.random.below(bytes));
+        let mut offsets = std::collections::BTreeSet::new();
+        while offsets.len() < count.min(bytes as usize) {
+            offsets.insert(within.start + self.random.below(bytes));
         }
-        for &at in &places {
+        for &at in &offsets {
             let mut byte = [0];
             pool.file().read_exact_at(&mut byte, at)?;
             byte[0] ^= 1 << self.random.below(8);
             pool.file().write_all_at(&byte, at)?;
         }
         Ok(Damage {
-            what: format!("{} bits flipped", places.len()),
-            offsets: places.into_iter().map(|at| at..at + 1).collect(),
+            what: format!("{} bits flipped", offsets.len()),
+            offsets: offsets.into_iter().map(|at| at..at + 1).collect(),
         })
     }
 
@@ -198,7 +198,7 @@ impl Injector {
 
     /// Has a pool refuse all writes until it is opened again, as after its device refused one.
     pub fn refuse_writes(&mut self, pool: &Pool) {
-        pool.write_no_more();
+        pool.stop_writing();
     }
 
     /// Has a page raise `SIGBUS` when it is touched next, as memory does that has an error which it cannot

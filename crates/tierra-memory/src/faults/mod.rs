@@ -1,10 +1,10 @@
-//! Memory that fails: made to fail, to see what comes of it ([`Injector`]), and walked over to find out in time ([`Walk`]).
-//! That a page is lost then and not the process, a pool sees to itself: [`Pool::take_faults`] says which.
+//! Memory faults: injecting them ([`Injector`]), and scrubbing memory to detect them in time ([`ScrubPass`]).
+//! A pool turns a fault into a lost page instead of a killed process: [`Pool::take_faults`] reports it.
 //!
 //! [`Pool::take_faults`]: crate::Pool::take_faults
 
 mod inject;
-mod walk;
+mod scrub_pass;
 
 pub use inject::{Damage, Injector, Target};
-pub use walk::{Ended, PIECE_BYTES, Piece, Position, Stop, Walk};
+pub use scrub_pass::{Ended, PIECE_BYTES, Piece, ScrubPass, ScrubPosition, Stop};

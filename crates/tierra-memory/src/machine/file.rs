@@ -6,8 +6,8 @@
 //! key near off = 48 interleaved                  entries
 //! crc32c = 0x1a2b3c4d                            of everything before this line
 //! ```
-//! Invariant: only a whole file of this version that this machine wrote is believed. Any other changes nothing but
-//! how fast things are, so whoever asks goes on without it, and says so once.
+//! Invariant: only a whole file of this version that this machine wrote is used. Any other affects nothing but
+//! how fast things are, so callers continue without it, and log that once.
 
 use std::fs;
 use std::io;
@@ -116,7 +116,7 @@ impl MeasuredFile {
         }
     }
 
-    /// Writes a file of these lines, each with its end, for whoever reads it from now on.
+    /// Writes a file of these lines, each with its line end.
     ///
     /// # Errors
     /// The system's; a file that was there before stays.

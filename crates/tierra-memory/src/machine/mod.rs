@@ -18,7 +18,7 @@ pub fn describe() -> String {
         });
         value.unwrap_or_else(|| "unknown".to_owned())
     };
-    // Virtual machines often hide the name; family and model still tell the generation.
+    // Virtual machines often hide the name; family and model still identify the generation.
     let cpus = read(Path::new("/proc/cpuinfo"));
     let mut parts = vec![format!(
         "{} {}/{}",

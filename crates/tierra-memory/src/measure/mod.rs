@@ -33,7 +33,7 @@ use crate::{LINE_BYTES, persist};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Bytes to roam over: more than the last-level cache, or it is the cache that is measured.
-    /// At least [`Effort::LEAST_BYTES`] are used.
+    /// At least [`Effort::MIN_BYTES`] are used.
     pub working_set_bytes: usize,
     /// Time for each of the four figures.
     pub time_per_figure: Duration,
@@ -43,10 +43,10 @@ pub struct Effort {
 
 impl Effort {
     /// The least working set.
-    pub const LEAST_BYTES: usize = 64 << 10;
+    pub const MIN_BYTES: usize = 64 << 10;
 
     fn bytes(&self) -> usize {
-        self.working_set_bytes.max(Effort::LEAST_BYTES) / LINE_BYTES * LINE_BYTES
+        self.working_set_bytes.max(Effort::MIN_BYTES) / LINE_BYTES * LINE_BYTES
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
             threads: 0,
         };
         let measured = region(None, &odd).unwrap();
-        assert_eq!(measured.working_set_bytes, Effort::LEAST_BYTES);
+        assert_eq!(measured.working_set_bytes, Effort::MIN_BYTES);
         assert_eq!(measured.threads, 1);
         let odd = Effort {
             working_set_bytes: 100_001,

@@ -1,4 +1,4 @@
-//! What far memory costs more than near, and what copying costs: with this, uses become nanoseconds.
+//! The extra cost of far memory over near, and the cost of copying: these turn uses into nanoseconds.
 //!
 //! Measured where the data lies, by reading some of it, so that pages, caches and other readers count as they
 //! do for queries; or taken from what is emulated. It takes a few milliseconds and writes nothing.
@@ -34,27 +34,27 @@ const OVERLAP: f64 = 4.0;
 /// Lines read in order, and each alone.
 const IN_ORDER_LINES: usize = 1 << 17;
 const ALONE_LINES: usize = 1 << 12;
-/// Read at a stretch.
-const STRETCH_LINES: usize = 1 << 6;
+/// Lines read sequentially at a time.
+const RUN_LINES: usize = 1 << 6;
 
 impl LineTimes {
-    /// Of reading some of `pieces`; nothing where they have too few lines to tell.
+    /// Of reading some of `pieces`; `None` if they have too few lines.
     pub fn measure(pieces: &[&[u8]]) -> Option<LineTimes> {
         let pieces: Vec<&[u8]> = pieces.iter().map(|piece| lines_of(piece)).collect();
-        let has_lines = |piece: &&[u8]| piece.len() >= STRETCH_LINES * LINE_BYTES;
+        let has_lines = |piece: &&[u8]| piece.len() >= RUN_LINES * LINE_BYTES;
         let pieces: Vec<&[u8]> = pieces.into_iter().filter(has_lines).collect();
         if pieces.is_empty() {
             return None;
         }
         let (mut sum, mut seed) = (0u64, 1u64);
         let began = Instant::now();
-        for _ in 0..IN_ORDER_LINES / STRETCH_LINES {
+        for _ in 0..IN_ORDER_LINES / RUN_LINES {
             seed = mixed(seed);
             let piece = pieces[seed as usize % pieces.len()];
-            let stretches = piece.len() / (STRETCH_LINES * LINE_BYTES);
-            let first = (seed >> 32) as usize % stretches * STRETCH_LINES * LINE_BYTES;
-            let stretch = &piece[first..first + STRETCH_LINES * LINE_BYTES];
-            sum += stretch.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+            let runs = piece.len() / (RUN_LINES * LINE_BYTES);
+            let first = (seed >> 32) as usize % runs * RUN_LINES * LINE_BYTES;
+            let run = &piece[first..first + RUN_LINES * LINE_BYTES];
+            sum += run.iter().map(|byte| u64::from(*byte)).sum::<u64>();
         }
         let in_order_ns = began.elapsed().as_nanos() as f64 / IN_ORDER_LINES as f64;
         let began = Instant::now();

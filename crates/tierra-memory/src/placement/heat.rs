@@ -1,8 +1,8 @@
-//! How often something is used, in seven bits.
+//! A counter of uses in seven bits.
 //!
 //! The number is a logarithm: heat `h` stands for about `8 * (2^(h/8) - 1)` uses, so that eight steps are twice
 //! as many, and 127 of them half a million. A use raises it with the probability that keeps that true on average
-//! (Morris 1978, "Counting large numbers of events in small registers"); growing old halves what it stands for.
+//! (Morris 1978, "Counting large numbers of events in small registers"); aging halves what it stands for.
 
 /// The number of heats.
 pub const HEATS: usize = 128;
@@ -76,7 +76,7 @@ impl Heat {
     /// Not used for long.
     pub const COLD: Heat = Heat(0);
 
-    /// Used as much as can be told.
+    /// The most uses that can be represented.
     pub const HOTTEST: Heat = Heat(HEATS as u8 - 1);
 
     /// The heat that [`bits`](Self::bits) returned; higher bits are ignored.
@@ -98,17 +98,17 @@ impl Heat {
         Heat(self.0 + u8::from(random < CHANCE[usize::from(self.0)]))
     }
 
-    /// After as long as it takes to be worth half.
+    /// The heat of half as many uses.
     #[inline(always)]
     #[must_use]
     pub fn aged(self) -> Heat {
         Heat(HALF[usize::from(self.0)])
     }
 
-    /// What it was before it has [`aged`](Self::aged), or a little more.
+    /// The heat before it was [`aged`](Self::aged), or a little more.
     #[inline(always)]
     #[must_use]
-    pub fn younger(self) -> Heat {
+    pub fn before_aging(self) -> Heat {
         Heat(TWICE[usize::from(self.0)])
     }
 
@@ -153,8 +153,8 @@ mod tests {
         assert_eq!(heat, Heat::COLD);
         for bits in 0..HEATS as u8 {
             let heat = Heat::from_bits(bits);
-            assert!(heat.younger() == Heat::HOTTEST || heat.younger().aged() == heat);
-            assert!(heat.aged().younger() <= heat);
+            assert!(heat.before_aging() == Heat::HOTTEST || heat.before_aging().aged() == heat);
+            assert!(heat.aged().before_aging() <= heat);
         }
     }
 }

@@ -1,15 +1,15 @@
-//! What has happened to objects that move: uses, and moves for them.
+//! Counters of uses and moves.
 
 /// Uses of objects since the start, and how objects were moved for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Migrations {
-    /// Near, because they were used, or to hold a ratio.
+    /// Promoted, because they were used, or to hold a ratio.
     pub to_near: u64,
-    /// Far, because others are hotter, or to hold a ratio.
+    /// Demoted, because others are hotter, or to hold a ratio.
     pub to_far: u64,
     /// Bytes of both, and of what was moved within its tier.
     pub bytes: u64,
-    /// Within their tier, so that pages came free.
+    /// Moved within their tier, to free pages.
     pub compacted: u64,
     /// Uses of objects that were near.
     pub uses_near: u64,
@@ -20,7 +20,7 @@ pub struct Migrations {
 }
 
 impl Migrations {
-    /// What has happened since it was this.
+    /// What has happened since the counters were `before`.
     #[must_use]
     pub fn since(self, before: Migrations) -> Migrations {
         Migrations {

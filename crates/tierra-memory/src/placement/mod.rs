@@ -1,20 +1,20 @@
-//! What lies where: heat, and what of it belongs near.
+//! Placement policies: how hot objects are, and which of them belong near.
 //!
-//! Used by whoever holds objects that can move. Of small ones that are many, [`Heat`] is kept with each, [`Rounds`] says when that
-//! changes and which of them are worth moving, [`Pace`] how fast they may. Of large ones that are few, [`Uses`] are counted, and
-//! [`exchanges`] says which should take which one's place, [`Costs`] being what far memory costs. Nothing here knows what an object is,
-//! and no trait asks one: whoever holds them names numbers, once for all that happened, where a method for each would be called in
-//! the middle of a read.
+//! For the owners of objects that can move. Many small objects: [`Heat`] is kept with each, [`Rounds`] decides when it
+//! changes and which objects move, and [`Pace`] limits how fast. Few large objects: [`Uses`] are counted, and
+//! [`exchanges`] decides which objects replace which, given the [`Costs`] of far memory. Nothing here knows what an object is, and
+//! there is no trait for objects: their owner passes numbers, batched, because a method call per object would lie on the
+//! read path.
 
 mod costs;
 mod exchange;
 mod heat;
 mod migrations;
-mod mover;
 mod pace;
 mod rounds;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 mod uses;
 
 pub use costs::{Costs, LineTimes};

@@ -1,8 +1,7 @@
-//! How much may be moved.
+//! The move budget, a token bucket.
 //!
-//! Moves cost bandwidth that requests want: a [`Pace`] grants them in proportion to what requests themselves
-//! read and write, so that a system under load moves no more than a bounded share, and an idle one
-//! nothing.
+//! Moves take bandwidth from requests. A [`Pace`] grants bytes to move in proportion to what requests read and
+//! write, so that a system under load moves no more than a bounded share, and an idle one nothing.
 
 /// How many bytes may move: a share of what requests read and write.
 #[derive(Clone, Debug)]
@@ -12,7 +11,7 @@ pub struct Pace {
     granted_bytes: i64,
 }
 
-/// What may be saved up: enough to begin at once when requests come after a pause.
+/// The most that is saved up: enough to begin at once when requests come after a pause.
 const SAVED_BYTES_MAX: i64 = 4 << 20;
 
 impl Pace {
@@ -37,7 +36,7 @@ impl Pace {
         self.granted_bytes > 0
     }
 
-    /// As many bytes have moved, whether it allowed that or not: what others have moved holds nothing up for long.
+    /// As many bytes have moved, whether allowed or not. The debt is bounded.
     #[inline(always)]
     pub fn spend(&mut self, bytes: u64) {
         self.granted_bytes = (self.granted_bytes - bytes as i64).max(-SAVED_BYTES_MAX);

@@ -1,10 +1,10 @@
-//! What an object's readers read of it, and what a near copy of it would have saved them.
+//! What was read of an object, and what a near copy of it would have saved.
 //!
 //! For objects of many lines that many threads read at a time, such as a column's chunk. How much of one is read
-//! differs more than how often, so lines are counted, in order and alone; a [`Heat`](super::Heat) of seven bits counts uses of
-//! records, which are read whole.
+//! varies more than how often, so lines are counted, sequential and random ones; a [`Heat`](super::Heat) of seven bits counts uses
+//! of records, which are read completely.
 //!
-//! Invariant: what is counted is taken once, by whoever settles; readers wait for nobody.
+//! Invariant: each count is taken once, by the thread that settles; readers never wait.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use std::time::Duration;
 use super::costs::Costs;
 use crate::LINE_BYTES;
 
-/// After this time a use counts the `e`th part: what is taken to go on is what went on as long.
-const MEAN_LIFE: Duration = Duration::from_secs(30);
+/// After this time a use counts the `e`th part: reads are assumed to continue that went on as long.
+const MEAN_LIFETIME: Duration = Duration::from_secs(30);
 /// And the `e`th part of what counts as read just now: a round or two of the mover.
 const MOMENT: Duration = Duration::from_millis(1500);
-/// So many times as much was saved lately as just now, at most, of what is read as ever.
-pub(super) const MOMENTS: f64 = MEAN_LIFE.as_millis() as f64 / MOMENT.as_millis() as f64;
+/// The ratio of lately to just now, for an object that is read at a constant rate.
+pub(super) const MOMENTS: f64 = MEAN_LIFETIME.as_millis() as f64 / MOMENT.as_millis() as f64;
 /// How long an object whose copy was taken waits for another one.
-const REST: Duration = Duration::from_secs(15);
+const COOLDOWN: Duration = Duration::from_secs(15);
 
 /// What was read of an object.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Uses {
     in_order_ns: AtomicU64,
     alone_ns: AtomicU64,
     just_now_ns: AtomicU64,
-    rest_s: AtomicU64,
+    cooldown_s: AtomicU64,
 }
 
 /// What a near copy of an object saves, or would, as of when it was settled ([`Uses::settle`]).
@@ -43,12 +43,12 @@ pub struct Saved {
     pub alone_ns: f64,
     /// Of the last second and a half, by both.
     pub just_now_ns: f64,
-    /// Whether its copy was taken in the last quarter of a minute ([`Uses::rest`]).
-    pub rests: bool,
+    /// Whether its copy was taken in the last quarter of a minute ([`Uses::start_cooldown`]).
+    pub is_cooling_down: bool,
 }
 
 impl Uses {
-    /// So many bytes were read in order. Called once for all that a thread reads at a stretch.
+    /// As many bytes were read sequentially. Called once for a whole sequential read of a thread.
     #[inline]
     pub fn streamed(&self, bytes: u64) {
         let lines = bytes.div_ceil(LINE_BYTES as u64);
@@ -56,7 +56,7 @@ impl Uses {
         self.streamed_lines.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// So many lines were read each on its own. Called for some of them, which stand for all ([`sample`]).
+    /// As many lines were read at random. Called for a sample of them ([`sample`]).
     #[inline]
     pub fn looked_up(&self, lines: u64) {
         self.looked_up_lines.fetch_add(lines, Ordering::Relaxed);
@@ -68,8 +68,8 @@ impl Uses {
     }
 
     /// Its near copy was taken for another object.
-    pub fn rest(&self) {
-        set(&self.rest_s, REST.as_secs_f64());
+    pub fn start_cooldown(&self) {
+        set(&self.cooldown_s, COOLDOWN.as_secs_f64());
     }
 
     /// Whether something was read since it was settled.
@@ -78,7 +78,7 @@ impl Uses {
         counts.iter().any(|lines| lines.load(Ordering::Relaxed) > 0)
     }
 
-    /// Takes what was counted into account, so long after the last time, in which something may have been read. One thread does this.
+    /// Takes what was counted into account, `elapsed` after the last call. Called by one thread.
     pub fn settle(&self, elapsed: Duration, costs: &Costs) -> Saved {
         let take = |lines: &AtomicU64| match lines.load(Ordering::Relaxed) {
             0 => 0.0,
@@ -87,14 +87,14 @@ impl Uses {
         let in_order_ns = take(&self.streamed_lines) * costs.streamed_ns;
         let alone_ns = take(&self.looked_up_lines) * costs.looked_up_ns;
         let kept = |life: Duration| (-elapsed.as_secs_f64() / life.as_secs_f64()).exp();
-        let (kept, kept_now) = (kept(MEAN_LIFE), kept(MOMENT));
+        let (kept, kept_now) = (kept(MEAN_LIFETIME), kept(MOMENT));
         let add = |to: &AtomicU64, kept, saved_ns| set(to, value(to) * kept + saved_ns);
-        let rest_s = (value(&self.rest_s) - elapsed.as_secs_f64()).max(0.0);
+        let cooldown_s = (value(&self.cooldown_s) - elapsed.as_secs_f64()).max(0.0);
         Saved {
             in_order_ns: add(&self.in_order_ns, kept, in_order_ns),
             alone_ns: add(&self.alone_ns, kept, alone_ns),
             just_now_ns: add(&self.just_now_ns, kept_now, in_order_ns + alone_ns),
-            rests: set(&self.rest_s, rest_s) > 0.0,
+            is_cooling_down: set(&self.cooldown_s, cooldown_s) > 0.0,
         }
     }
 }
@@ -115,16 +115,16 @@ fn set(bits: &AtomicU64, value: f64) -> f64 {
     value
 }
 
-/// So many lookups one that is sampled stands for.
+/// The number of lookups that a sampled one stands for.
 pub const SAMPLED: u64 = 64;
 
 thread_local! {
-    /// Lookups until the next one that is sampled, and the state of the random numbers.
+    /// Lookups until the next sampled one, and the state of the random numbers.
     static NEXT: Cell<(usize, u32)> = const { Cell::new((SAMPLED as usize / 2, 0x9e37_79b9)) };
 }
 
-/// Calls `used` with some of the numbers below `count`, one of [`SAMPLED`] on average, at distances that are random, so that no
-/// pattern of lookups escapes. Costs about as much as two additions where it is none.
+/// Calls `used` with some of the numbers below `count`, one of [`SAMPLED`] on average, at random distances, so that no pattern of
+/// lookups escapes. Costs about as much as two additions if none is sampled.
 #[inline]
 pub fn sample(count: usize, used: impl FnMut(usize)) {
     let (left, state) = NEXT.get();
@@ -169,10 +169,10 @@ mod tests {
             in_order_ns,
             alone_ns,
             just_now_ns,
-            rests: false,
+            is_cooling_down: false,
         };
         let all = saved(110.0, 200.0, 310.0);
-        assert_eq!(uses.settle(MEAN_LIFE, &COSTS), all);
+        assert_eq!(uses.settle(MEAN_LIFETIME, &COSTS), all);
         let (kept, kept_now) = ((-1.0 / MOMENTS).exp(), (-1.0f64).exp());
         let expected = saved(110.0 * kept, 200.0 * kept, 310.0 * kept_now);
         assert_eq!(uses.settle(MOMENT, &COSTS), expected);
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_lost_its_copy_rests_as_long_as_it_is_said() {
+    fn an_object_that_lost_its_copy_cools_down() {
         let uses = Uses::default();
-        let rests = |time| uses.settle(time, &COSTS).rests;
-        assert!(!rests(Duration::ZERO));
-        uses.rest();
-        assert!(rests(REST / 2) && rests(REST / 4));
-        assert!(!rests(REST / 4) && !rests(REST));
+        let is_cooling_down = |time| uses.settle(time, &COSTS).is_cooling_down;
+        assert!(!is_cooling_down(Duration::ZERO));
+        uses.start_cooldown();
+        assert!(is_cooling_down(COOLDOWN / 2) && is_cooling_down(COOLDOWN / 4));
+        assert!(!is_cooling_down(COOLDOWN / 4) && !is_cooling_down(COOLDOWN));
     }
 
     #[test]

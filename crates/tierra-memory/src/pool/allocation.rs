@@ -2,7 +2,7 @@
 //!
 //! Invariant: every grain below the pool's length is in the header, in one live run, in one free run,
 //! or (between open and retain) not yet known and left alone. What is handed out has space in the file system: free runs
-//! without it are known as holes, and what was given back is had again before it is used.
+//! without it are known as holes, and space that was given back is allocated again before it is used.
 
 use std::io;
 use std::ops::Range;
@@ -20,14 +20,14 @@ use crate::{LARGE_PAGE_BYTES, address};
 
 /// A pool doubles until its steps reach this many bytes: large enough that growing costs a load
 /// nothing, small enough that a pool on a full disk is not far from what it needs.
-const GROWTH_MOST_BYTES: u64 = 256 << 20;
+const MAX_GROWTH_BYTES: u64 = 256 << 20;
 const GROWTH_UNIT_BYTES: u64 = LARGE_PAGE_BYTES as u64;
 /// Free runs shorter than this are kept: giving them back would cost the file system a piece of its map each.
-const GIVEN_BACK_LEAST_BYTES: u64 = 64 << 10;
+const MIN_GIVEN_BACK_BYTES: u64 = 64 << 10;
 
 impl Pool {
-    /// Tells what is live after an open; everything else, the published root aside, becomes free. A root of which
-    /// nothing can be believed, for its header is damaged, becomes free as well.
+    /// Declares the live extents after an open; everything else, except for the published root, becomes free. A root of which
+    /// nothing is known, because its header is damaged, becomes free as well.
     ///
     /// # Errors
     /// [`PoolError::BadExtent`], [`PoolError::Overlap`], [`PoolError::RetainTooLate`]; then nothing
@@ -36,8 +36,8 @@ impl Pool {
         self.retain_headless(live, &[])
     }
 
-    /// [`Pool::retain`], with extents among them whose headers are damaged and not checked: the caller answers for what
-    /// they hold.
+    /// [`Pool::retain`], including extents whose headers are damaged and not checked: the caller vouches for their
+    /// content.
     ///
     /// # Errors
     /// As [`Pool::retain`].
@@ -91,7 +91,7 @@ impl Pool {
     }
 
     /// Takes space for a payload of `len_bytes`, backed by the file system and ready to be written.
-    /// `owner` is stored in the extent's header and means what the caller says.
+    /// `owner` is stored in the extent's header; its meaning is the caller's.
     ///
     /// # Errors
     /// [`PoolError::Full`], [`PoolError::Io`]. The pool is as it was.
@@ -147,7 +147,7 @@ impl Pool {
         Ok(writer)
     }
 
-    /// Hands out nothing any more of the pages that are lost in a range, which may reach beyond it.
+    /// Allocates nothing any more from the lost pages of a range, which may reach beyond it.
     fn leave_out_lost(&self, range: Range<u64>) {
         for page in self.lost_pages(range) {
             let mut space = lock(&self.space);
@@ -178,12 +178,12 @@ impl Pool {
         };
         match failed {
             None => Ok(()),
-            Some(_) if self.was_cut()? => {
+            Some(_) if self.is_truncated()? => {
                 self.heal(start..start + span)?;
                 self.bring_in(start, span)
             }
             Some(source) if backing::means_bad_page(&source) && self.has_space(start, span) => {
-                // Touched, the pages that cannot be had are noted as lost, and then written anew.
+                // Touching pages that have no memory notes them as lost; then they are rewritten.
                 // SAFETY: as above.
                 unsafe { address::touch(self.address(start), span as usize) };
                 self.heal(start..start + span)
@@ -276,21 +276,21 @@ impl Pool {
         Ok(given)
     }
 
-    /// Takes the next free run from `at` on that is worth giving back, and moves `at` behind it. Nobody gets it meanwhile.
+    /// Takes the next free run from `at` on that is worth giving back, and moves `at` behind it. It is not allocated meanwhile.
     fn take_backed(&self, at: &mut u64) -> Option<(u64, u64)> {
         let mut space = lock(&self.space);
         loop {
             let (start, bytes) = space.free.next_from(*at)?;
             *at = start + bytes;
             let holes: u64 = space.holes.lengths_within(start..*at).sum();
-            if bytes >= GIVEN_BACK_LEAST_BYTES && holes < bytes {
+            if bytes >= MIN_GIVEN_BACK_BYTES && holes < bytes {
                 space.free.take_within(start..*at);
                 return Some((start, bytes));
             }
         }
     }
 
-    /// Has space for holes of what is handed out.
+    /// Allocates space for holes in runs that are handed out.
     fn back(&self, holes: &[(u64, u64)]) -> Result<(), PoolError> {
         if self.backs_on_demand() {
             return Ok(());
@@ -341,7 +341,7 @@ impl Pool {
             return Err(self.full(span, space.used_bytes(), self.limit_bytes));
         };
         let unit_bytes = GROWTH_UNIT_BYTES.max(self.unit_bytes());
-        let step = len_bytes.clamp(unit_bytes, GROWTH_MOST_BYTES.max(unit_bytes));
+        let step = len_bytes.clamp(unit_bytes, MAX_GROWTH_BYTES.max(unit_bytes));
         let wanted = |bytes: u64| bytes.next_multiple_of(unit_bytes).min(self.limit_bytes);
         let generous = wanted(least.max(len_bytes + step));
         let frugal = wanted(least);

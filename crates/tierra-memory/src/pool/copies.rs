@@ -1,12 +1,12 @@
 //! The copies of a replica set, and the one way of storing to them.
 //!
-//! A [`Replica`] is generic over who is [`Below`] it, and over nothing else: the processor, which flushes and fences
-//! without being asked twice, or the pool ([`Asked`]), where the kernel has to be asked, where far memory is
-//! emulated, and where a recorder looks on ([`crate::recording`]). What is stored, in which order, what of it is
-//! flushed and what is fenced is decided here, by the same code over both, so a recording is one of what ships.
+//! A [`Replica`] is generic over the layer [`PersistLayer`] it, and over nothing else: the processor, which flushes and fences
+//! directly, or the pool ([`ViaPool`]), if the kernel has to be called, if far memory is emulated, and if stores are
+//! recorded ([`crate::recording`]). What is stored, in which order, what of it is flushed and what is fenced is
+//! decided here, by the same code over both, so a recording shows the production code.
 //!
-//! Questions whose answers change only with a trouble ([`trouble`]) are asked again only after one: is the pool
-//! well, has a store gone to a lost page. What is written is counted once for all copies.
+//! Checks whose results change only with a fault ([`trouble`]) are repeated only after one: is the pool
+//! healthy, has a store gone to a lost page. What is written is counted once for all copies.
 
 use std::io;
 use std::marker::PhantomData;
@@ -14,16 +14,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::PoolError;
+use super::checked_log::CheckedLog;
 use super::counters::{Cause, Tally};
-use super::place::Place;
 use super::stored::{Persisted, Words, copy, store_words};
 use crate::arch::Scatter;
 use crate::persist::{Lines, Processor};
 use crate::recording::Order;
 use crate::{LINE_BYTES, arch, emulation, trouble};
 
-/// Who carries out what a copy asks for. Lines are mapped and lie in the copy.
-pub(crate) trait Below: Sized {
+/// The layer that stores, flushes and fences for a copy. Lines are mapped and lie in the copy.
+pub(crate) trait PersistLayer: Sized {
     /// Proof that lines are on their way.
     type Flushed;
     /// Lines on their way to several copies.
@@ -31,10 +31,10 @@ pub(crate) trait Below: Sized {
     where
         Self: 't;
 
-    /// Hears of bytes that are stored next.
+    /// Announces bytes that are stored next.
     fn stores(copy: &Replica<Self>, to: *const u8, bytes: &[u8], order: Order);
 
-    /// What was stored past the cache, which is on its way by that.
+    /// The proof for bytes stored past the cache, which need no flush.
     fn streamed(lines: Lines) -> Self::Flushed;
 
     /// Sends lines on their way.
@@ -46,7 +46,7 @@ pub(crate) trait Below: Sized {
     /// Waits for them.
     fn fence(copy: &Replica<Self>, flushed: Self::Flushed) -> io::Result<()>;
 
-    /// Leaves them to the one fence of several copies, where they can share one.
+    /// Leaves them to the one fence of several copies, if they can share one.
     fn join<'t>(
         copy: &'t Replica<Self>,
         in_flight: &mut Self::InFlight<'t>,
@@ -57,7 +57,7 @@ pub(crate) trait Below: Sized {
     fn fence_all(in_flight: Self::InFlight<'_>) -> io::Result<()>;
 }
 
-impl Below for Processor {
+impl PersistLayer for Processor {
     type Flushed = ();
     type InFlight<'t> = ();
 
@@ -70,7 +70,7 @@ impl Below for Processor {
     #[inline(always)]
     fn flush(copy: &Replica<Self>, lines: Lines) -> io::Result<()> {
         // SAFETY: inside a live log, hence mapped; the medium's own processor has its instruction.
-        unsafe { copy.below.flush_lines(lines) };
+        unsafe { copy.layer.flush_lines(lines) };
         Ok(())
     }
 
@@ -97,24 +97,24 @@ impl Below for Processor {
 
 /// The copy's pool, by its medium; and its recorder, if it has one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked;
+pub(crate) struct ViaPool;
 
 /// Bytes from the first line on its way to the last. A fence waits for the flushes of its own thread only, so
 /// this stays on it.
 #[must_use = "what is not fenced does not survive a power cut"]
-pub(crate) struct OnItsWay {
+pub(crate) struct Unfenced {
     start: *const u8,
     end: *const u8,
     _not_send: PhantomData<*const ()>,
 }
 
-impl Below for Asked {
-    type Flushed = OnItsWay;
+impl PersistLayer for ViaPool {
+    type Flushed = Unfenced;
     /// Any copy of those whose fences are one.
-    type InFlight<'t> = Option<&'t Replica<Asked>>;
+    type InFlight<'t> = Option<&'t Replica<ViaPool>>;
 
     fn stores(copy: &Replica<Self>, to: *const u8, bytes: &[u8], order: Order) {
-        if let Some(recorder) = copy.place.recorder() {
+        if let Some(recorder) = copy.log.recorder() {
             recorder.stored(to, bytes, order);
         }
         if order == Order::Stream {
@@ -122,88 +122,88 @@ impl Below for Asked {
         }
     }
 
-    fn streamed(lines: Lines) -> OnItsWay {
-        OnItsWay {
+    fn streamed(lines: Lines) -> Unfenced {
+        Unfenced {
             start: lines.first,
             end: lines.first.wrapping_add(lines.count * LINE_BYTES),
             _not_send: PhantomData,
         }
     }
 
-    fn flush(copy: &Replica<Self>, lines: Lines) -> io::Result<OnItsWay> {
+    fn flush(copy: &Replica<Self>, lines: Lines) -> io::Result<Unfenced> {
         let len_bytes = (lines.count * LINE_BYTES) as u64;
         // SAFETY: inside a live log of this medium's file, hence mapped.
-        unsafe { copy.place.medium().flush(lines.first, len_bytes)? };
-        Ok(Asked::streamed(lines))
+        unsafe { copy.log.medium().flush(lines.first, len_bytes)? };
+        Ok(ViaPool::streamed(lines))
     }
 
-    fn both(one: OnItsWay, other: OnItsWay) -> OnItsWay {
-        OnItsWay {
+    fn both(one: Unfenced, other: Unfenced) -> Unfenced {
+        Unfenced {
             start: one.start.min(other.start),
             end: one.end.max(other.end),
             _not_send: PhantomData,
         }
     }
 
-    fn fence(copy: &Replica<Self>, OnItsWay { start, end, .. }: OnItsWay) -> io::Result<()> {
+    fn fence(copy: &Replica<Self>, Unfenced { start, end, .. }: Unfenced) -> io::Result<()> {
         let len_bytes = (end.addr() - start.addr()) as u64;
         // SAFETY: both ends lie in the copy's log or at its end, whose last line is mapped to its end.
-        unsafe { copy.place.medium().fence(start, len_bytes) }
+        unsafe { copy.log.medium().fence(start, len_bytes) }
     }
 
     fn join<'t>(
         copy: &'t Replica<Self>,
-        in_flight: &mut Option<&'t Replica<Asked>>,
-        flushed: OnItsWay,
+        in_flight: &mut Option<&'t Replica<ViaPool>>,
+        flushed: Unfenced,
     ) -> io::Result<()> {
-        if copy.place.shares_fences() {
+        if copy.log.shares_fences() {
             *in_flight = Some(copy);
             return Ok(());
         }
-        Asked::fence(copy, flushed)
+        ViaPool::fence(copy, flushed)
     }
 
-    fn fence_all(in_flight: Option<&Replica<Asked>>) -> io::Result<()> {
+    fn fence_all(in_flight: Option<&Replica<ViaPool>>) -> io::Result<()> {
         match in_flight {
-            // A processor's, which asks for no range.
-            Some(copy) => Asked::fence(
+            // A processor's fence, which ignores the range.
+            Some(copy) => ViaPool::fence(
                 copy,
-                Asked::streamed(Lines::of(copy.start.as_ptr(), LINE_BYTES)),
+                ViaPool::streamed(Lines::of(copy.start.as_ptr(), LINE_BYTES)),
             ),
             None => Ok(()),
         }
     }
 }
 
-/// One copy: where it lies, and who is below it. Places and lengths given to it have been checked to lie in it.
+/// One copy: its memory, and the layer below it. Offsets and lengths given to it have been checked to lie in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica<B> {
     start: NonNull<u8>,
-    below: B,
+    layer: B,
     /// Keeps the address mapped.
-    place: Place,
+    log: CheckedLog,
 }
 
-// SAFETY: the address is that of a place, which may be sent and shared; bytes are written through it only
-// by whoever has the replica set to itself, or its worker meanwhile.
+// SAFETY: the address is that of a log, which may be sent and shared; bytes are written through it only
+// by the exclusive owner of the replica set, or its worker meanwhile.
 unsafe impl<B: Send> Send for Replica<B> {}
 // SAFETY: as above.
 unsafe impl<B: Sync> Sync for Replica<B> {}
 
-/// The lines of bytes that were stored. They begin where they do in every copy, so that what is worked out of a
-/// place is worked out once for all.
+/// The lines of bytes that were stored. They have the same offsets in every copy, so they are computed once for
+/// all.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "what is not flushed does not survive a power cut"]
 pub(crate) struct Span(Lines);
 
-impl<B: Below> Replica<B> {
-    fn new(place: &Place, below: B) -> Replica<B> {
-        let start = place.start();
+impl<B: PersistLayer> Replica<B> {
+    fn new(log: &CheckedLog, layer: B) -> Replica<B> {
+        let start = log.start();
         debug_assert!(start.addr().get().is_multiple_of(LINE_BYTES));
         Replica {
             start,
-            below,
-            place: place.clone(),
+            layer,
+            log: log.clone(),
         }
     }
 
@@ -223,7 +223,7 @@ impl<B: Below> Replica<B> {
 
     /// The device refused: what the copy holds is unknown.
     pub(crate) fn failed(&self, source: io::Error) -> PoolError {
-        self.place.failed(source)
+        self.log.failed(source)
     }
 
     /// Fetches the line at `at`, to be written soon.
@@ -237,8 +237,8 @@ impl<B: Below> Replica<B> {
     pub(crate) fn store(&self, at: u64, bytes: &[u8]) -> Span {
         let start = self.address(at);
         B::stores(self, start, bytes, Order::None);
-        // SAFETY: inside a live log, hence mapped; a replica set is its log's one writer, and nobody holds
-        // a slice of it while it is written.
+        // SAFETY: inside a live log, hence mapped; a replica set is its log's one writer, and no slice of it is
+        // held while it is written.
         unsafe { copy(start, bytes) };
         self.span(at, bytes.len())
     }
@@ -264,7 +264,7 @@ impl<B: Below> Replica<B> {
                 *slot = copy.address(at);
                 B::stores(copy, *slot, bytes, Order::None);
             }
-            // SAFETY: as for `store`, for each of them; whoever has a `Scatter` has asked the processor.
+            // SAFETY: as for `store`, for each of them; a `Scatter` proves that the processor has the instruction.
             unsafe { arch::scatter(&to, group.len(), bytes) };
         }
     }
@@ -338,48 +338,48 @@ impl<B: Below> Replica<B> {
     }
 }
 
-impl Replica<Asked> {
+impl Replica<ViaPool> {
     /// Writes this copy alone past the cache, durably on return.
     pub(crate) fn catch_up(&self, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
         self.fence(self.stream(at, bytes)?)?;
         let written = Written::NOTHING.and(at, bytes.len());
-        let counts = self.place.counts();
+        let counts = self.log.counts();
         counts.written(Cause::Log, written.bytes, written.lines);
-        self.place.refuse_if_lost(at, bytes.len() as u64)
+        self.log.refuse_if_lost(at, bytes.len() as u64)
     }
 }
 
 /// The copies of a replica set, the master first. It belongs to the set's one writer.
 #[derive(Debug)]
 pub(crate) struct Copies {
-    asked: Vec<Replica<Asked>>,
-    /// The same, where the processor flushes all of them and nobody looks on.
+    via_pool: Vec<Replica<ViaPool>>,
+    /// The same, if the processor flushes all of them and nothing is recorded.
     by_processor: Option<Vec<Replica<Processor>>>,
     /// Of each copy.
     written: Arc<Tally>,
-    /// [`trouble::count`] when all pools were last found well; nothing else than trouble makes them unwell.
-    well_at: u64,
+    /// [`trouble::count`] when all pools were last found healthy; only trouble changes that.
+    healthy_at: u64,
 }
 
 impl Copies {
-    pub(crate) fn new(places: &[Place]) -> Copies {
-        let by_processor = places.iter().map(|place| {
-            let processor = place.processor()?;
-            Some(Replica::new(place, processor))
+    pub(crate) fn new(logs: &[CheckedLog]) -> Copies {
+        let by_processor = logs.iter().map(|log| {
+            let processor = log.processor()?;
+            Some(Replica::new(log, processor))
         });
         let copies = Copies {
-            asked: places.iter().map(|one| Replica::new(one, Asked)).collect(),
+            via_pool: logs.iter().map(|one| Replica::new(one, ViaPool)).collect(),
             by_processor: by_processor.collect(),
             written: Arc::default(),
-            well_at: 0,
+            healthy_at: 0,
         };
-        for copy in &copies.asked {
-            copy.place.counts().join(&copies.written);
+        for copy in &copies.via_pool {
+            copy.log.counts().join(&copies.written);
         }
         copies
     }
 
-    /// For writes that ask no pool, which is right while far memory is not emulated.
+    /// For writes without the pool, which is correct while far memory is not emulated.
     #[inline(always)]
     pub(crate) fn by_processor(&self) -> Option<&[Replica<Processor>]> {
         match &self.by_processor {
@@ -389,41 +389,41 @@ impl Copies {
     }
 
     /// For all others.
-    pub(crate) fn by_asking(&self) -> &[Replica<Asked>] {
-        &self.asked
+    pub(crate) fn by_pool(&self) -> &[Replica<ViaPool>] {
+        &self.via_pool
     }
 
     /// Fetches the line at `at` of the master, which is about to be written. The place may lie outside.
     #[inline(always)]
     pub(crate) fn prefetch_master(&self, at: u64) {
-        if let Some(master) = self.asked.first() {
+        if let Some(master) = self.via_pool.first() {
             master.prefetch(at);
         }
     }
 
-    /// Whether all pools are as they were when they were found well.
+    /// Whether no trouble has happened since all pools were found healthy.
     #[inline(always)]
-    fn are_well(&self) -> bool {
-        trouble::count() == self.well_at
+    fn are_healthy(&self) -> bool {
+        trouble::count() == self.healthy_at
     }
 
-    /// Refuses where a pool's device has, as [`Place::refuse_if_poisoned`].
+    /// Refuses where a pool's device has, as [`CheckedLog::refuse_if_poisoned`].
     #[inline(always)]
     pub(crate) fn refuse_if_poisoned(&mut self) -> Result<(), PoolError> {
-        match self.are_well() {
+        match self.are_healthy() {
             true => Ok(()),
-            false => self.ask_pools(),
+            false => self.recheck_health(),
         }
     }
 
     #[cold]
-    fn ask_pools(&mut self) -> Result<(), PoolError> {
-        // Before they are asked: what happens meanwhile is asked for again.
+    fn recheck_health(&mut self) -> Result<(), PoolError> {
+        // Read before the pools are checked: trouble that happens meanwhile causes another check.
         let troubles = trouble::count();
-        let mut places = self.asked.iter().map(|copy| &copy.place);
-        places.clone().try_for_each(Place::refuse_if_poisoned)?;
-        if places.all(Place::is_well) {
-            self.well_at = troubles;
+        let mut logs = self.via_pool.iter().map(|copy| &copy.log);
+        logs.clone().try_for_each(CheckedLog::refuse_if_poisoned)?;
+        if logs.all(CheckedLog::is_healthy) {
+            self.healthy_at = troubles;
         }
         Ok(())
     }
@@ -432,24 +432,24 @@ impl Copies {
     #[inline(always)]
     pub(crate) fn wrote(&self, written: Written) -> Result<(), PoolError> {
         self.written.add(written.bytes, written.lines);
-        match self.are_well() {
+        match self.are_healthy() {
             true => Ok(()),
-            // Numbers rather than the whole, which would be stored in memory for it, trouble or not.
+            // Two numbers rather than `written`, which would be spilled to memory for the call, trouble or not.
             false => self.refuse_if_lost(written.first, written.end),
         }
     }
 
     #[cold]
     fn refuse_if_lost(&self, first: u64, end: u64) -> Result<(), PoolError> {
-        let mut places = self.asked.iter().map(|copy| &copy.place);
-        places.try_for_each(|place| place.refuse_if_lost(first.min(end), end.saturating_sub(first)))
+        let mut logs = self.via_pool.iter().map(|copy| &copy.log);
+        logs.try_for_each(|log| log.refuse_if_lost(first.min(end), end.saturating_sub(first)))
     }
 }
 
 impl Drop for Copies {
     fn drop(&mut self) {
-        for copy in &self.asked {
-            copy.place.counts().leave(&self.written);
+        for copy in &self.via_pool {
+            copy.log.counts().leave(&self.written);
         }
     }
 }
@@ -457,7 +457,7 @@ impl Drop for Copies {
 /// What was written to each copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
-    /// Where the first place begins, and the last ends.
+    /// The least offset, and the greatest end.
     first: u64,
     end: u64,
     bytes: u64,
@@ -487,7 +487,7 @@ impl Written {
 
 /// Bugs that tests plant in the code above, to see the simulated power cut find them.
 pub(crate) mod planted {
-    /// What is forgotten.
+    /// What is omitted.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[cfg_attr(not(test), allow(dead_code, reason = "planted by tests only"))]
     pub(crate) enum Bug {

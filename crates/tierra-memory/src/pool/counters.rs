@@ -30,9 +30,9 @@ pub struct Counters {
     pub superblock: Written,
     /// What [`Pool::restore`](crate::Pool::restore) and [`Pool::restore_header`](crate::Pool::restore_header) wrote.
     pub repair: Written,
-    /// Lines flushed because opening believed them; no bytes were stored.
+    /// Lines flushed on opening, because they were read as valid; no bytes were stored.
     pub believed_lines: u64,
-    /// Bytes whose checksum was computed, as far as the pool was told ([`Pool::count_check`](crate::Pool::count_check)).
+    /// Bytes whose checksum was computed, as far as it was reported to the pool ([`Pool::count_check`](crate::Pool::count_check)).
     pub checked_bytes: u64,
     /// Checks that failed.
     pub failed_checks: u64,
@@ -70,7 +70,7 @@ struct Shard([AtomicU64; 13]);
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     shards: [Shard; SHARDS],
-    /// Of those who write at the moment. Held by whoever reads them, or comes or goes.
+    /// Tallies of the current writers. Locked to read them, and to add or remove one.
     tallies: Mutex<Vec<Arc<Tally>>>,
 }
 
@@ -126,7 +126,7 @@ impl Counts {
     fn add(&self, shard: usize, slot: usize, count: u64) {
         let counter = &self.shards[shard].0[slot];
         if shard < SHARDS - 1 {
-            // Nobody else adds here.
+            // There is no other writer.
             let sum = counter.load(Ordering::Relaxed).wrapping_add(count);
             counter.store(sum, Ordering::Relaxed);
         } else {
@@ -145,10 +145,10 @@ impl Counts {
         self.add(shard(), LOST_PAGES, pages);
     }
 
-    pub(super) fn checked(&self, bytes: u64, is_whole: bool) {
+    pub(super) fn checked(&self, bytes: u64, is_valid: bool) {
         let shard = shard();
         self.add(shard, CHECKED_BYTES, bytes);
-        self.add(shard, FAILED_CHECKS, u64::from(!is_whole));
+        self.add(shard, FAILED_CHECKS, u64::from(!is_valid));
     }
 
     /// From now on what the tally counts, and has counted, is this pool's as well.

@@ -1,6 +1,6 @@
-//! Creating and opening a pool on a DAX device, which has no length, no content and no directory that system calls would tell.
+//! Creating and opening a pool on a DAX device, which has no length, no content and no directory that system calls could query.
 //!
-//! Invariant: a device that holds anything is not written to before it is believed to be a pool, and what it was not asked to
+//! Invariant: a device that holds anything is not written to before it is recognised as a pool, and what it was not asked to
 //! hold stays as it is. A device's pool grows over it as a file does: what is behind its length is not mapped.
 
 use std::fs::{File, Metadata, OpenOptions};
@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::layout::{FIRST_EXTENT, HEADER_OFFSETS, Line, PoolHeader, SLOT_OFFSETS};
+use super::layout::{FIRST_EXTENT, HEADER_OFFSETS, LineBytes, PoolHeader, SLOT_OFFSETS};
 use super::medium::{MediumKind, choose};
 use super::open::{INITIAL_BYTES, new_id};
 use super::path::PoolPath;
@@ -117,7 +117,7 @@ impl Pool {
             return Err(at.damaged("its beginning cannot be read"));
         }
         // What the medium cannot read any more is as good as damaged.
-        let line = |line: Option<Line>| line.unwrap_or([0xFF; LINE_BYTES]);
+        let line = |line: Option<LineBytes>| line.unwrap_or([0xFF; LINE_BYTES]);
         let id = at.check_headers(&headers.map(line))?;
         let slots = SLOT_OFFSETS.map(|twins| twins.map(|at| line(pool.line(at))));
         let publication = at.check_slots(&slots, id, options.at_version)?;
@@ -141,7 +141,7 @@ impl Pool {
         pool.limit_to(options.capacity_bytes);
         let len_bytes = pool.len_bytes();
         pool.holding(id, Space::unknown(len_bytes), publication)
-            .believe(options)
+            .make_durable(options)
     }
 
     /// The device's first bytes, mapped; it may grow to all of it.
@@ -172,7 +172,7 @@ impl Pool {
     }
 
     /// A line of a device whose pages may fail.
-    fn line(&self, offset: u64) -> Option<Line> {
+    fn line(&self, offset: u64) -> Option<LineBytes> {
         let mut line = [0; LINE_BYTES];
         line.copy_from_slice(self.raw_bytes(offset, LINE_BYTES as u64));
         let lost = self.refuse_if_lost(self.address(offset), LINE_BYTES as u64);

@@ -1,6 +1,6 @@
 //! Entries of undo logs: what a place held before a transaction wrote to it. The layout is drawn in `undo.rs`.
 //!
-//! Invariant: an entry is believed only if it is whole, of the transaction asked for, and in its order.
+//! Invariant: an entry is used only if it is valid, belongs to the transaction asked for, and is in its order.
 
 use super::extent::Extent;
 use crate::LINE_BYTES;
@@ -77,13 +77,13 @@ fn whole_entry(bytes: &[u8], transaction: u64, index: u32) -> Option<(Write, &[u
         at: u64_at(header, 32),
         len_bytes: u64_at(header, 40),
     };
-    let is_whole = header[..4] == MAGIC
+    let is_valid = header[..4] == MAGIC
         && header[4] == FORMAT_VERSION
         && crc32c::crc32c(&header[..60]) == u32_at(header, 60)
         && u64_at(header, 8) == transaction
         && u32_at(header, 48) == index;
     let old = behind.get(..usize::try_from(write.len_bytes).ok()?)?;
-    (is_whole && crc32c::crc32c(old) == u32_at(header, 52)).then_some((write, old))
+    (is_valid && crc32c::crc32c(old) == u32_at(header, 52)).then_some((write, old))
 }
 
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {

@@ -81,7 +81,7 @@ pub enum PoolError {
     Occupied {
         /// The device.
         path: PathBuf,
-        /// What it holds, as far as it can be told.
+        /// What it holds, as far as that is known.
         by: &'static str,
     },
     /// A later Tierra wrote the file.
@@ -105,7 +105,7 @@ pub enum PoolError {
         /// Which part.
         what: &'static str,
     },
-    /// One of the two last publications cannot be read, and nothing tells whether it was the newer one.
+    /// One of the two last publications cannot be read, and it is unknown whether it was the newer one.
     #[error(
         "{}: of its two last publications one cannot be read; the other, version {version}, is whole, and may be the \
          older one; restore the pool from another tier, or go back to version {version} on purpose",
@@ -140,7 +140,7 @@ pub enum PoolError {
         /// Bytes it must have.
         expected_bytes: u64,
     },
-    /// An extent is not what its user believes.
+    /// An extent is not what its user expects.
     #[error(
         "{}: extent of {} bytes at {}: {what}",
         path.display(), extent.len_bytes, extent.offset

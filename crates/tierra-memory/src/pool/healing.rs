@@ -1,4 +1,4 @@
-//! Pages of a pool that are gone: who is told, what is not durable for that, and how a page is had again.
+//! Lost pages of a pool: how they are reported, which stores are not durable because of them, and how a page is healed.
 //!
 //! ```text
 //!  good --- a load or store raises SIGBUS ---> lost: zeros, private to this process
@@ -9,8 +9,8 @@
 //! store was flushed. A page is good again only once its file holds zeros in its place, durably; what it
 //! held comes back by [`Pool::restore`].
 //!
-//! A file that was cut short is one fault up to its end: as soon as it is made as long as it was, pages that
-//! were lost read as zeros without any signal. The rest of the page that holds the new end does at once.
+//! A truncated file is one fault up to its end: as soon as the file is extended to its length again, pages that
+//! were lost read as zeros without any signal. The rest of the page that holds the new end does so at once.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,26 +25,25 @@ use super::{Pool, PoolError};
 use crate::lock::lock;
 
 impl Pool {
-    /// Counts the pool's faults. It advances before anybody can read zeros in the place of what was lost.
+    /// Counts the pool's faults. It advances before any thread can read zeros instead of lost data.
     ///
-    /// Readers compare it, before they give out what they made of the pool's bytes, with the epoch up to
-    /// which its owner has dealt with faults: read the epoch, then [`Pool::take_faults`], then keep readers
-    /// from what those ranges held; from then on it is dealt with. A reader that finds another epoch
-    /// computes again. The epoch of the beginning of its own reading would not do: a page lost before
-    /// holds zeros, too.
+    /// Before readers return a result made of the pool's bytes, they compare it with the epoch up to which the pool's
+    /// owner has handled faults: the owner reads the epoch, calls [`Pool::take_faults`], and keeps readers from those
+    /// ranges; from then on the epoch is handled. A reader that finds another epoch retries. The epoch at the
+    /// beginning of its own read would not be enough: a page lost before holds zeros, too.
     #[inline]
     pub fn fault_epoch(&self) -> u64 {
         self.watched.epoch()
     }
 
-    /// What was lost since this was last called, in order and joined. Whoever owns the pool marks what lies
-    /// there as damaged and restores it from a copy. Where more was lost at a time than the list holds and
-    /// the kernel does not say what, it is the whole pool: check everything.
+    /// What was lost since the last call, in order and merged. The owner of the pool marks what lies
+    /// there as damaged and restores it from a copy. If more was lost at a time than the list holds and
+    /// the kernel does not say what, the fault is the whole pool: check everything.
     pub fn take_faults(&self) -> Vec<Fault> {
-        let mut untold = std::mem::take(&mut self.losses().untold);
-        untold.sort_unstable_by_key(|range| range.start);
+        let mut unreported = std::mem::take(&mut self.losses().unreported);
+        unreported.sort_unstable_by_key(|range| range.start);
         let mut faults: Vec<Fault> = Vec::new();
-        for range in untold {
+        for range in unreported {
             match faults.last_mut() {
                 Some(last) if range.start <= last.offsets.end => {
                     last.offsets.end = last.offsets.end.max(range.end);
@@ -67,7 +66,7 @@ impl Pool {
     #[inline]
     pub(super) fn may_have_lost(&self) -> bool {
         // In this order: `losses` sets the second before it clears the first.
-        self.watched.is_news() || self.has_lost.load(Ordering::Acquire)
+        self.watched.has_new_losses() || self.has_lost.load(Ordering::Acquire)
     }
 
     #[cold]
@@ -82,22 +81,22 @@ impl Pool {
         }
     }
 
-    /// Takes note of a run that the next publication is to find whole.
-    pub(super) fn note_staged(&self, offset: u64, len_bytes: u64) {
+    /// Adds a run that the next publication needs undamaged.
+    pub(super) fn add_staged(&self, offset: u64, len_bytes: u64) {
         let run = Staged {
             len_bytes,
-            is_gone: false,
+            is_lost: false,
         };
         lock(&self.staged).insert(offset, run);
     }
 
-    /// What was staged since the last publication.
+    /// Validates and returns what was staged since the last publication.
     ///
     /// # Errors
-    /// [`PoolError::Lost`] if something of it is, and was not given back; [`PoolError::Truncated`].
-    pub(super) fn staged_and_whole(&self) -> Result<BTreeMap<u64, Staged>, PoolError> {
+    /// [`PoolError::Lost`] if something of it is lost and was not given back; [`PoolError::Truncated`].
+    pub(super) fn validate_staged(&self) -> Result<BTreeMap<u64, Staged>, PoolError> {
         let mut lost = self.losses();
-        if let Some(len_bytes) = self.find_cut(&mut lost)? {
+        if let Some(len_bytes) = self.detect_truncation(&mut lost)? {
             return Err(PoolError::Truncated {
                 path: self.path.clone(),
                 len_bytes,
@@ -106,7 +105,7 @@ impl Pool {
         }
         let staged = lock(&self.staged).clone();
         for (&start, run) in &staged {
-            let gone = run.is_gone.then_some(start);
+            let gone = run.is_lost.then_some(start);
             let page = lost
                 .pages_of(start..start + run.len_bytes, self.unit_bytes())
                 .next();
@@ -119,15 +118,15 @@ impl Pool {
         Ok(staged)
     }
 
-    /// Makes a range good to be written: the file as long as what is mapped, and pages that are lost zero in
-    /// the file and in memory, durably. What they held is not there any more.
+    /// Makes a range writable: extends the file to the mapped length, and zeros lost pages in the file and in memory,
+    /// durably. Their content is gone.
     ///
     /// # Errors
     /// [`PoolError::Io`]: the medium cannot be written there either. The pages stay lost.
     pub(super) fn heal(&self, range: Range<u64>) -> Result<(), PoolError> {
         let mut lost = self.losses();
-        if self.find_cut(&mut lost)?.is_some() {
-            self.back_end(&mut lost)?;
+        if self.detect_truncation(&mut lost)?.is_some() {
+            self.extend_to_mapped(&mut lost)?;
         }
         let page_bytes = self.unit_bytes();
         let pages: Vec<u64> = lost.pages_of(range, page_bytes).collect();
@@ -141,14 +140,14 @@ impl Pool {
             // handler is about to put some there again.
             let mapped = unsafe { self.medium.map(&self.file, at, run[0], len_bytes) };
             mapped.map_err(|source| self.poison("map a lost page anew", source))?;
-            // SAFETY: just mapped; nobody believes what lost pages hold.
+            // SAFETY: just mapped; readers discard what they read of lost pages.
             let cleared = unsafe { self.medium.clear_mapped(at, len_bytes) };
             cleared.map_err(|source| self.io("write a lost page anew", source))?;
             for page in run {
                 lost.pages.remove(page);
             }
             // Memory that still has its error raises its signal again.
-            self.take_news(&mut lost);
+            self.collect_losses(&mut lost);
             if run.iter().any(|page| lost.pages.contains(page)) {
                 let stays = io::Error::other(
                     "the memory there still fails; close the database and clear the errors of its device (`ndctl clear-errors`)",
@@ -166,7 +165,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Large pages hold several extents: what others are writing there, or have staged, went with them.
+    /// Large pages hold several extents: what others are writing there, or have staged, is lost with them.
     #[cold]
     fn note_healed(&self, pages: &[u64], page_bytes: u64) {
         self.healed.fetch_add(1, Ordering::Release);
@@ -175,31 +174,31 @@ impl Pool {
             let mut met = pages
                 .iter()
                 .filter(|page| **page < end && *start < **page + page_bytes);
-            run.is_gone |= met.next().is_some();
+            run.is_lost |= met.next().is_some();
         }
     }
 
-    /// Gives a file that was cut short its end again, as zeros, which is told as a fault: until then every page there is
-    /// lost one by one. Does nothing to a file that is whole.
+    /// Extends a truncated file to its length again, with zeros, which is reported as a fault: until then every page there is
+    /// lost one by one. Does nothing to a file that is not truncated.
     ///
     /// # Errors
     /// [`PoolError::Io`]: the file stays as it is.
-    pub fn restore_end(&self) -> Result<(), PoolError> {
+    pub fn restore_length(&self) -> Result<(), PoolError> {
         self.heal(0..0)
     }
 
-    /// Whether the file was found cut short since this was last called, whoever gave it its end again.
-    pub fn take_cut(&self) -> bool {
-        std::mem::take(&mut self.losses().has_untold_cut)
+    /// Whether the file was found truncated since the last call, even if it was extended again meanwhile.
+    pub fn take_truncation(&self) -> bool {
+        std::mem::take(&mut self.losses().has_unreported_truncation)
     }
 
     /// Whether the file is shorter than what is mapped. The first time that it is, the fault epoch advances, and
-    /// [`Pool::take_faults`] tells what went with its end: nobody may have touched that yet.
+    /// [`Pool::take_faults`] reports what was lost with its end, even if no thread has touched that yet.
     ///
     /// # Errors
     /// [`PoolError::Io`]: its length is not known.
-    pub fn was_cut(&self) -> Result<bool, PoolError> {
-        Ok(self.find_cut(&mut self.losses())?.is_some())
+    pub fn is_truncated(&self) -> Result<bool, PoolError> {
+        Ok(self.detect_truncation(&mut self.losses())?.is_some())
     }
 
     /// [`Pool::heal`], where anything was lost at all.
@@ -210,9 +209,9 @@ impl Pool {
         }
     }
 
-    /// Makes a file that was cut short as long as it was.
-    fn back_end(&self, lost: &mut Lost) -> Result<(), PoolError> {
-        let Some(from) = lost.cut_at else {
+    /// Extends a truncated file to the mapped length.
+    fn extend_to_mapped(&self, lost: &mut Lost) -> Result<(), PoolError> {
+        let Some(from) = lost.truncated_at else {
             return Ok(());
         };
         let to = self.len_bytes();
@@ -223,7 +222,7 @@ impl Pool {
         backed
             .and_then(|()| self.file.sync_all())
             .map_err(|source| self.io("give the file its end again", source))?;
-        lost.cut_at = None;
+        lost.truncated_at = None;
         Ok(())
     }
 
@@ -236,11 +235,11 @@ impl Pool {
     /// What is lost, with all that was noted so far.
     fn losses(&self) -> MutexGuard<'_, Lost> {
         let mut lost = lock(&self.lost);
-        if self.watched.is_news() {
-            // Nobody may find neither news nor losses meanwhile.
+        if self.watched.has_new_losses() {
+            // A concurrent check must find the notes or the losses, so this is set before the notes are taken.
             self.has_lost.store(true, Ordering::SeqCst);
-            self.take_news(&mut lost);
-            if let Err(error) = self.find_cut(&mut lost) {
+            self.collect_losses(&mut lost);
+            if let Err(error) = self.detect_truncation(&mut lost) {
                 tracing::error!(
                     pool = %self.path.display(), %error,
                     "pages of a pool were lost, and whether its file was cut short is unknown"
@@ -252,21 +251,21 @@ impl Pool {
         lost
     }
 
-    /// Adds what was noted since it was last asked for.
-    fn take_news(&self, lost: &mut Lost) {
+    /// Adds the pages noted since the last call.
+    fn collect_losses(&self, lost: &mut Lost) {
         let notes = self.watched.take();
         let mut pages = notes.pages;
         if notes.overflowed {
             self.watched.wait_for_handlers();
-            match self.covered_pages() {
+            match self.zeroed_pages() {
                 Ok(all) => pages.extend(all.into_iter().filter(|p| !lost.pages.contains(p))),
                 Err(error) => {
                     tracing::error!(
                         pool = %self.path.display(), %error,
                         "pages of a pool were lost, it is unknown which: it publishes no more until it is opened again"
                     );
-                    lost.untold.push(0..self.len_bytes());
-                    self.write_no_more();
+                    lost.unreported.push(0..self.len_bytes());
+                    self.stop_writing();
                 }
             }
         }
@@ -276,35 +275,35 @@ impl Pool {
         }
         for page in pages {
             self.counts.lost(lost.pages.insert(page).into());
-            lost.untold.push(page..page + self.unit_bytes());
+            lost.unreported.push(page..page + self.unit_bytes());
         }
     }
 
-    /// The length of the file if it was cut short, which is told once.
-    fn find_cut(&self, lost: &mut Lost) -> Result<Option<u64>, PoolError> {
+    /// The length of the file if it was truncated, which is reported once.
+    fn detect_truncation(&self, lost: &mut Lost) -> Result<Option<u64>, PoolError> {
         // Before the file's length: that only grows behind what is mapped.
         let mapped_bytes = self.len_bytes();
         let len_bytes = self.medium.len_bytes(&self.file);
         let len_bytes = len_bytes.map_err(|source| self.io("ask for the file's length", source))?;
-        let cut_at = (len_bytes < mapped_bytes).then_some(len_bytes);
-        if let Some(at) = cut_at
-            && lost.cut_at.is_none_or(|known| at < known)
+        let truncated_at = (len_bytes < mapped_bytes).then_some(len_bytes);
+        if let Some(at) = truncated_at
+            && lost.truncated_at.is_none_or(|known| at < known)
         {
             tracing::error!(pool = %self.path.display(), len_bytes = at, "the file of a pool was cut short: other copies stand in for its end, where there are any");
             let from = at - at % self.unit_bytes();
-            lost.untold.push(from..mapped_bytes);
-            lost.has_untold_cut = true;
+            lost.unreported.push(from..mapped_bytes);
+            lost.has_unreported_truncation = true;
             for (start, run) in lock(&self.staged).iter_mut() {
-                run.is_gone |= start + run.len_bytes > from;
+                run.is_lost |= start + run.len_bytes > from;
             }
             self.watched.advance();
         }
-        lost.cut_at = cut_at;
-        Ok(cut_at)
+        lost.truncated_at = truncated_at;
+        Ok(truncated_at)
     }
 
-    /// Pages that are covered by memory of this process, as the kernel says.
-    fn covered_pages(&self) -> io::Result<Vec<u64>> {
+    /// Pages that are replaced by private memory of this process, by the kernel's account.
+    fn zeroed_pages(&self) -> io::Result<Vec<u64>> {
         let maps = BufReader::new(File::open("/proc/self/maps")?);
         let start = self.address(0).addr() as u64;
         let end = start + self.len_bytes();

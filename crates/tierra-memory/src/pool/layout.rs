@@ -34,19 +34,19 @@ const EXTENT_MAGIC: [u8; 8] = *b"TIERRAEX";
 const SLOT_MAGIC: u32 = u32::from_le_bytes(*b"SLOT");
 
 /// One line of the file.
-pub(crate) type Line = [u8; LINE_BYTES];
+pub(crate) type LineBytes = [u8; LINE_BYTES];
 
-fn put(line: &mut Line, at: usize, bytes: &[u8]) {
+fn put(line: &mut LineBytes, at: usize, bytes: &[u8]) {
     line[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-fn u32_at(line: &Line, at: usize) -> u32 {
+fn u32_at(line: &LineBytes, at: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&line[at..at + 4]);
     u32::from_le_bytes(bytes)
 }
 
-fn u64_at(line: &Line, at: usize) -> u64 {
+fn u64_at(line: &LineBytes, at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&line[at..at + 8]);
     u64::from_le_bytes(bytes)
@@ -63,20 +63,20 @@ pub(crate) struct PoolHeader {
     pub(crate) pool_id: u64,
 }
 
-/// Why a header cannot be believed.
+/// Why a header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderFault {
     Magic,
     Newer {
         version: u8,
         /// Whether the line has the checksum of what it holds.
-        is_whole: bool,
+        is_valid: bool,
     },
     Checksum,
 }
 
 impl PoolHeader {
-    pub(crate) fn encode(&self) -> Line {
+    pub(crate) fn encode(&self) -> LineBytes {
         let mut line = [0; LINE_BYTES];
         put(&mut line, 0, &POOL_MAGIC);
         line[8] = VERSION;
@@ -89,14 +89,14 @@ impl PoolHeader {
     }
 
     /// Checks magic, then version, then the rest.
-    pub(crate) fn decode(line: &Line) -> Result<PoolHeader, HeaderFault> {
+    pub(crate) fn decode(line: &LineBytes) -> Result<PoolHeader, HeaderFault> {
         if line[..8] != POOL_MAGIC {
             return Err(HeaderFault::Magic);
         }
         if line[8] > VERSION {
             return Err(HeaderFault::Newer {
                 version: line[8],
-                is_whole: crc32c::crc32c(&line[..60]) == u32_at(line, 60),
+                is_valid: crc32c::crc32c(&line[..60]) == u32_at(line, 60),
             });
         }
         let header = PoolHeader {
@@ -120,7 +120,7 @@ impl PoolHeader {
 /// The last word is the commit word: it is cleared before the rest is written and stored after it. A root at offset 0 is
 /// none: so both slots of a new pool are written, and a slot of zeros is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot {
+pub(crate) struct SuperblockSlot {
     /// Counts publications; the slot with the higher one is current, and it lies in slot
     /// `sequence % 2`.
     pub(crate) sequence: u64,
@@ -136,7 +136,7 @@ pub(crate) struct Slot {
 }
 
 /// Whether a line of header or superblock is one that was written whole.
-pub(crate) fn is_whole(line: &Line) -> bool {
+pub(crate) fn is_valid(line: &LineBytes) -> bool {
     let has_crc = |at: usize| crc32c::crc32c(&line[..at]) == u32_at(line, at);
     let is_slot = u32_at(line, COMMIT_AT + 4) == SLOT_MAGIC && has_crc(COMMIT_AT);
     is_slot || (line[..8] == POOL_MAGIC && has_crc(LINE_BYTES - 4))
@@ -145,8 +145,8 @@ pub(crate) fn is_whole(line: &Line) -> bool {
 /// Where in a slot its commit word lies.
 pub(crate) const COMMIT_AT: usize = 56;
 
-impl Slot {
-    pub(crate) fn encode(&self) -> Line {
+impl SuperblockSlot {
+    pub(crate) fn encode(&self) -> LineBytes {
         let mut line = [0; LINE_BYTES];
         put(&mut line, 0, &self.sequence.to_le_bytes());
         put(&mut line, 8, &self.root_offset.to_le_bytes());
@@ -162,8 +162,8 @@ impl Slot {
     }
 
     /// `None` for a slot that is torn or damaged, of another pool, or in the wrong place.
-    pub(crate) fn decode(line: &Line, index: usize, pool_id: u64) -> Option<Slot> {
-        let slot = Slot {
+    pub(crate) fn decode(line: &LineBytes, index: usize, pool_id: u64) -> Option<SuperblockSlot> {
+        let slot = SuperblockSlot {
             sequence: u64_at(line, 0),
             root_offset: u64_at(line, 8),
             root_bytes: u64_at(line, 16),
@@ -213,7 +213,7 @@ pub(crate) fn span_bytes(payload_bytes: u64) -> Option<u64> {
 }
 
 impl ExtentHeader {
-    pub(crate) fn encode(&self) -> Line {
+    pub(crate) fn encode(&self) -> LineBytes {
         let span = span_bytes(self.payload_bytes).unwrap_or(0);
         let mut line = [0; LINE_BYTES];
         put(&mut line, 0, &EXTENT_MAGIC);
@@ -234,7 +234,7 @@ impl ExtentHeader {
     }
 
     /// The header, or what is wrong with it.
-    pub(crate) fn decode(line: &Line) -> Result<ExtentHeader, &'static str> {
+    pub(crate) fn decode(line: &LineBytes) -> Result<ExtentHeader, &'static str> {
         if line[..8] != EXTENT_MAGIC {
             return Err("no extent begins here");
         }
@@ -271,7 +271,7 @@ mod tests {
         payload_crc: 5,
         kind: ExtentKind::Sealed,
     };
-    const SLOT: Slot = Slot {
+    const SLOT: SuperblockSlot = SuperblockSlot {
         sequence: 3,
         root_offset: 4,
         root_bytes: 5,
@@ -285,10 +285,10 @@ mod tests {
     fn records_come_back_and_any_flipped_bit_is_noticed() {
         let pool = PoolHeader { pool_id: 9 };
         assert_eq!(PoolHeader::decode(&pool.encode()), Ok(pool));
-        assert_eq!(Slot::decode(&SLOT.encode(), 1, 9), Some(SLOT));
+        assert_eq!(SuperblockSlot::decode(&SLOT.encode(), 1, 9), Some(SLOT));
         assert_eq!(ExtentHeader::decode(&HEADER.encode()), Ok(HEADER));
         for bit in 0..LINE_BYTES * 8 {
-            let flip = |mut line: Line| {
+            let flip = |mut line: LineBytes| {
                 line[bit / 8] ^= 1 << (bit % 8);
                 line
             };
@@ -296,7 +296,11 @@ mod tests {
                 PoolHeader::decode(&flip(pool.encode())).is_err(),
                 "bit {bit}"
             );
-            assert_eq!(Slot::decode(&flip(SLOT.encode()), 1, 9), None, "bit {bit}");
+            assert_eq!(
+                SuperblockSlot::decode(&flip(SLOT.encode()), 1, 9),
+                None,
+                "bit {bit}"
+            );
             assert!(
                 ExtentHeader::decode(&flip(HEADER.encode())).is_err(),
                 "bit {bit}"
@@ -306,18 +310,18 @@ mod tests {
 
     #[test]
     fn a_slot_of_another_pool_or_place_is_none() {
-        assert_eq!(Slot::decode(&SLOT.encode(), 0, 9), None);
-        assert_eq!(Slot::decode(&SLOT.encode(), 1, 8), None);
-        assert_eq!(Slot::decode(&[0; LINE_BYTES], 0, 0), None);
+        assert_eq!(SuperblockSlot::decode(&SLOT.encode(), 0, 9), None);
+        assert_eq!(SuperblockSlot::decode(&SLOT.encode(), 1, 8), None);
+        assert_eq!(SuperblockSlot::decode(&[0; LINE_BYTES], 0, 0), None);
     }
 
     #[test]
     fn a_newer_version_is_told_from_damage() {
         let mut line = PoolHeader { pool_id: 9 }.encode();
         line[8] = VERSION + 1;
-        let newer = |is_whole| HeaderFault::Newer {
+        let newer = |is_valid| HeaderFault::Newer {
             version: VERSION + 1,
-            is_whole,
+            is_valid,
         };
         assert_eq!(PoolHeader::decode(&line), Err(newer(false)));
         let crc = crc32c::crc32c(&line[..60]);

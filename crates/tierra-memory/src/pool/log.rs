@@ -7,15 +7,15 @@ impl Pool {
     /// Overwrites a part of a log, durably on return. One writer at a time per log.
     ///
     /// # Errors
-    /// [`PoolError::Lost`]: of what was written, nothing counts.
+    /// [`PoolError::Lost`]: nothing of the write counts.
     /// [`PoolError::OutsideLog`], [`PoolError::BadExtent`] if the extent is no log (see
     /// [`ExtentWriter::finish_log`]), [`PoolError::Io`] or [`PoolError::Poisoned`].
     pub fn write(&self, extent: Extent, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
-        self.check_place(extent, at, bytes.len() as u64)?;
+        self.check_range(extent, at, bytes.len() as u64)?;
         self.refuse_if_read_only()?;
         self.refuse_if_poisoned()?;
         // SAFETY: the range lies in a live extent, checked above, hence mapped and writable; by the
-        // protocol nobody else reads or writes it now.
+        // protocol there is no other reader or writer now.
         let stored = unsafe { self.copy(extent.offset + at, bytes) };
         let persisted = stored.persist();
         persisted
@@ -23,25 +23,25 @@ impl Pool {
             .map_err(|source| self.poison("write to the log", source))
     }
 
-    /// Makes durable what a log holds from its beginning: after an open, for what was read and is now
-    /// believed. A process that was killed in [`Pool::write`] may have left it in the caches, where a
+    /// Makes durable what a log holds from its beginning: after an open, what was read and is now
+    /// used. A process that was killed in [`Pool::write`] may have left it in the caches, where a
     /// power cut would take it back.
     ///
     /// # Errors
     /// As [`Pool::write`].
     pub fn persist_log(&self, extent: Extent, len_bytes: u64) -> Result<(), PoolError> {
-        self.check_place(extent, 0, len_bytes)?;
+        self.check_range(extent, 0, len_bytes)?;
         self.refuse_if_poisoned()?;
         // SAFETY: the range lies in a live extent, checked above, hence mapped.
-        let believed = unsafe { self.stored_before(extent.offset, len_bytes) };
-        let persisted = believed.persist();
+        let inherited = unsafe { self.stored_before(extent.offset, len_bytes) };
+        let persisted = inherited.persist();
         persisted
             .map(|_| ())
             .map_err(|source| self.poison("make a log durable", source))
     }
 
     /// Whether the extent is a log that has `[at, at + len_bytes)`.
-    pub(super) fn check_place(
+    pub(super) fn check_range(
         &self,
         extent: Extent,
         at: u64,

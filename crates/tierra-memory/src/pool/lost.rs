@@ -1,4 +1,4 @@
-//! What is lost of a pool. `healing.rs` says how that is found out and made good.
+//! The lost parts of a pool. `healing.rs` detects and heals them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,20 +16,20 @@ pub struct Fault {
 pub(super) struct Lost {
     /// Pages that hold zeros of this process instead of the file's bytes; where they begin.
     pub(super) pages: BTreeSet<u64>,
-    /// Ranges that [`Pool::take_faults`](super::Pool::take_faults) has not told.
-    pub(super) untold: Vec<Range<u64>>,
+    /// Ranges that [`Pool::take_faults`](super::Pool::take_faults) has not reported.
+    pub(super) unreported: Vec<Range<u64>>,
     /// The length of the file, if it is known to be shorter than what is mapped.
-    pub(super) cut_at: Option<u64>,
-    /// Whether it was found so, and [`Pool::take_cut`](super::Pool::take_cut) has not told.
-    pub(super) has_untold_cut: bool,
+    pub(super) truncated_at: Option<u64>,
+    /// Whether it was found truncated, and [`Pool::take_truncation`](super::Pool::take_truncation) has not reported it.
+    pub(super) has_unreported_truncation: bool,
 }
 
 /// An extent that was finished and is not published yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Staged {
     pub(super) len_bytes: u64,
-    /// Whether the file lost it with its end, so that zeros are in its place without being a lost page.
-    pub(super) is_gone: bool,
+    /// Whether it was lost by truncation of the file, so that it holds zeros although its pages are not listed as lost.
+    pub(super) is_lost: bool,
 }
 
 /// Says through an [`io::Error`] that bytes were stored to a page that is lost.

@@ -8,13 +8,14 @@
 //! 3. [`Pool::publish`] takes one, and so cannot be asked for what was not finished: it becomes the root. Root and all that it names, by whatever means the
 //!    owner has, are *live*; they survive a crash at any moment.
 //! 4. [`Pool::free`] is called for what neither the published root nor a reader names any more. After
-//!    a reopen, [`Pool::retain`] is told what is live, and everything else is free.
+//!    a reopen, [`Pool::retain`] is given what is live, and everything else is free.
 //!
 //! Invariant: bytes in live extents are never overwritten but in logs; everything below
 //! [`Pool::len_bytes`] is allocated by the file system and mapped. `docs/file-format.md`, chapter
 //! "Pool", draws the layout.
 
 mod allocation;
+mod checked_log;
 pub(crate) mod copies;
 mod counters;
 mod device;
@@ -22,6 +23,7 @@ pub(crate) mod entry;
 mod error;
 mod extent;
 mod healing;
+mod interrupted_creation;
 mod layout;
 mod log;
 mod lost;
@@ -29,10 +31,8 @@ mod medium;
 mod open;
 mod options;
 mod path;
-mod place;
 mod publication;
 mod reading;
-mod remains;
 mod repair;
 mod space;
 mod stored;
@@ -49,14 +49,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-pub(crate) use copies::{Asked, Below, Copies, Replica, Written as WrittenToCopies};
+pub(crate) use checked_log::CheckedLog;
+pub(crate) use copies::{Copies, PersistLayer, Replica, ViaPool, Written as WrittenToCopies};
 pub use counters::{Counters, Written};
 pub use error::{PoolError, PublishError};
 pub use extent::Extent;
 pub use lost::Fault;
 pub use medium::MediumKind;
 pub use options::PoolOptions;
-pub(crate) use place::Place;
 pub use repair::ExtentLabel;
 pub(crate) use stored::Persisted;
 pub use undo::{Transaction, UndoLog};
@@ -132,7 +132,7 @@ impl Pool {
         self.medium.kind()
     }
 
-    /// The speed of the memory below, as told when it was opened.
+    /// The speed of the memory below, as given when it was opened.
     pub fn speed(&self) -> Speed {
         self.speed
     }
@@ -147,10 +147,10 @@ impl Pool {
         self.counts.so_far()
     }
 
-    /// Counts a check of some of the pool's bytes, made by somebody who has their checksum.
+    /// Counts a check of some of the pool's bytes, made by a caller that has their checksum.
     /// [`Pool::verify_extent`] counts its own.
-    pub fn count_check(&self, bytes: u64, is_whole: bool) {
-        self.counts.checked(bytes, is_whole);
+    pub fn count_check(&self, bytes: u64, is_valid: bool) {
+        self.counts.checked(bytes, is_valid);
     }
 
     /// Bytes of the file, free space included.
@@ -227,12 +227,12 @@ impl Pool {
     fn poison(&self, doing: &'static str, source: io::Error) -> PoolError {
         // What a lost page holds is known: nothing.
         if lost_page(&source).is_none() {
-            self.write_no_more();
+            self.stop_writing();
         }
         self.io(doing, source)
     }
 
-    pub(crate) fn write_no_more(&self) {
+    pub(crate) fn stop_writing(&self) {
         self.poisoned.store(true, Ordering::Release);
         trouble::happened();
     }

@@ -1,7 +1,7 @@
 //! Creating and opening a pool.
 //!
-//! Invariant: opening believes nothing of a file before it is checked, and changes nothing but a line of header or
-//! superblock whose twin is whole.
+//! Invariant: opening uses nothing of a file before it is validated, and changes nothing but a line of header or
+//! superblock whose twin is valid.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -58,7 +58,7 @@ impl Pool {
         record(options, FileStep::created);
         let created = Self::format(file, path, options);
         if created.is_err() {
-            // The first error is the one to tell.
+            // The first error is reported.
             if std::fs::remove_file(path).is_ok() {
                 record(options, FileStep::removed);
             }
@@ -111,7 +111,7 @@ impl Pool {
         )))
     }
 
-    /// Opens a pool and changes nothing of it, but that a damaged line of header or superblock is written anew if its twin is whole; what it publishes is durable on return. What is live is told by [`Pool::retain`]; until then nothing
+    /// Opens a pool and changes nothing of it, but that a damaged line of header or superblock is rewritten from a valid twin; what it publishes is durable on return. The live extents are given by [`Pool::retain`]; until then nothing
     /// is free, and an allocation grows the file.
     ///
     /// # Errors
@@ -122,8 +122,8 @@ impl Pool {
         Self::open_file(path, options, false)
     }
 
-    /// [`Pool::open`] of a file that was cut short: it gets its end again, as zeros, and that is all that is changed. Only for who
-    /// has what was there elsewhere.
+    /// [`Pool::open`] of a truncated file: it is extended with zeros to its length, and nothing else is changed. Only for
+    /// callers that have the lost content elsewhere.
     ///
     /// # Errors
     /// As [`Pool::open`]; [`PoolError::Truncated`] only where nothing is left that says how long the file was.
@@ -206,10 +206,10 @@ impl Pool {
         let medium = at.medium_of(&file, options)?;
         let pool = Self::assemble(file, medium, path, options, len_bytes, limit_bytes)?;
         pool.holding(id, Space::unknown(len_bytes), publication)
-            .believe(options)
+            .make_durable(options)
     }
 
-    /// A pool that was read.
+    /// The pool of a path that was read.
     pub(super) fn holding(mut self, id: u64, space: Space, publication: Publication) -> Pool {
         self.id = id;
         self.space = Mutex::new(space);
@@ -217,10 +217,10 @@ impl Pool {
         self
     }
 
-    /// Makes what it publishes durable: a process that was killed may have left that in the caches. It was read, and is
-    /// believed, so a power cut must not take it back once space is reused in its name. Then twins are made equal: whole
+    /// Makes what it publishes durable: a process that was killed may have left that in the caches. It was read and is
+    /// used, so a power cut must not revert it once space is reused because of it. Then twins are made equal: valid
     /// ones first made durable, so that no power cut finds both torn.
-    pub(super) fn believe(self, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
+    pub(super) fn make_durable(self, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
         let at = PoolPath(&self.path);
         self.persist_slots()
             .map_err(|source| at.io("make its superblock durable", source))?;
@@ -228,7 +228,7 @@ impl Pool {
         for _ in 0..torn {
             self.count_check(LINE_BYTES as u64, false);
         }
-        // Who goes back has not published yet.
+        // A caller that opens an earlier version has not published yet.
         if options.at_version.is_none() && self.check_superblock(true)? {
             tracing::warn!(
                 pool = %self.path.display(), torn,
@@ -294,7 +294,7 @@ impl Pool {
 /// The most bytes the file may have, and so the addresses to reserve.
 fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result<u64> {
     /// An address space of 47 bits holds this many times over.
-    const MOST_BYTES: u64 = 16 << 40;
+    const MAX_BYTES: u64 = 16 << 40;
     /// For a file system that does not say how large it is.
     const UNTOLD_BYTES: u64 = 1 << 40;
     // Pages of the machine and grains of the pool: what is mapped must be whole in both.
@@ -309,7 +309,7 @@ fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result
             }
         }
     };
-    Ok((wanted.min(MOST_BYTES) / unit * unit).max(len_bytes))
+    Ok((wanted.min(MAX_BYTES) / unit * unit).max(len_bytes))
 }
 
 /// The number that a new pool gets.
@@ -318,7 +318,7 @@ pub(super) fn new_id(path: &Path, options: &PoolOptions) -> u64 {
     options.id.unwrap_or_else(drawn)
 }
 
-/// Shows the recorder, if there is one, a step on the file of a pool that is being made.
+/// Records a step on the file of a pool that is being made, if there is a recorder.
 fn record(options: &PoolOptions, step: impl FnOnce(&str) -> FileStep) {
     if let Some(recorder) = &options.recorder {
         recorder.pool_step(step);

@@ -11,7 +11,7 @@ use crate::topology::{NodeId, Speed};
 pub struct PoolOptions {
     /// The most bytes the pool's file may have; `None`: as many as the file system.
     pub capacity_bytes: Option<u64>,
-    /// The speed of the memory below, as the caller knows it: a pool is far unless told otherwise.
+    /// The speed of the memory below, as the caller knows it: a pool is far by default.
     pub speed: Speed,
     /// Binds the pages of a pool on tmpfs to a NUMA node, for instance one without CPUs. Media of
     /// their own place ignore it.
@@ -32,7 +32,7 @@ pub struct PoolOptions {
     /// On tmpfs: flushes and fences as on DAX, to measure what persistent memory would ask for. It makes
     /// nothing more durable, and [`Pool::medium`](crate::Pool::medium) says so. Other media ignore it.
     pub emulate_dax: bool,
-    /// To open a file that cannot be written, or must not be: others may read it at the same time, and nobody has it open to
+    /// To open a file that cannot be written, or must not be: others may read it at the same time, and no process has it open to
     /// write. What is restored ([`Pool::restore`](crate::Pool::restore)) is so in this process alone; nothing else can be written.
     pub read_only: bool,
     /// Looks on at all that is stored, flushed, fenced and read. Then the pool takes itself for one on

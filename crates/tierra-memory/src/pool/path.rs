@@ -1,4 +1,4 @@
-//! The path of a pool that is about to be opened: its lock, its medium, and what of its header and superblock is believed.
+//! The path of a pool that is about to be opened: its lock, its medium, and the validation of its header and superblock.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,9 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::error::PoolError;
-use super::layout::{FIRST_EXTENT, GRAIN_BYTES, HeaderFault, Line, PoolHeader, Slot, VERSION};
+use super::layout::{
+    FIRST_EXTENT, GRAIN_BYTES, HeaderFault, LineBytes, PoolHeader, SuperblockSlot, VERSION,
+};
 use super::medium::{Medium, choose};
 use super::options::PoolOptions;
 use super::superblock::Publication;
@@ -87,7 +89,7 @@ impl PoolPath<'_> {
     }
 
     /// A line of a file. One that the medium cannot read any more is as good as damaged, and so is one behind the end.
-    pub(super) fn read_line(&self, file: &File, offset: u64) -> Result<Line, PoolError> {
+    pub(super) fn read_line(&self, file: &File, offset: u64) -> Result<LineBytes, PoolError> {
         let mut line = [0; LINE_BYTES];
         match file.read_exact_at(&mut line, offset) {
             Ok(()) => Ok(line),
@@ -99,9 +101,9 @@ impl PoolPath<'_> {
         }
     }
 
-    /// The pool's id, by its header's line or that of its twin. A newer version is believed if its line is whole, or both
+    /// The pool's id, by its header's line or that of its twin. A newer version is accepted if its line is valid, or both
     /// say so.
-    pub(super) fn check_headers(&self, lines: &[Line; 2]) -> Result<u64, PoolError> {
+    pub(super) fn check_headers(&self, lines: &[LineBytes; 2]) -> Result<u64, PoolError> {
         let found = lines.each_ref().map(PoolHeader::decode);
         let newer = match found {
             [
@@ -109,7 +111,7 @@ impl PoolPath<'_> {
                 Err(HeaderFault::Newer { version: twin, .. }),
             ] if version == twin => Some(version),
             _ => found.iter().find_map(|one| match one {
-                Err(HeaderFault::Newer { version, is_whole }) if *is_whole => Some(*version),
+                Err(HeaderFault::Newer { version, is_valid }) if *is_valid => Some(*version),
                 _ => None,
             }),
         };
@@ -130,14 +132,14 @@ impl PoolPath<'_> {
     /// The current publication, which is the slot with the higher sequence, or the one asked for. Lines are by slot and by twin.
     pub(super) fn check_slots(
         &self,
-        lines: &[[Line; 2]; 2],
+        lines: &[[LineBytes; 2]; 2],
         id: u64,
         at_version: Option<u64>,
     ) -> Result<Publication, PoolError> {
         let slots = [0, 1].map(|index| {
             let twins = lines[index]
                 .each_ref()
-                .map(|line| Slot::decode(line, index, id));
+                .map(|line| SuperblockSlot::decode(line, index, id));
             if twins[0] != twins[1] {
                 tracing::info!(
                     pool = %self.0.display(), slot = index,
@@ -147,7 +149,7 @@ impl PoolPath<'_> {
             // A publication that was cut short between both is the first one's.
             twins.into_iter().flatten().max_by_key(|slot| slot.sequence)
         });
-        let mut whole: Vec<Slot> = slots.into_iter().flatten().collect();
+        let mut whole: Vec<SuperblockSlot> = slots.into_iter().flatten().collect();
         whole.sort_unstable_by_key(|slot| slot.sequence);
         if let Some(version) = at_version {
             let current = whole.iter().rfind(|slot| slot.version == version);

@@ -1,22 +1,22 @@
-//! The superblock: two slots, published in turn, each kept twice.
+//! The superblock: two slots, published alternately, each stored twice.
 //!
-//! Invariant: at every moment at least one copy of each slot on the medium is whole, and the slot with the higher sequence
+//! Invariant: at every moment at least one copy of each slot on the medium is valid, and the slot with the higher sequence
 //! names a root whose bytes are durable. The slot written is the one not current, its first copy before its second, each
 //! durable before the next is touched; of each copy the commit word is cleared first and stored last. All eight
 //! words share a cache line, whose stores reach memory in the order in which they were made; on media
-//! durable by page the checksum in the commit word tells a torn page.
+//! durable by page the checksum in the commit word detects a torn page.
 //!
 //! So a power cut leaves one torn line at most, and a slot of which both copies are unreadable is damage, which might have
-//! been the newer slot: it is an error, never the older one without a word.
+//! been the newer slot: it is an error, and never silently the older one.
 //!
 //! Several pools whose roots name what lies in all of them are published together: nothing is published
-//! in any before everything is durable in all, so whichever of them survives names nothing that is not
-//! there.
+//! in any before everything is durable in all, so whichever of them survives names only what
+//! exists.
 
 use std::collections::BTreeMap;
 use std::{io, iter};
 
-use super::layout::{self, COMMIT_AT, HEADER_OFFSETS, Line, SLOT_OFFSETS, Slot};
+use super::layout::{self, COMMIT_AT, HEADER_OFFSETS, LineBytes, SLOT_OFFSETS, SuperblockSlot};
 use super::lost::{Staged, lost_page};
 use super::stored::Persisted;
 use super::superblock::Publication;
@@ -25,7 +25,7 @@ use super::{Extent, Pool, PoolError, PublishError};
 use crate::LINE_BYTES;
 use crate::lock::lock;
 
-/// A root of which all that it may name is durable.
+/// A root and proof that everything it may name is durable.
 struct Ready {
     root: Extent,
     root_crc: u32,
@@ -43,12 +43,12 @@ impl Pool {
         lock(&self.publication).root()
     }
 
-    /// What the owner calls what is published; 0 for a pool that has never published.
+    /// The owner's version of what is published; 0 for a pool that has never published.
     pub fn version(&self) -> u64 {
         lock(&self.publication).current.version
     }
 
-    /// What the owner calls the publication before, whose root may have been overwritten meanwhile; `None` where that cannot be read.
+    /// The owner's version of the previous publication, whose root may have been overwritten meanwhile; `None` if it cannot be read.
     pub fn version_before(&self) -> Option<u64> {
         let publication = lock(&self.publication);
         let slots = publication.slots.iter().flatten();
@@ -63,16 +63,16 @@ impl Pool {
         publication.root() == Some(extent) && publication.current.root_crc != payload_crc
     }
 
-    /// Compares the pool's header and both slots, with their twins, with what they are to say, which is known; what is damaged is
-    /// written anew if asked for. Whether something was.
+    /// Compares the pool's header and both slots, and their twins, with their known content; damaged lines are rewritten if
+    /// asked for. Returns whether any was damaged.
     ///
     /// # Errors
     /// As [`Pool::restore`].
-    pub fn check_superblock(&self, mend: bool) -> Result<bool, PoolError> {
-        self.check_lines(&lock(&self.publication), mend)
+    pub fn check_superblock(&self, repair: bool) -> Result<bool, PoolError> {
+        self.check_lines(&lock(&self.publication), repair)
     }
 
-    /// How many lines of header and superblock are none that was ever written whole.
+    /// The number of invalid lines of header and superblock.
     pub(super) fn torn_lines(&self) -> usize {
         let lines = lock(&self.publication).lines();
         let found = lines.map(|(at, right)| {
@@ -80,23 +80,25 @@ impl Pool {
             line.copy_from_slice(self.raw_bytes(at, right.len() as u64));
             line
         });
-        found.filter(|line| !layout::is_whole(line)).count()
+        found.filter(|line| !layout::is_valid(line)).count()
     }
 
-    fn check_lines(&self, publication: &Publication, mend: bool) -> Result<bool, PoolError> {
-        /// A page that is written anew takes other lines along.
+    fn check_lines(&self, publication: &Publication, repair: bool) -> Result<bool, PoolError> {
+        /// Rewriting a page rewrites other lines with it.
         const ROUNDS: usize = 3;
-        let is_right =
-            |(at, right): &(u64, Line)| *self.raw_bytes(*at, right.len() as u64) == *right;
+        let is_correct =
+            |(at, right): &(u64, LineBytes)| *self.raw_bytes(*at, right.len() as u64) == *right;
         let mut damaged = false;
         for _ in 0..ROUNDS {
-            let wrong: Vec<(u64, Line)> =
-                publication.lines().filter(|line| !is_right(line)).collect();
+            let wrong: Vec<(u64, LineBytes)> = publication
+                .lines()
+                .filter(|line| !is_correct(line))
+                .collect();
             if wrong.is_empty() {
                 break;
             }
             damaged = true;
-            if !mend {
+            if !repair {
                 break;
             }
             for (at, right) in &wrong {
@@ -135,7 +137,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PublishError`] says which pool failed and how many were published before it: none, if it was
-    /// known that one cannot be, or if finished extents could not be made durable. Whoever goes on
+    /// known that one cannot be, or if finished extents could not be made durable. A caller that continues
     /// without the failed pool publishes in the others again, a root that does not need it.
     pub fn publish_all(roots: &[(&Pool, &Finished)], version: u64) -> Result<(), PublishError> {
         let failed = |failed: usize, published: usize| {
@@ -166,7 +168,7 @@ impl Pool {
         let settled = self
             .settle()
             .map_err(|source| self.poison("make its extents durable", source))?;
-        let staged = self.staged_and_whole()?;
+        let staged = self.validate_staged()?;
         Ok(Ready {
             root,
             root_crc,
@@ -185,7 +187,7 @@ impl Pool {
             path: self.path.clone(),
             what: "its superblock counts no further publication",
         })?;
-        let slot = Slot {
+        let slot = SuperblockSlot {
             sequence,
             root_offset: ready.root.offset,
             root_bytes: ready.root.len_bytes,
@@ -214,7 +216,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Makes durable what all copies of both slots hold.
+    /// Makes all copies of both slots durable.
     pub(super) fn persist_slots(&self) -> io::Result<()> {
         self.settle()?;
         let mut all = None;
@@ -231,14 +233,14 @@ impl Pool {
 
     /// Stores header and superblock of a new pool, the word that makes it one last, and the header's twin behind it.
     pub(super) fn store_new(&self, publication: &Publication) -> io::Result<()> {
-        let mut lines: Vec<(u64, Line)> = publication.lines().collect();
+        let mut lines: Vec<(u64, LineBytes)> = publication.lines().collect();
         let [header, twin] = HEADER_OFFSETS;
         lines.sort_by_key(|(at, _)| (*at == twin, *at == header));
         for (at, line) in lines {
             let (first, rest) = line.split_at(8);
             let words = rest.chunks_exact(8).enumerate();
             let words = words.map(|(index, bytes)| (8 + index * 8, word_of(bytes)));
-            // SAFETY: the line is mapped, line-aligned, and nobody else's.
+            // SAFETY: the line is mapped, line-aligned, and not shared.
             unsafe { self.store_line(at, words.chain([(0, word_of(first))])) }.persist()?;
         }
         Ok(())
@@ -247,7 +249,12 @@ impl Pool {
     /// Overwrites a copy of a slot that is not current: clears its commit word, stores the other words, then the
     /// commit word. Only after what it names is durable, which `_settled` proves. The caller holds the
     /// lock of the publication.
-    fn store_slot(&self, at: u64, slot: &Slot, _settled: &Persisted) -> io::Result<Persisted> {
+    fn store_slot(
+        &self,
+        at: u64,
+        slot: &SuperblockSlot,
+        _settled: &Persisted,
+    ) -> io::Result<Persisted> {
         let line = slot.encode();
         let words = line.chunks_exact(8).enumerate();
         let words = words.map(|(index, bytes)| (index * 8, word_of(bytes)));

@@ -1,4 +1,4 @@
-//! Reading extents, and what of them is believed.
+//! Reading and validating extents.
 
 use std::sync::atomic::Ordering;
 
@@ -13,11 +13,11 @@ impl Pool {
     ///
     /// The caller keeps the protocol of the [module](super): the extent stays live as long as the slice is used, and
     /// while a log is written no slice of it is held.
-    /// A page of it that is lost reads as zeros, and [`Pool::fault_epoch`] tells.
+    /// A page of it that is lost reads as zeros, which [`Pool::fault_epoch`] reveals.
     ///
     /// # Panics
     /// If the extent does not lie in the pool. Extents that come from outside, such as a manifest's,
-    /// are believed only after [`Pool::check_extent`].
+    /// may be used only after [`Pool::check_extent`].
     #[inline]
     pub fn bytes(&self, extent: Extent) -> &[u8] {
         let end = extent.offset.checked_add(extent.len_bytes);
@@ -38,10 +38,10 @@ impl Pool {
     /// # Errors
     /// [`PoolError::BadExtent`].
     pub fn check_extent(&self, extent: Extent) -> Result<u64, PoolError> {
-        self.believed_header(extent).map(|header| header.owner)
+        self.valid_header(extent).map(|header| header.owner)
     }
 
-    fn believed_header(&self, extent: Extent) -> Result<ExtentHeader, PoolError> {
+    fn valid_header(&self, extent: Extent) -> Result<ExtentHeader, PoolError> {
         let header = self.header(extent)?;
         match self.contradicts_publication(extent, header.payload_crc) {
             false => Ok(header),
@@ -50,7 +50,7 @@ impl Pool {
     }
 
     /// Whether an extent can lie there, and the line that should be its header is none of any extent: what follows may be
-    /// believed only for checksums of its own.
+    /// to be used only with checksums of its own.
     pub fn has_damaged_header(&self, extent: Extent) -> bool {
         let Ok(start) = self.check_bounds(extent) else {
             return false;
@@ -68,12 +68,12 @@ impl Pool {
     /// # Errors
     /// [`PoolError::BadExtent`].
     pub fn verify_extent(&self, extent: Extent) -> Result<u64, PoolError> {
-        let header = self.believed_header(extent)?;
+        let header = self.valid_header(extent)?;
         let _reading = emulation::begin_read(self.bytes(extent));
         if header.kind == ExtentKind::Sealed {
-            let is_whole = checksum::append(0, self.bytes(extent)) == header.payload_crc;
-            self.count_check(extent.len_bytes, is_whole);
-            if !is_whole {
+            let is_valid = checksum::append(0, self.bytes(extent)) == header.payload_crc;
+            self.count_check(extent.len_bytes, is_valid);
+            if !is_valid {
                 return Err(self.fails_checksum(extent));
             }
         }

@@ -1,7 +1,7 @@
-//! Mending an extent in place: a damaged range gets bytes that are known to be right.
+//! Repairing an extent in place: a damaged range is overwritten with bytes that are known to be correct.
 //!
-//! Invariant: only what is named is changed, so a crash in it leaves the right bytes, the damaged ones or
-//! some of each, and whoever checks them finds the damage again. Doing it again does no harm.
+//! Invariant: only the named range is changed, so a crash leaves the correct bytes, the damaged ones or
+//! some of each, and the next check finds the damage again. The repair is idempotent.
 
 use super::layout::{self, EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind};
 use super::{Extent, Pool, PoolError};
@@ -17,17 +17,17 @@ pub struct ExtentLabel {
 }
 
 impl Pool {
-    /// Overwrites a range of a live extent, sealed or log, by bytes that are known to be right, durably on
+    /// Overwrites a range of a live extent, sealed or log, with bytes that are known to be correct, durably on
     /// return. `at` counts from the payload's beginning; the header, which [`Pool::restore_header`]
     /// restores, may be damaged. After an open it may come before [`Pool::retain`].
     ///
-    /// Where a page of the range is lost ([`Pool::take_faults`]), it is written anew through the file, which
-    /// clears an error of the medium, and mapped again; what else was on it is zero until it is restored,
-    /// too. A file that was cut short gets its end again, as zeros, all of which is told as a fault.
+    /// A lost page of the range ([`Pool::take_faults`]) is rewritten through the file, which clears an error of the
+    /// medium, and mapped again; its other bytes are zero until they are restored, too. A truncated file is extended
+    /// to its length with zeros, all of which is reported as a fault.
     ///
-    /// Nobody writes the extent meanwhile, and `good` does not lie in it. Readers may hold slices of it:
-    /// all other bytes stay as they are, and those of the range change under the eyes of readers, who must
-    /// not believe what they make of them, for they were damaged.
+    /// The extent has no other writer meanwhile, and `good` does not lie in it. Readers may hold slices of it:
+    /// all other bytes stay as they are, and those of the range change while they are read. Readers must
+    /// discard what they read of them, for they were damaged.
     ///
     /// # Errors
     /// [`PoolError::BadExtent`] if the extent is not live or does not have the range: nothing is written.
@@ -42,7 +42,7 @@ impl Pool {
         self.overwrite(extent.offset + at, good)
     }
 
-    /// What the header of an extent says, to restore that of a copy by.
+    /// The label in the header of an extent, to restore the header of a copy.
     ///
     /// # Errors
     /// [`PoolError::BadExtent`] if it is damaged itself.
@@ -54,8 +54,8 @@ impl Pool {
         })
     }
 
-    /// Writes the header of a live extent anew, durably on return. Whether the payload is what the header
-    /// then says, [`Pool::verify_extent`] tells.
+    /// Rewrites the header of a live extent, durably on return. [`Pool::verify_extent`] checks whether the payload
+    /// matches it.
     ///
     /// # Errors
     /// As [`Pool::restore`].
@@ -75,7 +75,7 @@ impl Pool {
         self.overwrite(extent.offset - EXTENT_HEADER_BYTES, &header.encode())
     }
 
-    /// Whether an extent is live, or may be, as long as it was not told what is.
+    /// Whether an extent is live, or may be, as long as the live extents are unknown.
     fn check_run(&self, extent: Extent) -> Result<(), PoolError> {
         let start = self.check_bounds(extent)?;
         let space = lock(&self.space);
@@ -87,7 +87,7 @@ impl Pool {
     }
 
     pub(super) fn overwrite(&self, offset: u64, good: &[u8]) -> Result<(), PoolError> {
-        /// Each finds lost pages that the one before had not touched.
+        /// Each try may find lost pages that the one before had not touched.
         const TRIES: usize = 4;
         self.refuse_if_poisoned()?;
         for _ in 1..TRIES {
@@ -103,7 +103,7 @@ impl Pool {
         // Also where nothing is known to be lost: the file may have been cut short.
         self.heal(offset..offset + good.len() as u64)?;
         // SAFETY: the range lies in a live extent, hence it is mapped and writable. By the contract of
-        // `restore` nobody else writes it, and who reads it believes nothing of it.
+        // `restore` there is no other writer, and readers discard what they read of it.
         let stored = unsafe { self.copy(offset, good) };
         let persisted = stored.for_repair().persist();
         persisted

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use super::layout::FIRST_EXTENT;
 use crate::free_space::FreeSpace;
 
-/// What is known of a pool's grains.
+/// The state of a pool's grains.
 #[derive(Debug)]
 pub(super) struct Space {
     pub(super) free: FreeSpace,
     /// Runs in use, offset to length: finished extents and open writers.
     pub(super) live: BTreeMap<u64, u64>,
     pub(super) live_bytes: u64,
-    /// Bytes that are neither live nor free before the live extents are told.
+    /// Bytes that are neither live nor free before the live extents are given.
     pub(super) unknown_bytes: u64,
     /// Whether an allocation has been made since the pool was opened.
     pub(super) allocated: bool,
-    /// Whether what is live, or unknown, is known to have no holes.
+    /// Whether live and unknown space is known to have no holes.
     pub(super) backed: bool,
-    /// What of the free space may have none in the file system.
+    /// The free runs that may have no space in the file system.
     pub(super) holes: FreeSpace,
 }
 
@@ -55,7 +55,7 @@ impl Space {
         self.live.get(&start).copied()
     }
 
-    /// Whether something may be live that is not known to be.
+    /// Whether the live extents are not known yet.
     pub(super) fn is_unknown(&self) -> bool {
         self.unknown_bytes > 0
     }

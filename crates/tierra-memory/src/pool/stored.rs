@@ -4,8 +4,8 @@
 //! store_line, copy, a slice  ->  Unpersisted  -- flush -->  Flushed  -- fence -->  Persisted
 //!                                                              many may share it
 //! ```
-//! Invariant: whoever must not go on before bytes are durable asks for a [`Persisted`], which only a
-//! fence makes. Every store to a pool that anybody may read after a power cut goes through here or, to the logs of a
+//! Invariant: a function that must not run before bytes are durable asks for a [`Persisted`], which only a
+//! fence makes. Every store to a pool that may be read after a power cut goes through here or, to the logs of a
 //! replica set, through `copies.rs`, so a recorder sees them all. Here it costs a branch per store without one, there
 //! nothing. What was stored to a page that is lost (`lost.rs`) is not flushed but refused.
 
@@ -32,7 +32,7 @@ pub(crate) struct Unpersisted<'p> {
     cause: Cause,
 }
 
-/// Bytes on their way to the medium. A fence waits for the flushes of its own thread only, so this
+/// Flushed bytes. A fence waits for the flushes of its own thread only, so this
 /// stays on it.
 #[must_use = "what is not fenced does not survive a power cut"]
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl<'p> Unpersisted<'p> {
         }
     }
 
-    /// These bytes, counted as what mends damage.
+    /// The same bytes, counted as repair.
     pub(super) fn for_repair(self) -> Unpersisted<'p> {
         Unpersisted {
             cause: Cause::Repair,
@@ -72,7 +72,7 @@ impl<'p> Unpersisted<'p> {
         counts.written(cause, self.stored_bytes, lines as u64);
     }
 
-    /// Sends the bytes on their way.
+    /// Flushes the bytes.
     pub(crate) fn flush(self) -> io::Result<Flushed<'p>> {
         self.count(self.cause);
         // SAFETY: made by the functions below, from mapped bytes of this pool.
@@ -106,13 +106,13 @@ impl<'p> Unpersisted<'p> {
                 .stage(&pool.file, start, offset, self.len_bytes)?
         };
         pool.refuse_if_lost(start, self.len_bytes)?;
-        pool.note_staged(offset, self.len_bytes);
+        pool.add_staged(offset, self.len_bytes);
         Ok(())
     }
 }
 
 impl<'p> Flushed<'p> {
-    /// Both, to be fenced at once. They are of one pool.
+    /// Combines both under one fence. They are of one pool.
     pub(super) fn and(self, other: Flushed<'p>) -> Flushed<'p> {
         debug_assert!(std::ptr::eq(self.pool, other.pool));
         Flushed {
@@ -160,7 +160,7 @@ impl Words<'_> {
     }
 }
 
-/// Stores words of one line in the order given; `before` hears of each.
+/// Stores words of one line in the order given; `before` is called with each.
 ///
 /// # Safety
 /// The line at `start` must be mapped, whole, and this thread's alone.
@@ -182,7 +182,7 @@ pub(super) unsafe fn store_words(
 /// Copies bytes; the shortest, which are most, without a call.
 ///
 /// # Safety
-/// `[to, to + bytes.len())` must be mapped, writable and nobody else's, hence no part of `bytes`.
+/// `[to, to + bytes.len())` must be mapped, writable and not shared, hence no part of `bytes`.
 #[inline(always)]
 pub(super) unsafe fn copy(to: *mut u8, bytes: &[u8]) {
     let from = bytes.as_ptr();
@@ -197,7 +197,7 @@ pub(super) unsafe fn copy(to: *mut u8, bytes: &[u8]) {
 }
 
 impl Persisted {
-    /// By a fence that somebody has just waited for.
+    /// By a fence that has just completed.
     pub(super) fn by_fence() -> Persisted {
         Persisted(())
     }
@@ -215,7 +215,7 @@ impl Persisted {
 
 impl Pool {
     /// Stores words of one line in the order given: x86 lets them reach memory in no other. Each comes
-    /// with its place in the line.
+    /// with its offset in the line.
     ///
     /// # Safety
     /// The line at `offset` must be mapped, whole, and this thread's alone.
@@ -267,7 +267,7 @@ impl Pool {
         }
     }
 
-    /// Fetches the line of a byte that is going to be written.
+    /// Prefetches the line of a byte that is going to be written.
     #[inline]
     pub(super) fn prefetch(&self, offset: u64) {
         arch::prefetch(self.address(offset));

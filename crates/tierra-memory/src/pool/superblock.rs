@@ -1,23 +1,23 @@
-//! What a superblock holds: the publications of its two slots, and the lines that say so. `publication.rs` writes them.
+//! The content of a superblock: the publications of its two slots, and their lines. `publication.rs` writes them.
 
 use std::iter;
 
 use super::extent::Extent;
-use super::layout::{HEADER_OFFSETS, Line, PoolHeader, SLOT_OFFSETS, Slot};
+use super::layout::{HEADER_OFFSETS, LineBytes, PoolHeader, SLOT_OFFSETS, SuperblockSlot};
 
-/// What is published now, and what was before it.
+/// The current publication, and the previous one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Publication {
     /// By number. One that cannot be read is `None`, where the other was asked for.
-    pub(super) slots: [Option<Slot>; 2],
-    /// Which of them is believed.
-    pub(super) current: Slot,
+    pub(super) slots: [Option<SuperblockSlot>; 2],
+    /// The valid, current one of them.
+    pub(super) current: SuperblockSlot,
 }
 
 impl Publication {
     /// Of a new pool: both slots say that there is no root.
     pub(super) fn none(pool_id: u64) -> Publication {
-        let slots = [0, 1].map(|sequence| Slot {
+        let slots = [0, 1].map(|sequence| SuperblockSlot {
             sequence,
             root_offset: 0,
             root_bytes: 0,
@@ -32,7 +32,7 @@ impl Publication {
         }
     }
 
-    pub(super) fn new(slots: [Option<Slot>; 2], current: Slot) -> Publication {
+    pub(super) fn new(slots: [Option<SuperblockSlot>; 2], current: SuperblockSlot) -> Publication {
         Publication { slots, current }
     }
 
@@ -53,7 +53,7 @@ impl Publication {
     pub(super) fn next_sequence(&self) -> Option<u64> {
         let known = self.slots.iter().flatten().map(|slot| slot.sequence);
         let newest = known.max().unwrap_or(self.current.sequence);
-        // What cannot be read was the one behind the newest that can, if it was newer.
+        // The unreadable one, if it was newer, followed the newest readable one.
         let step = if self.slots.contains(&None) { 3 } else { 1 };
         let next = newest.checked_add(step)?;
         match next % 2 == self.current.sequence % 2 {
@@ -62,13 +62,13 @@ impl Publication {
         }
     }
 
-    pub(super) fn publish(&mut self, slot: Slot) {
+    pub(super) fn publish(&mut self, slot: SuperblockSlot) {
         self.slots[(slot.sequence % 2) as usize] = Some(slot);
         self.current = slot;
     }
 
     /// Every line of header and superblock as it is to be, and where.
-    pub(super) fn lines(&self) -> impl Iterator<Item = (u64, Line)> + use<> {
+    pub(super) fn lines(&self) -> impl Iterator<Item = (u64, LineBytes)> + use<> {
         let header = PoolHeader {
             pool_id: self.current.pool_id,
         };

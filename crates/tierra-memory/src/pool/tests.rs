@@ -226,10 +226,10 @@ fn a_set_that_was_well_hears_of_a_refusal_in_one_of_its_pools() {
     let mut set = ReplicaSet::open(&copies[..2]).unwrap();
     let method = Method::Always(Composition::BASIC);
     set.write(&method, 8, &[1; 8]).unwrap();
-    copies[2].0.write_no_more();
+    copies[2].0.stop_writing();
     set.write(&method, 8, &[2; 8]).unwrap();
     set.write_line(&method, 0, &[(8, 3)]).unwrap();
-    copies[1].0.write_no_more();
+    copies[1].0.stop_writing();
     let refused = [
         set.write(&method, 8, &[4; 8]),
         set.write_line(&method, 0, &[(8, 4)]),

@@ -1,4 +1,4 @@
-//! Several places of logs changed at once: all of them or, after a crash at any moment, none.
+//! An undo log: several ranges of logs changed at once, all of them or, after a crash at any moment, none.
 //!
 //! ```text
 //! undo log  | finished u64, zeros | entry | entry | .. | whatever was there before |
@@ -9,12 +9,12 @@
 //!           | CRC of old bytes  | 0   | CRC of 0..60 | old bytes, zeros up to a multiple of 64 |
 //! ```
 //! A transaction numbered `finished + 1` goes three steps, each durable before the next begins:
-//! 1. the old bytes of every place are logged,
+//! 1. the old bytes of every range are logged,
 //! 2. the new bytes are written in place,
 //! 3. `finished` counts the transaction: an 8-byte store, with which it is committed.
 //!
 //! Invariant: entries of the transaction that `finished` does not count yet are whole if anything was
-//! written in place, so taking the old bytes back from those that are whole restores every place. A
+//! written in place, so taking the old bytes back from the valid entries restores every range. A
 //! number is used once, by a transaction that was rolled back as well, so what an earlier one logged is
 //! never taken for an entry.
 
@@ -67,7 +67,7 @@ impl UndoLog {
     /// [`PoolError::BadExtent`], [`PoolError::OutsideLog`]: the extent is no log or too short, or its
     /// entries name what is none. [`PoolError::Io`], [`PoolError::Poisoned`].
     pub fn open(pool: &Arc<Pool>, extent: Extent) -> Result<UndoLog, PoolError> {
-        pool.check_place(extent, 0, FIRST_ENTRY)?;
+        pool.check_range(extent, 0, FIRST_ENTRY)?;
         pool.refuse_if_poisoned()?;
         let bytes = pool.bytes(extent);
         let finished = entry::u64_at(bytes, 0);
@@ -77,7 +77,7 @@ impl UndoLog {
             .ok_or_else(|| pool.bad(extent, "an undo log that counts no further transaction"))?;
         let entries = entry::whole_entries(bytes, FIRST_ENTRY, number);
         for (write, _) in &entries {
-            pool.check_place(write.extent, write.at, write.len_bytes)?;
+            pool.check_range(write.extent, write.at, write.len_bytes)?;
         }
         let mut log = UndoLog {
             pool: Arc::clone(pool),
@@ -89,15 +89,15 @@ impl UndoLog {
             entries: Vec::new(),
         };
         // The last first: where two overlap, the first has the oldest bytes.
-        let places = entries.iter().rev().map(|(write, old)| (*write, *old));
-        let restored = log.write_in_place(places, &Persisted::by_earlier_run())?;
+        let ranges = entries.iter().rev().map(|(write, old)| (*write, *old));
+        let restored = log.write_in_place(ranges, &Persisted::by_earlier_run())?;
         // Also where nothing is whole: some entry behind the first may be, and its number must not
         // come again.
         log.finish(&restored)?;
         Ok(log)
     }
 
-    /// How many places opening took back.
+    /// How many ranges opening rolled back.
     pub fn rolled_back(&self) -> usize {
         self.rolled_back
     }
@@ -140,14 +140,14 @@ impl UndoLog {
     /// Step 2, or the way back. `_logged` proves that the old bytes are safe.
     fn write_in_place<'b>(
         &self,
-        places: impl Iterator<Item = (Write, &'b [u8])>,
+        ranges: impl Iterator<Item = (Write, &'b [u8])>,
         _logged: &Persisted,
     ) -> Result<Persisted, PoolError> {
         let poison = |source| self.pool.poison("write a transaction", source);
         let mut flushed = None;
-        for (write, bytes) in places {
-            // SAFETY: the place lies in a log, as was checked when it was named; by the pool's protocol
-            // it has one writer, and nobody holds a slice of it.
+        for (write, bytes) in ranges {
+            // SAFETY: the range lies in a log, as was checked when it was added; by the pool's protocol
+            // it has one writer, and no slice of it is held.
             let stored = unsafe { self.pool.copy(write.extent.offset + write.at, bytes) };
             let this = stored.flush().map_err(poison)?;
             flushed = Some(match flushed {
@@ -174,7 +174,7 @@ impl UndoLog {
     }
 }
 
-/// Places to be written at once. Dropped, it has written nothing.
+/// Ranges to be written at once. Dropped, it has written nothing.
 #[derive(Debug)]
 #[must_use = "nothing is written before `commit`"]
 pub struct Transaction<'l> {
@@ -184,7 +184,7 @@ pub struct Transaction<'l> {
 }
 
 impl Transaction<'_> {
-    /// Adds a place of a log and what it is to hold. Nothing is written yet.
+    /// Adds a range of a log and its new content. Nothing is written yet.
     ///
     /// # Errors
     /// [`PoolError::OutsideLog`], [`PoolError::BadExtent`] if the extent is no log,
@@ -192,7 +192,7 @@ impl Transaction<'_> {
     pub fn write(&mut self, extent: Extent, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
         let log = &mut *self.log;
         let len_bytes = bytes.len() as u64;
-        log.pool.check_place(extent, at, len_bytes)?;
+        log.pool.check_range(extent, at, len_bytes)?;
         let entries_bytes = self.entries_bytes + entry::entry_bytes(len_bytes);
         let needed_bytes = FIRST_ENTRY + entries_bytes;
         if needed_bytes > log.extent.len_bytes {
@@ -212,7 +212,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Writes all places: on return they hold what they were to, durably; after a crash before, all
+    /// Writes all ranges: on return they hold what they were to, durably; after a crash before, all
     /// hold what they did, once the log has been opened.
     ///
     /// # Errors
@@ -226,12 +226,12 @@ impl Transaction<'_> {
         log.pool.refuse_if_poisoned()?;
         let logged = log.log_old_bytes()?;
         let mut rest = log.new_bytes.as_slice();
-        let places = log.writes.iter().map(|write| {
+        let ranges = log.writes.iter().map(|write| {
             let (bytes, behind) = rest.split_at(write.len_bytes as usize);
             rest = behind;
             (*write, bytes)
         });
-        let written = log.write_in_place(places, &logged)?;
+        let written = log.write_in_place(ranges, &logged)?;
         log.finish(&written)
     }
 }

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 
 use super::layout::{EXTENT_HEADER_BYTES, ExtentHeader, ExtentKind};
 use super::{Extent, Pool, PoolError};
-use crate::recording::Lent;
+use crate::recording::LentSlice;
 
-/// An extent that was finished, and so may be published or named by what is. Only [`ExtentWriter`] makes
-/// one: what was not written to its end, checksummed and sent on its way cannot be published.
+/// A finished extent, which may be published or referenced by what is published. Only [`ExtentWriter`] makes
+/// one: an extent that was not completely written, checksummed and flushed cannot be published.
 #[must_use = "a finished extent that nobody names is free space after the next open"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finished {
@@ -27,16 +27,16 @@ impl Finished {
     }
 }
 
-/// The payload of an extent that nobody else knows of yet: writable, line-aligned, its content
+/// The payload of an extent that has no other reference yet: writable, line-aligned, its content
 /// undefined until written.
 pub struct ExtentWriter {
     pool: Arc<Pool>,
     extent: Extent,
     owner: u64,
-    /// How often the pool's pages had been healed before anything was written.
+    /// The pool's count of healed pages before anything was written.
     healed: u64,
     /// That the slice was handed out, if the pool is recorded.
-    lent: Option<Lent>,
+    lent: Option<LentSlice>,
     finished: bool,
 }
 
@@ -55,7 +55,7 @@ impl ExtentWriter {
         }
     }
 
-    /// Where the extent will be: its place, and its length unless it is finished shorter.
+    /// The extent that will be: its offset, and its length unless it is finished shorter.
     pub fn extent(&self) -> Extent {
         self.extent
     }
@@ -85,7 +85,7 @@ impl ExtentWriter {
         self.finished = true;
     }
 
-    /// Shows the recorder, if there is one, what was written through the slice.
+    /// Records what was written through the slice, if there is a recorder.
     fn hand_in(&mut self) {
         if let (Some(lent), Some(recorder)) = (self.lent.take(), &self.pool.recorder) {
             recorder.returned(&lent, self.extent.offset, self);

@@ -1,4 +1,4 @@
-//! What pools are told to do, step by step: stores, flushes, fences, steps on their files, and marks of who watched.
+//! The events of pools: stores, flushes, fences, steps on their files, and marks of an observer.
 
 use std::ops::Range;
 
@@ -105,7 +105,7 @@ pub(crate) enum Event {
     RangeSynced(LineRange),
     /// A step on the directory that the pools lie in.
     File(FileStep),
-    /// The program was told that everything up to this step of it has been done.
+    /// An acknowledgement to the program: everything up to this step of it has been done.
     Acknowledged(u64),
 }
 

@@ -1,4 +1,4 @@
-//! What pools tell of themselves, where somebody looks on: every store, flush and fence, and every step on their files.
+//! Recording of pools, on request: every store, flush and fence, and every step on their files.
 //!
 //! A pool knows its [`Recorder`] and nothing of what is made of a recording: [`simulation`](crate::simulation) reads that.
 
@@ -9,6 +9,6 @@ mod state;
 
 pub(crate) use event::{Event, LineOf, LineRange, Order, Store, Words, words_at};
 pub(crate) use file_step::FileStep;
-pub(crate) use recorder::Lent;
+pub(crate) use recorder::LentSlice;
 pub use recorder::Recorder;
 pub(crate) use state::Touched;

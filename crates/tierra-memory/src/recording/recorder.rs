@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event::{Event, LineRange, Order};
 use super::file_step::FileStep;
-use super::state::{Names, POOLS_MOST, Reads, State, Touched, Writes};
+use super::state::{MAX_POOLS, Names, Reads, State, Touched, Writes};
 use crate::LINE_BYTES;
 use crate::durability::Durability;
 use crate::persist::{Instructions, Lines};
@@ -30,7 +30,7 @@ pub struct Recorder {
 
 /// A slice that was handed out for writing.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct LentSlice {
     event: usize,
 }
 
@@ -57,10 +57,7 @@ impl Recorder {
     /// # Panics
     /// From 64 on.
     pub fn of_pool(&self, index: usize) -> Recorder {
-        assert!(
-            index < POOLS_MOST,
-            "{POOLS_MOST} pools are recorded at most"
-        );
+        assert!(index < MAX_POOLS, "{MAX_POOLS} pools are recorded at most");
         Recorder {
             pool: index as u8,
             name: None,
@@ -90,7 +87,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that the program was told: everything up to its step `done` has been done, so it has to be
+    /// Notes an acknowledgement to the program: everything up to its step `done` has been done, so it has to be
     /// there after a power cut from now on.
     pub fn acknowledge(&self, done: u64) {
         self.with_writes(|writes| writes.events.push(Event::Acknowledged(done)));
@@ -235,16 +232,16 @@ impl Recorder {
     }
 
     /// A range is handed out for writing through a slice.
-    pub(crate) fn lend(&self, offset: u64, len_bytes: u64) -> Lent {
+    pub(crate) fn lend(&self, offset: u64, len_bytes: u64) -> LentSlice {
         match &mut *self.lock() {
             State::Reads(reads) => {
                 let touched = self.touched(reads);
                 touched.written.push(offset..offset + len_bytes);
-                Lent { event: 0 }
+                LentSlice { event: 0 }
             }
             State::Writes(writes) => {
                 writes.events.push(Event::Scribbled(Vec::new()));
-                Lent {
+                LentSlice {
                     event: writes.events.len() - 1,
                 }
             }
@@ -252,7 +249,7 @@ impl Recorder {
     }
 
     /// The slice is back, and the range holds `bytes`.
-    pub(crate) fn returned(&self, lent: &Lent, offset: u64, bytes: &[u8]) {
+    pub(crate) fn returned(&self, lent: &LentSlice, offset: u64, bytes: &[u8]) {
         let pool = self.pool;
         self.with_writes(|writes| {
             let mut scribbled = Vec::new();

@@ -9,7 +9,7 @@ use super::file_step::FileStep;
 use crate::LINE_BYTES;
 
 /// The most pools of one recording.
-pub(super) const POOLS_MOST: usize = 64;
+pub(super) const MAX_POOLS: usize = 64;
 
 #[derive(Debug)]
 pub(super) enum State {
@@ -40,8 +40,8 @@ impl Names {
         }
         let pool = self.next;
         assert!(
-            usize::from(pool) < POOLS_MOST,
-            "{POOLS_MOST} pools are recorded at most"
+            usize::from(pool) < MAX_POOLS,
+            "{MAX_POOLS} pools are recorded at most"
         );
         self.next += 1;
         self.pools.insert(name.to_owned(), pool);

@@ -16,7 +16,7 @@ use super::{Member, ReplicaSet, ReplicatedUndo, ReplicationError};
 const REPLICAS: [usize; 5] = [0, 1, 2, 3, 8];
 /// Bytes that a sample writes to each copy, and the most writes it does so by.
 const SAMPLE_BYTES: u64 = 128 << 10;
-const WRITES_MOST: u64 = 400;
+const MAX_WRITES: u64 = 400;
 /// The most by threads, which take tens of microseconds to wake.
 const WRITES_BY_THREADS: u64 = 16;
 /// How many compositions go through each stage, the best of the one before, and with how many samples each.
@@ -150,7 +150,7 @@ impl Bench<'_> {
         let method = Method::Always(composition);
         let most = match composition.copy {
             CopyBy::Threads(_) => WRITES_BY_THREADS,
-            _ => WRITES_MOST,
+            _ => MAX_WRITES,
         };
         let count = (SAMPLE_BYTES / len_bytes).clamp(1, most);
         let room = self.set.len_bytes().saturating_sub(len_bytes);

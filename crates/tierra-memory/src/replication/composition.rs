@@ -18,7 +18,7 @@ use std::fmt;
 use crate::arch::Scatter;
 
 /// The most replicas beside the master: as many as one scattered store reaches.
-pub const REPLICAS_MOST: usize = 8;
+pub const MAX_REPLICAS: usize = 8;
 
 /// When a write waits for what it flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

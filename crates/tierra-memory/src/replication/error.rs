@@ -1,6 +1,6 @@
 //! What can go wrong with a replica set.
 
-use super::composition::REPLICAS_MOST;
+use super::composition::MAX_REPLICAS;
 use crate::pool::PoolError;
 
 /// Copies that are no replica set.
@@ -8,7 +8,7 @@ use crate::pool::PoolError;
 #[non_exhaustive]
 pub enum ReplicationError {
     /// None, or too many.
-    #[error("{copies} copies given; a replica set has a master and up to {REPLICAS_MOST} replicas")]
+    #[error("{copies} copies given; a replica set has a master and up to {MAX_REPLICAS} replicas")]
     Copies {
         /// How many.
         copies: usize,

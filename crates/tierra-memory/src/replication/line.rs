@@ -10,11 +10,11 @@
 use super::template::Steps;
 use super::{Composition, Method, ReplicaSet, ReplicationError, Waits};
 use crate::LINE_BYTES;
-use crate::pool::{Below, Persisted, PoolError, Replica, WrittenToCopies};
+use crate::pool::{PersistLayer, Persisted, PoolError, Replica, WrittenToCopies};
 
 impl ReplicaSet {
     /// Fetches the line at `at` in all copies, to be written soon: misses overlap with each other and
-    /// with what is done in between. A place outside the copies is not fetched.
+    /// with what is done in between. An offset outside the copies is not fetched.
     #[inline]
     pub fn prefetch_line(&self, at: u64) {
         if at < self.len_bytes {
@@ -22,7 +22,7 @@ impl ReplicaSet {
         }
     }
 
-    /// Stores words of the line at `at` in all copies, durably on return. Each comes with its place in
+    /// Stores words of the line at `at` in all copies, durably on return. Each comes with its offset in
     /// the line in bytes. A crash leaves in each copy the first of them, in the order given, or all. Lines
     /// are stored through the cache, whatever the method says of the copying: streaming stores keep no
     /// order.
@@ -31,7 +31,7 @@ impl ReplicaSet {
     /// As [`ReplicaSet::write`].
     ///
     /// # Panics
-    /// If `at` is not a multiple of 64, or a place not one of 8 below 64.
+    /// If `at` is not a multiple of 64, or an offset is not one of the 8 below 64.
     pub fn write_line(
         &mut self,
         method: &Method,
@@ -45,14 +45,14 @@ impl ReplicaSet {
         let composition = self.choose(method, at, 8 * words.len() as u64, false);
         let _all_durable = match self.written.by_processor() {
             Some(copies) => store(composition, copies, at, words)?,
-            None => store(composition, self.written.by_asking(), at, words)?,
+            None => store(composition, self.written.by_pool(), at, words)?,
         };
         let written = WrittenToCopies::NOTHING.and(at, 8 * words.len());
         Ok(self.written.wrote(written)?)
     }
 }
 
-fn store<B: Below>(
+fn store<B: PersistLayer>(
     composition: Composition,
     copies: &[Replica<B>],
     at: u64,
@@ -67,7 +67,7 @@ fn store<B: Below>(
     }
 }
 
-fn store_line<B: Below, const EACH: bool>(
+fn store_line<B: PersistLayer, const EACH: bool>(
     copies: &[Replica<B>],
     at: u64,
     words: &[(usize, u64)],

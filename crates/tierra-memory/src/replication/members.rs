@@ -1,8 +1,8 @@
 //! Adding, moving and dropping replicas while the set is written to.
 //!
-//! 1. [`ReplicaSet::add`]: from now on every write reaches the new copy too, which is not believed yet.
+//! 1. [`ReplicaSet::add`]: from now on every write reaches the new copy too, which is not used for reads yet.
 //! 2. [`ReplicaSet::catch_up`], between writes and as often as wanted, copies what was there before.
-//! 3. The owner publishes the names of [`ReplicaSet::places`], in which the new copy is now.
+//! 3. The owner publishes the names of [`ReplicaSet::members`], in which the new copy is now.
 //!
 //! To drop a copy the owner publishes names without it, and then calls [`ReplicaSet::drop_copy`]. To move one
 //! is to add one and to drop one: between the two publications, or with one that does both.
@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use super::{Joining, Member, REPLICAS_MOST, ReplicaSet, ReplicationError};
+use super::{Joining, MAX_REPLICAS, Member, ReplicaSet, ReplicationError};
 use crate::pool::{Extent, Pool};
 
 impl ReplicaSet {
@@ -27,13 +27,13 @@ impl ReplicaSet {
         if self.joining.is_some() {
             return Err(ReplicationError::Joining);
         }
-        if self.copies.len() > REPLICAS_MOST {
+        if self.copies.len() > MAX_REPLICAS {
             return Err(ReplicationError::Copies {
                 copies: self.copies.len() + 1,
             });
         }
-        let place = self.checked(pool, extent, self.copies.len())?;
-        self.copies.push(place);
+        let log = self.checked(pool, extent, self.copies.len())?;
+        self.copies.push(log);
         self.joining = Some(Joining::default());
         self.copies_changed();
         Ok(())
@@ -53,7 +53,7 @@ impl ReplicaSet {
         let from = joining.equal_bytes;
         let equal_bytes = self.len_bytes.min(from.saturating_add(most_bytes));
         let bytes = &self.master().bytes()[from as usize..equal_bytes as usize];
-        let copies = self.written.by_asking();
+        let copies = self.written.by_pool();
         copies[copies.len() - 1].catch_up(from, bytes)?;
         self.joining = (equal_bytes < self.len_bytes).then_some(Joining { equal_bytes });
         Ok(self.joining.is_none())
@@ -68,13 +68,13 @@ impl ReplicaSet {
     }
 
     /// The copies that have everything, the master first: the names to publish.
-    pub fn places(&self) -> impl Iterator<Item = Member> {
-        let places = self.copies[..self.copies()].iter();
-        places.map(|place| (Arc::clone(place.pool()), place.extent()))
+    pub fn members(&self) -> impl Iterator<Item = Member> {
+        let members = self.copies[..self.copies()].iter();
+        members.map(|log| (Arc::clone(log.pool()), log.extent()))
     }
 
     /// Writes no longer reach that copy, which **nothing durable may name any more**: after a crash it would be
-    /// believed. Where it is the master, the first replica is from now on. Returns what the caller may free.
+    /// used. Where it is the master, the first replica is from now on. Returns what the caller may free.
     ///
     /// # Errors
     /// [`ReplicationError::Copies`] if it is the last one, [`ReplicationError::Joining`] while one is being
@@ -89,8 +89,8 @@ impl ReplicaSet {
         if self.copies.len() == 1 {
             return Err(ReplicationError::Copies { copies: 0 });
         }
-        let place = self.copies.remove(copy);
+        let log = self.copies.remove(copy);
         self.copies_changed();
-        Ok((Arc::clone(place.pool()), place.extent()))
+        Ok((Arc::clone(log.pool()), log.extent()))
     }
 }

@@ -26,7 +26,7 @@ mod workers;
 
 use std::sync::Arc;
 
-pub use composition::{Composition, CopyBy, Master, REPLICAS_MOST, Waits, WorkerCopy};
+pub use composition::{Composition, CopyBy, MAX_REPLICAS, Master, Waits, WorkerCopy};
 pub use error::ReplicationError;
 pub use method::Method;
 pub use profile::Profile;
@@ -35,8 +35,8 @@ pub use transaction::{ReplicatedTransaction, ReplicatedUndo};
 
 use crate::LINE_BYTES;
 pub use crate::arch::Scatter;
-use crate::pool::{Copies, Extent, Persisted, Place, Pool, PoolError, WrittenToCopies};
-use template::{One, run};
+use crate::pool::{CheckedLog, Copies, Extent, Persisted, Pool, PoolError, WrittenToCopies};
+use template::{SingleWrite, run};
 use workers::Workers;
 
 /// A copy: a log of a pool.
@@ -69,7 +69,7 @@ pub type Member = (Arc<Pool>, Extent);
 #[derive(Debug)]
 pub struct ReplicaSet {
     /// The master first, and last the one that is being added.
-    copies: Vec<Place>,
+    copies: Vec<CheckedLog>,
     /// The same, as they are written.
     written: Copies,
     workers: Workers,
@@ -99,13 +99,13 @@ impl ReplicaSet {
         Ok(set)
     }
 
-    /// Takes copies that the caller knows to be equal and durable as far as anybody believes what they hold:
+    /// Takes copies that the caller knows to be equal and durable as far as their content is used:
     /// new ones, or those whose records it has compared. Reads none of them.
     ///
     /// # Errors
     /// As [`ReplicaSet::open`].
     pub fn of_equal(copies: &[(Arc<Pool>, Extent)]) -> Result<ReplicaSet, ReplicationError> {
-        if copies.is_empty() || copies.len() > 1 + REPLICAS_MOST {
+        if copies.is_empty() || copies.len() > 1 + MAX_REPLICAS {
             return Err(ReplicationError::Copies {
                 copies: copies.len(),
             });
@@ -120,8 +120,8 @@ impl ReplicaSet {
             repaired_bytes: 0,
         };
         for (copy, (pool, extent)) in copies.iter().enumerate() {
-            let place = set.checked(pool, *extent, copy)?;
-            set.copies.push(place);
+            let log = set.checked(pool, *extent, copy)?;
+            set.copies.push(log);
         }
         set.copies_changed();
         Ok(set)
@@ -133,8 +133,8 @@ impl ReplicaSet {
         pool: &Arc<Pool>,
         extent: Extent,
         copy: usize,
-    ) -> Result<Place, ReplicationError> {
-        let place = Place::new(pool, extent)?;
+    ) -> Result<CheckedLog, ReplicationError> {
+        let log = CheckedLog::new(pool, extent)?;
         if extent.len_bytes != self.len_bytes {
             return Err(ReplicationError::Length {
                 copy,
@@ -142,15 +142,16 @@ impl ReplicaSet {
                 expected: self.len_bytes,
             });
         }
-        let is_same = |other: &Place| Arc::ptr_eq(other.pool(), pool) && other.extent() == extent;
+        let is_same =
+            |other: &CheckedLog| Arc::ptr_eq(other.pool(), pool) && other.extent() == extent;
         if let Some(first) = self.copies.iter().position(is_same) {
             return Err(ReplicationError::Twice {
                 first,
                 second: copy,
             });
         }
-        place.refuse_if_poisoned()?;
-        Ok(place)
+        log.refuse_if_poisoned()?;
+        Ok(log)
     }
 
     fn copies_changed(&mut self) {
@@ -214,36 +215,36 @@ impl ReplicaSet {
     }
 
     /// Overwrites several parts of the log in all copies, durably on return, under one fence where the method waits once. A
-    /// crash leaves any of what was written. The last of the places is the one that the method is chosen for.
+    /// crash leaves any of what was written. The method is chosen for the last of them.
     ///
     /// # Errors
     /// As [`ReplicaSet::write`].
     pub fn write_all(
         &mut self,
         method: &Method,
-        places: &[(u64, &[u8])],
+        writes: &[(u64, &[u8])],
     ) -> Result<(), ReplicationError> {
-        for (at, bytes) in places {
+        for (at, bytes) in writes {
             self.refuse_outside(*at, bytes.len() as u64)?;
         }
         self.refuse_if_poisoned()?;
-        let Some((at, bytes)) = places.last() else {
+        let Some((at, bytes)) = writes.last() else {
             return Ok(());
         };
         let composition = self.choose(method, *at, bytes.len() as u64, false);
         if let CopyBy::Threads(_) = composition.copy
             && self.copies.len() > 1
         {
-            for (at, bytes) in places {
+            for (at, bytes) in writes {
                 let _all_durable = self.replicate(composition, *at, bytes)?;
             }
             return Ok(());
         }
-        let _all_durable = self.replicate_all(composition, places.iter().copied())?;
+        let _all_durable = self.replicate_all(composition, writes.iter().copied())?;
         Ok(())
     }
 
-    /// What the method says of a write, which is then taken for made. The place may lie outside.
+    /// The composition that the method chooses for a write, which is then recorded as the last one. The range may lie outside.
     #[inline]
     fn choose(
         &mut self,
@@ -273,7 +274,7 @@ impl ReplicaSet {
         }
     }
 
-    /// Writes all copies by a composition. The place lies in them.
+    /// Writes all copies by a composition. The range lies within them.
     #[inline]
     fn replicate(
         &mut self,
@@ -289,7 +290,7 @@ impl ReplicaSet {
         self.replicate_one(composition, at, bytes)
     }
 
-    /// Writes one place, which lies in the copies. No threads take part.
+    /// Does one write, which lies within the copies. No threads take part.
     #[inline(always)]
     fn replicate_one(
         &mut self,
@@ -298,28 +299,28 @@ impl ReplicaSet {
         bytes: &[u8],
     ) -> Result<Persisted, PoolError> {
         let persisted = match self.written.by_processor() {
-            Some(copies) => run(composition, copies, One(at, bytes))?,
-            None => run(composition, self.written.by_asking(), One(at, bytes))?,
+            Some(copies) => run(composition, copies, SingleWrite(at, bytes))?,
+            None => run(composition, self.written.by_pool(), SingleWrite(at, bytes))?,
         };
         self.written
             .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
         Ok(persisted)
     }
 
-    /// Writes several places, which lie in the copies, and waits for all of them at once, if the composition
+    /// Does several writes, which lie within the copies, and waits for all of them at once, if the composition
     /// waits once. No threads take part.
     fn replicate_all<'b>(
         &mut self,
         composition: Composition,
-        places: impl IntoIterator<Item = (u64, &'b [u8])>,
+        writes: impl IntoIterator<Item = (u64, &'b [u8])>,
     ) -> Result<Persisted, PoolError> {
         let mut written = WrittenToCopies::NOTHING;
-        let places = places
+        let writes = writes
             .into_iter()
             .inspect(|(at, bytes)| written = written.and(*at, bytes.len()));
         let persisted = match self.written.by_processor() {
-            Some(copies) => run(composition, copies, places)?,
-            None => run(composition, self.written.by_asking(), places)?,
+            Some(copies) => run(composition, copies, writes)?,
+            None => run(composition, self.written.by_pool(), writes)?,
         };
         self.written.wrote(written)?;
         Ok(persisted)
@@ -333,13 +334,13 @@ impl ReplicaSet {
         at: u64,
         bytes: &[u8],
     ) -> Result<Persisted, PoolError> {
-        let (master, replicas) = self.written.by_asking().split_at(1);
+        let (master, replicas) = self.written.by_pool().split_at(1);
         let handed = self.workers.hand_out(replicas, composition.copy, at, bytes);
         let alone = Composition {
             prefetch: false,
             ..composition
         };
-        let written = run(alone, master, One(at, bytes));
+        let written = run(alone, master, SingleWrite(at, bytes));
         handed.wait()?;
         let persisted = written?;
         self.written
@@ -360,13 +361,13 @@ impl ReplicaSet {
         }
     }
 
-    /// Writes the master's pages over those that differ, and flushes everything: what is believed from
+    /// Writes the master's pages over those that differ, and flushes everything: what is used from
     /// now on may be in a cache only, or in some copies only. Returns how many bytes differed.
     fn make_equal(&self) -> Result<u64, PoolError> {
         const PIECE_BYTES: usize = 4096;
-        let persist = |place: &Place| {
-            let persisted = place.believed().persist();
-            persisted.map(drop).map_err(|e| place.failed(e))
+        let persist = |log: &CheckedLog| {
+            let persisted = log.flush_inherited().persist();
+            persisted.map(drop).map_err(|e| log.failed(e))
         };
         // First, for it decides which version of a write stays.
         persist(self.master())?;
@@ -388,11 +389,11 @@ impl ReplicaSet {
         Ok(repaired_bytes)
     }
 
-    fn master(&self) -> &Place {
+    fn master(&self) -> &CheckedLog {
         &self.copies[0]
     }
 
-    fn replicas(&self) -> &[Place] {
+    fn replicas(&self) -> &[CheckedLog] {
         &self.copies[1..]
     }
 }

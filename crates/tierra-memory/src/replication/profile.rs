@@ -7,7 +7,7 @@
 //! between the lines that every [`MeasuredFile`] has. One file is for one kind of memory: pools of the kind that
 //! it was measured on.
 //!
-//! Invariant: only a whole file that this machine wrote is believed; any other changes nothing but how fast
+//! Invariant: only a whole file that this machine wrote is used; any other affects nothing but how fast
 //! writes are.
 
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ impl Profile {
         }))
     }
 
-    /// Writes it, for whoever reads it from now on.
+    /// Writes it.
     ///
     /// # Errors
     /// The system's; a profile that was there before stays.

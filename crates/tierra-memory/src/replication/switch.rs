@@ -6,7 +6,7 @@
 //! table and a decision one load. The first question, what memory it is, is answered when the tree is made
 //! ([`Profile::switch`](super::Profile::switch)).
 
-use super::composition::{Composition, CopyBy, Master, REPLICAS_MOST, Waits};
+use super::composition::{Composition, CopyBy, MAX_REPLICAS, Master, Waits};
 
 /// Lengths that are told apart: 4 B, 8 B, and so on to 1 MiB.
 pub const SIZE_CLASSES: usize = 19;
@@ -43,7 +43,7 @@ pub struct Switch {
     leaves: Box<[Composition; LEAVES]>,
 }
 
-const LEAVES: usize = 2 * 2 * (1 + REPLICAS_MOST) * SIZE_CLASSES;
+const LEAVES: usize = 2 * 2 * (1 + MAX_REPLICAS) * SIZE_CLASSES;
 
 impl Switch {
     /// The composition for a write.
@@ -57,7 +57,7 @@ impl Switch {
         let mut leaves = Box::new([Composition::BASIC; LEAVES]);
         for is_transactional in [false, true] {
             for is_sequential in [false, true] {
-                for replicas in 0..=REPLICAS_MOST {
+                for replicas in 0..=MAX_REPLICAS {
                     for size_class in 0..SIZE_CLASSES {
                         let situation = Situation {
                             is_transactional,
@@ -73,7 +73,7 @@ impl Switch {
         Switch { leaves }
     }
 
-    /// Where nobody has calibrated: one fence always; the cache passed by where a write is so long that its
+    /// Without calibration: one fence always; the cache passed by where a write is so long that its
     /// lines would be fetched only to be overwritten.
     pub fn uncalibrated() -> Switch {
         const STREAMED_FROM_BYTES: u64 = 256;
@@ -102,8 +102,8 @@ fn leaf(situation: Situation) -> usize {
         size_class,
     } = situation;
     let branch = usize::from(is_transactional) * 2 + usize::from(is_sequential);
-    let replicas = replicas.min(REPLICAS_MOST);
-    (branch * (1 + REPLICAS_MOST) + replicas) * SIZE_CLASSES + size_class.min(SIZE_CLASSES - 1)
+    let replicas = replicas.min(MAX_REPLICAS);
+    (branch * (1 + MAX_REPLICAS) + replicas) * SIZE_CLASSES + size_class.min(SIZE_CLASSES - 1)
 }
 
 #[cfg(test)]

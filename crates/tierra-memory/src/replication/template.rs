@@ -4,7 +4,7 @@
 //! flight until the one fence at the end.
 
 use super::composition::{Composition, CopyBy, Master, Waits};
-use crate::pool::{Asked, Below, Persisted, PoolError, Replica};
+use crate::pool::{PersistLayer, Persisted, PoolError, Replica, ViaPool};
 
 /// When the master is flushed, as a parameter of functions.
 type MasterCode = u8;
@@ -14,7 +14,7 @@ const STREAMED: MasterCode = Master::Streamed as MasterCode;
 
 /// Writes one copy, durably: what a worker does.
 pub(super) fn write_alone(
-    copy: &Replica<Asked>,
+    copy: &Replica<ViaPool>,
     streams: bool,
     at: u64,
     bytes: &[u8],
@@ -26,23 +26,28 @@ pub(super) fn write_alone(
         },
         ..Composition::BASIC
     };
-    run(composition, std::slice::from_ref(copy), One(at, bytes)).map(drop)
+    run(
+        composition,
+        std::slice::from_ref(copy),
+        SingleWrite(at, bytes),
+    )
+    .map(drop)
 }
 
-/// Places to be written, in turn.
-pub(super) trait Places<'b> {
-    /// Hands each place over, up to the first that fails.
+/// A list of writes, done in order.
+pub(super) trait WriteList<'b> {
+    /// Calls `write` for each, up to the first that fails.
     fn try_each(
         self,
         write: impl FnMut(u64, &'b [u8]) -> Result<(), PoolError>,
     ) -> Result<(), PoolError>;
 }
 
-/// A single place, as most writes have. A loop over an iterator of one makes an update of a word 8 % slower, of
+/// A single write, the most common case. A loop over an iterator of one makes an update of a word 8 % slower, of
 /// a word and three replicas 15 %.
-pub(super) struct One<'b>(pub(super) u64, pub(super) &'b [u8]);
+pub(super) struct SingleWrite<'b>(pub(super) u64, pub(super) &'b [u8]);
 
-impl<'b> Places<'b> for One<'b> {
+impl<'b> WriteList<'b> for SingleWrite<'b> {
     #[inline(always)]
     fn try_each(
         self,
@@ -52,7 +57,7 @@ impl<'b> Places<'b> for One<'b> {
     }
 }
 
-impl<'b, I: Iterator<Item = (u64, &'b [u8])>> Places<'b> for I {
+impl<'b, I: Iterator<Item = (u64, &'b [u8])>> WriteList<'b> for I {
     #[inline(always)]
     fn try_each(
         mut self,
@@ -64,10 +69,10 @@ impl<'b, I: Iterator<Item = (u64, &'b [u8])>> Places<'b> for I {
 
 /// Runs a composition on copies, the master first: compiled alone, so that what it leaves out costs nothing.
 #[inline(always)]
-pub(super) fn run<'b, B: Below>(
+pub(super) fn run<'b, B: PersistLayer>(
     composition: Composition,
     copies: &[Replica<B>],
-    places: impl Places<'b>,
+    writes: impl WriteList<'b>,
 ) -> Result<Persisted, PoolError> {
     let Composition {
         waits,
@@ -76,44 +81,51 @@ pub(super) fn run<'b, B: Below>(
         copy,
     } = composition;
     match (waits, prefetch) {
-        (Waits::Each, false) => choose::<B, _, true, false>(master, copies, copy, places),
-        (Waits::Each, true) => choose::<B, _, true, true>(master, copies, copy, places),
-        (Waits::Once, false) => choose::<B, _, false, false>(master, copies, copy, places),
-        (Waits::Once, true) => choose::<B, _, false, true>(master, copies, copy, places),
+        (Waits::Each, false) => choose::<B, _, true, false>(master, copies, copy, writes),
+        (Waits::Each, true) => choose::<B, _, true, true>(master, copies, copy, writes),
+        (Waits::Once, false) => choose::<B, _, false, false>(master, copies, copy, writes),
+        (Waits::Once, true) => choose::<B, _, false, true>(master, copies, copy, writes),
     }
 }
 
 #[inline(always)]
-fn choose<'b, B: Below, P, const EACH: bool, const PREFETCH: bool>(
+fn choose<'b, B: PersistLayer, P, const EACH: bool, const PREFETCH: bool>(
     master: Master,
     copies: &[Replica<B>],
     copy: CopyBy,
-    places: P,
+    writes: P,
 ) -> Result<Persisted, PoolError>
 where
-    P: Places<'b>,
+    P: WriteList<'b>,
 {
     match master {
-        Master::Pre => generated::<B, P, EACH, PREFETCH, PRE>(copies, copy, places),
-        Master::Post => generated::<B, P, EACH, PREFETCH, POST>(copies, copy, places),
-        Master::Streamed => generated::<B, P, EACH, PREFETCH, STREAMED>(copies, copy, places),
+        Master::Pre => generated::<B, P, EACH, PREFETCH, PRE>(copies, copy, writes),
+        Master::Post => generated::<B, P, EACH, PREFETCH, POST>(copies, copy, writes),
+        Master::Streamed => generated::<B, P, EACH, PREFETCH, STREAMED>(copies, copy, writes),
     }
 }
 
 /// A function of its own for each composition, as the thesis has them: only how bytes get into replicas is
 /// asked inside.
 #[inline(never)]
-fn generated<'b, B: Below, P, const EACH: bool, const PREFETCH: bool, const MASTER: MasterCode>(
+fn generated<
+    'b,
+    B: PersistLayer,
+    P,
+    const EACH: bool,
+    const PREFETCH: bool,
+    const MASTER: MasterCode,
+>(
     copies: &[Replica<B>],
     copy: CopyBy,
-    places: P,
+    writes: P,
 ) -> Result<Persisted, PoolError>
 where
-    P: Places<'b>,
+    P: WriteList<'b>,
 {
     let (master, replicas) = copies.split_first().expect("a set has a master");
     let mut steps = Steps::<B, EACH>::default();
-    places.try_each(|at, bytes| {
+    writes.try_each(|at, bytes| {
         if PREFETCH {
             replicas.iter().for_each(|replica| replica.prefetch(at));
         }
@@ -156,12 +168,12 @@ where
 }
 
 /// What has been flushed so far.
-pub(super) struct Steps<'t, B: Below + 't, const EACH: bool> {
+pub(super) struct Steps<'t, B: PersistLayer + 't, const EACH: bool> {
     in_flight: B::InFlight<'t>,
     last: Option<Persisted>,
 }
 
-impl<'t, B: Below + 't, const EACH: bool> Default for Steps<'t, B, EACH> {
+impl<'t, B: PersistLayer + 't, const EACH: bool> Default for Steps<'t, B, EACH> {
     fn default() -> Self {
         Steps {
             in_flight: B::InFlight::default(),
@@ -170,7 +182,7 @@ impl<'t, B: Below + 't, const EACH: bool> Default for Steps<'t, B, EACH> {
     }
 }
 
-impl<'t, B: Below, const EACH: bool> Steps<'t, B, EACH> {
+impl<'t, B: PersistLayer, const EACH: bool> Steps<'t, B, EACH> {
     /// Fences now, or leaves it to the one fence.
     #[inline(always)]
     pub(super) fn wait(

@@ -36,7 +36,7 @@ fn options(recorder: &Recorder, pool: usize) -> PoolOptions {
     }
 }
 
-/// Writes the number of each write all over its place, with a bug or none, and looks at what a power cut leaves.
+/// Writes the number of each write all over its range, with a bug or none, and looks at what a power cut leaves.
 fn explored(composition: Composition, bug: Option<Bug>) -> Report {
     let dir = tempfile::tempdir().unwrap();
     let recorder = Recorder::by_line();

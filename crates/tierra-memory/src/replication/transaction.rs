@@ -1,14 +1,14 @@
-//! Several places of a replica set changed at once: all of them in all copies or, after a crash at any
+//! Transactions: several ranges of a replica set changed at once, all of them in all copies or, after a crash at any
 //! moment, none in any.
 //!
 //! The undo log is replicated too, a set of its own whose entries are those of
-//! [`UndoLog`](crate::UndoLog); places are given from the beginning of a copy. A transaction goes the same
+//! [`UndoLog`](crate::UndoLog); offsets are from the beginning of a copy. A transaction goes the same
 //! three steps, each durable in all copies before the next begins, with one fence each, however many
-//! places and copies there are. So any copy of the log together with any copy of the set restores what was.
+//! ranges and copies there are. So any copy of the log together with any copy of the set restores what was.
 //!
 //! Three fences are what undoing needs: old bytes before new ones, new ones before the count, the count before the
-//! return. Two would do for a log of new bytes that is replayed, but only if no place of it is written outside
-//! a transaction until the log has been closed, and a set is written by whoever has it.
+//! return. Two would do for a log of new bytes that is replayed, but only if no range of it is written outside
+//! a transaction until the log has been closed, and a set is written by its exclusive owner.
 
 use super::{Composition, CopyBy, Master, Method, ReplicaSet, ReplicationError, Waits};
 use crate::LINE_BYTES;
@@ -89,8 +89,8 @@ impl ReplicatedUndo {
         }
         let rolled_back = entries.len();
         // The last first: where two overlap, the first has the oldest bytes.
-        let places = entries.iter().rev().map(|(write, old)| (write.at, *old));
-        let restored = set.replicate_all(ONE_FENCE, places)?;
+        let ranges = entries.iter().rev().map(|(write, old)| (write.at, *old));
+        let restored = set.replicate_all(ONE_FENCE, ranges)?;
         let mut undo = ReplicatedUndo {
             log,
             next,
@@ -105,7 +105,7 @@ impl ReplicatedUndo {
         Ok(undo)
     }
 
-    /// How many places opening took back.
+    /// How many ranges opening rolled back.
     pub fn rolled_back(&self) -> usize {
         self.rolled_back
     }
@@ -158,7 +158,7 @@ const ONE_FENCE: Composition = Composition {
     ..Composition::BASIC
 };
 
-/// How the log is written: past the cache where that is not waited for copy by copy, for nobody reads it before
+/// How the log is written: past the cache where that is not waited for copy by copy, because it is not read before
 /// it is opened, and a fence waits less for it than for lines that are flushed.
 fn of_log(composition: Composition) -> Composition {
     match composition.waits {
@@ -172,7 +172,7 @@ fn of_log(composition: Composition) -> Composition {
     }
 }
 
-/// Places of a replica set to be written at once. Dropped, it has written nothing.
+/// Ranges of a replica set to be written at once. Dropped, it has written nothing.
 #[derive(Debug)]
 #[must_use = "nothing is written before `commit`"]
 pub struct ReplicatedTransaction<'l> {
@@ -183,7 +183,7 @@ pub struct ReplicatedTransaction<'l> {
 }
 
 impl ReplicatedTransaction<'_> {
-    /// Adds a place and what it is to hold. Nothing is written yet.
+    /// Adds a range and its new content. Nothing is written yet.
     ///
     /// # Errors
     /// [`ReplicationError::Outside`], [`ReplicationError::UndoLogFull`]. The transaction is as before.
@@ -210,7 +210,7 @@ impl ReplicatedTransaction<'_> {
         Ok(())
     }
 
-    /// Writes all places in all copies: on return they hold what they were to, durably; after a crash
+    /// Writes all ranges in all copies: on return they hold what they were to, durably; after a crash
     /// before, all hold what they did, once the log has been opened. The method is that for all bytes of
     /// the transaction together.
     ///
@@ -230,12 +230,12 @@ impl ReplicatedTransaction<'_> {
         let written = match log.writes[..] {
             [Write { at, .. }] => set.replicate_one(composition, at, rest)?,
             ref writes => {
-                let places = writes.iter().map(|write| {
+                let ranges = writes.iter().map(|write| {
                     let (bytes, behind) = rest.split_at(write.len_bytes as usize);
                     rest = behind;
                     (write.at, bytes)
                 });
-                set.replicate_all(composition, places)?
+                set.replicate_all(composition, ranges)?
             }
         };
         log.finish(composition, &written)

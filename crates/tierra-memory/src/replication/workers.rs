@@ -4,8 +4,8 @@
 //! costs nothing until it is woken. Workers start with the first write that wants them, and end with their
 //! set.
 //!
-//! Invariant: whoever hands work out waits for all of it before anything that a worker was lent is given up,
-//! also where something fails ([`Handed`]).
+//! Invariant: the thread that hands out work waits for all of it before anything lent to a worker is released,
+//! also where something fails ([`PendingJobs`]).
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use std::thread::{Builder, JoinHandle, Thread, current, park};
 use super::composition::{CopyBy, WorkerCopy};
 use super::template::write_alone;
 use crate::lock::lock;
-use crate::pool::{Asked, PoolError, Replica};
+use crate::pool::{PoolError, Replica, ViaPool};
 
 /// How often a thread looks before it parks: some microseconds.
 const LOOKS: usize = 200;
@@ -43,7 +43,7 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where a worker is told what to do.
+/// The job slot of a worker.
 #[derive(Debug, Default)]
 struct Post {
     state: AtomicU8,
@@ -54,19 +54,19 @@ struct Post {
 /// One replica of a write.
 #[derive(Debug)]
 struct Job {
-    copy: Replica<Asked>,
+    copy: Replica<ViaPool>,
     streams: bool,
     at: u64,
     bytes: *const [u8],
     caller: Thread,
 }
 
-// SAFETY: the bytes are only read, and whoever lent them waits until the job is done.
+// SAFETY: the bytes are only read, and their lender waits until the job is done.
 unsafe impl Send for Job {}
 
 /// What was handed out. Dropped, it waits.
 #[must_use = "the replicas are not written before `wait` returns"]
-pub(super) struct Handed<'w> {
+pub(super) struct PendingJobs<'w> {
     workers: &'w [Worker],
     /// Of the replicas that no worker was there for.
     own: Result<(), PoolError>,
@@ -76,15 +76,15 @@ impl Workers {
     /// Has each replica written by a worker; `bytes` are lent until the answer has been waited for.
     pub(super) fn hand_out<'w>(
         &'w mut self,
-        replicas: &[Replica<Asked>],
+        replicas: &[Replica<ViaPool>],
         by: CopyBy,
         at: u64,
         bytes: &'w [u8],
-    ) -> Handed<'w> {
+    ) -> PendingJobs<'w> {
         let streams = by == CopyBy::Threads(WorkerCopy::Streams);
         self.hire(replicas.len());
         let count = replicas.len().min(self.crew.len());
-        let mut handed = Handed {
+        let mut handed = PendingJobs {
             workers: &self.crew[..count],
             own: Ok(()),
         };
@@ -201,7 +201,7 @@ impl Post {
     }
 }
 
-impl Handed<'_> {
+impl PendingJobs<'_> {
     /// Returns when all replicas are durable.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl Handed<'_> {
     }
 }
 
-impl Drop for Handed<'_> {
+impl Drop for PendingJobs<'_> {
     fn drop(&mut self) {
         // Only where the caller failed or panicked; the pools remember a failure.
         let _ = self.await_all();

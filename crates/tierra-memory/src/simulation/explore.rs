@@ -1,4 +1,4 @@
-//! Every image that a power cut could leave, opened and judged.
+//! Every image that a power cut could leave, opened and checked.
 //!
 //! The moment with the most images is just before a fence: what was stored since the last one may be
 //! there or not, and after it some of it is certain. So a trace is cut before each of its fences, and at
@@ -51,9 +51,9 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Image<'a> {
     /// The directory, if that is explored ([`Trace::explore_directory`]); else the first pool's file. Where the others are, says
-    /// whoever has called [`Trace::explore_pools`].
+    /// the caller of [`Trace::explore_pools`].
     pub path: &'a Path,
-    /// The last step that the program had been told was done: its effects must be there. Those of the
+    /// The last step that was acknowledged to the program: its effects must be there. Those of the
     /// next step may be, whole.
     pub acknowledged: u64,
     /// Goes into [`PoolOptions::recorder`](crate::PoolOptions::recorder) when the first pool is opened; that of others is
@@ -458,7 +458,7 @@ impl<C: FnMut(&Image<'_>) -> Result<(), String>> Explorer<C> {
 
     fn read_lines(&self, pool: u8, touched: &Touched, lines: &mut Vec<LineOf>) {
         let (least, most) = self.power.len_bytes(pool);
-        // Whoever opens a file asks for its length.
+        // Opening a file reads its length.
         lines.extend((least != most).then_some(LineOf {
             pool,
             index: LENGTH,

@@ -168,8 +168,8 @@ impl Files {
     /// Every state, the durable one first, each once; or so many of them that were drawn, and `false`.
     pub(super) fn variants(&self, most: usize, random: &mut Random) -> (Vec<Variant>, bool) {
         /// Changes of which all combinations are tried.
-        const CHANGES_MOST: usize = 8;
-        let mut all = self.changes.len() <= CHANGES_MOST;
+        const MAX_CHANGES: usize = 8;
+        let mut all = self.changes.len() <= MAX_CHANGES;
         let mut names: Vec<Names> = Vec::new();
         let mut add = |found: Names| {
             if !names.contains(&found) {

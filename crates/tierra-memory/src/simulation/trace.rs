@@ -1,4 +1,4 @@
-//! What pools were told to do, in order: stores, flushes, fences, and marks of who watched.
+//! The events of pools, in order: stores, flushes, fences, and marks of an observer.
 //!
 //! A trace is data: [`Trace::without`] leaves an instruction out, which is the same as a program that
 //! forgot it, so a check can be shown to notice every one that matters. [`Recorder::unseen`] finds a store that no trace has.
@@ -246,8 +246,8 @@ impl Recorder {
         }
     }
 
-    /// Offsets of lines of the pool that are not what was recorded: stores that nobody saw. Called while
-    /// nobody writes.
+    /// Offsets of lines of the pool that differ from the recording: stores that were not recorded. Called while
+    /// there is no writer.
     pub fn unseen(&self, pool: &Pool) -> Vec<u64> {
         self.differences(pool.raw_bytes(0, pool.len_bytes()))
     }

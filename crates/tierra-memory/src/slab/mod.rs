@@ -1,8 +1,8 @@
 //! Memory for records: objects of any size, in the tier of choice, that can move.
 //!
-//! A store's records are many, small and different; they grow, die, and belong in near memory only while they
-//! are hot. Here each gets a [`Place`], a number that says where it lies in one reserved range of addresses, the
-//! lower part near and the upper one far. Whoever holds the only name of an object can move it: allocate in the
+//! A store's records are many, small and of different sizes; they grow, are deleted, and belong in near memory only while
+//! they are hot. Each gets an [`ObjectAddress`], a number that locates it in one reserved range of addresses, the
+//! lower part near and the upper one far. The holder of the only reference to an object can move it: allocate in the
 //! other tier, copy, free. Free slots are bits in near memory, so nothing is written to far memory but data.
 //!
 //! ```
@@ -10,20 +10,20 @@
 //! use tierra_memory::Speed;
 //!
 //! let mut memory = RecordMemory::new(&RecordMemoryOptions::default())?;
-//! let place = memory.allocate(Speed::Far, 100).expect("there is room");
-//! memory.bytes_mut(place, 5).copy_from_slice(b"hello");
-//! assert_eq!((memory.bytes(place, 5), memory.capacity(place)), (&b"hello"[..], 112));
-//! memory.free(place);
+//! let address = memory.allocate(Speed::Far, 100).expect("there is room");
+//! memory.bytes_mut(address, 5).copy_from_slice(b"hello");
+//! assert_eq!((memory.bytes(address, 5), memory.capacity(address)), (&b"hello"[..], 112));
+//! memory.free(address);
 //! # Ok::<(), tierra_memory::RegionError>(())
 //! ```
 //!
 //! # How it differs
-//! *memkind* offers malloc per kind of memory, and what was allocated stays where it is. *jemalloc* keeps its
-//! books beside the objects of a slab and returns pages late; here the books are near, and a large page that
-//! holds nothing is given back at once. Single-threaded: a shard owns its records.
+//! *memkind* offers malloc per kind of memory, and an allocation stays where it is. *jemalloc* keeps its
+//! metadata beside the objects of a slab and returns pages late; here the metadata is near, and an empty large page
+//! is given back at once. Single-threaded: a shard owns its records.
 //!
-//! Invariant: what lies between the start of a tier and its mapped end is readable and initialised, so no
-//! place, however wrong, reads or writes outside the objects' memory.
+//! Invariant: all bytes between the start of a tier and its mapped end are readable and initialised, so no
+//! address, however wrong, reads or writes outside the objects' memory.
 
 mod arena;
 mod classes;
@@ -41,42 +41,42 @@ pub use arena::TierUse;
 use arena::{Arena, FreedPages};
 use classes::{PAGE_BYTES, UNIT_BYTES};
 
-/// Addresses reserved for both tiers: what 40-bit numbers of 16-byte units reach.
+/// Addresses reserved for both tiers: the range of 40-bit numbers of 16-byte units.
 const RANGE_BYTES: usize = UNIT_BYTES << 40;
-const RANGE_BYTES_LEAST: usize = 1 << 30;
-/// After the system has refused pages it is asked again when as many spans have been refused.
+const MIN_RANGE_BYTES: usize = 1 << 30;
+/// After the system has refused pages, it is asked again after as many refused spans.
 const REFUSALS: u32 = 1024;
 
-/// Where an object lies: a number below 2^40.
+/// The address of an object: a number below 2^40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place(u64);
+pub struct ObjectAddress(u64);
 
-impl Place {
+impl ObjectAddress {
     /// The number.
     #[inline(always)]
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// The place of a number that [`number`](Self::number) returned.
+    /// The address of a number that [`number`](Self::number) returned.
     #[inline(always)]
-    pub fn from_number(number: u64) -> Place {
-        Place(number)
+    pub fn from_number(number: u64) -> ObjectAddress {
+        ObjectAddress(number)
     }
 
     #[inline(always)]
     fn at(self) -> usize {
-        // Any number will do: what it names is checked against what is mapped.
+        // Any number is allowed: accesses are checked against the mapped range.
         (self.0 as usize).wrapping_mul(UNIT_BYTES)
     }
 }
 
-/// One of two steps in which something is fetched, the second some time after the first.
+/// One of two steps of a prefetch, the second some time after the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchStep {
-    /// Where it is.
+    /// Its location.
     First,
-    /// Itself.
+    /// The data.
     Second,
 }
 
@@ -118,24 +118,24 @@ pub struct RecordMemory {
 struct TierMemory {
     arena: Arena,
     mapped_bytes: usize,
-    /// How many requests for more pages are refused before the system, which has refused one, is asked again.
+    /// Requests for more pages to refuse before the system, which has refused one, is asked again.
     refusals_left: u32,
-    /// Fewer bytes than were refused may be had.
+    /// The bytes that were refused. Smaller requests are still made.
     refused_bytes: usize,
 }
 
 impl RecordMemory {
-    /// Reserves addresses; memory comes when objects do.
+    /// Reserves addresses; memory is allocated with the objects.
     ///
     /// # Errors
     /// [`RegionError::Map`] where not even addresses can be had; [`RegionError::Node`] for a node that there
     /// is not; [`RegionError::File`] for a directory that cannot be far memory.
     pub fn new(options: &RecordMemoryOptions) -> Result<RecordMemory, RegionError> {
         let failed = |source| RegionError::Map {
-            len_bytes: RANGE_BYTES_LEAST,
+            len_bytes: MIN_RANGE_BYTES,
             source,
         };
-        let range = AddressRange::reserve_at_most(RANGE_BYTES, RANGE_BYTES_LEAST, LARGE_PAGE_BYTES)
+        let range = AddressRange::reserve_at_most(RANGE_BYTES, MIN_RANGE_BYTES, LARGE_PAGE_BYTES)
             .map_err(failed)?;
         let far_at = range.len_bytes() / 2 / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
         let start = range.start().as_ptr();
@@ -174,10 +174,10 @@ impl RecordMemory {
         Arena::rounded(bytes)
     }
 
-    /// Room for an object of `bytes` in a tier, aligned to 16 bytes, with whatever was there before. `None`
-    /// where the tier's limit or the machine does not allow it; nothing has changed then.
+    /// Allocates an object of `bytes` in a tier, aligned to 16 bytes, its content arbitrary. `None` if the tier's limit
+    /// or the machine does not allow it; nothing has changed then.
     #[inline]
-    pub fn allocate(&mut self, speed: Speed, bytes: usize) -> Option<Place> {
+    pub fn allocate(&mut self, speed: Speed, bytes: usize) -> Option<ObjectAddress> {
         let first = self.first(speed);
         let mut more_pages = 0;
         let TierMemory {
@@ -217,10 +217,10 @@ impl RecordMemory {
         if more_pages > 0 {
             self.give_back_instead(speed, more_pages);
         }
-        Some(Place(((first + at) / UNIT_BYTES) as u64))
+        Some(ObjectAddress(((first + at) / UNIT_BYTES) as u64))
     }
 
-    /// More pages were mapped: beyond the limit others that hold nothing go back for them.
+    /// More pages were mapped: beyond the limit, other empty pages are given back for them.
     #[cold]
     fn give_back_instead(&mut self, speed: Speed, pages: u32) {
         for run in self.tiers[speed as usize].arena.trim(pages) {
@@ -228,18 +228,18 @@ impl RecordMemory {
         }
     }
 
-    /// Frees an object; large pages that hold nothing any more go back to the system.
+    /// Frees an object. Large pages that become empty are given back to the system.
     ///
     /// # Panics
     /// If no object begins there.
-    pub fn free(&mut self, place: Place) {
-        let speed = self.speed(place);
+    pub fn free(&mut self, address: ObjectAddress) {
+        let speed = self.speed(address);
         let first = self.first(speed);
-        let freed = self.tiers[speed as usize].arena.free(place.at() - first);
+        let freed = self.tiers[speed as usize].arena.free(address.at() - first);
         self.empty(speed, freed);
     }
 
-    /// Gives pages of a tier that no object lies in back to the system.
+    /// Gives empty pages of a tier back to the system.
     #[inline]
     fn empty(&mut self, speed: Speed, freed: FreedPages) {
         if let Some((page, pages)) = freed {
@@ -258,77 +258,77 @@ impl RecordMemory {
         }
     }
 
-    /// Fetches what [`free`](Self::free) reads of the books, in two steps some time apart, for the second finds where it
-    /// lies in what the first has asked for. Any place will do.
+    /// Prefetches the metadata that [`free`](Self::free) reads, in two steps some time apart: the second reads what the first
+    /// has fetched. Any address is allowed.
     #[inline]
-    pub fn fetch_books(&self, place: Place, step: FetchStep) {
-        let speed = self.speed(place);
-        let (arena, at) = (&self.tiers[speed as usize].arena, place.at());
+    pub fn prefetch_metadata(&self, address: ObjectAddress, step: FetchStep) {
+        let speed = self.speed(address);
+        let (arena, at) = (&self.tiers[speed as usize].arena, address.at());
         match step {
             FetchStep::First => arena.fetch_page(at - self.first(speed)),
             FetchStep::Second => arena.fetch_span(at - self.first(speed)),
         }
     }
 
-    /// The tier that a place is in.
+    /// The tier of an address.
     #[inline(always)]
-    pub fn speed(&self, place: Place) -> Speed {
-        if place.at() >= self.far_at {
+    pub fn speed(&self, address: ObjectAddress) -> Speed {
+        if address.at() >= self.far_at {
             Speed::Far
         } else {
             Speed::Near
         }
     }
 
-    /// Bytes that the object takes, at least those it asked for.
+    /// Bytes that the object takes, at least those requested.
     ///
     /// # Panics
     /// If there is no object.
     #[inline]
-    pub fn capacity(&self, place: Place) -> usize {
-        let speed = self.speed(place);
+    pub fn capacity(&self, address: ObjectAddress) -> usize {
+        let speed = self.speed(address);
         self.tiers[speed as usize]
             .arena
-            .capacity(place.at() - self.first(speed))
+            .capacity(address.at() - self.first(speed))
     }
 
-    /// Whether moving the object within its tier would help to give memory back; if so, others are allocated
-    /// where more is in use.
-    pub fn set_aside(&mut self, place: Place) -> bool {
-        let speed = self.speed(place);
+    /// Whether moving the object within its tier would help to give memory back. If so, its span becomes the last one
+    /// that objects are allocated from.
+    pub fn deprioritize(&mut self, address: ObjectAddress) -> bool {
+        let speed = self.speed(address);
         let first = self.first(speed);
         self.tiers[speed as usize]
             .arena
-            .set_aside(place.at() - first)
+            .deprioritize(address.at() - first)
     }
 
-    /// Chooses pages of a tier that are to become empty, so that objects of other sizes can have them: some that are emptier than
-    /// others, of a few that are looked at. Nothing is allocated there until they are empty, or [kept](Self::keep); it is for the
-    /// owner of the objects to move those that [lie in them](Self::is_vacated). How many bytes, 0 where none was found.
-    pub fn vacate(&mut self, speed: Speed) -> u64 {
-        let (bytes, freed) = self.tiers[speed as usize].arena.vacate();
+    /// Chooses pages of a tier to evacuate, so that objects of other sizes can have them: the emptiest of a few candidates.
+    /// Nothing is allocated there until they are empty, or the evacuation is [cancelled](Self::cancel_evacuation); the owner
+    /// moves the objects that [lie in them](Self::is_evacuating). Returns the bytes, 0 if none was found.
+    pub fn evacuate(&mut self, speed: Speed) -> u64 {
+        let (bytes, freed) = self.tiers[speed as usize].arena.evacuate();
         self.empty(speed, freed);
         bytes
     }
 
-    /// Whether the object lies in pages that are to become empty.
+    /// Whether the object lies in pages being evacuated.
     ///
     /// # Panics
     /// If there is no object.
-    pub fn is_vacated(&self, place: Place) -> bool {
-        let speed = self.speed(place);
+    pub fn is_evacuating(&self, address: ObjectAddress) -> bool {
+        let speed = self.speed(address);
         let first = self.first(speed);
         self.tiers[speed as usize]
             .arena
-            .is_vacated(place.at() - first)
+            .is_evacuating(address.at() - first)
     }
 
-    /// Leaves some of those pages as they are: objects are allocated there again. False where there are none.
-    pub fn keep(&mut self, speed: Speed) -> bool {
-        self.tiers[speed as usize].arena.keep()
+    /// Cancels the evacuation of some pages: objects are allocated there again. False if there are none.
+    pub fn cancel_evacuation(&mut self, speed: Speed) -> bool {
+        self.tiers[speed as usize].arena.cancel_evacuation()
     }
 
-    /// Whether an object of `bytes` finds room in a tier beside others of its size, and takes no page.
+    /// Whether a tier has a vacant slot for an object of `bytes`, so that it takes no page.
     pub fn has_slot(&self, speed: Speed, bytes: usize) -> bool {
         self.tiers[speed as usize].arena.has_slot(bytes)
     }
@@ -336,10 +336,10 @@ impl RecordMemory {
     /// The first `len` bytes of an object.
     ///
     /// # Panics
-    /// If they are not memory of objects at all. Whether they are those of this object is not checked.
+    /// If they are not memory of objects at all. Whether they belong to this object is not checked.
     #[inline(always)]
-    pub fn bytes(&self, place: Place, len: usize) -> &[u8] {
-        let at = self.checked(place, len);
+    pub fn bytes(&self, address: ObjectAddress, len: usize) -> &[u8] {
+        let at = self.checked(address, len);
         // SAFETY: mapped readable and initialised, as checked, for as long as `self` lives, and written
         // through `&mut self` only.
         unsafe { std::slice::from_raw_parts(self.range.start().as_ptr().add(at), len) }
@@ -350,20 +350,20 @@ impl RecordMemory {
     /// # Panics
     /// As [`bytes`](Self::bytes).
     #[inline(always)]
-    pub fn bytes_mut(&mut self, place: Place, len: usize) -> &mut [u8] {
-        let at = self.checked(place, len);
+    pub fn bytes_mut(&mut self, address: ObjectAddress, len: usize) -> &mut [u8] {
+        let at = self.checked(address, len);
         // SAFETY: as in `bytes`, mapped writable, and borrowed uniquely.
         unsafe { std::slice::from_raw_parts_mut(self.range.start().as_ptr().add(at), len) }
     }
 
-    /// Makes bytes of an object zero, `range` of those that it takes. Large pages that are anonymous are not written for that: they
-    /// come as zeros when they are read or written next.
+    /// Zeros the bytes `range` of an object. Anonymous large pages are not written for that: they are given back, and read as zeros
+    /// when they are accessed next.
     ///
     /// # Panics
     /// As [`bytes`](Self::bytes).
-    pub fn zero(&mut self, place: Place, range: std::ops::Range<usize>) {
-        let at = self.checked(place, range.end);
-        let is_anonymous = self.speed(place) == Speed::Near || self.far.is_anonymous();
+    pub fn zero(&mut self, address: ObjectAddress, range: std::ops::Range<usize>) {
+        let at = self.checked(address, range.end);
+        let is_anonymous = self.speed(address) == Speed::Near || self.far.is_anonymous();
         let first = (at + range.start).next_multiple_of(LARGE_PAGE_BYTES);
         let end = (at + range.end) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
         let start = self.range.start().as_ptr();
@@ -371,7 +371,7 @@ impl RecordMemory {
         let is_zero = first < end
             && is_anonymous
             && unsafe { address::try_empty(start.add(first), end - first) }.is_ok();
-        let bytes = self.bytes_mut(place, range.end);
+        let bytes = self.bytes_mut(address, range.end);
         if is_zero {
             bytes[range.start..first - at].fill(0);
             bytes[end - at..].fill(0);
@@ -380,13 +380,13 @@ impl RecordMemory {
         }
     }
 
-    /// Copies `len` bytes of one object to another, each from a place within it on.
+    /// Copies `len` bytes of one object to another, each from an offset within it on.
     ///
     /// # Panics
     /// As [`bytes`](Self::bytes), or if the two overlap.
-    pub fn copy(&mut self, from: (Place, usize), to: (Place, usize), len: usize) {
+    pub fn copy(&mut self, from: (ObjectAddress, usize), to: (ObjectAddress, usize), len: usize) {
         let [from, to] = [from, to]
-            .map(|(place, within)| self.checked(place, within.saturating_add(len)) + within);
+            .map(|(address, within)| self.checked(address, within.saturating_add(len)) + within);
         assert!(from.abs_diff(to) >= len, "two objects");
         let start = self.range.start().as_ptr();
         // SAFETY: both are memory of objects, as checked, apart from each other, and borrowed uniquely.
@@ -412,12 +412,12 @@ impl RecordMemory {
         }
     }
 
-    /// What a tier holds.
+    /// The memory use of a tier.
     pub fn used(&self, speed: Speed) -> TierUse {
         self.tiers[speed as usize].arena.used()
     }
 
-    /// Allows a tier to hold as much from now on. What it holds above that stays until it is moved.
+    /// Sets the limit of a tier. Memory above it stays until it is moved.
     pub fn set_limit(&mut self, speed: Speed, bytes: u64) {
         self.tiers[speed as usize].arena.set_limit(bytes);
     }
@@ -430,9 +430,9 @@ impl RecordMemory {
     }
 
     #[inline(always)]
-    fn checked(&self, place: Place, len: usize) -> usize {
-        let at = place.at();
-        let speed = self.speed(place);
+    fn checked(&self, address: ObjectAddress, len: usize) -> usize {
+        let at = address.at();
+        let speed = self.speed(address);
         let within = at - self.first(speed);
         let mapped = self.tiers[speed as usize].mapped_bytes;
         assert!(

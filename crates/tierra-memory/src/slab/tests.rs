@@ -12,21 +12,21 @@ fn memory() -> RecordMemory {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum SlabOp {
     Allocate(Speed, usize),
     Free(usize),
     Vacate(Speed),
     Keep(Speed),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<SlabOp>> {
     let speed = || prop_oneof![Just(Speed::Near), Just(Speed::Far)];
     let bytes = prop_oneof![5 => 0usize..300, 2 => 0usize..20_000, 1 => 0usize..5_000_000];
     let step = prop_oneof![
-        6 => (speed(), bytes).prop_map(|(speed, bytes)| Step::Allocate(speed, bytes)),
-        4 => (0usize..1000).prop_map(Step::Free),
-        1 => speed().prop_map(Step::Vacate),
-        1 => speed().prop_map(Step::Keep),
+        6 => (speed(), bytes).prop_map(|(speed, bytes)| SlabOp::Allocate(speed, bytes)),
+        4 => (0usize..1000).prop_map(SlabOp::Free),
+        1 => speed().prop_map(SlabOp::Vacate),
+        1 => speed().prop_map(SlabOp::Keep),
     ];
     prop::collection::vec(step, 1..300)
 }
@@ -36,40 +36,40 @@ proptest! {
     #[test]
     fn objects_keep_what_was_written_and_do_not_overlap(steps in steps()) {
         let mut memory = memory();
-        let mut objects: Vec<(Place, usize, u8)> = Vec::new();
+        let mut objects: Vec<(ObjectAddress, usize, u8)> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
-                Step::Allocate(speed, bytes) => {
-                    let place = memory.allocate(speed, bytes).unwrap();
-                    prop_assert_eq!(memory.speed(place), speed);
-                    prop_assert!(!memory.is_vacated(place));
-                    prop_assert_eq!(memory.capacity(place), RecordMemory::rounded(bytes));
-                    memory.bytes_mut(place, bytes).fill(number as u8);
-                    objects.push((place, bytes, number as u8));
+                SlabOp::Allocate(speed, bytes) => {
+                    let address = memory.allocate(speed, bytes).unwrap();
+                    prop_assert_eq!(memory.speed(address), speed);
+                    prop_assert!(!memory.is_evacuating(address));
+                    prop_assert_eq!(memory.capacity(address), RecordMemory::rounded(bytes));
+                    memory.bytes_mut(address, bytes).fill(number as u8);
+                    objects.push((address, bytes, number as u8));
                 }
-                Step::Free(at) if !objects.is_empty() => {
-                    let (place, bytes, byte) = objects.swap_remove(at % objects.len());
-                    prop_assert!(memory.bytes(place, bytes).iter().all(|&found| found == byte));
-                    memory.free(place);
+                SlabOp::Free(at) if !objects.is_empty() => {
+                    let (address, bytes, byte) = objects.swap_remove(at % objects.len());
+                    prop_assert!(memory.bytes(address, bytes).iter().all(|&found| found == byte));
+                    memory.free(address);
                 }
-                Step::Free(_) => {}
-                Step::Vacate(speed) => {
+                SlabOp::Free(_) => {}
+                SlabOp::Vacate(speed) => {
                     let held_bytes = memory.used(speed).held_bytes;
-                    let bytes = memory.vacate(speed);
+                    let bytes = memory.evacuate(speed);
                     prop_assert!(bytes <= held_bytes);
                 }
-                Step::Keep(speed) => {
-                    let has_any = memory.used(speed).vacated_bytes > 0;
-                    prop_assert_eq!(memory.keep(speed), has_any);
+                SlabOp::Keep(speed) => {
+                    let has_any = memory.used(speed).evacuating_bytes > 0;
+                    prop_assert_eq!(memory.cancel_evacuation(speed), has_any);
                 }
             }
         }
         let mut ends = BTreeMap::new();
         let mut used = [0; 2];
-        for &(place, bytes, byte) in &objects {
-            prop_assert!(memory.bytes(place, bytes).iter().all(|&found| found == byte));
-            ends.insert(place.at(), place.at() + memory.capacity(place));
-            used[memory.speed(place) as usize] += memory.capacity(place) as u64;
+        for &(address, bytes, byte) in &objects {
+            prop_assert!(memory.bytes(address, bytes).iter().all(|&found| found == byte));
+            ends.insert(address.at(), address.at() + memory.capacity(address));
+            used[memory.speed(address) as usize] += memory.capacity(address) as u64;
         }
         prop_assert!(ends.values().zip(ends.keys().skip(1)).all(|(end, next)| end <= next));
         for speed in [Speed::Near, Speed::Far] {
@@ -78,8 +78,8 @@ proptest! {
             prop_assert!(tier.held_bytes >= tier.object_bytes + tier.vacant_bytes);
             prop_assert!(tier.vacant_bytes <= 8 << 20, "a span of each class, and what was freed");
         }
-        for (place, ..) in objects {
-            memory.free(place);
+        for (address, ..) in objects {
+            memory.free(address);
         }
         for speed in [Speed::Near, Speed::Far] {
             // A span of each class may stay.
@@ -94,9 +94,9 @@ proptest! {
 fn a_limit_holds_and_nothing_is_lost_at_it() {
     let mut memory = memory();
     memory.set_limit(Speed::Near, 1 << 20);
-    let mut places = Vec::new();
-    while let Some(place) = memory.allocate(Speed::Near, 1000) {
-        places.push(place);
+    let mut addresses = Vec::new();
+    while let Some(address) = memory.allocate(Speed::Near, 1000) {
+        addresses.push(address);
     }
     let used = memory.used(Speed::Near);
     assert!(
@@ -105,22 +105,22 @@ fn a_limit_holds_and_nothing_is_lost_at_it() {
     );
     assert!(memory.allocate(Speed::Near, 1 << 20).is_none());
     assert!(memory.allocate(Speed::Far, 1 << 20).is_some());
-    memory.free(places[0]);
+    memory.free(addresses[0]);
     assert!(memory.allocate(Speed::Near, 1000).is_some());
 }
 
 #[test]
 fn freed_memory_goes_back_to_the_system() {
     let mut memory = memory();
-    let places: Vec<Place> = (0..100_000)
+    let addresses: Vec<ObjectAddress> = (0..100_000)
         .map(|_| memory.allocate(Speed::Near, 1000).unwrap())
         .collect();
-    for &place in &places {
-        memory.bytes_mut(place, 1000).fill(1);
+    for &address in &addresses {
+        memory.bytes_mut(address, 1000).fill(1);
     }
-    let first = places[0];
-    for place in places {
-        memory.free(place);
+    let first = addresses[0];
+    for address in addresses {
+        memory.free(address);
     }
     // Emptied pages read as zeros; the span that stays does not.
     let zeros = memory
@@ -135,9 +135,9 @@ fn freed_memory_goes_back_to_the_system() {
 #[should_panic(expected = "an object begins here")]
 fn freeing_twice_is_found_out() {
     let mut memory = memory();
-    let places = [0; 2].map(|_| memory.allocate(Speed::Near, 100).unwrap());
-    memory.free(places[0]);
-    memory.free(places[0]);
+    let addresses = [0; 2].map(|_| memory.allocate(Speed::Near, 100).unwrap());
+    memory.free(addresses[0]);
+    memory.free(addresses[0]);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn freeing_twice_is_found_out() {
 fn no_place_reaches_outside() {
     let mut memory = memory();
     memory.allocate(Speed::Near, 100).unwrap();
-    memory.bytes(Place::from_number((1 << 40) - 1), 16);
+    memory.bytes(ObjectAddress::from_number((1 << 40) - 1), 16);
 }
 
 #[test]
@@ -157,11 +157,11 @@ fn where_half_is_vacant_objects_can_be_gathered() {
             .collect();
         // Three of five go, at random: no span loses three quarters of what it has.
         let mut objects = Vec::new();
-        for (place, number) in all.into_iter().zip(1u64..) {
+        for (address, number) in all.into_iter().zip(1u64..) {
             if number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & 1023 < 615 {
-                memory.free(place);
+                memory.free(address);
             } else {
-                objects.push(place);
+                objects.push(address);
             }
         }
         let is_sparse = |memory: &RecordMemory| {
@@ -171,7 +171,7 @@ fn where_half_is_vacant_objects_can_be_gathered() {
         assert!(is_sparse(&memory), "{:?}", memory.used(Speed::Near));
         for at in 0..60_000 {
             let object = &mut objects[at % 7000];
-            if is_sparse(&memory) && memory.set_aside(*object) {
+            if is_sparse(&memory) && memory.deprioritize(*object) {
                 let to = memory.allocate(Speed::Near, bytes).unwrap();
                 memory.free(std::mem::replace(object, to));
             }
@@ -181,10 +181,10 @@ fn where_half_is_vacant_objects_can_be_gathered() {
 }
 
 /// Looks at every object once, and moves those that are to be moved: how many.
-fn gather(memory: &mut RecordMemory, objects: &mut [Place], bytes: usize) -> usize {
+fn gather(memory: &mut RecordMemory, objects: &mut [ObjectAddress], bytes: usize) -> usize {
     let mut moved = 0;
     for object in objects {
-        if memory.set_aside(*object) {
+        if memory.deprioritize(*object) {
             let to = memory.allocate(Speed::Near, bytes).unwrap();
             memory.free(std::mem::replace(object, to));
             moved += 1;
@@ -205,14 +205,14 @@ fn two_sparse_spans_become_one() {
     let slots = objects.len() / 2;
     // One of four stays.
     let (go, stay): (Vec<_>, Vec<_>) = objects.into_iter().zip(0..).partition(|(_, at)| at % 4 > 0);
-    go.into_iter().for_each(|(place, _)| memory.free(place));
+    go.into_iter().for_each(|(address, _)| memory.free(address));
     // One of the first, one of the second, and so on: as a table names them, whose order is that of hashes.
     let (first, second) = stay.split_at(stay.len() / 2);
     let both = first
         .iter()
         .zip(second)
         .flat_map(|both| [both.0.0, both.1.0]);
-    let mut objects: Vec<Place> = both.collect();
+    let mut objects: Vec<ObjectAddress> = both.collect();
     assert_eq!(held_bytes(&memory), 2 * span_bytes);
     assert_eq!(gather(&mut memory, &mut objects, 1000), slots / 4);
     assert_eq!(held_bytes(&memory), span_bytes);
@@ -231,16 +231,16 @@ proptest! {
             while memory.used(Speed::Near).vacant_bytes > 0 {
                 span.push(memory.allocate(Speed::Near, bytes).unwrap());
             }
-            for place in span {
+            for address in span {
                 random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                objects.push((place, (random >> 11) as f64 / (1u64 << 53) as f64 >= *occupied));
+                objects.push((address, (random >> 11) as f64 / (1u64 << 53) as f64 >= *occupied));
             }
         }
         let (go, stay): (Vec<_>, Vec<_>) = objects.into_iter().partition(|object| object.1);
-        go.into_iter().for_each(|(place, _)| memory.free(place));
-        let mut objects: Vec<Place> = stay.into_iter().map(|(place, _)| place).collect();
+        go.into_iter().for_each(|(address, _)| memory.free(address));
+        let mut objects: Vec<ObjectAddress> = stay.into_iter().map(|(address, _)| address).collect();
         // In the order of a table, which is that of hashes.
-        objects.sort_by_key(|place| place.number().wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        objects.sort_by_key(|address| address.number().wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut rounds = 0;
         while gather(&mut memory, &mut objects, bytes) > 0 {
             rounds += 1;
@@ -256,11 +256,14 @@ fn pages_of_one_size_become_those_of_another() {
     let mut memory = memory();
     memory.set_limit(Speed::Near, 4 << 20);
     let mut objects = Vec::new();
-    while let Some(place) = memory.allocate(Speed::Near, 1000) {
-        objects.push(place);
+    while let Some(address) = memory.allocate(Speed::Near, 1000) {
+        objects.push(address);
     }
     // Nothing is to become empty while all of it is full.
-    assert_eq!((0..20).map(|_| memory.vacate(Speed::Near)).sum::<u64>(), 0);
+    assert_eq!(
+        (0..20).map(|_| memory.evacuate(Speed::Near)).sum::<u64>(),
+        0
+    );
     let mut random = 1u64;
     let (go, stay): (Vec<_>, Vec<_>) = objects.into_iter().partition(|_| {
         random = random
@@ -268,42 +271,42 @@ fn pages_of_one_size_become_those_of_another() {
             .wrapping_add(1);
         random >> 60 < 5
     });
-    go.into_iter().for_each(|place| memory.free(place));
+    go.into_iter().for_each(|address| memory.free(address));
     assert_eq!(memory.allocate(Speed::Near, 200), None);
-    let (used, mut vacated_bytes) = (memory.used(Speed::Near), 0);
-    while vacated_bytes < 1 << 20 {
-        vacated_bytes += memory.vacate(Speed::Near);
+    let (used, mut evacuating_bytes) = (memory.used(Speed::Near), 0);
+    while evacuating_bytes < 1 << 20 {
+        evacuating_bytes += memory.evacuate(Speed::Near);
     }
     let vacating = memory.used(Speed::Near);
-    assert_eq!(vacating.vacated_bytes, vacated_bytes);
+    assert_eq!(vacating.evacuating_bytes, evacuating_bytes);
     assert_eq!(vacating.held_bytes, used.held_bytes);
     assert!(vacating.vacant_bytes < used.vacant_bytes, "{vacating:?}");
-    for place in stay {
-        if memory.is_vacated(place) {
-            assert!(memory.set_aside(place) && memory.has_slot(Speed::Near, 1000));
+    for address in stay {
+        if memory.is_evacuating(address) {
+            assert!(memory.deprioritize(address) && memory.has_slot(Speed::Near, 1000));
             let to = memory.allocate(Speed::Near, 1000).unwrap();
-            assert!(!memory.is_vacated(to));
-            memory.free(place);
+            assert!(!memory.is_evacuating(to));
+            memory.free(address);
         }
     }
     let emptied = memory.used(Speed::Near);
-    assert_eq!(emptied.vacated_bytes, 0);
+    assert_eq!(emptied.evacuating_bytes, 0);
     assert_eq!(emptied.object_bytes, used.object_bytes);
-    assert_eq!(emptied.held_bytes + vacated_bytes, used.held_bytes);
-    assert!(memory.allocate(Speed::Near, 200).is_some() && !memory.keep(Speed::Near));
+    assert_eq!(emptied.held_bytes + evacuating_bytes, used.held_bytes);
+    assert!(memory.allocate(Speed::Near, 200).is_some() && !memory.cancel_evacuation(Speed::Near));
 }
 
 #[test]
 fn the_span_that_is_filled_stays_unless_it_is_empty() {
     let mut memory = memory();
     let objects = [0; 5].map(|_| memory.allocate(Speed::Near, 1000).unwrap());
-    assert_eq!(memory.vacate(Speed::Near), 0);
-    for place in objects {
-        memory.free(place);
+    assert_eq!(memory.evacuate(Speed::Near), 0);
+    for address in objects {
+        memory.free(address);
     }
     let held_bytes = memory.used(Speed::Near).held_bytes;
     assert!(held_bytes > 0);
-    assert_eq!(memory.vacate(Speed::Near), held_bytes);
+    assert_eq!(memory.evacuate(Speed::Near), held_bytes);
     assert_eq!(memory.used(Speed::Near).held_bytes, 0);
     assert!(memory.allocate(Speed::Near, 1000).is_some());
 }
@@ -315,15 +318,17 @@ fn what_is_kept_is_allocated_from_again() {
         .map(|_| memory.allocate(Speed::Near, 100).unwrap())
         .collect();
     let (go, stay) = objects.split_at(9000);
-    go.iter().step_by(3).for_each(|&place| memory.free(place));
+    go.iter()
+        .step_by(3)
+        .for_each(|&address| memory.free(address));
     let before = memory.used(Speed::Near);
-    while memory.vacate(Speed::Near) > 0 {}
+    while memory.evacuate(Speed::Near) > 0 {}
     assert!(
-        stay.iter().any(|&place| !memory.is_vacated(place)),
+        stay.iter().any(|&address| !memory.is_evacuating(address)),
         "full ones stay"
     );
     assert!(memory.used(Speed::Near).vacant_bytes < before.vacant_bytes / 4);
-    while memory.keep(Speed::Near) {}
+    while memory.cancel_evacuation(Speed::Near) {}
     assert_eq!(memory.used(Speed::Near), before);
     for _ in 0..before.vacant_bytes / 112 {
         memory.allocate(Speed::Near, 100).unwrap();
@@ -338,22 +343,26 @@ fn all_objects_go_at_once() {
         let sizes = [16usize, 100, 4000, 20_000, 3 << 20];
         let speeds = [Speed::Near, Speed::Far];
         let all = (0..200).map(|at| (sizes[at % 5], speeds[at % 2], at as u8));
-        let places: Vec<_> = all
+        let addresses: Vec<_> = all
             .map(|(bytes, speed, byte)| {
-                let place = memory.allocate(speed, bytes).unwrap();
-                memory.bytes_mut(place, bytes).fill(byte | 1);
-                (place, bytes, byte | 1)
+                let address = memory.allocate(speed, bytes).unwrap();
+                memory.bytes_mut(address, bytes).fill(byte | 1);
+                (address, bytes, byte | 1)
             })
             .collect();
-        for &(place, bytes, byte) in &places {
-            let found = memory.bytes(place, bytes);
+        for &(address, bytes, byte) in &addresses {
+            let found = memory.bytes(address, bytes);
             assert!(found.iter().all(|&found| found == byte), "round {round}");
         }
         for speed in speeds {
-            while memory.vacate(speed) > 0 {}
+            while memory.evacuate(speed) > 0 {}
         }
         memory.clear();
-        assert!(!speeds.map(|speed| memory.keep(speed)).contains(&true));
+        assert!(
+            !speeds
+                .map(|speed| memory.cancel_evacuation(speed))
+                .contains(&true)
+        );
         for speed in speeds {
             let expected = TierUse {
                 limit_bytes: u64::MAX,
@@ -361,9 +370,9 @@ fn all_objects_go_at_once() {
             };
             assert_eq!(memory.used(speed), expected);
         }
-        let mut freed = places
+        let mut freed = addresses
             .iter()
-            .flat_map(|&(place, bytes, _)| memory.bytes(place, bytes));
+            .flat_map(|&(address, bytes, _)| memory.bytes(address, bytes));
         assert!(freed.all(|&byte| byte == 0), "pages are given back");
     }
 }
@@ -379,22 +388,24 @@ fn in_directory(directory: &std::path::Path) -> Result<RecordMemory, RegionError
 fn a_file_holds_objects_as_far_memory_does() {
     let directory = tempfile::tempdir().unwrap();
     let mut memory = in_directory(directory.path()).unwrap();
-    let mut places = Vec::new();
+    let mut addresses = Vec::new();
     for at in 0..3000 {
-        let place = memory.allocate(Speed::Far, 2000).unwrap();
-        assert_eq!(memory.speed(place), Speed::Far);
-        memory.bytes_mut(place, 2000).fill(at as u8);
-        places.push(place);
+        let address = memory.allocate(Speed::Far, 2000).unwrap();
+        assert_eq!(memory.speed(address), Speed::Far);
+        memory.bytes_mut(address, 2000).fill(at as u8);
+        addresses.push(address);
     }
-    for (at, &place) in places.iter().enumerate() {
+    for (at, &address) in addresses.iter().enumerate() {
         assert!(
             memory
-                .bytes(place, 2000)
+                .bytes(address, 2000)
                 .iter()
                 .all(|&byte| byte == at as u8)
         );
     }
-    places.into_iter().for_each(|place| memory.free(place));
+    addresses
+        .into_iter()
+        .for_each(|address| memory.free(address));
     // What it has grown to it uses again.
     let mapped = memory.tiers[Speed::Far as usize].mapped_bytes;
     assert!(memory.allocate(Speed::Far, 5_000_000).is_some());
@@ -454,30 +465,30 @@ fn pages_given_to_longer_spans_do_not_add_to_what_is_held() {
         (pages.iter().filter(|&&page| page & 1 != 0).count() * PAGE_BYTES) as u64
     };
     let mut small = Vec::new();
-    while let Some(place) = memory.allocate(Speed::Near, 60) {
-        memory.bytes_mut(place, 60).fill(1);
-        small.push(place);
+    while let Some(address) = memory.allocate(Speed::Near, 60) {
+        memory.bytes_mut(address, 60).fill(1);
+        small.push(address);
     }
     // Every second goes, so that no span is empty; then spans here and there are emptied for a size whose spans are longer.
     let mut stay = Vec::new();
-    for (at, place) in small.into_iter().enumerate() {
+    for (at, address) in small.into_iter().enumerate() {
         if at % 2 == 0 {
-            memory.free(place);
+            memory.free(address);
         } else {
-            stay.push(place);
+            stay.push(address);
         }
     }
     let mut large = 0;
     for _ in 0..60 {
-        (0..20).for_each(|_| _ = memory.vacate(Speed::Near));
+        (0..20).for_each(|_| _ = memory.evacuate(Speed::Near));
         let (go, others) = stay
             .into_iter()
-            .partition(|&place| memory.is_vacated(place));
+            .partition(|&address| memory.is_evacuating(address));
         stay = others;
         let go: Vec<_> = go;
-        go.into_iter().for_each(|place| memory.free(place));
-        while let Some(place) = memory.allocate(Speed::Near, 9000) {
-            memory.bytes_mut(place, 9000).fill(2);
+        go.into_iter().for_each(|address| memory.free(address));
+        while let Some(address) = memory.allocate(Speed::Near, 9000) {
+            memory.bytes_mut(address, 9000).fill(2);
             large += 1;
         }
     }
@@ -506,7 +517,7 @@ fn bytes_of_an_object_become_zero() {
         })
         .unwrap();
         for speed in [Speed::Near, Speed::Far] {
-            let place = memory.allocate(speed, bytes).unwrap();
+            let address = memory.allocate(speed, bytes).unwrap();
             for range in [
                 0..bytes,
                 17..bytes - 100,
@@ -514,14 +525,14 @@ fn bytes_of_an_object_become_zero() {
                 100..5000,
                 7..7,
             ] {
-                memory.bytes_mut(place, bytes).fill(0xEE);
-                memory.zero(place, range.clone());
-                let found = memory.bytes(place, bytes);
-                let is_right =
+                memory.bytes_mut(address, bytes).fill(0xEE);
+                memory.zero(address, range.clone());
+                let found = memory.bytes(address, bytes);
+                let is_correct =
                     |(at, byte): (usize, &u8)| *byte == if range.contains(&at) { 0 } else { 0xEE };
-                assert!(found.iter().enumerate().all(is_right), "{range:?}");
+                assert!(found.iter().enumerate().all(is_correct), "{range:?}");
             }
-            memory.free(place);
+            memory.free(address);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why a machine's memory could not be told.
+//! Why the topology of a machine's memory is not known.
 
 use std::io;
 use std::path::PathBuf;

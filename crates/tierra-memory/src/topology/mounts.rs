@@ -34,7 +34,7 @@ pub struct Mount {
 pub(super) fn read(root: &Path) -> Result<(Vec<Mount>, Vec<Mount>), TopologyError> {
     let text = sysfs::read(&root.join("proc/self/mountinfo"))?;
     let (mut dax, mut tmpfs) = (Vec::new(), Vec::new());
-    for line in text.lines().filter_map(Line::parse) {
+    for line in text.lines().filter_map(MountInfoLine::parse) {
         let list = match line.file_system {
             "tmpfs" | "ramfs" => &mut tmpfs,
             _ if line.has_dax() => &mut dax,
@@ -63,7 +63,7 @@ pub(super) fn read(root: &Path) -> Result<(Vec<Mount>, Vec<Mount>), TopologyErro
 
 /// The fields of a line that matter here.
 #[derive(Debug, PartialEq, Eq)]
-struct Line<'a> {
+struct MountInfoLine<'a> {
     path: &'a str,
     options: &'a str,
     file_system: &'a str,
@@ -71,13 +71,13 @@ struct Line<'a> {
     super_options: &'a str,
 }
 
-impl<'a> Line<'a> {
+impl<'a> MountInfoLine<'a> {
     /// `None` for a line that is not a mount: newer kernels may add what this program cannot know.
-    fn parse(line: &'a str) -> Option<Line<'a>> {
+    fn parse(line: &'a str) -> Option<MountInfoLine<'a>> {
         let (mount, system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(4);
         let mut system = system.split(' ');
-        Some(Line {
+        Some(MountInfoLine {
             path: mount.next()?,
             options: mount.next()?,
             file_system: system.next()?,
@@ -121,16 +121,19 @@ mod tests {
 
     #[test]
     fn a_line_is_read_with_and_without_optional_fields() {
-        let line = Line::parse("36 35 98:0 / /mnt/a rw shared:1 master:2 - ext4 /dev/pmem0 rw,dax");
+        let line = MountInfoLine::parse(
+            "36 35 98:0 / /mnt/a rw shared:1 master:2 - ext4 /dev/pmem0 rw,dax",
+        );
         let line = line.unwrap();
         assert_eq!((line.path, line.source), ("/mnt/a", "/dev/pmem0"));
         assert!(line.has_dax() && line.is_writable());
-        let line = Line::parse("25 24 0:23 / /dev/shm ro - tmpfs tmpfs rw,size=1k").unwrap();
+        let line =
+            MountInfoLine::parse("25 24 0:23 / /dev/shm ro - tmpfs tmpfs rw,size=1k").unwrap();
         assert!(!line.has_dax() && !line.is_writable());
-        assert_eq!(Line::parse("25 24 0:23 / /dev/shm"), None);
-        assert_eq!(Line::parse(""), None);
+        assert_eq!(MountInfoLine::parse("25 24 0:23 / /dev/shm"), None);
+        assert_eq!(MountInfoLine::parse(""), None);
         assert!(
-            !Line::parse("1 2 0:1 / /a rw - xfs /dev/p rw,dax=never")
+            !MountInfoLine::parse("1 2 0:1 / /a rw - xfs /dev/p rw,dax=never")
                 .unwrap()
                 .has_dax()
         );

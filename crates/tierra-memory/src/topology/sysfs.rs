@@ -181,7 +181,7 @@ fn total_bytes(path: &Path) -> Result<u64, TopologyError> {
 /// A list such as `0-3,8,10-11`; empty for none.
 fn cpu_list(path: &Path) -> Result<Vec<u32>, TopologyError> {
     /// More than any kernel is built for; keeps a malformed list from filling memory.
-    const MOST_CPUS: u32 = 1 << 16;
+    const MAX_CPUS: u32 = 1 << 16;
     let text = read(path)?;
     let malformed = || TopologyError::Malformed {
         path: path.to_owned(),
@@ -193,7 +193,7 @@ fn cpu_list(path: &Path) -> Result<Vec<u32>, TopologyError> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let first: u32 = first.parse().map_err(|_| malformed())?;
         let last: u32 = last.parse().map_err(|_| malformed())?;
-        if first > last || last >= MOST_CPUS {
+        if first > last || last >= MAX_CPUS {
             return Err(malformed());
         }
         cpus.extend(first..=last);

@@ -200,10 +200,10 @@ impl Builder {
         let batches = self.collect().await?;
         let start = Instant::now();
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        if rows > JoinTable::MOST_ROWS {
+        if rows > JoinTable::MAX_ROWS {
             return Err(resources_datafusion_err!(
                 "the smaller side of a join has {rows} rows; it can have {}: join fewer at a time",
-                JoinTable::MOST_ROWS
+                JoinTable::MAX_ROWS
             ));
         }
         self.metrics.rows.add(rows);

@@ -8,7 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tierra_column::{Dictionary, FormatError, Listed, Position, Postings, PostingsLayout, Stretch};
+use tierra_column::{
+    Dictionary, EntryRange, FormatError, Position, PostingList, Postings, PostingsLayout,
+};
 use tierra_interleave::{Cx, Lookups, for_each};
 use tierra_memory::placement::{SAMPLED, Uses, sample};
 use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
@@ -49,7 +51,7 @@ impl Gates {
 #[derive(Debug, Default)]
 pub(crate) struct PartRows {
     once: Vec<Position>,
-    stretches: Vec<Stretch>,
+    stretches: Vec<EntryRange>,
     among: u64,
 }
 
@@ -269,9 +271,9 @@ impl InvertedPart {
                     &codes[part],
                     |cx: Cx<M>, code| postings.list(cx, *code),
                     |_, listed| match listed {
-                        Ok(Listed::Nowhere) => {}
-                        Ok(Listed::Once(position)) => rows.once.push(position),
-                        Ok(Listed::Among(stretch)) => {
+                        Ok(PostingList::Empty) => {}
+                        Ok(PostingList::Single(position)) => rows.once.push(position),
+                        Ok(PostingList::Entries(stretch)) => {
                             rows.among += stretch.len() as u64;
                             rows.stretches.push(stretch);
                         }
@@ -295,12 +297,9 @@ impl InvertedPart {
         let postings = self.postings();
         self.pages.restore_lost(&postings)?;
         rows.once.iter().for_each(|position| found(*position));
-        let stretches: Vec<Stretch> = rows.stretches.iter().flat_map(|all| all.parts()).collect();
-        let read = || {
-            stretches
-                .iter()
-                .flat_map(|it| postings.pages_of_stretch(it))
-        };
+        let stretches: Vec<EntryRange> =
+            rows.stretches.iter().flat_map(|all| all.parts()).collect();
+        let read = || stretches.iter().flat_map(|it| postings.pages_of_range(it));
         self.pages.verify(&postings, read())?;
         lookups.run(
             self.gates.stretch.now(),
@@ -309,7 +308,7 @@ impl InvertedPart {
                 in_mode!(execution, M => for_each(
                     size,
                     &stretches[part],
-                    |cx: Cx<M>, stretch| postings.stretch(cx, *stretch),
+                    |cx: Cx<M>, stretch| postings.load_range(cx, *stretch),
                     |_, stretch| postings.positions_in(&stretch, &mut found),
                 ))
             },

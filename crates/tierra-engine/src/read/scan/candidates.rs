@@ -101,7 +101,7 @@ impl Candidates {
         let cost = ScanCost {
             blocks: sum(|part| part.blocks),
             rows: sum(|part| part.rows),
-            are_stretches: codes.are_stretches(),
+            are_stretches: codes.are_ranges(),
             codes: parts.iter().map(|part| part.codes()).max().unwrap_or(0),
             most_ns: most_ns.unwrap_or(f64::INFINITY),
             threads: scan.threads() as f64,

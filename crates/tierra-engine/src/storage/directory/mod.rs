@@ -293,7 +293,7 @@ impl Home {
         let pool = match Pool::open(&path, &self.pool_options(&path, options)) {
             Ok(pool) => pool,
             Err(_) => {
-                if Pool::is_cut_creation(&path, tier.pool_id).unwrap_or(false) {
+                if Pool::is_interrupted_creation(&path, tier.pool_id).unwrap_or(false) {
                     self.remove(&path)?;
                 }
                 return Ok(());

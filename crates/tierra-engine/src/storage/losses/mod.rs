@@ -110,12 +110,12 @@ impl Losses {
             found = true;
             let faults = tier.pool.take_faults();
             // As zeros the end is lost once, and not page by page.
-            let restored = tier.pool.restore_end();
+            let restored = tier.pool.restore_length();
             if let Err(error) = &restored {
                 let tier = &*tier.name;
                 tracing::error!(tier, %error, "the file of a tier was cut short, and stays so: the copies in its end are lost");
             }
-            if tier.pool.take_cut() {
+            if tier.pool.take_truncation() {
                 self.log.cut_short(tier.id, &tier.name, restored.is_ok());
             }
             self.mark(tier, &faults);

@@ -274,7 +274,7 @@ impl Rounds {
                 None => {}
                 Some((number, true)) => moves[number].near = Some((*table, object.name())),
                 Some((number, false)) => {
-                    object.uses().rest();
+                    object.uses().start_cooldown();
                     moves[number].far.push((*table, object.name()));
                 }
             }

@@ -1,4 +1,4 @@
-//! CLIENT: who is connected, and what they are called.
+//! CLIENT: the connected clients and their names.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -184,7 +184,7 @@ fn list(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Which clients are to go.
-struct Victims<'a> {
+struct KillFilter<'a> {
     id: Option<u64>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
@@ -193,7 +193,7 @@ struct Victims<'a> {
     skip_me: bool,
 }
 
-impl Victims<'_> {
+impl KillFilter<'_> {
     fn include(&self, client: &Client) -> bool {
         self.normal
             && self.id.is_none_or(|id| id == client.id)
@@ -208,7 +208,7 @@ impl Victims<'_> {
 }
 
 fn kill(call: &mut Call<'_>) -> Outcome {
-    let mut victims = Victims {
+    let mut filter = KillFilter {
         id: None,
         address: None,
         local_address: None,
@@ -218,8 +218,8 @@ fn kill(call: &mut Call<'_>) -> Outcome {
     };
     let by_address = call.args.len() == 3;
     if by_address {
-        victims.address = Some(call.arg(2));
-        victims.skip_me = false;
+        filter.address = Some(call.arg(2));
+        filter.skip_me = false;
     } else {
         let mut options = Options::new(call.args, 2);
         while options.left() > 0 {
@@ -227,13 +227,13 @@ fn kill(call: &mut Call<'_>) -> Outcome {
                 let id = parse_i64(options.value()?)
                     .and_then(|id| u64::try_from(id).ok())
                     .filter(|&id| id > 0);
-                victims.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
+                filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
             } else if options.take_with("TYPE", 1) {
-                victims.normal = is_known_type(options.value()?)?;
+                filter.normal = is_known_type(options.value()?)?;
             } else if options.take_with("ADDR", 1) {
-                victims.address = Some(options.value()?);
+                filter.address = Some(options.value()?);
             } else if options.take_with("LADDR", 1) {
-                victims.local_address = Some(options.value()?);
+                filter.local_address = Some(options.value()?);
             } else if options.take_with("USER", 1) {
                 let user = options.value()?;
                 if user != b"default" {
@@ -241,9 +241,9 @@ fn kill(call: &mut Call<'_>) -> Outcome {
                         [b"ERR No such user '", Failure::shown(user), b"'"].concat(),
                     ));
                 }
-                victims.user = Some(user);
+                filter.user = Some(user);
             } else if options.take_with("SKIPME", 1) {
-                victims.skip_me = match options.value()? {
+                filter.skip_me = match options.value()? {
                     word if word.eq_ignore_ascii_case(b"yes") => true,
                     word if word.eq_ignore_ascii_case(b"no") => false,
                     _ => return Err(Failure::SYNTAX),
@@ -256,10 +256,10 @@ fn kill(call: &mut Call<'_>) -> Outcome {
     let slots: Vec<usize> = call
         .shared
         .others()
-        .filter(|(_, client)| victims.include(client))
+        .filter(|(_, client)| filter.include(client))
         .map(|(slot, _)| slot)
         .collect();
-    let me = !victims.skip_me && victims.include(call.client);
+    let me = !filter.skip_me && filter.include(call.client);
     let count = slots.len() + usize::from(me);
     slots.into_iter().for_each(|slot| call.shared.kill(slot));
     call.client.closing |= me;
@@ -334,7 +334,7 @@ fn unblock(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// What a client is told whose waiting was ended with ERROR.
+/// The reply to a client whose waiting was ended with ERROR.
 const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
 fn pause(call: &mut Call<'_>) -> Outcome {

@@ -7,7 +7,7 @@ use super::super::{
     NOSCRIPT, Outcome, READONLY, SKIP_SLOWLOG, WRITE, glob_matches,
 };
 use super::help::help;
-use crate::catalog::{Catalog, Description, Listed, Resolved};
+use crate::catalog::{Catalog, CatalogEntry, Description, Resolved};
 use crate::number::parse_i64;
 use crate::protocol::{Args, Reply};
 
@@ -56,7 +56,7 @@ const FLAGS: [(u16, &str); 10] = [
 ];
 
 /// The categories of access control that a command belongs to.
-fn categories(listed: &Listed) -> impl Iterator<Item = &'static str> {
+fn categories(listed: &CatalogEntry) -> impl Iterator<Item = &'static str> {
     let command = listed.command;
     let has = |flag: u16| command.flags & flag != 0;
     let is_container = !listed.subcommands.is_empty() && command.arity == -2;
@@ -83,7 +83,7 @@ fn simple_set(reply: &mut Reply, words: Vec<&str>) {
     words.into_iter().for_each(|word| reply.simple(word));
 }
 
-fn describe(catalog: &Catalog, listed: &Listed, reply: &mut Reply) {
+fn describe(catalog: &Catalog, listed: &CatalogEntry, reply: &mut Reply) {
     let command = listed.command;
     reply.array(10);
     reply.bulk(listed.full_name.as_bytes());
@@ -175,7 +175,7 @@ fn count(call: &mut Call<'_>) -> Outcome {
 }
 
 /// A command or, as `object|freq`, a subcommand.
-fn named<'t>(catalog: &'t Catalog, name: &[u8]) -> Option<&'t Listed> {
+fn named<'t>(catalog: &'t Catalog, name: &[u8]) -> Option<&'t CatalogEntry> {
     let (container, subcommand) = match name.iter().position(|&byte| byte == b'|') {
         Some(at) => (&name[..at], Some(&name[at + 1..])),
         None => (name, None),
@@ -203,7 +203,7 @@ fn info(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn document(catalog: &Catalog, listed: &Listed, reply: &mut Reply) {
+fn document(catalog: &Catalog, listed: &CatalogEntry, reply: &mut Reply) {
     let command = listed.command;
     reply.bulk(listed.full_name.as_bytes());
     let arguments = arguments::parse(command.arguments).unwrap_or_default();
@@ -232,7 +232,7 @@ fn document(catalog: &Catalog, listed: &Listed, reply: &mut Reply) {
 
 fn docs(call: &mut Call<'_>) -> Outcome {
     let catalog = &call.shared.catalog;
-    let wanted: Vec<&Listed> = if call.args.len() == 2 {
+    let wanted: Vec<&CatalogEntry> = if call.args.len() == 2 {
         catalog.top().collect()
     } else {
         call.args
@@ -250,7 +250,7 @@ fn docs(call: &mut Call<'_>) -> Outcome {
 
 fn list(call: &mut Call<'_>) -> Outcome {
     let mut options = Options::new(call.args, 2);
-    let admits: Box<dyn Fn(&Listed) -> bool> = if options.left() == 0 {
+    let admits: Box<dyn Fn(&CatalogEntry) -> bool> = if options.left() == 0 {
         Box::new(|listed| !listed.nested)
     } else if options.left() == 3 && options.take("FILTERBY") {
         if options.take("PATTERN") {

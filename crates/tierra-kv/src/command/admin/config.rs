@@ -5,7 +5,7 @@ use super::super::{
 };
 use super::help::help;
 use crate::clients::connections_allowed;
-use crate::config::{self, Refused};
+use crate::config::{self, ChangeError};
 use crate::keyspace::Keyspace;
 
 const fn of(name: &'static str, arity: i16, run: super::super::Run) -> Command {
@@ -53,7 +53,7 @@ fn get(call: &mut Call<'_>) -> Outcome {
         let lower = pattern.to_ascii_lowercase();
         let matching = names().filter(|name| glob_matches(&lower, name.as_bytes()));
         for name in matching {
-            // A name is told as it was asked for; a pattern has the names that it describes.
+            // A name is returned as it was asked for; a pattern has the names that it describes.
             let shown = match pattern.eq_ignore_ascii_case(name.as_bytes()) {
                 true => String::from_utf8_lossy(pattern).into_owned(),
                 false => name.to_owned(),
@@ -130,9 +130,11 @@ fn set(call: &mut Call<'_>) -> Outcome {
             given.map_err(|why| failed(name, &why))?;
         } else if let Err(refused) = config.set_live(modern, value) {
             return Err(match refused {
-                Refused::Invalid(why) => failed(name, &why),
+                ChangeError::Invalid(why) => failed(name, &why),
                 // The names were right a moment ago.
-                Refused::Unknown | Refused::Immutable => failed(name, "can't set immutable config"),
+                ChangeError::Unknown | ChangeError::Immutable => {
+                    failed(name, "can't set immutable config")
+                }
             });
         }
     }

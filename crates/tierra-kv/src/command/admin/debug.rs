@@ -22,7 +22,7 @@ pub(super) const DEBUG: Command = Command::container(
 .flags(ADMIN | NOSCRIPT | DANGEROUS)
 .about("1.0.0", "For tests");
 
-/// The longest sleep in seconds: nobody can wake the server up.
+/// The longest sleep in seconds: the server cannot be woken up.
 const SLEEP_MAX_S: f64 = 3600.0;
 
 fn sleep(call: &mut Call<'_>) -> Outcome {

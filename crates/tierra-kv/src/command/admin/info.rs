@@ -7,7 +7,7 @@ use crate::catalog::REDIS_VERSION;
 use crate::config::limit_shown;
 use crate::keyspace::{DATABASES, DbId};
 
-/// A section: its name, whether it is told unasked, and what it tells.
+/// A section: its name, whether it is shown by default, and its function.
 type Section = (&'static str, bool, fn(&Call<'_>, &mut Lines));
 
 const SECTIONS: &[Section] = &[

@@ -1,4 +1,4 @@
-//! MONITOR: a client is told every command that is executed.
+//! MONITOR: every command that is executed is sent to a client.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,7 +20,7 @@ fn monitor(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tells those who want to know of a command that was executed. Those of administrators are nobody's business.
+/// Sends an executed command to the monitors. Administrative commands are not sent.
 #[cold]
 pub(in crate::command) fn tell(call: &mut Call<'_>) {
     if call.command.flags & ADMIN != 0 {
@@ -63,7 +63,7 @@ pub(in crate::command) fn tell(call: &mut Call<'_>) {
     line.push_str("\r\n");
     let shared = &mut *call.shared;
     for &slot in &shared.monitors {
-        // Who executes it is not among the connections.
+        // The executing client is not among the connections.
         match &mut shared.connections[slot] {
             Some(connection) => connection.tell(line.as_bytes()),
             None => call.reply.raw(line.as_bytes()),

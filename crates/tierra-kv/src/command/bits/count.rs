@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::place::bit;
+use super::offset::bit;
 use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
 
@@ -128,7 +128,7 @@ pub(super) fn bitpos(call: &mut Call<'_>) -> Outcome {
         .or_else(|| after.clone().find(|&at| bit(value, at) == wanted));
     let place = match found {
         Some(at) => at as i64,
-        // Behind a value there are zeros, unless somebody has said where to stop.
+        // A value is followed by zeros, unless an end was given.
         None if !wanted && !part.ends && !part.bits.is_empty() => part.bits.end as i64,
         None => -1,
     };

@@ -1,7 +1,7 @@
 //! BITFIELD: integers of 1 to 64 bits anywhere in a value.
 
 use super::super::options::Options;
-use super::place::{bit, offset, place, set_bit};
+use super::offset::{bit, byte_and_shift, offset, set_bit};
 use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
 use crate::number::parse_i64;
@@ -28,7 +28,7 @@ enum Action {
     Add(i64),
 }
 
-struct Step {
+struct FieldOp {
     action: Action,
     width: Width,
     offset: u64,
@@ -78,7 +78,7 @@ impl Width {
     }
 }
 
-impl Step {
+impl FieldOp {
     /// The number that is there; bits behind the end of the value are zeros.
     fn number(&self, value: &[u8]) -> i64 {
         let bits = (self.offset..self.offset + u64::from(self.width.bits))
@@ -95,7 +95,7 @@ impl Step {
 
     /// How long a value has to be for it.
     fn bytes(&self) -> usize {
-        place(self.offset + u64::from(self.width.bits) - 1).0 + 1
+        byte_and_shift(self.offset + u64::from(self.width.bits) - 1).0 + 1
     }
 
     fn parse(
@@ -137,7 +137,7 @@ pub(super) fn bitfield_ro(call: &mut Call<'_>) -> Outcome {
 }
 
 fn execute(call: &mut Call<'_>, only_reads: bool) -> Outcome {
-    let (mut steps, mut overflow) = (Vec::new(), Overflow::Wrap);
+    let (mut ops, mut overflow) = (Vec::new(), Overflow::Wrap);
     let mut options = Options::new(call.args, 2);
     while options.left() > 0 {
         if options.take_with("OVERFLOW", 1) {
@@ -151,20 +151,17 @@ fn execute(call: &mut Call<'_>, only_reads: bool) -> Outcome {
                 return Err("ERR Invalid OVERFLOW type specified".into());
             };
         } else {
-            steps.push(Step::parse(call, &mut options, overflow)?);
+            ops.push(FieldOp::parse(call, &mut options, overflow)?);
         }
     }
     let key = call.key(1);
-    let written = steps
-        .iter()
-        .filter(|step| !matches!(step.action, Action::Get));
-    let Some(needed) = written.map(Step::bytes).max() else {
+    let written = ops.iter().filter(|op| !matches!(op.action, Action::Get));
+    let Some(needed) = written.map(FieldOp::bytes).max() else {
         let entry = call.read(&key, Kind::String)?;
         let value = entry.map_or(&[][..], |entry| call.keyspace.selected().string(entry));
-        call.reply.array(steps.len());
-        steps
-            .iter()
-            .for_each(|step| call.reply.integer(step.number(value)));
+        call.reply.array(ops.len());
+        ops.iter()
+            .for_each(|op| call.reply.integer(op.number(value)));
         return Ok(());
     };
     if only_reads {
@@ -177,22 +174,22 @@ fn execute(call: &mut Call<'_>, only_reads: bool) -> Outcome {
         .db(call.client.db)
         .resize_string(&key, len.max(needed))?;
     let mut has_changed = false;
-    call.reply.array(steps.len());
-    for step in &steps {
-        let before = step.number(value);
-        let (wanted, is_set) = match step.action {
+    call.reply.array(ops.len());
+    for op in &ops {
+        let before = op.number(value);
+        let (wanted, is_set) = match op.action {
             Action::Get => {
                 call.reply.integer(before);
                 continue;
             }
             // What is set is taken for as many bits as it has, without a sign where the number has none.
-            Action::Set(number) if step.width.signed => (i128::from(number), true),
+            Action::Set(number) if op.width.signed => (i128::from(number), true),
             Action::Set(number) => (i128::from(number as u64), true),
             Action::Add(number) => (i128::from(before) + i128::from(number), false),
         };
-        match step.width.fit(wanted, step.overflow) {
+        match op.width.fit(wanted, op.overflow) {
             Some(after) => {
-                step.put(value, after);
+                op.put(value, after);
                 has_changed |= len < needed || after != before;
                 call.reply.integer(if is_set { before } else { after });
             }
@@ -217,16 +214,16 @@ mod tests {
             for number in [i64::MIN, -129, -1, 0, 1, 127, 128, 255, 256, i64::MAX] {
                 let wrapped = width.fit(i128::from(number), Overflow::Wrap).unwrap();
                 let mut value = vec![0xA5; 12];
-                let step = Step {
+                let op = FieldOp {
                     action: Action::Get,
                     width,
                     offset: 5,
                     overflow: Overflow::Wrap,
                 };
-                step.put(&mut value, number);
-                assert_eq!(step.number(&value), wrapped, "{text} {number}");
+                op.put(&mut value, number);
+                assert_eq!(op.number(&value), wrapped, "{text} {number}");
                 // Nothing beside it is touched.
-                step.put(&mut value, step.number(&[0xA5; 12]));
+                op.put(&mut value, op.number(&[0xA5; 12]));
                 assert_eq!(value, [0xA5; 12]);
             }
         }

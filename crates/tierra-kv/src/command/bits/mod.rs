@@ -2,10 +2,10 @@
 
 mod count;
 mod field;
+mod offset;
 mod operation;
-mod place;
 
-use place::{bit, offset, place, set_bit};
+use offset::{bit, byte_and_shift, offset, set_bit};
 
 use super::{Call, Command, DENYOOM, FAST, Failure, Group, Outcome, READONLY, WRITE};
 use crate::keyspace::Kind;
@@ -64,7 +64,7 @@ fn setbit(call: &mut Call<'_>) -> Outcome {
     let entry = call.write(&key, Kind::String)?;
     let value = entry.map_or(&[][..], |entry| call.db_ref().string(entry));
     let (before, len) = (bit(value, offset), value.len());
-    let after = len.max(place(offset).0 + 1);
+    let after = len.max(byte_and_shift(offset).0 + 1);
     if after != len || before != on {
         set_bit(call.db().resize_string(&key, after)?, offset, on);
         call.changed(key.bytes);

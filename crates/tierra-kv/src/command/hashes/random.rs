@@ -18,7 +18,7 @@ const REPEATED_MAX: u64 = 1 << 27;
 pub(in crate::command) const FEW: usize = 4;
 
 /// What the arguments after the key ask for.
-pub(in crate::command) enum Wanted {
+pub(in crate::command) enum RandomRequest {
     /// One, without what belongs to it.
     One,
     /// So many different ones, as far as there are.
@@ -27,7 +27,7 @@ pub(in crate::command) enum Wanted {
     Repeated { count: usize, with: bool },
 }
 
-impl Wanted {
+impl RandomRequest {
     /// Reads `[count [WITHVALUES]]`.
     pub(in crate::command) fn parse(args: Args<'_>, with: &str) -> Result<Self, Failure> {
         let Some(text) = args.get(2) else {
@@ -61,12 +61,12 @@ impl Wanted {
 }
 
 pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
-    let wanted = Wanted::parse(call.args, "WITHVALUES")?;
+    let request = RandomRequest::parse(call.args, "WITHVALUES")?;
     let entry = call.read_first(Kind::Hash)?;
     let db = call.keyspace.selected();
     let (reply, random) = (&mut *call.reply, &mut call.shared.random);
-    let (chosen, with): (Vec<Pair<'_>>, bool) = match (wanted, entry) {
-        (Wanted::One, entry) => {
+    let (chosen, with): (Vec<Pair<'_>>, bool) = match (request, entry) {
+        (RandomRequest::One, entry) => {
             reply.bulk_or_null(entry.map(|entry| db.hash_random(entry, random.next()).0));
             return Ok(());
         }
@@ -74,7 +74,7 @@ pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
             reply.array(0);
             return Ok(());
         }
-        (Wanted::Repeated { count, with }, Some(entry)) => {
+        (RandomRequest::Repeated { count, with }, Some(entry)) => {
             // Each is written as it is chosen: there may be many more than the hash has.
             begin(reply, count, with);
             for _ in 0..count {
@@ -85,7 +85,7 @@ pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
             }
             return Ok(());
         }
-        (Wanted::Different { count, with }, Some(entry))
+        (RandomRequest::Different { count, with }, Some(entry))
             if count < db.hash_len(entry) / FEW && !db.is_packed(entry) =>
         {
             let mut chosen = BTreeMap::new();
@@ -95,7 +95,7 @@ pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
             }
             (chosen.into_iter().collect(), with)
         }
-        (Wanted::Different { count, with }, Some(entry)) => {
+        (RandomRequest::Different { count, with }, Some(entry)) => {
             // Each field is as likely as any other to be among the first `count` (reservoir sampling).
             let mut chosen = Vec::new();
             for (seen, pair) in db.hash_iter(entry).enumerate() {

@@ -23,7 +23,7 @@ pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether what is removed is freed by and by.
+/// Whether removed values are freed later.
 fn is_async(call: &Call<'_>) -> Result<bool, Failure> {
     match call.args.get(1) {
         None => Ok(false),
@@ -37,7 +37,7 @@ pub(super) fn flushdb(call: &mut Call<'_>) -> Outcome {
     let is_async = is_async(call)?;
     call.shared.changed_all(call.client.db, call.keyspace);
     if is_async {
-        call.db().clear_by_and_by();
+        call.db().clear_deferred();
     } else {
         call.db().clear();
     }
@@ -66,7 +66,7 @@ pub(super) fn swapdb(call: &mut Call<'_>) -> Outcome {
     let b = number(call.arg(2), "ERR invalid second DB index")?;
     let (a, b) = (database(a)?, database(b)?);
     if a != b {
-        // Whoever watches a key that exists in either sees another one.
+        // Clients that watch a key that exists in either see another one.
         call.shared.changed_all(a, call.keyspace);
         call.shared.changed_all(b, call.keyspace);
         call.keyspace.swap(a, b);

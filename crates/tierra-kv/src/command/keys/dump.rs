@@ -27,7 +27,7 @@ impl From<RestoreError> for Failure {
 }
 
 #[derive(Default)]
-struct Wanted {
+struct RestoreOptions {
     replace: bool,
     /// The time to live is a time.
     is_absolute: bool,
@@ -35,7 +35,7 @@ struct Wanted {
     uses: Option<i64>,
 }
 
-impl Wanted {
+impl RestoreOptions {
     fn parse(call: &Call<'_>) -> Result<Self, Failure> {
         let (mut wanted, mut is_idle) = (Self::default(), false);
         let mut options = Options::new(call.args, 4);
@@ -64,7 +64,7 @@ impl Wanted {
 }
 
 pub(super) fn restore(call: &mut Call<'_>) -> Outcome {
-    let wanted = Wanted::parse(call)?;
+    let wanted = RestoreOptions::parse(call)?;
     let key = call.key(1);
     let exists = call.db().find(&key).is_some();
     if exists && !wanted.replace {

@@ -1,14 +1,14 @@
 //! What is known about a key beside its value.
 
 use super::{Call, Outcome};
-use crate::keyspace::{Db, Entry, Kind};
+use crate::keyspace::{Db, Kind, LiveEntry};
 use crate::number::parse_i64;
 use tierra_memory::Speed;
 
 /// Redis keeps strings up to this length beside their header, and calls that another encoding.
 const EMBEDDED_BYTES: usize = 44;
 
-fn encoding_name(db: &Db, entry: Entry) -> &'static str {
+fn encoding_name(db: &Db, entry: LiveEntry) -> &'static str {
     match db.kind(entry) {
         Kind::String => {
             let value = db.string(entry);
@@ -24,7 +24,7 @@ fn encoding_name(db: &Db, entry: Entry) -> &'static str {
     }
 }
 
-fn entry(call: &mut Call<'_>) -> Option<Entry> {
+fn entry(call: &mut Call<'_>) -> Option<LiveEntry> {
     let key = call.key(2);
     let entry = call.look_untouched(&key);
     if entry.is_none() {

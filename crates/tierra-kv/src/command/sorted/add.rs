@@ -22,7 +22,7 @@ struct Rules {
 }
 
 /// What became of a member.
-enum Done {
+enum AddOutcome {
     Added(f64),
     Moved(f64),
     Same(f64),
@@ -92,16 +92,16 @@ fn apply(call: &mut Call<'_>, rules: &Rules, from: usize) -> Outcome {
     for (score, member) in pairs.pairs() {
         let score = parse_double(score).ok_or(Failure::FLOAT)?;
         match one(call, &key, rules, member, score) {
-            Ok(Done::Added(score)) => {
+            Ok(AddOutcome::Added(score)) => {
                 added += 1;
                 last = Some(score);
             }
-            Ok(Done::Moved(score)) => {
+            Ok(AddOutcome::Moved(score)) => {
                 moved += 1;
                 last = Some(score);
             }
-            Ok(Done::Same(score)) => last = Some(score),
-            Ok(Done::Nothing) => {}
+            Ok(AddOutcome::Same(score)) => last = Some(score),
+            Ok(AddOutcome::Nothing) => {}
             Err(failure) => {
                 done = Err(failure);
                 break;
@@ -129,18 +129,18 @@ fn one(
     rules: &Rules,
     member: &[u8],
     mut score: f64,
-) -> Result<Done, Failure> {
+) -> Result<AddOutcome, Failure> {
     let db = call.db();
     let before = db.find(key).and_then(|entry| db.zset_score(entry, member));
     let Some(before) = before else {
         if rules.present {
-            return Ok(Done::Nothing);
+            return Ok(AddOutcome::Nothing);
         }
         db.zset_set(key, member, score + 0.0)?;
-        return Ok(Done::Added(score));
+        return Ok(AddOutcome::Added(score));
     };
     if rules.absent {
-        return Ok(Done::Nothing);
+        return Ok(AddOutcome::Nothing);
     }
     if rules.add {
         score += before;
@@ -149,12 +149,12 @@ fn one(
         }
     }
     if (rules.less && score >= before) || (rules.greater && score <= before) {
-        return Ok(Done::Nothing);
+        return Ok(AddOutcome::Nothing);
     }
     if score == before {
-        return Ok(Done::Same(score));
+        return Ok(AddOutcome::Same(score));
     }
     // Minus zero becomes zero, as in the packed sets of Redis.
     db.zset_set(key, member, score + 0.0)?;
-    Ok(Done::Moved(score))
+    Ok(AddOutcome::Moved(score))
 }

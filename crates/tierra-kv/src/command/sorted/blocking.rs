@@ -1,7 +1,7 @@
 //! BZPOPMIN, BZPOPMAX and BZMPOP: members leave a set as soon as there are any.
 //!
-//! Where no key has any the client waits (`clients/blocked.rs`), except in a transaction. Whoever makes one of its keys a sorted
-//! set serves those that wait for it, in the order in which they began to, when the command or the transaction is done: until nobody
+//! Where no key has any the client waits (`clients/blocked.rs`), except in a transaction. The client that makes one of its keys a sorted
+//! set serves those that wait for it, in the order in which they began to, when the command or the transaction is done: until no client
 //! waits or nothing is left. Of several keys the one comes first that was a sorted set first.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::pop::parse_many;
 use super::{Call, Outcome};
 use crate::clients::Pop;
 use crate::context::Shared;
-use crate::keyspace::{DbId, Entry, Key, Keyspace, Kind};
+use crate::keyspace::{DbId, Key, Keyspace, Kind, LiveEntry};
 
 fn take_or_wait(
     call: &mut Call<'_>,
@@ -60,7 +60,7 @@ pub(super) fn bzmpop(call: &mut Call<'_>) -> Outcome {
 }
 
 /// The sorted set of a key, where that is what it has.
-fn find(keyspace: &mut Keyspace, db: DbId, key: &Key<'_>) -> Option<Entry> {
+fn find(keyspace: &mut Keyspace, db: DbId, key: &Key<'_>) -> Option<LiveEntry> {
     let db = keyspace.db(db);
     let entry = db.find(key)?;
     (db.kind(entry) == Kind::SortedSet).then_some(entry)
@@ -87,7 +87,7 @@ pub(in crate::command) fn serve(call: &mut Call<'_>) {
     }
 }
 
-/// Serves those who wait for a key, until it has nothing for them any more.
+/// Serves the clients that wait for a key, until it has no members left.
 fn serve_key(keyspace: &mut Keyspace, shared: &mut Shared, db: DbId, key: &Key<'_>) {
     let now_ms = keyspace.now();
     while let Some(slot) = shared.blocked.first(db, key.bytes)

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use super::Failure;
-use crate::keyspace::{Db, Entry};
+use crate::keyspace::{Db, LiveEntry};
 use crate::number::{parse_bound, parse_i64};
 
 /// What a range goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum RangeBy {
     Rank,
     Score,
     Member,
@@ -61,19 +61,19 @@ fn member(text: &[u8]) -> Result<Member<'_>, Failure> {
 }
 
 impl<'a> Bounds<'a> {
-    pub(super) fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Self, Failure> {
+    pub(super) fn parse(by: RangeBy, min: &'a [u8], max: &'a [u8]) -> Result<Self, Failure> {
         Ok(match by {
-            By::Rank => {
+            RangeBy::Rank => {
                 let rank = |text| parse_i64(text).ok_or(Failure::INTEGER);
                 Self::Rank(rank(min)?, rank(max)?)
             }
-            By::Score => Self::Score(score(min)?, score(max)?),
-            By::Member => Self::Member(member(min)?, member(max)?),
+            RangeBy::Score => Self::Score(score(min)?, score(max)?),
+            RangeBy::Member => Self::Member(member(min)?, member(max)?),
         })
     }
 
     /// The ranks in the range; those of `Rank` counted from the end where it is reversed.
-    pub(super) fn ranks(&self, db: &Db, entry: Entry, reverse: bool) -> Range<usize> {
+    pub(super) fn ranks(&self, db: &Db, entry: LiveEntry, reverse: bool) -> Range<usize> {
         let len = db.zset_len(entry);
         let range = match *self {
             Self::Rank(first, last) => {

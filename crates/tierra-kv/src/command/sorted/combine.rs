@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::super::options::Options;
 use super::members::Members;
 use super::{Call, Failure, Outcome};
-use crate::keyspace::{Db, Entry, Key, Kind};
+use crate::keyspace::{Db, Key, Kind, LiveEntry};
 use crate::number::{parse_double, parse_i64};
 
 /// Which members a combination has.
@@ -42,12 +42,12 @@ impl Aggregate {
 /// A set that takes part, where it exists.
 #[derive(Clone, Copy)]
 struct Source {
-    entry: Option<Entry>,
+    entry: Option<LiveEntry>,
     weight: f64,
 }
 
 /// What a client has asked for.
-struct Wanted {
+struct CombineRequest {
     operation: Operation,
     sources: Vec<Source>,
     aggregate: Aggregate,
@@ -104,7 +104,7 @@ fn sources(call: &mut Call<'_>, at: usize, reads: bool) -> Result<(Vec<Source>, 
     Ok((sources, end))
 }
 
-impl Wanted {
+impl CombineRequest {
     fn parse(
         call: &mut Call<'_>,
         operation: Operation,
@@ -112,22 +112,22 @@ impl Wanted {
         stores: bool,
     ) -> Result<Self, Failure> {
         let (sources, end) = sources(call, at, !stores)?;
-        let mut wanted = Self {
+        let mut request = Self {
             operation,
             sources,
             aggregate: Aggregate::Sum,
             with_scores: false,
         };
-        let (weighs, count) = (operation != Operation::Difference, wanted.sources.len());
+        let (weighs, count) = (operation != Operation::Difference, request.sources.len());
         let mut options = Options::new(call.args, end);
         while options.left() > 0 {
             if weighs && options.take_with("WEIGHTS", count) {
-                for source in &mut wanted.sources {
+                for source in &mut request.sources {
                     source.weight =
                         parse_double(options.value()?).ok_or("ERR weight value is not a float")?;
                 }
             } else if weighs && options.take_with("AGGREGATE", 1) {
-                wanted.aggregate = if options.take("SUM") {
+                request.aggregate = if options.take("SUM") {
                     Aggregate::Sum
                 } else if options.take("MIN") {
                     Aggregate::Min
@@ -137,12 +137,12 @@ impl Wanted {
                     return Err(Failure::SYNTAX);
                 };
             } else if !stores && options.take("WITHSCORES") {
-                wanted.with_scores = true;
+                request.with_scores = true;
             } else {
                 return Err(Failure::SYNTAX);
             }
         }
-        Ok(wanted)
+        Ok(request)
     }
 
     fn members(mut self, db: &Db) -> Members {
@@ -197,17 +197,17 @@ impl Wanted {
 }
 
 fn reply(call: &mut Call<'_>, operation: Operation) -> Outcome {
-    let wanted = Wanted::parse(call, operation, 1, false)?;
-    let with_scores = wanted.with_scores;
-    wanted
+    let request = CombineRequest::parse(call, operation, 1, false)?;
+    let with_scores = request.with_scores;
+    request
         .members(call.keyspace.selected())
         .reply(call.reply, with_scores);
     Ok(())
 }
 
 fn store(call: &mut Call<'_>, operation: Operation) -> Outcome {
-    let wanted = Wanted::parse(call, operation, 2, true)?;
-    wanted.members(call.keyspace.selected()).store(call, 1)
+    let request = CombineRequest::parse(call, operation, 2, true)?;
+    request.members(call.keyspace.selected()).store(call, 1)
 }
 
 pub(super) fn zunion(call: &mut Call<'_>) -> Outcome {

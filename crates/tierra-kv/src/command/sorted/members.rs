@@ -9,28 +9,28 @@ use crate::protocol::Reply;
 pub(super) struct Members {
     bytes: Vec<u8>,
     /// Where each begins and ends in the bytes, and its score.
-    places: Vec<(usize, usize, f64)>,
+    ranges: Vec<(usize, usize, f64)>,
 }
 
 impl Members {
     pub(super) fn add(&mut self, member: &[u8], score: f64) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(member);
-        self.places.push((start, self.bytes.len(), score));
+        self.ranges.push((start, self.bytes.len(), score));
     }
 
     /// Puts them into the order of sorted sets.
     pub(super) fn sort(&mut self) {
         let bytes = &self.bytes;
-        self.places.sort_unstable_by(|a, b| {
+        self.ranges.sort_unstable_by(|a, b| {
             let by_score = a.2.partial_cmp(&b.2).expect("no score is NaN");
             by_score.then_with(|| bytes[a.0..a.1].cmp(&bytes[b.0..b.1]))
         });
     }
 
     fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], f64)> {
-        let places = self.places.iter();
-        places.map(|&(start, end, score)| (&self.bytes[start..end], score))
+        let ranges = self.ranges.iter();
+        ranges.map(|&(start, end, score)| (&self.bytes[start..end], score))
     }
 
     pub(super) fn reply(&self, reply: &mut Reply, with_scores: bool) {
@@ -41,14 +41,14 @@ impl Members {
     /// they are. Where memory is too little the key stays what it was.
     pub(super) fn store(self, call: &mut Call<'_>, index: usize) -> Outcome {
         let key = call.key(index);
-        if self.places.is_empty() {
+        if self.ranges.is_empty() {
             if call.db().remove(&key) {
                 call.changed(key.bytes);
             }
             call.reply.integer(0);
             return Ok(());
         }
-        // Made under a name that nobody has, and renamed once it is whole.
+        // Made under an unused name, and renamed once it is complete.
         let mut name = [0; 16];
         let draft = loop {
             name[..8].copy_from_slice(&call.shared.random.next().to_le_bytes());
@@ -69,7 +69,7 @@ impl Members {
             return Err(full.into());
         }
         call.changed(key.bytes);
-        call.reply.integer(self.places.len() as i64);
+        call.reply.integer(self.ranges.len() as i64);
         Ok(())
     }
 }

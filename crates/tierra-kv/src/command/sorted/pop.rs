@@ -5,13 +5,13 @@ use std::ops::Range;
 use super::super::options::Options;
 use super::{Call, Failure, Outcome};
 use crate::clients::Pop;
-use crate::keyspace::{Db, Entry, Key, Kind};
+use crate::keyspace::{Db, Key, Kind, LiveEntry};
 use crate::number::parse_i64;
 use crate::protocol::Reply;
 
 impl Pop {
     /// Removes members from a set, which has some, and replies with them. The caller says that the key has changed.
-    pub(super) fn take(self, db: &mut Db, key: &Key<'_>, entry: Entry, reply: &mut Reply) {
+    pub(super) fn take(self, db: &mut Db, key: &Key<'_>, entry: LiveEntry, reply: &mut Reply) {
         let len = db.zset_len(entry);
         let taken = self.count.min(len);
         if self.keyed {

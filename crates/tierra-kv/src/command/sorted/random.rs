@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::hashes::random::{FEW, Wanted, begin};
+use super::super::hashes::random::{FEW, RandomRequest, begin};
 use super::{Call, Outcome};
 use crate::keyspace::Kind;
 use crate::protocol::Reply;
 
 pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
-    let wanted = Wanted::parse(call.args, "WITHSCORES")?;
+    let request = RandomRequest::parse(call.args, "WITHSCORES")?;
     let entry = call.read_first(Kind::SortedSet)?;
     let db = call.keyspace.selected();
     let (reply, random) = (&mut *call.reply, &mut call.shared.random);
@@ -26,13 +26,13 @@ pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
             reply.double(score);
         }
     };
-    let (ranks, with): (Vec<usize>, bool) = match wanted {
-        Wanted::One => {
+    let (ranks, with): (Vec<usize>, bool) = match request {
+        RandomRequest::One => {
             let rank = random.below(len.max(1) as u64) as usize;
             reply.bulk_or_null(at(rank).map(|(member, _)| member));
             return Ok(());
         }
-        Wanted::Repeated { count, with } => {
+        RandomRequest::Repeated { count, with } => {
             // Each is written as it is chosen: there may be many more than the set has.
             begin(reply, if len > 0 { count } else { 0 }, with);
             for _ in 0..count {
@@ -43,7 +43,7 @@ pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
             }
             return Ok(());
         }
-        Wanted::Different { count, with } if count < len / FEW => {
+        RandomRequest::Different { count, with } if count < len / FEW => {
             // Each rank in turn, or the last one of those that it was chosen among (Floyd 1987).
             let mut chosen = BTreeSet::new();
             for last in len - count..len {
@@ -54,12 +54,12 @@ pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
             }
             (chosen.into_iter().collect(), with)
         }
-        Wanted::Different { count, with } => {
+        RandomRequest::Different { count, with } => {
             // Of the ranks that are left, each is wanted with the probability that so many still are.
-            let mut wanted = count.min(len);
+            let mut left = count.min(len);
             let taken = (0..len).filter(|rank| {
-                let take = random.below((len - rank) as u64) < wanted as u64;
-                wanted -= usize::from(take);
+                let take = random.below((len - rank) as u64) < left as u64;
+                left -= usize::from(take);
                 take
             });
             (taken.collect(), with)

@@ -1,12 +1,12 @@
 //! Members in order: ZRANGE and its many relatives, what they store, and how many they would be.
 
 use super::super::options::Options;
-use super::bounds::{Bounds, By};
+use super::bounds::{Bounds, RangeBy};
 use super::members::{Members, reply_members};
 use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
 
-fn count(call: &mut Call<'_>, by: By) -> Outcome {
+fn count(call: &mut Call<'_>, by: RangeBy) -> Outcome {
     let bounds = Bounds::parse(by, call.arg(2), call.arg(3))?;
     let count = call
         .read_first(Kind::SortedSet)?
@@ -16,21 +16,21 @@ fn count(call: &mut Call<'_>, by: By) -> Outcome {
 }
 
 pub(super) fn zcount(call: &mut Call<'_>) -> Outcome {
-    count(call, By::Score)
+    count(call, RangeBy::Score)
 }
 
 pub(super) fn zlexcount(call: &mut Call<'_>) -> Outcome {
-    count(call, By::Member)
+    count(call, RangeBy::Member)
 }
 
 /// What a command that replies with members has already said by its name.
-struct Said {
-    by: Option<By>,
+struct RangeDefaults {
+    by: Option<RangeBy>,
     reverse: Option<bool>,
 }
 
-fn reply(call: &mut Call<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
-    range(call, Said { by, reverse }, false)
+fn reply(call: &mut Call<'_>, by: Option<RangeBy>, reverse: Option<bool>) -> Outcome {
+    range(call, RangeDefaults { by, reverse }, false)
 }
 
 pub(super) fn zrange(call: &mut Call<'_>) -> Outcome {
@@ -38,41 +38,41 @@ pub(super) fn zrange(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn zrevrange(call: &mut Call<'_>) -> Outcome {
-    reply(call, Some(By::Rank), Some(true))
+    reply(call, Some(RangeBy::Rank), Some(true))
 }
 
 pub(super) fn zrangebyscore(call: &mut Call<'_>) -> Outcome {
-    reply(call, Some(By::Score), Some(false))
+    reply(call, Some(RangeBy::Score), Some(false))
 }
 
 pub(super) fn zrevrangebyscore(call: &mut Call<'_>) -> Outcome {
-    reply(call, Some(By::Score), Some(true))
+    reply(call, Some(RangeBy::Score), Some(true))
 }
 
 pub(super) fn zrangebylex(call: &mut Call<'_>) -> Outcome {
-    reply(call, Some(By::Member), Some(false))
+    reply(call, Some(RangeBy::Member), Some(false))
 }
 
 pub(super) fn zrevrangebylex(call: &mut Call<'_>) -> Outcome {
-    reply(call, Some(By::Member), Some(true))
+    reply(call, Some(RangeBy::Member), Some(true))
 }
 
 /// Members of one sorted set become another.
 pub(super) fn zrangestore(call: &mut Call<'_>) -> Outcome {
-    let said = Said {
+    let defaults = RangeDefaults {
         by: None,
         reverse: None,
     };
-    range(call, said, true)
+    range(call, defaults, true)
 }
 
 /// What a range goes by, and whether it is reversed, are said by the command or by its options. Where members are
 /// stored, the key to store them in comes before the set's.
-fn range(call: &mut Call<'_>, said: Said, stores: bool) -> Outcome {
-    let Said {
+fn range(call: &mut Call<'_>, defaults: RangeDefaults, stores: bool) -> Outcome {
+    let RangeDefaults {
         mut by,
         mut reverse,
-    } = said;
+    } = defaults;
     let (mut with_scores, mut limit) = (false, None);
     let key_at = 1 + usize::from(stores);
     let mut options = Options::new(call.args, key_at + 3);
@@ -84,24 +84,24 @@ fn range(call: &mut Call<'_>, said: Said, stores: bool) -> Outcome {
         } else if reverse.is_none() && options.take("REV") {
             reverse = Some(true);
         } else if by.is_none() && options.take("BYLEX") {
-            by = Some(By::Member);
+            by = Some(RangeBy::Member);
         } else if by.is_none() && options.take("BYSCORE") {
-            by = Some(By::Score);
+            by = Some(RangeBy::Score);
         } else {
             return Err(Failure::SYNTAX);
         }
     }
-    let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
-    if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
+    let (by, reverse) = (by.unwrap_or(RangeBy::Rank), reverse.unwrap_or(false));
+    if by == RangeBy::Rank && limit.is_some_and(|(_, count)| count != -1) {
         return Err(
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
                 .into(),
         );
     }
-    if by == By::Member && with_scores {
+    if by == RangeBy::Member && with_scores {
         return Err("ERR syntax error, WITHSCORES not supported in combination with BYLEX".into());
     }
-    let (min, max) = if reverse && by != By::Rank {
+    let (min, max) = if reverse && by != RangeBy::Rank {
         (key_at + 2, key_at + 1)
     } else {
         (key_at + 1, key_at + 2)
@@ -122,7 +122,7 @@ fn range(call: &mut Call<'_>, said: Said, stores: bool) -> Outcome {
     };
     let db = call.keyspace.selected();
     let mut ranks = bounds.ranks(db, entry, reverse);
-    if let (Some((skip, count)), true) = (limit, by != By::Rank) {
+    if let (Some((skip, count)), true) = (limit, by != RangeBy::Rank) {
         // A negative start skips everything, a negative count takes all.
         let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(ranks.len());
         let count = usize::try_from(count)

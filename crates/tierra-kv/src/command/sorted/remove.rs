@@ -1,6 +1,6 @@
 //! Removing members, by name or by range.
 
-use super::bounds::{Bounds, By};
+use super::bounds::{Bounds, RangeBy};
 use super::{Call, Outcome};
 use crate::keyspace::Kind;
 
@@ -16,7 +16,7 @@ pub(super) fn zrem(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn by(call: &mut Call<'_>, by: By) -> Outcome {
+fn by(call: &mut Call<'_>, by: RangeBy) -> Outcome {
     let bounds = Bounds::parse(by, call.arg(2), call.arg(3))?;
     let key = call.key(1);
     let ranks = match call.write(&key, Kind::SortedSet)? {
@@ -33,13 +33,13 @@ fn by(call: &mut Call<'_>, by: By) -> Outcome {
 }
 
 pub(super) fn by_rank(call: &mut Call<'_>) -> Outcome {
-    by(call, By::Rank)
+    by(call, RangeBy::Rank)
 }
 
 pub(super) fn by_score(call: &mut Call<'_>) -> Outcome {
-    by(call, By::Score)
+    by(call, RangeBy::Score)
 }
 
 pub(super) fn by_member(call: &mut Call<'_>) -> Outcome {
-    by(call, By::Member)
+    by(call, RangeBy::Member)
 }

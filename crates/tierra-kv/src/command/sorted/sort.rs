@@ -47,12 +47,12 @@ impl<'a> Pattern<'a> {
 
 /// Texts that were copied: values move while others are looked up.
 #[derive(Default)]
-struct Texts {
+struct CopiedTexts {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Texts {
+impl CopiedTexts {
     fn push(&mut self, parts: &[&[u8]]) {
         parts
             .iter()
@@ -81,7 +81,7 @@ fn look_up<'t>(
     mut wanted: impl Iterator<Item = (&'t Pattern<'t>, &'t [u8])>,
     mut tell: impl FnMut(&mut Reply, Option<&[u8]>),
 ) {
-    let (mut window, mut names, mut found) = (Vec::new(), Texts::default(), Vec::new());
+    let (mut window, mut names, mut found) = (Vec::new(), CopiedTexts::default(), Vec::new());
     loop {
         window.clear();
         window.extend(wanted.by_ref().take(WINDOW_KEYS));
@@ -111,7 +111,7 @@ fn look_up<'t>(
                 Pattern::Key { field, .. } => field,
             };
             let (name, found) = keys.next().expect("every key of a window has its name");
-            let entry = call.look(&Key::carried(name, *found));
+            let entry = call.look(&Key::with_found(name, *found));
             let db = call.keyspace.selected();
             let value = entry.and_then(|entry| match (db.kind(entry), field) {
                 (Kind::String, None) => Some(db.string(entry)),
@@ -131,7 +131,7 @@ enum Weight {
     Member,
 }
 
-struct Wanted<'a> {
+struct SortOptions<'a> {
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
     skip: i64,
@@ -140,7 +140,7 @@ struct Wanted<'a> {
     as_text: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> SortOptions<'a> {
     fn parse(call: &Call<'a>, may_store: bool) -> Result<Self, Failure> {
         let mut wanted = Self {
             by: None,
@@ -192,8 +192,12 @@ impl<'a> Wanted<'a> {
 }
 
 /// The numbers of members in the order that is wanted.
-fn order(call: &mut Call<'_>, wanted: &Wanted<'_>, members: &Texts) -> Result<Vec<usize>, Failure> {
-    let (mut weights, mut texts) = (Vec::with_capacity(members.len()), Texts::default());
+fn order(
+    call: &mut Call<'_>,
+    wanted: &SortOptions<'_>,
+    members: &CopiedTexts,
+) -> Result<Vec<usize>, Failure> {
+    let (mut weights, mut texts) = (Vec::with_capacity(members.len()), CopiedTexts::default());
     let mut are_numbers = true;
     let mut number = |text: Option<&[u8]>| {
         // What is not there counts as zero.
@@ -239,14 +243,14 @@ fn order(call: &mut Call<'_>, wanted: &Wanted<'_>, members: &Texts) -> Result<Ve
 }
 
 fn reply(call: &mut Call<'_>, may_store: bool) -> Outcome {
-    let wanted = Wanted::parse(call, may_store)?;
+    let wanted = SortOptions::parse(call, may_store)?;
     let key = call.key(1);
     let Some(entry) = call.read(&key, Kind::SortedSet)? else {
         call.reply.array(0);
         return Ok(());
     };
     let db = call.keyspace.selected();
-    let (len, mut members) = (db.zset_len(entry), Texts::default());
+    let (len, mut members) = (db.zset_len(entry), CopiedTexts::default());
     let range = wanted.range(len);
     let chosen = if wanted.keeps_order() {
         let (start, end) = match wanted.descending {

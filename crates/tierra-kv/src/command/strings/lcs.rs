@@ -14,12 +14,12 @@ use crate::keyspace::Kind;
 const CELL_BYTES: u64 = 4;
 
 /// The rows of a table, or the last one: a bit is clear where the row rises.
-struct Rises {
+struct RowBits {
     rows: Vec<u64>,
     words: usize,
 }
 
-impl Rises {
+impl RowBits {
     /// The rows for beginnings of `a`, against all beginnings of `b`; `None` where there is no memory for them.
     fn new(a: &[u8], b: &[u8], keeps_rows: bool) -> Option<Self> {
         let words = b.len().div_ceil(64);
@@ -28,34 +28,35 @@ impl Rises {
         rows.try_reserve_exact(kept * words).ok()?;
         rows.resize(words, u64::MAX);
         // Where in `b` each byte of `a` is.
-        let (mut places_of, mut end) = ([None; 256], 0);
+        let (mut positions_of, mut end) = ([None; 256], 0);
         for &byte in a {
-            places_of[usize::from(byte)].get_or_insert_with(|| {
+            positions_of[usize::from(byte)].get_or_insert_with(|| {
                 end += words;
                 end - words
             });
         }
-        let mut places = vec![0; end];
+        let mut positions = vec![0; end];
         for (at, &byte) in b.iter().enumerate() {
-            if let Some(start) = places_of[usize::from(byte)] {
-                places[start + at / 64] |= 1 << (at % 64);
+            if let Some(start) = positions_of[usize::from(byte)] {
+                positions[start + at / 64] |= 1 << (at % 64);
             }
         }
         for (at, &byte) in a.iter().enumerate() {
-            let start: usize = places_of[usize::from(byte)].expect("every byte of it has places");
+            let start: usize =
+                positions_of[usize::from(byte)].expect("every byte of it has places");
             if keeps_rows && at > 0 {
                 rows.extend_from_within(rows.len() - words..);
             }
             let row = rows.len() - words;
             let mut carry = false;
-            for (word, &here) in rows[row..].iter_mut().zip(&places[start..]) {
+            for (word, &here) in rows[row..].iter_mut().zip(&positions[start..]) {
                 let (sum, over) = word.overflowing_add(*word & here);
                 let (sum, over_again) = sum.overflowing_add(u64::from(carry));
                 carry = over | over_again;
                 *word = sum | *word & !here;
             }
         }
-        Some(Rises { rows, words })
+        Some(RowBits { rows, words })
     }
 
     /// The length of the sequence: how often the last row rises.
@@ -79,7 +80,7 @@ struct Match {
 }
 
 /// The matches of which the sequence consists, the last one first.
-fn matches(a: &[u8], b: &[u8], rises: &Rises) -> Vec<Match> {
+fn matches(a: &[u8], b: &[u8], rows: &RowBits) -> Vec<Match> {
     let (mut found, mut now): (Vec<Match>, Option<Match>) = (Vec::new(), None);
     let (mut i, mut j) = (a.len(), b.len());
     while i > 0 && j > 0 {
@@ -89,7 +90,7 @@ fn matches(a: &[u8], b: &[u8], rises: &Rises) -> Vec<Match> {
             now = Some(Match { a: i, b: j, bytes });
         } else {
             found.extend(now.take());
-            match rises.at(i - 1, j - 1) {
+            match rows.at(i - 1, j - 1) {
                 true => i -= 1,
                 false => j -= 1,
             }
@@ -100,20 +101,20 @@ fn matches(a: &[u8], b: &[u8], rises: &Rises) -> Vec<Match> {
 }
 
 #[derive(Default)]
-struct Wanted {
+struct LcsOptions {
     length: bool,
-    places: bool,
+    positions: bool,
     with_lengths: bool,
     bytes_min: i64,
 }
 
-impl Wanted {
+impl LcsOptions {
     fn parse(call: &Call<'_>) -> Result<Self, Failure> {
         let mut wanted = Self::default();
         let mut options = Options::new(call.args, 3);
         while options.left() > 0 {
             if options.take("IDX") {
-                wanted.places = true;
+                wanted.positions = true;
             } else if options.take("LEN") {
                 wanted.length = true;
             } else if options.take("WITHMATCHLEN") {
@@ -124,7 +125,7 @@ impl Wanted {
                 return Err(Failure::SYNTAX);
             }
         }
-        if wanted.places && wanted.length {
+        if wanted.positions && wanted.length {
             return Err("ERR If you want both the length and indexes, please just use IDX.".into());
         }
         Ok(wanted)
@@ -145,22 +146,22 @@ pub(super) fn lcs(call: &mut Call<'_>) -> Outcome {
     let (Some(a), Some(b)) = (string(1), string(2)) else {
         return Err("ERR The specified keys must contain string values".into());
     };
-    let wanted = Wanted::parse(call)?;
+    let wanted = LcsOptions::parse(call)?;
     let cells = (a.len() as u64 + 1).saturating_mul(b.len() as u64 + 1);
     if cells.saturating_mul(CELL_BYTES) > call.shared.config.proto_max_bulk_len as u64 {
         return Err(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len".into(),
         );
     }
-    let rises = Rises::new(&a, &b, !wanted.length)
+    let rows = RowBits::new(&a, &b, !wanted.length)
         .ok_or("ERR Insufficient memory, failed allocating transient memory for LCS")?;
     let reply = &mut *call.reply;
     if wanted.length {
-        reply.integer(rises.len() as i64);
+        reply.integer(rows.len() as i64);
         return Ok(());
     }
-    let mut found = matches(&a, &b, &rises);
-    if !wanted.places {
+    let mut found = matches(&a, &b, &rows);
+    if !wanted.positions {
         let sequence = found.iter().rev();
         let sequence: Vec<&[u8]> = sequence.map(|m| &a[m.a..m.a + m.bytes]).collect();
         reply.bulk(&sequence.concat());
@@ -182,7 +183,7 @@ pub(super) fn lcs(call: &mut Call<'_>) -> Outcome {
         }
     }
     reply.bulk(b"len");
-    reply.integer(rises.len() as i64);
+    reply.integer(rows.len() as i64);
     Ok(())
 }
 
@@ -222,10 +223,10 @@ mod tests {
         fn bits_say_what_the_table_says(a in "[abc]{0,200}", b in "[abcd]{0,200}") {
             let (a, b) = (a.as_bytes(), b.as_bytes());
             let (len, pairs) = textbook(a, b);
-            prop_assert_eq!(Rises::new(a, b, false).unwrap().len(), len);
-            let rises = Rises::new(a, b, true).unwrap();
-            prop_assert_eq!(rises.len(), len);
-            let found = matches(a, b, &rises);
+            prop_assert_eq!(RowBits::new(a, b, false).unwrap().len(), len);
+            let rows = RowBits::new(a, b, true).unwrap();
+            prop_assert_eq!(rows.len(), len);
+            let found = matches(a, b, &rows);
             let each = found.iter().flat_map(|m| (0..m.bytes).rev().map(|at| (m.a + at, m.b + at)));
             prop_assert_eq!(each.collect::<Vec<_>>(), pairs);
             // Each match is as long as it can be.

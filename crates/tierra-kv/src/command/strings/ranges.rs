@@ -10,7 +10,7 @@ fn check_length(call: &Call<'_>, start: usize, more: usize) -> Outcome {
     }
 }
 
-/// Writes to a place in a value and tells how long it is then.
+/// Writes at an offset in a value and returns its new length.
 fn overwrite(call: &mut Call<'_>, start: Option<usize>) -> Outcome {
     let (key, bytes) = (call.key(1), call.arg(call.args.len() - 1));
     let len = call

@@ -27,12 +27,12 @@ const UNITS: [(&str, i64, bool); 4] = [
 
 /// A time as one of [`UNITS`] gives it.
 #[derive(Clone, Copy)]
-struct Given<'a> {
+struct GivenTime<'a> {
     unit: usize,
     text: &'a [u8],
 }
 
-impl<'a> Given<'a> {
+impl<'a> GivenTime<'a> {
     /// The next option, if it is a time. Only the same unit may be given twice.
     fn take(options: &mut Options<'a>, before: Option<Self>) -> Result<Option<Self>, Failure> {
         for (unit, (word, ..)) in UNITS.iter().enumerate() {
@@ -74,7 +74,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
             keep = true;
         } else {
             given = Some(
-                Given::take(&mut options, given)?
+                GivenTime::take(&mut options, given)?
                     .filter(|_| !keep)
                     .ok_or(Failure::SYNTAX)?,
             );
@@ -149,7 +149,7 @@ pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
             persist = true;
         } else {
             given = Some(
-                Given::take(&mut options, given)?
+                GivenTime::take(&mut options, given)?
                     .filter(|_| !persist)
                     .ok_or(Failure::SYNTAX)?,
             );

@@ -1,30 +1,30 @@
-//! Records on the move: hot ones near, cold ones far, or as a ratio wants it; and out of pages that are sparse, or that other sizes
-//! want.
+//! Migration of records: hot ones are promoted, cold ones demoted, or either to hold a ratio; and records leave pages that are
+//! sparse or needed for other sizes.
 //!
-//! There is no second thread: a shard's records are its own. A request that uses a hot far record takes it
-//! near, when the record has just been read; the rest is done in small steps, between windows and by
-//! [`Keyspace::tick`](super::Keyspace::tick), in proportion to the uses there were. So nothing is stopped, and an idle
+//! There is no second thread: a shard's records are its own. A request that uses a hot far record promotes it, when the
+//! record has just been read. The rest is done in small steps, between windows and by
+//! [`Keyspace::tick`](super::Keyspace::tick), in proportion to the uses. So no request is stopped for long, and an idle
 //! store does nothing.
 
+mod demotion;
+mod evacuation;
 mod hand;
 mod mover;
-mod pages;
-mod room;
 
-use tierra_index::Slot;
+use tierra_index::SlotMut;
 use tierra_memory::Speed;
 use tierra_memory::placement::{Heat, Rounds};
 
-use super::free::Free;
+use super::headroom::Headroom;
 use super::heap::{Heap, MOVED_BYTES_MAX};
 use super::order::Order;
 use super::settings::Policy;
 use super::store::Store;
+use demotion::DemotionSearch;
+use evacuation::Evacuation;
 use mover::{Mover, STEP_BYTES_MAX, TICK_GROUPS, has_many};
-use pages::Clearing;
-use room::Search;
 
-/// Records that groups have, more or less.
+/// Records of a group, on average.
 const RECORDS_PER_GROUP: u64 = 8;
 /// Groups that a step between two windows visits.
 const STEP_GROUPS: u64 = Rounds::STEP_USES as u64 / RECORDS_PER_GROUP;
@@ -33,26 +33,26 @@ const RATIO_TOLERANCE: u64 = 200;
 
 pub(super) struct Migration {
     pub(super) mover: Mover,
-    search: Search,
-    /// Rounds that were to give pages back and could not, and the bytes that tiers held after the last.
-    vain_rounds: u32,
-    vain_bytes: [u64; 2],
-    /// Pages that are emptied for sizes that have none.
-    clearing: Clearing,
+    demotion: DemotionSearch,
+    /// Rounds that should have given pages back and could not, and the bytes that tiers held after the last.
+    fruitless_rounds: u32,
+    fruitless_bytes: [u64; 2],
+    /// Pages that are evacuated for sizes that have none.
+    evacuation: Evacuation,
 }
 
 impl Migration {
     pub(super) fn new() -> Migration {
         Migration {
             mover: Mover::new(),
-            search: Search::default(),
-            vain_rounds: 0,
-            vain_bytes: [0; 2],
-            clearing: Clearing::default(),
+            demotion: DemotionSearch::default(),
+            fruitless_rounds: 0,
+            fruitless_bytes: [0; 2],
+            evacuation: Evacuation::default(),
         }
     }
 
-    /// Begins anew, but for what has been done: what was noted under another policy says nothing.
+    /// Resets everything but the counters: observations under another policy are void.
     pub(super) fn restart(&mut self) {
         let mut rounds = std::mem::take(&mut self.mover.rounds);
         rounds.restart();
@@ -60,35 +60,35 @@ impl Migration {
         self.mover.rounds = rounds;
     }
 
-    /// A little of what has to be done in the background, before a window of so many keys.
+    /// A small step of the background work, before a window of `keys` keys.
     #[inline]
     pub(super) fn before_window(&mut self, store: &mut Store, keys: usize) {
         if self.mover.rounds.is_due() {
             self.step(store, false);
-            self.clearing.choose_pages(&mut store.heap);
+            self.evacuation.choose_pages(&mut store.heap);
         }
-        self.search.make_room(&mut self.mover, store, Some(keys));
-        self.clearing
+        self.demotion.make_room(&mut self.mover, store, Some(keys));
+        self.evacuation
             .empty_pages(&mut self.mover, store, Some(keys));
     }
 
-    /// More of it, and what the clock asks for. Whether there is more to do.
+    /// A larger step, including the periodic work. Returns whether there is more to do.
     pub(super) fn tick(&mut self, store: &mut Store) -> bool {
         let has_more = self.step(store, true);
-        self.clearing.choose_pages(&mut store.heap);
-        self.search.make_room(&mut self.mover, store, None);
-        self.clearing.empty_pages(&mut self.mover, store, None);
+        self.evacuation.choose_pages(&mut store.heap);
+        self.demotion.make_room(&mut self.mover, store, None);
+        self.evacuation.empty_pages(&mut self.mover, store, None);
         has_more
     }
 
-    /// Has the second step of fetching follow the first, now that the lookups of a window have been made.
+    /// The second step of prefetching, after the lookups of a window.
     #[inline]
-    pub(super) fn go_on_fetching(&self, heap: &Heap) {
-        self.search.go_on_fetching(heap);
+    pub(super) fn continue_prefetch(&self, heap: &Heap) {
+        self.demotion.continue_prefetch(heap);
     }
 
-    /// Visits groups, a few at a time, as long as there is something to do: those that uses call for and, if the
-    /// clock asks (`ticks`), those that a ratio or sparse pages do. Whether there is more of the latter.
+    /// Visits groups, a few at a time, as long as there is something to do: those due by uses and, if `ticks` is set,
+    /// those due for a ratio or for sparse pages. Returns whether there is more of the latter.
     fn step(&mut self, store: &mut Store, ticks: bool) -> bool {
         if ticks {
             self.mover.is_stuck = false;
@@ -96,19 +96,19 @@ impl Migration {
         let moved_before = self.mover.rounds.done().bytes;
         let mut groups = if ticks { TICK_GROUPS } else { 2 * STEP_GROUPS };
         loop {
-            let wanted = Wanted::now(&store.heap, self);
-            if !wanted.by_heat {
-                // Uses call for nothing then.
-                self.mover.rounds.forget_uses();
+            let goals = StepGoals::now(&store.heap, self);
+            if !goals.by_heat {
+                // Heat is not used then.
+                self.mover.rounds.discard_uses();
             }
             let is_due = self.mover.rounds.is_due();
-            if !is_due && (!wanted.anyway || self.mover.is_stuck) {
+            if !is_due && (!goals.anyway || self.mover.is_stuck) {
                 return false;
             }
             if groups == 0 || self.mover.rounds.done().bytes - moved_before > STEP_BYTES_MAX {
-                return wanted.anyway;
+                return goals.anyway;
             }
-            let steps = self.visit(store, &wanted);
+            let steps = self.visit(store, &goals);
             if is_due {
                 self.mover.rounds.take_steps(steps);
             }
@@ -116,71 +116,75 @@ impl Migration {
         }
     }
 
-    /// Visits the next groups of the round, and may pass over some behind them; how many steps' groups that were.
-    fn visit(&mut self, store: &mut Store, wanted: &Wanted) -> u64 {
+    /// Visits the next groups of the round, and may skip some after them. Returns how many steps' groups that were.
+    fn visit(&mut self, store: &mut Store, goals: &StepGoals) -> u64 {
         let hand = self.mover.round;
         let (mut point, len) = hand.visit(store, STEP_GROUPS as usize, |slot, order, heap| {
-            self.meet(slot, order, heap, wanted);
+            self.visit_entry(slot, order, heap, goals);
         });
         let mut steps = u64::from(len > 0);
-        if point != 0 && !wanted.anyway {
+        if point != 0 && !goals.anyway {
             let steps_of = |groups: usize| groups as u64 / STEP_GROUPS;
             let left = steps_of(len.saturating_sub(point));
-            let passed = self.mover.rounds.passes_over(steps_of(len), left);
+            let passed = self.mover.rounds.steps_to_skip(steps_of(len), left);
             steps += passed;
             point += (passed * STEP_GROUPS) as usize;
         }
         let has_ended = self.mover.round.advance(store, point);
         self.mover.round.fetch(store, STEP_GROUPS as usize);
         if has_ended {
-            self.judge_gathering(&store.heap, wanted);
+            self.evaluate_compaction(&store.heap, goals);
             self.mover
                 .rounds
-                .end(Free::now(&store.heap.memory).is_enough());
+                .end(Headroom::now(&store.heap.memory).is_enough());
         }
         steps
     }
 
-    /// Whether there is anything left to gather is seen by whole rounds that gather nothing.
-    fn judge_gathering(&mut self, heap: &Heap, wanted: &Wanted) {
-        let gathers = wanted.sparse.contains(&true);
-        let gathered = self.mover.rounds.done_in_round().compacted - self.clearing.end_round();
-        let is_vain = gathers && gathered == 0;
-        self.vain_rounds = if is_vain { self.vain_rounds + 1 } else { 0 };
-        self.vain_bytes = held_bytes(heap);
+    /// Detects that there is nothing left to compact by complete rounds that compact nothing.
+    fn evaluate_compaction(&mut self, heap: &Heap, goals: &StepGoals) {
+        let compacts = goals.sparse.contains(&true);
+        let compacted = self.mover.rounds.done_in_round().compacted - self.evacuation.end_round();
+        let is_fruitless = compacts && compacted == 0;
+        self.fruitless_rounds = if is_fruitless {
+            self.fruitless_rounds + 1
+        } else {
+            0
+        };
+        self.fruitless_bytes = held_bytes(heap);
     }
 
-    /// Looks at an entry, of a sorted set if there is an `order`, and moves its record if that is called for.
-    fn meet(
+    /// Visits an entry, of a sorted set if there is an `order`, and moves its record if necessary.
+    fn visit_entry(
         &mut self,
-        mut slot: Slot<'_>,
+        mut slot: SlotMut<'_>,
         order: Option<&mut Order>,
         heap: &mut Heap,
-        wanted: &Wanted,
+        goals: &StepGoals,
     ) {
         let record = slot.record();
         let speed = heap.speed(record);
         let mut to = None;
-        if wanted.by_heat {
+        if goals.by_heat {
             let heat = Heat::from_bits(slot.note());
-            if wanted.ages && heat != Heat::COLD {
+            if goals.ages && heat != Heat::COLD {
                 slot.set_note(heat.aged().bits());
             }
-            if speed == Speed::Near && (!wanted.meets_many || self.mover.is_sample()) {
+            if speed == Speed::Near && (!goals.samples_many || self.mover.is_sample()) {
                 let bytes = heap.capacity(record);
                 if bytes <= MOVED_BYTES_MAX {
-                    self.mover.rounds.meet(heat, bytes as u64);
+                    self.mover.rounds.observe(heat, bytes as u64);
                 }
             }
         }
-        if wanted.from == Some(speed) && !self.mover.is_stuck {
+        if goals.from == Some(speed) && !self.mover.is_stuck {
             to = Some(if speed == Speed::Near {
                 Speed::Far
             } else {
                 Speed::Near
             });
         }
-        if to.is_none() && wanted.sparse[speed as usize] && heap.set_aside(record) {
+        if to.is_none() && goals.sparse[speed as usize] && heap.deprioritize(record) {
             to = Some(speed);
         }
         if let Some(to) = to {
@@ -189,19 +193,19 @@ impl Migration {
     }
 }
 
-/// What a step is after, by what memory looks like when it begins.
-struct Wanted {
-    /// Heat is noted.
+/// The goals of a step, by the state of memory when it begins.
+struct StepGoals {
+    /// Heat is kept.
     by_heat: bool,
     /// Heats are halved in this round.
     ages: bool,
     /// All of many records are visited in this round.
-    meets_many: bool,
+    samples_many: bool,
     /// The tier that holds more than a ratio gives it.
     from: Option<Speed>,
     /// Tiers half of whose pages are empty.
     sparse: [bool; 2],
-    /// There is something to do, whether there were uses or not.
+    /// There is something to do even without uses.
     anyway: bool,
 }
 
@@ -209,9 +213,9 @@ fn held_bytes(heap: &Heap) -> [u64; 2] {
     [Speed::Near, Speed::Far].map(|speed| heap.memory.used(speed).held_bytes)
 }
 
-impl Wanted {
-    fn now(heap: &Heap, migration: &Migration) -> Wanted {
-        /// Less is not worth gathering.
+impl StepGoals {
+    fn now(heap: &Heap, migration: &Migration) -> StepGoals {
+        /// Less is not worth compacting.
         const FEW_BYTES: u64 = 4 << 20;
         let used = [Speed::Near, Speed::Far].map(|speed| heap.memory.used(speed));
         let [near, far] = used;
@@ -223,17 +227,18 @@ impl Wanted {
         let from = excess
             .filter(|&(_, bytes)| bytes > tolerance)
             .map(|(tier, _)| tier);
-        // Of a round that has begun in the middle something may have been missed: two.
-        let is_vain = migration.vain_rounds >= 2 && migration.vain_bytes == held_bytes(heap);
+        // Two rounds, because one that began in the middle may have missed something.
+        let is_fruitless =
+            migration.fruitless_rounds >= 2 && migration.fruitless_bytes == held_bytes(heap);
         let sparse = used.map(|tier| {
             let is_sparse = tier.held_bytes > 2 * tier.object_bytes + FEW_BYTES;
-            !is_vain && (is_sparse || tier.held_bytes > tier.limit_bytes)
+            !is_fruitless && (is_sparse || tier.held_bytes > tier.limit_bytes)
         });
         let ages = migration.mover.rounds.ages();
-        Wanted {
+        StepGoals {
             by_heat: migration.mover.is_by_heat(heap),
             ages,
-            meets_many: ages && has_many(heap),
+            samples_many: ages && has_many(heap),
             from,
             sparse,
             anyway: from.is_some() || sparse.contains(&true),

@@ -30,7 +30,7 @@ fn filled(settings: Settings, policy: Eviction) -> (Keyspace, u64) {
     (keyspace, max_bytes)
 }
 
-/// Adds new keys while those of a hot set are used in turn, one for each that comes, and nothing else is; how many of the hot set
+/// Adds new keys while those of a hot set are used one after the other, one for each that comes, and nothing else is; how many of the hot set
 /// are there afterwards.
 fn overfill(
     keyspace: &mut Keyspace,
@@ -40,7 +40,7 @@ fn overfill(
     hot: Range<u64>,
 ) -> u64 {
     let mut evicted = 0;
-    // As hot keys are: without it some would go before their first turn.
+    // As hot keys are: without it some would go before their first use.
     hot.clone().for_each(|key| _ = has(keyspace, key));
     for (at, key) in new.enumerate() {
         let (some, room) = keyspace.evict(policy, 5, max_bytes, key);

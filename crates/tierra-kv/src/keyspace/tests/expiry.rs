@@ -1,4 +1,4 @@
-//! Keys expire in time, and what says when costs neither time nor memory that nobody has asked for.
+//! Keys expire in time, and the queue of expiries costs neither unbounded time nor memory.
 
 use super::*;
 

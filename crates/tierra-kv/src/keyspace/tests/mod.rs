@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::*;
 
+mod bulk_build;
 mod compare;
 mod eviction;
 mod expiry;
@@ -11,7 +12,6 @@ mod model;
 mod placement;
 mod seeded;
 mod sizes;
-mod whole;
 mod windows;
 
 fn keyspace(settings: Settings) -> Keyspace {

@@ -14,7 +14,7 @@ pub(super) enum Value {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ModelOp {
     Set(u8, Vec<u8>, Option<u64>),
     Keep(u8, Vec<u8>),
     Resize(u8, usize),
@@ -33,27 +33,27 @@ enum Step {
     Clear,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ModelOp> {
     let key = || 0u8..24;
     let bytes = || prop_oneof![4 => prop::collection::vec(any::<u8>(), 0..40), 1 => prop::collection::vec(any::<u8>(), 0..600)];
     let pairs = prop::collection::vec((0u8..12, bytes()), 1..8);
     prop_oneof![
-        3 => (key(), bytes(), prop::option::weighted(0.3, 1u64..50)).prop_map(|(key, value, ms)| Step::Set(key, value, ms)),
-        1 => (key(), bytes()).prop_map(|(key, value)| Step::Keep(key, value)),
-        1 => (key(), 0usize..700).prop_map(|(key, len)| Step::Resize(key, len)),
-        4 => (key(), pairs).prop_map(|(key, pairs)| Step::HashSet(key, pairs)),
-        3 => (key(), prop::collection::vec(0u8..12, 1..6)).prop_map(|(key, fields)| Step::HashRemove(key, fields)),
-        4 => (key(), 0u8..24, -3i8..4).prop_map(|(key, member, score)| Step::Add(key, member, score)),
-        3 => (key(), prop::collection::vec(0u8..24, 1..6)).prop_map(|(key, members)| Step::Drop(key, members)),
-        1 => (key(), 0usize..6, 0usize..8).prop_map(|(key, start, len)| Step::DropRanks(key, start, len)),
-        1 => key().prop_map(Step::Remove),
-        2 => (key(), prop::option::of(1u64..50)).prop_map(|(key, ms)| Step::Expire(key, ms)),
-        1 => (key(), key()).prop_map(|(from, to)| Step::Rename(from, to)),
-        1 => (key(), key()).prop_map(|(from, to)| Step::Copy(from, to)),
-        1 => (1u64..10).prop_map(Step::Wait),
-        3 => prop::collection::vec(key(), 2..20).prop_map(Step::Find),
-        1 => Just(Step::Tick),
-        1 => Just(Step::Clear),
+        3 => (key(), bytes(), prop::option::weighted(0.3, 1u64..50)).prop_map(|(key, value, ms)| ModelOp::Set(key, value, ms)),
+        1 => (key(), bytes()).prop_map(|(key, value)| ModelOp::Keep(key, value)),
+        1 => (key(), 0usize..700).prop_map(|(key, len)| ModelOp::Resize(key, len)),
+        4 => (key(), pairs).prop_map(|(key, pairs)| ModelOp::HashSet(key, pairs)),
+        3 => (key(), prop::collection::vec(0u8..12, 1..6)).prop_map(|(key, fields)| ModelOp::HashRemove(key, fields)),
+        4 => (key(), 0u8..24, -3i8..4).prop_map(|(key, member, score)| ModelOp::Add(key, member, score)),
+        3 => (key(), prop::collection::vec(0u8..24, 1..6)).prop_map(|(key, members)| ModelOp::Drop(key, members)),
+        1 => (key(), 0usize..6, 0usize..8).prop_map(|(key, start, len)| ModelOp::DropRanks(key, start, len)),
+        1 => key().prop_map(ModelOp::Remove),
+        2 => (key(), prop::option::of(1u64..50)).prop_map(|(key, ms)| ModelOp::Expire(key, ms)),
+        1 => (key(), key()).prop_map(|(from, to)| ModelOp::Rename(from, to)),
+        1 => (key(), key()).prop_map(|(from, to)| ModelOp::Copy(from, to)),
+        1 => (1u64..10).prop_map(ModelOp::Wait),
+        3 => prop::collection::vec(key(), 2..20).prop_map(ModelOp::Find),
+        1 => Just(ModelOp::Tick),
+        1 => Just(ModelOp::Clear),
     ]
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Pair {
     pub(super) ours: Keyspace,
     pub(super) theirs: HashMap<Vec<u8>, (Value, Option<u64>)>,
     now: u64,
-    carried: HashMap<u8, Found>,
+    handle: HashMap<u8, Found>,
 }
 
 pub(super) fn name(key: u8) -> Vec<u8> {
@@ -89,38 +89,38 @@ impl Pair {
         })
     }
 
-    fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
+    fn apply(&mut self, step: ModelOp) -> Result<(), TestCaseError> {
         let number = match &step {
-            Step::Set(key, ..)
-            | Step::Keep(key, _)
-            | Step::Resize(key, _)
-            | Step::HashSet(key, _)
-            | Step::HashRemove(key, _)
-            | Step::Add(key, ..)
-            | Step::Drop(key, _)
-            | Step::DropRanks(key, ..)
-            | Step::Remove(key)
-            | Step::Expire(key, _)
-            | Step::Rename(key, _)
-            | Step::Copy(key, _) => *key,
+            ModelOp::Set(key, ..)
+            | ModelOp::Keep(key, _)
+            | ModelOp::Resize(key, _)
+            | ModelOp::HashSet(key, _)
+            | ModelOp::HashRemove(key, _)
+            | ModelOp::Add(key, ..)
+            | ModelOp::Drop(key, _)
+            | ModelOp::DropRanks(key, ..)
+            | ModelOp::Remove(key)
+            | ModelOp::Expire(key, _)
+            | ModelOp::Rename(key, _)
+            | ModelOp::Copy(key, _) => *key,
             _ => 0,
         };
         let bytes = name(number);
         // What an earlier window found, however much has changed since.
-        let key = Key::carried(
+        let key = Key::with_found(
             &bytes,
-            self.carried.remove(&number).unwrap_or(Found::UNKNOWN),
+            self.handle.remove(&number).unwrap_or(Found::UNKNOWN),
         );
         let now = self.now;
         match step {
-            Step::Set(_, value, ms) => {
+            ModelOp::Set(_, value, ms) => {
                 let at = ms.map(|ms| now + ms);
                 let expiry = at.map_or(Expiry::Clear, Expiry::At);
                 self.ours.db(0).set_string(&key, &value, expiry).unwrap();
                 self.theirs
                     .insert(bytes.clone(), (Value::String(value), at));
             }
-            Step::Keep(_, value) => {
+            ModelOp::Keep(_, value) => {
                 self.value(&bytes);
                 self.ours
                     .db(0)
@@ -130,7 +130,7 @@ impl Pair {
                 self.theirs
                     .insert(bytes.clone(), (Value::String(value), at));
             }
-            Step::Resize(_, len) => {
+            ModelOp::Resize(_, len) => {
                 if self.is(&bytes, Kind::String) {
                     self.ours.db(0).resize_string(&key, len).unwrap();
                     let entry = self
@@ -142,7 +142,7 @@ impl Pair {
                     }
                 }
             }
-            Step::HashSet(_, pairs) => {
+            ModelOp::HashSet(_, pairs) => {
                 if self.is(&bytes, Kind::Hash) {
                     let pairs: Vec<(Vec<u8>, Vec<u8>)> = pairs
                         .into_iter()
@@ -163,7 +163,7 @@ impl Pair {
                     }
                 }
             }
-            Step::HashRemove(_, names) => {
+            ModelOp::HashRemove(_, names) => {
                 if self.is(&bytes, Kind::Hash) {
                     let names: Vec<Vec<u8>> = names.into_iter().map(name).collect();
                     let slices = names.iter().map(Vec::as_slice);
@@ -179,7 +179,7 @@ impl Pair {
                     prop_assert_eq!(removed, expected);
                 }
             }
-            Step::Add(_, member, score) => {
+            ModelOp::Add(_, member, score) => {
                 if self.is(&bytes, Kind::SortedSet) {
                     self.ours
                         .db(0)
@@ -194,7 +194,7 @@ impl Pair {
                     }
                 }
             }
-            Step::Drop(_, names) => {
+            ModelOp::Drop(_, names) => {
                 if self.is(&bytes, Kind::SortedSet) {
                     let names: Vec<Vec<u8>> = names.into_iter().map(name).collect();
                     let slices = names.iter().map(Vec::as_slice);
@@ -210,7 +210,7 @@ impl Pair {
                     prop_assert_eq!(removed, expected);
                 }
             }
-            Step::DropRanks(_, start, len) => {
+            ModelOp::DropRanks(_, start, len) => {
                 if self.is(&bytes, Kind::SortedSet) {
                     self.ours.db(0).zset_remove_ranks(&key, start..start + len);
                     if let Some(Value::Set(members)) = self.value(&bytes) {
@@ -223,12 +223,12 @@ impl Pair {
                     }
                 }
             }
-            Step::Remove(_) => {
+            ModelOp::Remove(_) => {
                 let expected = self.value(&bytes).is_some();
                 prop_assert_eq!(self.ours.db(0).remove(&key), expected);
                 self.theirs.remove(&bytes);
             }
-            Step::Expire(_, ms) => {
+            ModelOp::Expire(_, ms) => {
                 let expected = self.value(&bytes).is_some();
                 let at = ms.map(|ms| now + ms);
                 prop_assert_eq!(self.ours.db(0).set_expiry(&key, at).unwrap(), expected);
@@ -236,7 +236,7 @@ impl Pair {
                     *expires = at;
                 }
             }
-            Step::Rename(_, to) => {
+            ModelOp::Rename(_, to) => {
                 let to = name(to);
                 let expected = self.value(&bytes).is_some();
                 prop_assert_eq!(
@@ -247,7 +247,7 @@ impl Pair {
                     self.theirs.insert(to, value);
                 }
             }
-            Step::Copy(_, to) => {
+            ModelOp::Copy(_, to) => {
                 let to = name(to);
                 if to != bytes {
                     let expected = self.value(&bytes).is_some();
@@ -260,21 +260,21 @@ impl Pair {
                     }
                 }
             }
-            Step::Wait(ms) => {
+            ModelOp::Wait(ms) => {
                 self.now += ms;
                 self.ours.set_now(self.now);
                 self.ours.db(0).expire_some(2);
             }
-            Step::Find(keys) => {
+            ModelOp::Find(keys) => {
                 let names: Vec<Vec<u8>> = keys.iter().map(|&key| name(key)).collect();
                 let slices: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
                 let mut found = Vec::new();
                 self.ours.db(0).find_many(&slices, &mut found);
                 prop_assert_eq!(found.len(), keys.len());
-                self.carried.extend(keys.into_iter().zip(found));
+                self.handle.extend(keys.into_iter().zip(found));
             }
-            Step::Tick => _ = self.ours.tick(),
-            Step::Clear => {
+            ModelOp::Tick => _ = self.ours.tick(),
+            ModelOp::Clear => {
                 self.ours.db(0).clear();
                 self.theirs.clear();
             }
@@ -292,13 +292,13 @@ pub(super) fn sorted(members: &HashMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {
     sorted
 }
 
-fn check(policy: Policy, near_bytes: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
+fn check(policy: Policy, near_bytes: u64, steps: Vec<ModelOp>) -> Result<(), TestCaseError> {
     let ours = keyspace(settings(policy, near_bytes));
     let mut pair = Pair {
         ours,
         theirs: HashMap::new(),
         now: 1000,
-        carried: HashMap::new(),
+        handle: HashMap::new(),
     };
     pair.ours.set_now(1000);
     for (at, step) in steps.into_iter().enumerate() {

@@ -267,7 +267,7 @@ fn what_is_new_and_used_most_is_near_as_the_data_grow() {
             let mut found = Vec::new();
             keyspace.db(0).find_many(&names, &mut found);
             for (name, found) in names.iter().zip(found) {
-                assert!(keyspace.db(0).find(&Key::carried(name, found)).is_some());
+                assert!(keyspace.db(0).find(&Key::with_found(name, found)).is_some());
             }
             fill(keyspace, keys as u32..keys as u32 + 1, 1000);
             keys += 1;

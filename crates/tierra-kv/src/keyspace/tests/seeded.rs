@@ -21,24 +21,24 @@ enum Value {
     Set(BTreeMap<Vec<u8>, f64>),
 }
 
-/// A scan under way: what it has to tell, and what it has told.
+/// A scan under way: what it has to return, and what it has returned.
 #[derive(Default)]
 struct Scan {
     cursor: u64,
     stays: Names,
-    told: Names,
+    returned: Names,
 }
 
 impl Scan {
-    /// One more step has been made: whether the scan is over, everything told that has been there all the time.
+    /// One more step has been made: whether the scan is over, everything returned that has been there all the time.
     fn step(&mut self, cursor: u64, there: &Names) -> bool {
         self.cursor = cursor;
         if cursor != 0 {
             return false;
         }
-        let missed: Vec<_> = self.stays.difference(&self.told).collect();
+        let missed: Vec<_> = self.stays.difference(&self.returned).collect();
         assert!(missed.is_empty(), "not told: {missed:?}");
-        (self.stays, self.told) = (there.clone(), Names::new());
+        (self.stays, self.returned) = (there.clone(), Names::new());
         true
     }
 }
@@ -94,7 +94,7 @@ impl World {
 
     fn step(&mut self) {
         let (db, bytes, found) = self.key();
-        let key = Key::carried(&bytes, found);
+        let key = Key::with_found(&bytes, found);
         let id = usize::from(db);
         let now = self.now;
         for (scan, theirs) in self.scans.iter_mut().zip(&mut self.theirs) {
@@ -142,7 +142,7 @@ impl World {
             9 => {
                 let to = self.below(DBS) as DbId;
                 if to != db && !self.theirs[usize::from(to)].contains_key(&bytes) {
-                    // An expired one may be there, which whoever asks removes.
+                    // An expired one may be there, which an access removes.
                     assert!(self.ours.db(to).find(&Key::new(&bytes)).is_none());
                     assert_eq!(self.ours.move_to((db, &key), to), there.is_some());
                     if let Some(moved) = self.theirs[id].remove(&bytes) {
@@ -203,8 +203,8 @@ impl World {
             21 => _ = self.ours.free_some(),
             22..=23 => {
                 let scan = &mut self.scans[id];
-                let (cursor, told) = (scan.cursor, &mut scan.told);
-                let tell = |key: &[u8], _| _ = told.insert(key.to_vec());
+                let (cursor, returned) = (scan.cursor, &mut scan.returned);
+                let tell = |key: &[u8], _| _ = returned.insert(key.to_vec());
                 let cursor = self.ours.db(db).scan(cursor, 4, tell);
                 let there = self.theirs[id].keys().cloned().collect();
                 self.finished += u64::from(scan.step(cursor, &there));
@@ -259,7 +259,7 @@ impl World {
         self.evicted += evicted;
     }
 
-    /// Many fields or members come or go, or some of them are told.
+    /// Many fields or members come or go, or some of them are returned.
     fn change_parts(&mut self) {
         let (is_set, len) = (self.below(2) == 1, self.below(200));
         let bytes = if is_set { b"set" } else { b"has" };
@@ -329,14 +329,14 @@ impl World {
                 *scan = Scan::default();
                 break;
             };
-            let told = &mut scan.told;
+            let returned = &mut scan.returned;
             let cursor = if is_set {
                 db.zset_scan(entry, scan.cursor, 20, |name, _| {
-                    _ = told.insert(name.to_vec())
+                    _ = returned.insert(name.to_vec())
                 })
             } else {
                 db.hash_scan(entry, scan.cursor, 20, |name, _| {
-                    _ = told.insert(name.to_vec())
+                    _ = returned.insert(name.to_vec())
                 })
             };
             self.finished += u64::from(scan.step(cursor, &there));
@@ -352,15 +352,18 @@ impl World {
             while db.expire_some(100).1 {}
             let expiring = theirs.values().filter(|(_, at)| at.is_some()).count();
             assert_eq!((db.len(), db.expiring()), (theirs.len(), expiring));
-            let mut told = Names::new();
+            let mut returned = Names::new();
             let mut cursor = 0;
             loop {
-                cursor = db.scan(cursor, 100, |key, _| _ = told.insert(key.to_vec()));
+                cursor = db.scan(cursor, 100, |key, _| _ = returned.insert(key.to_vec()));
                 if cursor == 0 {
                     break;
                 }
             }
-            assert!(told.iter().eq(theirs.keys()), "the keys of database {id}");
+            assert!(
+                returned.iter().eq(theirs.keys()),
+                "the keys of database {id}"
+            );
             for (bytes, (value, at)) in theirs {
                 let entry = db.find(&Key::new(bytes)).expect("a key that is there");
                 assert_eq!(db.expiry(entry), *at);

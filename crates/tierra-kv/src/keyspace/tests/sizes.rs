@@ -27,7 +27,7 @@ fn use_keys(keyspace: &mut Keyspace, keys: &[u32]) {
         let mut found = Vec::new();
         keyspace.db(0).find_many(&names, &mut found);
         for (name, found) in names.iter().zip(found) {
-            assert!(keyspace.db(0).find(&Key::carried(name, found)).is_some());
+            assert!(keyspace.db(0).find(&Key::with_found(name, found)).is_some());
         }
         let near = keyspace.report().near;
         assert!(near.held_bytes <= near.limit_bytes, "{near:?}");
@@ -70,7 +70,7 @@ fn assert_rest(keyspace: &mut Keyspace, keys: &[u32]) {
     let moved = moved_bytes() - before;
     let report = keyspace.report();
     assert!(moved < 64 << 10, "{moved} of {report:?}");
-    assert_eq!(report.near.vacated_bytes, 0, "{report:?}");
+    assert_eq!(report.near.evacuating_bytes, 0, "{report:?}");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn what_is_being_emptied_has_room_where_there_is_no_other() {
     let small = (USED..).take_while(|&key| add(&mut keyspace, key, 100).is_ok());
     let small: Vec<u32> = small.collect();
     let mut hot = small.chunks(16).cycle();
-    while keyspace.report().near.vacated_bytes == 0 {
+    while keyspace.report().near.evacuating_bytes == 0 {
         use_keys(&mut keyspace, hot.next().unwrap());
     }
     let added = (large..)
@@ -181,7 +181,7 @@ fn what_is_being_emptied_has_room_where_there_is_no_other() {
         .count();
     let near = keyspace.report().near;
     assert!(
-        near.vacated_bytes == 0 && near.vacant_bytes < 1 << 20,
+        near.evacuating_bytes == 0 && near.vacant_bytes < 1 << 20,
         "{added}: {near:?}"
     );
 }

@@ -13,7 +13,7 @@ fn set_del_get_in_one_window() {
         .unwrap();
     let mut found = Vec::new();
     db.find_many(&[b"k", b"k", b"k"], &mut found);
-    let [set, del, get] = [found[0], found[1], found[2]].map(|found| Key::carried(b"k", found));
+    let [set, del, get] = [found[0], found[1], found[2]].map(|found| Key::with_found(b"k", found));
     db.set_string(&set, b"new, and longer than what was there", Expiry::Clear)
         .unwrap();
     assert!(db.remove(&del));
@@ -41,8 +41,8 @@ fn two_keys_that_a_table_cannot_tell_apart() {
         .unwrap();
     let mut found = Vec::new();
     db.find_many(&[one, other, other, other], &mut found);
-    let others = [found[1], found[2], found[3]].map(|found| Key::carried(other, found));
-    assert!(db.find(&Key::carried(one, found[0])).is_some());
+    let others = [found[1], found[2], found[3]].map(|found| Key::with_found(other, found));
+    assert!(db.find(&Key::with_found(one, found[0])).is_some());
     assert_eq!(db.find(&others[0]), None);
     db.set_string(&others[1], b"other", Expiry::Clear).unwrap();
     let entry = db.find(&others[2]).unwrap();

@@ -6,7 +6,7 @@ use tierra_data::ycsb::{
     FIELD_BYTES, FIELD_NAMES, FIELDS, Operation, Requests, SCAN_MAX, check_record, fnv,
     write_field, write_name,
 };
-use tierra_kv::keyspace::{Entry, Found, Key, Keyspace, Options, Report, Settings};
+use tierra_kv::keyspace::{Found, Key, Keyspace, LiveEntry, Options, Report, Settings};
 
 use super::driver::{Run, Target, drive};
 use super::{INDEX, WHO, record_of};
@@ -228,7 +228,7 @@ impl Store {
         let db = self.keyspace.db(0);
         db.find_many(&keys[..count], &mut found);
         let carried = keys.iter().zip(&found).enumerate();
-        let done = carried.map(|(at, (key, found))| (at, Key::carried(key, *found)));
+        let done = carried.map(|(at, (key, found))| (at, Key::with_found(key, *found)));
         let mut results = done.map(|(at, key)| each(self, at, &key));
         let result = results.try_for_each(|result| result);
         (self.names, self.found) = (names, found);
@@ -264,7 +264,7 @@ impl Store {
 
     /// Copies a record of a scan out, as a reply would. Its name does not tell its number, only how much of it
     /// there has to be.
-    fn reply_with(&mut self, entry: Entry, first: u64) -> Result<(), LabError> {
+    fn reply_with(&mut self, entry: LiveEntry, first: u64) -> Result<(), LabError> {
         let db = self.keyspace.db(0);
         self.reply.clear();
         for (_, content) in db.hash_iter(entry) {
@@ -315,7 +315,7 @@ impl Store {
             let entry = self
                 .keyspace
                 .db(0)
-                .find(&Key::carried(key, found))
+                .find(&Key::with_found(key, found))
                 .ok_or_else(|| wrong(record))?;
             result = result.and_then(|()| self.reply_with(entry, record));
         }

@@ -173,7 +173,7 @@ fn finds(
         found.clear();
         db.find_many(keys, &mut found);
         for (key, found) in keys.iter().zip(&found) {
-            let Some(entry) = db.find(&Key::carried(key, *found)) else {
+            let Some(entry) = db.find(&Key::with_found(key, *found)) else {
                 return Err(super::wrong(WHO, 0));
             };
             sum += db

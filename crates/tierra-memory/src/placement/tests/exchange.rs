@@ -65,7 +65,7 @@ impl Rounds {
             self.near[exchange.near] = true;
             for at in &exchange.far {
                 self.near[*at] = false;
-                self.uses[*at].rest();
+                self.uses[*at].start_cooldown();
             }
         }
         let near = |near: &[bool]| near.iter().filter(|is_near| **is_near).count();

@@ -38,7 +38,7 @@ impl Zipf {
     }
 }
 
-/// Whoever holds the objects, of one size.
+/// The owner of the objects, which have one size.
 struct Holder {
     rounds: Rounds,
     random: Random,
@@ -79,7 +79,7 @@ impl Holder {
             Speed::Far
         };
         self.order.push(self.objects.len());
-        self.objects.push((self.rounds.birth_heat(), speed));
+        self.objects.push((self.rounds.initial_heat(), speed));
         let (last, other) = (
             self.order.len() - 1,
             self.random.next() as usize % self.order.len(),
@@ -94,12 +94,12 @@ impl Holder {
         }
         let (heat, speed) = self.objects[at];
         self.rounds.count_use(speed);
-        if !self.rounds.notes_use() {
+        if !self.rounds.samples_use() {
             return;
         }
         let heat = self.rounds.raised(heat, 1);
         self.objects[at].0 = heat;
-        if speed == Speed::Near || !self.rounds.attracts(heat) {
+        if speed == Speed::Near || !self.rounds.should_promote(heat) {
             return;
         }
         if self.free > self.reserve / 2 {
@@ -119,7 +119,7 @@ impl Holder {
         for &at in &self.order[self.round..end] {
             let (heat, speed) = &mut self.objects[at];
             if *speed == Speed::Near {
-                self.rounds.meet(*heat, 1);
+                self.rounds.observe(*heat, 1);
             }
             if ages {
                 *heat = heat.aged();
@@ -128,7 +128,7 @@ impl Holder {
         let steps_of = |objects: usize| (objects / STEP_OBJECTS) as u64;
         let passed = match objects - end {
             0 => 0,
-            left => self.rounds.passes_over(steps_of(objects), steps_of(left)),
+            left => self.rounds.steps_to_skip(steps_of(objects), steps_of(left)),
         };
         self.rounds.take_steps(1 + passed);
         self.round = end + passed as usize * STEP_OBJECTS;
@@ -150,9 +150,9 @@ impl Holder {
                 continue;
             }
             let is_aged = self.rounds.has_aged(self.search, self.round);
-            let heat = if is_aged { heat.younger() } else { heat };
-            self.rounds.meet(heat, 1);
-            if self.rounds.repels(heat) {
+            let heat = if is_aged { heat.before_aging() } else { heat };
+            self.rounds.observe(heat, 1);
+            if self.rounds.should_demote(heat) {
                 self.objects[at].1 = Speed::Far;
                 self.free += 1;
                 self.rounds.note_move(Speed::Near, Speed::Far, 1);
@@ -185,7 +185,7 @@ fn a_quarter_of_near_memory_holds_nearly_what_it_could_and_then_is_quiet() {
     let best = zipf.share(OBJECTS / 4);
     assert!(share > best - 0.025, "{share} of {best}");
     assert!(moved < 0.01, "{moved}");
-    assert!(holder.rounds.noted() > 1);
+    assert!(holder.rounds.sampling_interval() > 1);
 }
 
 #[test]
@@ -236,5 +236,8 @@ fn with_room_for_all_nothing_moves() {
     let zipf = Zipf::new(OBJECTS);
     let (share, moved) = holder.serve(10 * OBJECTS, |holder| zipf.draw(&mut holder.random));
     assert_eq!((share, moved), (1.0, 0.0));
-    assert!(holder.rounds.noted() > 1, "nothing is to be learnt");
+    assert!(
+        holder.rounds.sampling_interval() > 1,
+        "nothing is to be learnt"
+    );
 }

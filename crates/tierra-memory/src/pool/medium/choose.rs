@@ -1,4 +1,4 @@
-//! Which medium a pool has: found out of its file, or told.
+//! Which medium a pool has: detected from its file, or given by an option.
 
 use std::fs::File;
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! The kinds differ in how a store becomes durable and in nothing else. For what is overwritten in place:
 //! `flush` sends bytes on their way, `fence` waits for those of its thread, `persist` is both. For what
-//! nobody knows of yet: `stage` begins, `settle` waits for everything staged by any thread before.
+//! has no reference yet: `stage` begins, `settle` waits for everything staged by any thread before.
 //!
 //! A pool that is recorded ([`crate::recording`]) has the code of the medium it stands for, over a twin
 //! of the processor or the kernel that writes down what it is asked.

@@ -1,6 +1,6 @@
 //! A file that is only read: this process sees what it stores there, and the file never does.
 //!
-//! Invariant: the mapping is private, so no store reaches the file, whoever makes it.
+//! Invariant: the mapping is private, so no store reaches the file.
 
 use std::fs::File;
 use std::io;

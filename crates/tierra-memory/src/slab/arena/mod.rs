@@ -1,14 +1,14 @@
 //! The objects of one tier: spans of equal slots, cut from pages.
 //!
-//! What is free is known near, as bits: neither allocating nor freeing touches the object, which may lie in
+//! Free slots are bits in near memory: neither allocating nor freeing touches the object, which may lie in
 //! memory that is slow to write.
 //!
-//! How large an object is can be told by its page's class alone, a byte: whoever fetches objects asks that of every one.
+//! The size of an object follows from its page's class alone, a byte, because a prefetch needs it for every object.
 //!
 //! Invariants: `page_spans` names, for every page of a span, the span, and `page_classes` its class; a span of a class is in `partial`
-//! exactly if it has a free slot and is not [to become empty](vacate); a span without objects is given back, but for one of its class.
+//! exactly if it has a free slot and is not being [evacuated](evacuation); a span without objects is given back, but for one of its class.
 
-mod vacate;
+mod evacuation;
 
 use super::classes::{
     CLASSES, PAGE_BYTES, SMALL_BYTES_MAX, SPAN_OBJECTS_MAX, class_bytes, class_of, span_objects,
@@ -32,12 +32,12 @@ struct Span {
     free: [u64; WORDS],
     first_page: u32,
     pages: u32,
-    /// Where it stands among its class's spans with room, or those that are to become empty.
-    listed_at: u32,
-    /// None for a large object, or where there is no span.
+    /// Its index among its class's spans with room, or among those being evacuated.
+    list_index: u32,
+    /// Zero for a large object, or if there is no span.
     free_slots: u16,
     class: u8,
-    is_vacated: bool,
+    is_evacuating: bool,
 }
 
 /// What an arena holds.
@@ -51,13 +51,13 @@ pub struct TierUse {
     pub vacant_bytes: u64,
     /// Bytes of the pages that hold them.
     pub held_bytes: u64,
-    /// Bytes of pages among them that are to become empty: no object is allocated there.
-    pub vacated_bytes: u64,
+    /// Bytes of pages among them that are being evacuated: no object is allocated there.
+    pub evacuating_bytes: u64,
     /// Bytes that may be held.
     pub limit_bytes: u64,
 }
 
-/// Pages that the arena is done with, for the owner of the mapping to give back.
+/// Pages that the owner of the mapping is to give back.
 pub(super) type FreedPages = Option<(u32, u32)>;
 
 #[derive(Debug)]
@@ -67,9 +67,9 @@ pub(super) struct Arena {
     page_spans: Vec<u32>,
     page_classes: Vec<u8>,
     partial: [Vec<u32>; CLASSES],
-    vacated: Vec<u32>,
-    /// The span that was last looked at for one to become empty.
-    looked_at: usize,
+    evacuating: Vec<u32>,
+    /// The span that was last considered for evacuation.
+    next_candidate: usize,
     free: FreeRuns,
     /// Pages before this one that came free while less than the limit was mapped have gone back.
     trimmed: u32,
@@ -86,8 +86,8 @@ impl Arena {
             page_spans: Vec::new(),
             page_classes: Vec::new(),
             partial: [const { Vec::new() }; CLASSES],
-            vacated: Vec::new(),
-            looked_at: 0,
+            evacuating: Vec::new(),
+            next_candidate: 0,
             free: FreeRuns::default(),
             trimmed: 0,
             pages_max,
@@ -113,8 +113,8 @@ impl Arena {
         self.page_spans.fill(NO_SPAN);
         self.page_classes.fill(NO_CLASS);
         self.partial.iter_mut().for_each(Vec::clear);
-        self.vacated.clear();
-        self.looked_at = 0;
+        self.evacuating.clear();
+        self.next_candidate = 0;
         self.free = FreeRuns::default();
         if !self.page_spans.is_empty() {
             self.free.give(0, self.page_spans.len() as u32);
@@ -134,8 +134,8 @@ impl Arena {
         }
     }
 
-    /// Finds room for an object; returns its first byte, counted from the arena's. `more` is asked to map
-    /// pages: how many there are to be, all told.
+    /// Allocates an object; returns its offset in the arena. `more` is asked to map pages, with the total number
+    /// of pages wanted.
     pub(super) fn allocate(
         &mut self,
         bytes: usize,
@@ -172,24 +172,24 @@ impl Arena {
         *word &= *word - 1;
         span.free_slots -= 1;
         let slot = at * u64::BITS as usize + bit as usize;
-        let place = span.first_page as usize * PAGE_BYTES + slot * class_bytes(class);
+        let offset = span.first_page as usize * PAGE_BYTES + slot * class_bytes(class);
         if span.free_slots == 0 {
             self.partial[class].pop();
         }
         self.used.objects += 1;
         self.used.object_bytes += class_bytes(class) as u64;
         self.used.vacant_bytes -= class_bytes(class) as u64;
-        Some(place)
+        Some(offset)
     }
 
-    /// Frees the object that begins at `place`.
+    /// Frees the object that begins at `offset`.
     ///
     /// # Panics
     /// If none does.
-    pub(super) fn free(&mut self, place: usize) -> FreedPages {
-        let number = self.span_at(place);
+    pub(super) fn free(&mut self, offset: usize) -> FreedPages {
+        let number = self.span_at(offset);
         let span = &mut self.spans[number as usize];
-        let within = place - span.first_page as usize * PAGE_BYTES;
+        let within = offset - span.first_page as usize * PAGE_BYTES;
         self.used.objects -= 1;
         if span.class == LARGE {
             assert_eq!(within, 0, "an object begins here");
@@ -206,11 +206,11 @@ impl Arena {
         span.free_slots += 1;
         self.used.object_bytes -= bytes as u64;
         let (free, all) = (usize::from(span.free_slots), span_objects(class));
-        if span.is_vacated {
+        if span.is_evacuating {
             if free < all {
                 return None;
             }
-            self.forget_vacated(number);
+            self.end_evacuation(number);
             return self.give_back(number);
         }
         self.used.vacant_bytes += bytes as u64;
@@ -225,18 +225,18 @@ impl Arena {
         None
     }
 
-    /// Fetches what names the span of an object...
+    /// Prefetches the number of an object's span...
     #[inline]
-    pub(super) fn fetch_page(&self, place: usize) {
-        if let Some(number) = self.page_spans.get(place / PAGE_BYTES) {
+    pub(super) fn fetch_page(&self, offset: usize) {
+        if let Some(number) = self.page_spans.get(offset / PAGE_BYTES) {
             arch::prefetch(std::ptr::from_ref(number).cast());
         }
     }
 
     /// ...and the span itself.
     #[inline]
-    pub(super) fn fetch_span(&self, place: usize) {
-        let number = self.page_spans.get(place / PAGE_BYTES).copied();
+    pub(super) fn fetch_span(&self, offset: usize) {
+        let number = self.page_spans.get(offset / PAGE_BYTES).copied();
         if let Some(span) = self.spans.get(number.unwrap_or(NO_SPAN) as usize) {
             let start: *const u8 = std::ptr::from_ref(span).cast();
             arch::prefetch(start);
@@ -245,34 +245,34 @@ impl Arena {
         }
     }
 
-    /// Bytes of the object at `place`, which may not be its first byte.
+    /// Bytes of the object at `offset`, which may not be its first byte.
     #[inline]
-    pub(super) fn capacity(&self, place: usize) -> usize {
-        let class = self.page_classes.get(place / PAGE_BYTES).copied();
+    pub(super) fn capacity(&self, offset: usize) -> usize {
+        let class = self.page_classes.get(offset / PAGE_BYTES).copied();
         match class.unwrap_or(NO_CLASS) {
-            LARGE => self.spans[self.span_at(place) as usize].pages as usize * PAGE_BYTES,
+            LARGE => self.spans[self.span_at(offset) as usize].pages as usize * PAGE_BYTES,
             NO_CLASS => panic!("there is an object"),
             class => class_bytes(usize::from(class)),
         }
     }
 
-    /// Whether the object shares its span with less than half of what fits, so that moving it, and the
-    /// others, would give pages back; then the span is the last that objects are allocated from. The one that they are
-    /// allocated from now is never set aside, or two would exchange their objects for ever. So where more than half of
-    /// all pages are vacant there are objects to be moved, but for as much as a span of each class.
-    pub(super) fn set_aside(&mut self, place: usize) -> bool {
-        let number = self.span_at(place);
+    /// Whether the object's span is less than half full, so that moving its objects would give pages back; then the span
+    /// becomes the last one that objects are allocated from. The span that they are allocated from now is never
+    /// deprioritized, or two spans would exchange their objects for ever. So if more than half of all pages are vacant
+    /// there are objects to move, except for as much as a span of each class.
+    pub(super) fn deprioritize(&mut self, offset: usize) -> bool {
+        let number = self.span_at(offset);
         let Span {
             class,
             free_slots,
-            listed_at,
-            is_vacated,
+            list_index,
+            is_evacuating,
             ..
         } = self.spans[number as usize];
         if class == LARGE {
             return false;
         }
-        if is_vacated {
+        if is_evacuating {
             return !self.partial[usize::from(class)].is_empty();
         }
         let all = span_objects(usize::from(class));
@@ -281,14 +281,14 @@ impl Arena {
             return false;
         }
         let other = partial[0];
-        partial.swap(0, listed_at as usize);
-        self.spans[other as usize].listed_at = listed_at;
-        self.spans[number as usize].listed_at = 0;
+        partial.swap(0, list_index as usize);
+        self.spans[other as usize].list_index = list_index;
+        self.spans[number as usize].list_index = 0;
         true
     }
 
-    fn span_at(&self, place: usize) -> u32 {
-        let number = self.page_spans.get(place / PAGE_BYTES).copied();
+    fn span_at(&self, offset: usize) -> u32 {
+        let number = self.page_spans.get(offset / PAGE_BYTES).copied();
         let number = number.unwrap_or(NO_SPAN);
         assert_ne!(number, NO_SPAN, "there is an object");
         number
@@ -331,10 +331,10 @@ impl Arena {
             free,
             first_page,
             pages,
-            listed_at: 0,
+            list_index: 0,
             free_slots: slots as u16,
             class,
-            is_vacated: false,
+            is_evacuating: false,
         };
         let number = match self.unused_spans.pop() {
             Some(number) => {
@@ -351,15 +351,16 @@ impl Arena {
         Some(number)
     }
 
-    /// Whether more is mapped than may be held, and some. Then pages that hold nothing have to go back, however few they are: spans
-    /// that are longer than the holes between others were given new ones.
+    /// Whether more is mapped than the limit and a margin. Then empty pages have to be given back, however few they are: spans
+    /// longer than the holes between others were given new pages.
     fn is_beyond_limit(&self) -> bool {
         let mapped_bytes = self.page_spans.len() as u64 * PAGE_BYTES as u64;
         let more_bytes = mapped_bytes.saturating_sub(self.used.limit_bytes);
         more_bytes > LARGE_PAGE_BYTES as u64 + self.used.limit_bytes / MORE_MAPPED_PART
     }
 
-    /// As many pages, or a few more, that came free before more than the limit was mapped, for the owner of the mapping to give back.
+    /// As many pages, or a few more, that were freed before more than the limit was mapped, for the owner of the mapping to give
+    /// back.
     pub(super) fn trim(&mut self, pages: u32) -> Vec<(u32, u32)> {
         if !self.is_beyond_limit() {
             self.trimmed = 0;
@@ -383,26 +384,26 @@ impl Arena {
     fn push_partial(&mut self, number: u32) {
         let span = &mut self.spans[number as usize];
         let partial = &mut self.partial[usize::from(span.class)];
-        span.listed_at = partial.len() as u32;
+        span.list_index = partial.len() as u32;
         partial.push(number);
     }
 
-    /// Takes a span out of the list that it stands in.
+    /// Removes a span from its list.
     fn unlist(&mut self, number: u32) {
         let Span {
             class,
-            listed_at,
-            is_vacated,
+            list_index,
+            is_evacuating,
             ..
         } = self.spans[number as usize];
-        let list = if is_vacated {
-            &mut self.vacated
+        let list = if is_evacuating {
+            &mut self.evacuating
         } else {
             &mut self.partial[usize::from(class)]
         };
-        list.swap_remove(listed_at as usize);
-        if let Some(&moved) = list.get(listed_at as usize) {
-            self.spans[moved as usize].listed_at = listed_at;
+        list.swap_remove(list_index as usize);
+        if let Some(&moved) = list.get(list_index as usize) {
+            self.spans[moved as usize].list_index = list_index;
         }
     }
 

@@ -1,19 +1,19 @@
-//! One turn of the event loop: what has arrived is read, looked up as one batch, executed and replied to.
+//! One iteration of the event loop: requests that have arrived are read, looked up as one batch, executed and replied to.
 //!
-//! A batch whose requests take long ends early: what is left of it is *late*, and a part of it is executed at the end of each
-//! turn. So others wait for one request that takes long, and not for a hundred of them.
+//! A batch whose requests take long ends early: the rest of it is *late*, and a part of it is executed at the end of each
+//! iteration. So other clients wait for one slow request, and not for a hundred of them.
 
 use std::time::{Duration, Instant};
 
 use super::Server;
 use super::window::Pending;
 use crate::catalog::{PAUSING, Resolved};
-use crate::clients::{Arrived, Buffers, Connection};
+use crate::clients::{Buffers, Connection, ReadOutcome};
 use crate::command::{held, process};
 use crate::context::Shared;
 use crate::protocol::Limits;
 
-/// No request of a batch is begun after it has taken so long.
+/// No request of a batch is started after this time.
 const BATCH_SLICE: Duration = Duration::from_millis(5);
 
 /// Whether a request begins or ends a pause, if it is executed.
@@ -21,8 +21,8 @@ fn is_pausing(shared: &Shared, resolved: Resolved) -> bool {
     matches!(resolved, Resolved::Command(id) if shared.catalog.get(id).command.flags & PAUSING != 0)
 }
 
-/// Sends replies before their batch ends, because there are many. A client that does not take them is
-/// disconnected where its limit says so.
+/// Sends replies before their batch ends, because there are many. A client that does not read them is
+/// disconnected if its limit says so.
 fn send_early(shared: &mut Shared, connection: &mut Connection, buffers: &mut Buffers) {
     match connection.send(buffers) {
         Ok(count) => shared.stats.output_bytes += count as u64,
@@ -33,7 +33,7 @@ fn send_early(shared: &mut Shared, connection: &mut Connection, buffers: &mut Bu
     shared.clock = Instant::now();
 }
 
-/// Shares the time of a batch, less that of calls with a clock of their own, among the other calls.
+/// Shares the time of a batch, less that of calls timed one by one, among the other calls.
 fn note_batch(shared: &mut Shared, requests: &[Pending], spent: Duration, timed_before_ns: u64) {
     let stats = &mut shared.stats;
     stats.batches += 1;
@@ -55,14 +55,14 @@ impl Server {
             while left > 0 && !self.batch.is_full() {
                 left -= 1;
                 if let Some(slot) = self.ready.pop_front() {
-                    self.gather(slot);
+                    self.read_requests(slot);
                 }
             }
             self.batch.look_up(&self.shared, &mut self.keyspace);
             self.run_batch();
         }
         if !self.late.requests.is_empty() {
-            self.go_on();
+            self.run_late();
         }
         for slot in std::mem::take(&mut self.sending) {
             let connection = self.shared.connections[slot].as_ref();
@@ -89,9 +89,9 @@ impl Server {
         }
     }
 
-    /// Goes on with the batch that is late, unless its first client is about to take what has been replied to it.
+    /// Continues with the late batch, unless its first client still has replies to read.
     #[cold]
-    fn go_on(&mut self) {
+    fn run_late(&mut self) {
         let connection = |slot: usize| self.shared.connections[slot].as_ref();
         let first = connection(self.late.requests[0].slot);
         if first.is_some_and(|connection| connection.is_behind()) {
@@ -115,14 +115,14 @@ impl Server {
         self.run_batch();
     }
 
-    /// What is left of a batch from a request on is executed later.
+    /// Postpones the rest of a batch, from a request on.
     #[cold]
     fn postpone(&mut self, first: usize) {
         for pending in &self.batch.requests[first..] {
             if let Some(connection) = &mut self.shared.connections[pending.slot]
                 && !std::mem::replace(&mut connection.is_late, true)
             {
-                // Nothing of it is read, and its slot is not used again, until then.
+                // Until then the connection is not read, and its slot is not reused.
                 connection.queued = true;
                 self.late.members.push(pending.slot);
             }
@@ -131,7 +131,7 @@ impl Server {
     }
 
     /// Reads from a connection and adds the requests that are complete to the batch.
-    fn gather(&mut self, slot: usize) {
+    fn read_requests(&mut self, slot: usize) {
         let shared = &mut self.shared;
         let Some(mut connection) = shared.connections[slot].take() else {
             // It was closed while it was queued.
@@ -139,7 +139,7 @@ impl Server {
             return;
         };
         connection.queued = false;
-        // Of a client that waits the end is noticed, and what it sends is kept for later.
+        // A blocked client is read to notice its end; what it sends is kept for later.
         let is_blocked = connection.client.is_blocked();
         let reads = is_blocked || !connection.more;
         if reads && connection.readable && !connection.client.closing {
@@ -147,14 +147,14 @@ impl Server {
             shared.stats.reads += 1;
             let limit = shared.config.client_query_buffer_limit;
             let ended = match connection.read(&mut self.buffers, limit) {
-                Ok(Arrived::Some(count)) => {
+                Ok(ReadOutcome::Some(count)) => {
                     shared.stats.input_bytes += count as u64;
                     let over = connection.input_bytes() > limit;
                     shared.stats.query_buffer_limit_closed += u64::from(over);
                     over
                 }
-                Ok(Arrived::Nothing) => false,
-                Ok(Arrived::End) | Err(_) => true,
+                Ok(ReadOutcome::Nothing) => false,
+                Ok(ReadOutcome::End) | Err(_) => true,
             };
             if ended {
                 shared.connections[slot] = Some(connection);
@@ -168,8 +168,8 @@ impl Server {
         };
         let (queue, pause) = (connection.client.queue.as_ref(), shared.pause);
         let looked_up = queue.is_none();
-        // What comes after AUTH is believed only once that has been executed, and in a pause, or where a transaction may begin one,
-        // each request decides whether the next one waits.
+        // Requests after AUTH are parsed only once that has been executed. In a pause, or if a transaction may begin one, each
+        // request decides whether the next one waits.
         let pauses = queue.is_some_and(|queue| queue.flags() & PAUSING != 0);
         let one_by_one = !trusted || pause.is_some() || pauses;
         connection.more = !connection.client.closing && !is_blocked;
@@ -186,7 +186,7 @@ impl Server {
                         shared.blocked.hold(&mut connection.client);
                         break;
                     }
-                    // What came before it from others is executed before a pause begins.
+                    // Earlier requests of other clients are executed before a pause begins.
                     if !self.late.requests.is_empty() && (pauses || is_pausing(shared, resolved)) {
                         connection.put_back(request);
                         break;
@@ -235,7 +235,7 @@ impl Server {
             connection.prepare(&mut self.buffers);
             connection.bound_replies(&shared.config);
             shared.choose_untimed(connection.has_long_input());
-            // The clock is read where a request may take long.
+            // The clock is read after requests that may take long.
             while let Some(pending) = batch
                 .requests
                 .get(at)
@@ -270,13 +270,13 @@ impl Server {
         }
     }
 
-    /// Ends a turn of a connection: what was executed is forgotten, what was replied is sent.
+    /// Ends an iteration for a connection: executed requests are dropped, replies are sent.
     fn finish(&mut self, slot: usize) {
         let Some(connection) = &mut self.shared.connections[slot] else {
             return;
         };
         if connection.reply.is_over() {
-            // A part of a reply is none: it is not sent.
+            // An incomplete reply is not sent.
             self.shared.stats.output_buffer_limit_closed += 1;
             return self.close(slot);
         }
@@ -286,7 +286,7 @@ impl Server {
             }
             return;
         }
-        // Who has said goodbye is not told what was wrong with what follows.
+        // After QUIT no error is sent for what follows.
         if let Some(error) = connection.failed.take()
             && !connection.client.closing
         {
@@ -308,7 +308,7 @@ impl Server {
         }
     }
 
-    /// Clients that have waited go on: what was replied to them is sent, and what they have sent meanwhile is next.
+    /// Resumes clients that have waited: their replies are sent, and what they have sent meanwhile is queued.
     #[cold]
     pub(super) fn resume(&mut self) {
         for slot in self.shared.blocked.take_released() {
@@ -325,7 +325,7 @@ impl Server {
         }
     }
 
-    /// Monitors were told of what others have done.
+    /// Sends to monitors what was executed.
     #[cold]
     fn send_to_monitors(&mut self) {
         // One that is closed is taken from among them.
@@ -338,7 +338,7 @@ impl Server {
         }
     }
 
-    /// Sends what waits, and ends the connection where it must be ended.
+    /// Sends pending replies, and closes the connection if necessary.
     pub(super) fn send(&mut self, slot: usize) {
         let Some(connection) = &mut self.shared.connections[slot] else {
             return;
@@ -348,7 +348,7 @@ impl Server {
             Ok(count) => {
                 stats.writes += 1;
                 stats.output_bytes += count as u64;
-                // Who takes what waits is not silent.
+                // A client that reads replies is not idle.
                 if count > 0 {
                     connection.client.used_ms = self.now_ms;
                 }
@@ -375,12 +375,12 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// Turns once, as soon as there is a reason to.
-    fn turn(server: &mut Server) {
+    /// Runs one iteration, as soon as there is a reason to.
+    fn iterate(server: &mut Server) {
         let mut events = mio::Events::with_capacity(16);
         let timeout = server.has_work().then_some(Duration::ZERO);
         server.poll.poll(&mut events, timeout).unwrap();
-        events.iter().for_each(|event| server.happened(event));
+        events.iter().for_each(|event| server.handle_event(event));
         server.serve();
     }
 
@@ -397,7 +397,7 @@ mod tests {
         (directory, server, client)
     }
 
-    /// What the commands of a transaction take is a part of what EXEC takes: together they are not longer than their batch.
+    /// The time of a transaction's commands is part of EXEC's: together they are not longer than their batch.
     #[test]
     fn the_time_of_a_transaction_is_counted_once() {
         let (_directory, mut server, mut client) = bind(Config {
@@ -408,7 +408,7 @@ mod tests {
         client.write_all(requests).unwrap();
         let begun = Instant::now();
         while server.shared.stats.commands < 4 {
-            turn(&mut server);
+            iterate(&mut server);
         }
         let timed_ns = u128::from(server.shared.stats.timed_ns);
         assert!(timed_ns >= 20_000_000, "{timed_ns}");
@@ -431,7 +431,7 @@ mod tests {
                 .map_or(0, |connection| connection.waiting())
         };
         while waiting(&server) == 0 {
-            turn(&mut server);
+            iterate(&mut server);
         }
         client.set_nonblocking(true).unwrap();
         let mut piece = vec![0; 64 * 1024];
@@ -447,7 +447,7 @@ mod tests {
                 }
             }
             while waiting(&server) == before {
-                turn(&mut server);
+                iterate(&mut server);
             }
             assert!(waiting(&server) > 0, "the reply is longer than that");
         }

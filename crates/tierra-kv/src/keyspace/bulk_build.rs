@@ -1,8 +1,8 @@
-//! Hashes and sorted sets made as a whole, of parts that come one after another from somebody who may be wrong: all of
-//! them become the value of a key, or the key stays what it was.
+//! Building hashes and sorted sets from a sequence of untrusted parts, atomically: all of them become the value of a key, or
+//! the key stays what it was.
 //!
-//! Parts are gathered as long as they may become one packed record. A large value is made beside the one that the key
-//! has, a window of parts at a time, by a record that no key names yet.
+//! Parts are buffered as long as they may become one packed record. A large value is built beside the current one of the key,
+//! a window of parts at a time, in a record that no key refers to yet.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,9 +18,9 @@ use super::packed::{self, COUNT_BYTES, PACKED_BYTES_MAX};
 use super::record::Form;
 use super::window::{WINDOW_BYTES, WINDOW_KEYS};
 
-/// Why a value was not made. The key is what it was.
+/// Why a value was not built. The key is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotMade<E> {
+pub enum BuildError<E> {
     /// There is no memory for it.
     #[error(transparent)]
     Memory(#[from] MemoryFull),
@@ -30,7 +30,7 @@ pub enum NotMade<E> {
     /// A field or member came twice.
     #[error("a field or member comes twice")]
     Twice,
-    /// What its source said.
+    /// An error of its source.
     #[error("{0}")]
     Source(E),
 }
@@ -39,21 +39,21 @@ pub enum NotMade<E> {
 const LENGTHS_BYTES: usize = 10;
 
 impl Db {
-    /// Makes fields and values the hash of a key, whatever the key was, to expire at this time, if at all.
+    /// Replaces the value of a key, of any type, by a hash of fields and values, with this expiry, if any.
     ///
     /// # Errors
-    /// Where there are none, or a field twice, or no memory, and those of the source; the key is what it was.
+    /// If there are no fields, a field twice, or no memory, and errors of the source; the key is unchanged.
     pub fn make_hash<'s, E>(
         &mut self,
         key: &Key<'_>,
         expiry: Option<u64>,
         pairs: impl Iterator<Item = Result<(Cow<'s, [u8]>, Cow<'s, [u8]>), E>>,
-    ) -> Result<(), NotMade<E>> {
-        self.make(Kind::Hash, key, expiry, pairs)
+    ) -> Result<(), BuildError<E>> {
+        self.build(Kind::Hash, key, expiry, pairs)
     }
 
-    /// Makes members, in any order, and their scores, none of them NaN, the sorted set of a key, whatever the key was, to
-    /// expire at this time, if at all.
+    /// Replaces the value of a key, of any type, by a sorted set of members, in any order, and their scores, none of them NaN,
+    /// with this expiry, if any.
     ///
     /// # Errors
     /// As [`make_hash`](Self::make_hash).
@@ -62,23 +62,23 @@ impl Db {
         key: &Key<'_>,
         expiry: Option<u64>,
         members: impl Iterator<Item = Result<(Cow<'s, [u8]>, f64), E>>,
-    ) -> Result<(), NotMade<E>> {
+    ) -> Result<(), BuildError<E>> {
         let members = members.map(|part| {
             let (member, score) = part?;
             debug_assert!(!score.is_nan());
             // Minus zero becomes zero, as in the packed sets of Redis.
             Ok((member, (score + 0.0).to_le_bytes()))
         });
-        self.make(Kind::SortedSet, key, expiry, members)
+        self.build(Kind::SortedSet, key, expiry, members)
     }
 
-    fn make<'s, V: AsRef<[u8]>, E>(
+    fn build<'s, V: AsRef<[u8]>, E>(
         &mut self,
         kind: Kind,
         key: &Key<'_>,
         expiry: Option<u64>,
         mut parts: impl Iterator<Item = Result<(Cow<'s, [u8]>, V), E>>,
-    ) -> Result<(), NotMade<E>> {
+    ) -> Result<(), BuildError<E>> {
         let settings = &self.store.heap.chooser.settings;
         let is_set = kind == Kind::SortedSet;
         let (entries_max, value_max) = match is_set {
@@ -91,21 +91,21 @@ impl Db {
                 settings.hash_packed_value_max,
             ),
         };
-        let (mut gathered, mut bytes, mut fits) = (Vec::new(), COUNT_BYTES, true);
+        let (mut buffered, mut bytes, mut fits) = (Vec::new(), COUNT_BYTES, true);
         while fits && let Some(part) = parts.next() {
-            let (name, value) = part.map_err(NotMade::Source)?;
+            let (name, value) = part.map_err(BuildError::Source)?;
             let value_bytes = value.as_ref().len();
             bytes += LENGTHS_BYTES + name.len() + value_bytes;
             // A score is never too long.
             let longest = name.len().max(if is_set { 0 } else { value_bytes });
             fits =
-                gathered.len() < entries_max && longest <= value_max && bytes <= PACKED_BYTES_MAX;
-            gathered.push((name, value));
+                buffered.len() < entries_max && longest <= value_max && bytes <= PACKED_BYTES_MAX;
+            buffered.push((name, value));
         }
-        let record = match (fits, gathered.is_empty()) {
-            (_, true) => return Err(NotMade::Empty),
-            (true, _) => self.pack_parts(kind, key, expiry, gathered)?,
-            (false, _) => self.large_of_parts(kind, key, expiry, gathered, parts)?,
+        let record = match (fits, buffered.is_empty()) {
+            (_, true) => return Err(BuildError::Empty),
+            (true, _) => self.pack_parts(kind, key, expiry, buffered)?,
+            (false, _) => self.build_large(kind, key, expiry, buffered, parts)?,
         };
         self.remove(key);
         self.put(key, record);
@@ -119,10 +119,10 @@ impl Db {
         key: &Key<'_>,
         expiry: Option<u64>,
         mut parts: Vec<(Cow<'_, [u8]>, V)>,
-    ) -> Result<u64, NotMade<E>> {
+    ) -> Result<u64, BuildError<E>> {
         let mut names = HashSet::with_capacity(parts.len());
         if !parts.iter().all(|(name, _)| names.insert(&**name)) {
-            return Err(NotMade::Twice);
+            return Err(BuildError::Twice);
         }
         let mut value = std::mem::take(&mut self.scratch);
         value.clear();
@@ -154,15 +154,15 @@ impl Db {
         Ok(record?)
     }
 
-    /// A record that names a large value of parts: those that were gathered, and those that follow.
-    fn large_of_parts<'s, V: AsRef<[u8]>, E>(
+    /// A record that refers to a large value of parts: those that were buffered, and those that follow.
+    fn build_large<'s, V: AsRef<[u8]>, E>(
         &mut self,
         kind: Kind,
         key: &Key<'_>,
         expiry: Option<u64>,
-        gathered: Vec<(Cow<'s, [u8]>, V)>,
+        buffered: Vec<(Cow<'s, [u8]>, V)>,
         parts: impl Iterator<Item = Result<(Cow<'s, [u8]>, V), E>>,
-    ) -> Result<u64, NotMade<E>> {
+    ) -> Result<u64, BuildError<E>> {
         let bytes = size_of::<u32>();
         let record = self
             .store
@@ -174,7 +174,7 @@ impl Db {
         self.store
             .heap
             .wrote(record, 0, self.store.heap.header(record).bytes());
-        if let Err(why) = self.add_parts(record, gathered, parts) {
+        if let Err(why) = self.add_parts(record, buffered, parts) {
             self.store.free(record);
             return Err(why);
         }
@@ -189,11 +189,11 @@ impl Db {
         record: u64,
         mut window: Vec<(Cow<'s, [u8]>, V)>,
         mut parts: impl Iterator<Item = Result<(Cow<'s, [u8]>, V), E>>,
-    ) -> Result<(), NotMade<E>> {
+    ) -> Result<(), BuildError<E>> {
         while !window.is_empty() {
             let pairs = window.iter().map(|(name, value)| (&**name, value.as_ref()));
             if self.large_hash_set(record, pairs)? < window.len() {
-                return Err(NotMade::Twice);
+                return Err(BuildError::Twice);
             }
             window.clear();
             let mut bytes = 0;
@@ -201,7 +201,7 @@ impl Db {
                 && bytes < WINDOW_BYTES
                 && let Some(part) = parts.next()
             {
-                let (name, value) = part.map_err(NotMade::Source)?;
+                let (name, value) = part.map_err(BuildError::Source)?;
                 bytes += name.len() + value.as_ref().len();
                 window.push((name, value));
             }

@@ -1,8 +1,8 @@
-//! Walking over extents to check them, piece by piece, at a pace that leaves the memory to others.
+//! A scrub pass: checking extents piece by piece, at a limited rate.
 //!
-//! Invariant: every byte of every extent is handed to the checker once, in order, from where the walk began;
-//! a walk that was stopped goes on behind the last piece that was checked. Pieces end where a multiple
-//! of their length does, so a checker of blocks of a power of two gets them whole.
+//! Invariant: every byte of every extent is given to the checker once, in order, from the start position of the pass;
+//! a pass that was stopped continues after the last piece that was checked. Pieces end at a multiple
+//! of their length, so blocks of a power of two are never split.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::pool::{Extent, Pool, PoolError};
 use crate::{checksum, emulation};
 
-/// Bytes that are checked at a time unless told otherwise.
+/// Bytes that are checked at a time by default.
 pub const PIECE_BYTES: u64 = 1 << 20;
 
 /// A part of an extent, to be checked.
@@ -31,29 +31,29 @@ impl Piece<'_> {
     }
 }
 
-/// Where a walk is: what it checks next.
+/// The position of a scrub pass: what it checks next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Position {
-    /// Extents that are behind it.
+pub struct ScrubPosition {
+    /// Extents already checked.
     pub extent: usize,
-    /// Bytes of the next one that are behind it.
+    /// Bytes of the next one already checked.
     pub at: u64,
-    /// The CRC32C of those, if it is [`Walk::verify`] that walks.
+    /// The CRC32C of those bytes, in a pass by [`ScrubPass::verify`].
     pub crc: u32,
 }
 
-/// Stops a walk from another thread. Clones stop the same one.
+/// Stops a scrub pass from another thread. Clones stop the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<(Mutex<bool>, Condvar)>);
 
 impl Stop {
-    /// Ends the walk behind the piece that is being checked; at once if it waits.
+    /// Ends the pass after the piece that is being checked; at once if it waits.
     pub fn stop(&self) {
         *self.lock() = true;
         self.0.1.notify_all();
     }
 
-    /// Whether it was told to.
+    /// Whether [`stop`](Self::stop) was called.
     pub fn is_stopped(&self) -> bool {
         *self.lock()
     }
@@ -77,19 +77,19 @@ impl Stop {
     }
 }
 
-/// How a walk ended.
+/// How a scrub pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Everything was checked.
     Done,
-    /// It was stopped; [`Walk::position`] says where.
+    /// It was stopped; [`ScrubPass::position`] says where.
     Stopped,
 }
 
-/// A walk over extents of a pool, which stay live meanwhile.
+/// A scrub pass over extents of a pool, which stay live meanwhile.
 ///
 /// ```
-/// use tierra_memory::faults::{Ended, Stop, Walk};
+/// use tierra_memory::faults::{Ended, Stop, ScrubPass};
 /// use tierra_memory::{Pool, PoolOptions};
 ///
 /// let dir = tempfile::tempdir()?;
@@ -97,54 +97,54 @@ pub enum Ended {
 /// let mut writer = pool.allocate(3 << 20, 0)?;
 /// writer.fill(7);
 /// let extent = writer.finish()?.extent();
-/// let mut walk = Walk::new(vec![extent]).paced(1 << 30);
-/// let ended = walk.verify(&pool, &Stop::default(), |extent, error| println!("{extent:?}: {error}"));
+/// let mut pass = ScrubPass::new(vec![extent]).paced(1 << 30);
+/// let ended = pass.verify(&pool, &Stop::default(), |extent, error| println!("{extent:?}: {error}"));
 /// assert_eq!(ended, Ended::Done);
 /// assert_eq!(pool.counters().checked_bytes, 3 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Walk {
+pub struct ScrubPass {
     extents: Vec<Extent>,
     piece_bytes: u64,
     bytes_per_s: Option<u64>,
-    position: Position,
+    position: ScrubPosition,
 }
 
-impl Walk {
-    /// A walk over extents, in their order, as fast as it goes.
-    pub fn new(extents: Vec<Extent>) -> Walk {
-        Walk {
+impl ScrubPass {
+    /// A pass over extents, in their order, as fast as possible.
+    pub fn new(extents: Vec<Extent>) -> ScrubPass {
+        ScrubPass {
             extents,
             piece_bytes: PIECE_BYTES,
             bytes_per_s: None,
-            position: Position::default(),
+            position: ScrubPosition::default(),
         }
     }
 
     /// Not faster than this. A pace of 0 counts as 1.
-    pub fn paced(self, bytes_per_s: u64) -> Walk {
-        Walk {
+    pub fn paced(self, bytes_per_s: u64) -> ScrubPass {
+        ScrubPass {
             bytes_per_s: Some(bytes_per_s.max(1)),
             ..self
         }
     }
 
     /// In pieces of this length, which is at least 1.
-    pub fn in_pieces(self, piece_bytes: u64) -> Walk {
-        Walk {
+    pub fn in_pieces(self, piece_bytes: u64) -> ScrubPass {
+        ScrubPass {
             piece_bytes: piece_bytes.max(1),
             ..self
         }
     }
 
-    /// From where a walk over the same extents was. A position beyond them is their end.
-    pub fn from(self, position: Position) -> Walk {
-        Walk { position, ..self }
+    /// Continues at the position of an earlier pass over the same extents. A position beyond them is their end.
+    pub fn from(self, position: ScrubPosition) -> ScrubPass {
+        ScrubPass { position, ..self }
     }
 
     /// What is checked next.
-    pub fn position(&self) -> Position {
+    pub fn position(&self) -> ScrubPosition {
         self.position
     }
 
@@ -159,13 +159,13 @@ impl Walk {
         stop: &Stop,
         mut check: impl FnMut(&Piece<'_>) -> bool,
     ) -> Ended {
-        self.walk(pool, stop, |piece, _| {
-            let is_whole = check(piece);
-            pool.count_check(piece.bytes.len() as u64, is_whole);
+        self.pass(pool, stop, |piece, _| {
+            let is_valid = check(piece);
+            pool.count_check(piece.bytes.len() as u64, is_valid);
         })
     }
 
-    /// Checks every extent against its header, and what is sealed against its checksum. `found` is told what
+    /// Checks every extent against its header, and sealed ones against their checksum. `found` is called with what
     /// is damaged.
     pub fn verify(
         &mut self,
@@ -173,7 +173,7 @@ impl Walk {
         stop: &Stop,
         mut found: impl FnMut(Extent, PoolError),
     ) -> Ended {
-        self.walk(pool, stop, |piece, crc| {
+        self.pass(pool, stop, |piece, crc| {
             *crc = checksum::append(*crc, piece.bytes);
             let damage = match piece.is_last() {
                 false => None,
@@ -192,7 +192,7 @@ impl Walk {
         })
     }
 
-    fn walk(
+    fn pass(
         &mut self,
         pool: &Pool,
         stop: &Stop,
@@ -212,9 +212,9 @@ impl Walk {
             drop(reading);
             match piece.is_last() {
                 true => {
-                    self.position = Position {
+                    self.position = ScrubPosition {
                         extent: self.position.extent + 1,
-                        ..Position::default()
+                        ..ScrubPosition::default()
                     };
                 }
                 false => self.position.at = at + bytes.len() as u64,

@@ -1,20 +1,20 @@
-//! What has to be done now and then: keys expire, clients time out or have waited long enough, rates are measured.
+//! Periodic work, Redis's `serverCron`: keys expire, clients time out, blocked clients reach their deadlines, rates are measured.
 
 use std::time::{Duration, Instant};
 
 use super::Server;
 use crate::keyspace::{DATABASES, DbId, Room};
 
-/// How many keys are looked at before the clock is.
+/// Keys checked between two readings of the clock.
 const EXPIRE_STEP: usize = 100;
-/// As long, at most, nobody is served because keys expire and large values are freed...
+/// For as long, at most, no client is served because keys expire and large values are freed...
 const EXPIRE_SLICE: Duration = Duration::from_millis(1);
-/// ...and for as many times that, everybody is.
+/// ...and for as many times that, clients are.
 const SERVED_SLICES: u32 = 3;
 
 impl Server {
-    /// Does what has to be done, where it is time.
-    pub(super) fn look_after(&mut self) {
+    /// Does the periodic work that is due.
+    pub(super) fn run_cron(&mut self) {
         let now = Instant::now();
         if (self.shared.next_deadline()).is_some_and(|deadline| deadline <= now) {
             self.shared.release_overdue(now, self.now_ms);
@@ -36,7 +36,7 @@ impl Server {
         self.timers.next = now + period;
         let commands = self.shared.stats.commands;
         if self.keyspace.tick() && commands == self.timers.commands {
-            // Nobody else wants the time.
+            // No client needs the time.
             self.timers.next = Instant::now() + now.elapsed() * SERVED_SLICES;
         }
         self.timers.commands = commands;
@@ -53,8 +53,7 @@ impl Server {
         }
     }
 
-    /// Removes keys whose time has come, frees large values and buffers that are gone, and evicts what is too much, until a time.
-    /// Whether there may be more.
+    /// Removes expired keys, does deferred frees, and evicts keys, until a time. Returns whether there may be more.
     fn expire(&mut self, until: Instant) -> bool {
         self.shared.stats.expired += self.keyspace.take_expired();
         self.free_buffers();
@@ -70,17 +69,17 @@ impl Server {
         false
     }
 
-    /// Frees some of what requests and replies took. Whether there is more.
+    /// Frees some buffers of requests and replies. Returns whether there are more.
     fn free_buffers(&mut self) -> bool {
         if self.buffers.free_some() {
             return true;
         }
-        let Some(queue) = self.shared.leaving.last_mut() else {
+        let Some(queue) = self.shared.deferred_queues.last_mut() else {
             return false;
         };
         match queue.free_piece() {
-            Some(bytes) => self.buffers.leave(bytes),
-            None => _ = self.shared.leaving.pop(),
+            Some(bytes) => self.buffers.defer_free(bytes),
+            None => _ = self.shared.deferred_queues.pop(),
         }
         true
     }
@@ -88,12 +87,12 @@ impl Server {
     fn expire_keys(&mut self, until: Instant) -> bool {
         for _ in 0..DATABASES {
             let id = self.timers.expire_first;
-            // Where time is up before this one is done, the others have theirs first.
+            // If time is up before this database is done, the others come first next time.
             self.timers.expire_first = (id + 1) % DATABASES as DbId;
             loop {
                 let (removed, more) = self.keyspace.db(id).expire_some(EXPIRE_STEP);
                 self.shared.stats.expired += removed as u64;
-                // What large values leave behind goes as they go.
+                // Large values are freed at the rate at which they expire.
                 self.keyspace.free_some();
                 if Instant::now() >= until {
                     return true;
@@ -108,7 +107,7 @@ impl Server {
                 return true;
             }
         }
-        // What commands have left of it: each makes only so much.
+        // Eviction that commands have left: each does a bounded amount.
         while self.shared.make_room(&mut self.keyspace) == Room::Some {
             if Instant::now() >= until {
                 return true;
@@ -117,7 +116,7 @@ impl Server {
         false
     }
 
-    /// Ends connections that were silent, or whose replies were not taken, for too long.
+    /// Closes connections that were idle, or whose replies were not read, for too long.
     pub(super) fn end_overdue(&mut self) {
         let timeout_s = self.shared.config.timeout;
         for slot in 0..self.shared.connections.len() {
@@ -167,7 +166,7 @@ mod tests {
         assert!(db.unlink(&large));
         let stored_bytes = server.keyspace.stored_bytes();
         server.keyspace.set_now(server.now_ms + 1);
-        // Each time there is time for one step.
+        // Each call has time for one step.
         for _ in 0..DATABASES {
             assert!(server.expire(Instant::now()), "there may be more");
         }

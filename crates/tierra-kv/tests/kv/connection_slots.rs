@@ -1,6 +1,6 @@
-//! A connection's place is given to the next one, but never while the turn of the one before is still to come.
+//! A connection's slot is reused by the next one, but never while the previous one is still queued.
 //!
-//! Each test holds the server up (DEBUG SLEEP), so that what happens meanwhile is met in one turn. On a machine so
+//! Each test holds the server up (DEBUG SLEEP), so that what happens meanwhile is handled in one event-loop iteration. On a machine so
 //! loaded that it is not, a test passes without having tried anything; it never fails for that.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn id(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn who_comes_for_a_client_killed_in_the_queue_is_served_once_a_turn() {
+fn a_client_in_the_slot_of_one_killed_in_the_queue_is_served_once_an_iteration() {
     let server = Tierra::start("--enable-debug-command yes");
     let (mut killed, mut killer) = (server.connect(), server.connect());
     let (victim, _) = (id(&mut killed), id(&mut killer));
@@ -28,7 +28,7 @@ fn who_comes_for_a_client_killed_in_the_queue_is_served_once_a_turn() {
     killer.send_bytes(b"DEBUG SLEEP 0.2\r\n");
     meanwhile();
     killed.send_bytes(&b"PING\r\n".repeat(2000));
-    // The second batch: the client is killed while it is in the queue, and somebody comes before the next turn.
+    // The second batch: the client is killed while it is in the queue, and another one connects before the next iteration.
     let kill = format!("CLIENT KILL ID {victim}\r\nDEBUG SLEEP 0.2\r\n");
     killer.send_bytes(kill.as_bytes());
     assert_eq!(killer.receive(), Reply::Simple("OK".into()));

@@ -1,24 +1,24 @@
-//! Where the keys of a command were found before it got to them.
+//! The results of early lookups of a command's keys.
 //!
-//! The batch that a request arrived in looks up its keys, as far as there is room for them
-//! (`server/window.rs`). Keys beyond that are looked up in windows of their own, each as soon as the command gets to its
-//! first key, so that what a window fetches is used before the next one evicts it.
+//! The batch of a request looks up its keys, as far as there is room for them (`server/window.rs`). Keys beyond that are
+//! looked up in windows of their own, each when the command reaches its first key, so that what a window fetches is used
+//! before the next one evicts it.
 
 use super::KeyArgs;
 use crate::keyspace::{DbId, Found, Keyspace, WINDOW_KEYS};
 use crate::protocol::Args;
 
-/// What has been found of the keys of a command, by their position among them.
+/// The lookup results of a command's keys, by their position among them.
 #[derive(Debug)]
-pub(crate) struct Ahead<'a> {
+pub(crate) struct FoundKeys<'a> {
     batch: &'a [Found],
-    /// What the last window has found, and the position at which it began.
+    /// The results of the last window, and the position at which it began.
     window: Vec<Found>,
     first: usize,
 }
 
-impl<'a> Ahead<'a> {
-    /// The batch has found as many of the first keys.
+impl<'a> FoundKeys<'a> {
+    /// With the batch's results for the first keys.
     #[inline]
     pub(crate) fn new(batch: &'a [Found]) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Where the key of a position was found. The keys from there on may be looked up for that.
+    /// The result for the key of a position. May look up a window of keys from there on.
     #[inline]
     pub(super) fn get(
         &mut self,
@@ -55,9 +55,9 @@ impl<'a> Ahead<'a> {
         keyspace: &mut Keyspace,
         db: DbId,
     ) -> Found {
-        let known = |ahead: &Self| {
-            let at = position.checked_sub(ahead.first)?;
-            ahead.window.get(at).copied()
+        let known = |found_keys: &Self| {
+            let at = position.checked_sub(found_keys.first)?;
+            found_keys.window.get(at).copied()
         };
         known(self).unwrap_or_else(|| {
             let mut group: [&[u8]; WINDOW_KEYS] = [&[]; WINDOW_KEYS];
@@ -73,6 +73,6 @@ impl<'a> Ahead<'a> {
 
 /// Puts as many keys into a group as it takes; how many that were.
 pub(super) fn fill<'k>(group: &mut [&'k [u8]], keys: impl Iterator<Item = &'k [u8]>) -> usize {
-    let places = group.iter_mut().zip(keys);
-    places.map(|(place, key)| *place = key).count()
+    let slots = group.iter_mut().zip(keys);
+    slots.map(|(slot, key)| *slot = key).count()
 }

@@ -1,4 +1,4 @@
-//! How much near memory is free, of what is to be kept free.
+//! The free near memory, compared with what is to be kept free.
 
 use tierra_memory::Speed;
 use tierra_memory::slab::RecordMemory;
@@ -8,27 +8,27 @@ const FREE_PART: u64 = 256;
 /// And at least as many bytes of it, or an eighth where that is less.
 const FREE_BYTES_MIN: u64 = 256 << 10;
 /// How much near memory is free.
-pub(super) struct Free {
+pub(super) struct Headroom {
     bytes: u64,
     wanted_bytes: u64,
 }
 
-impl Free {
+impl Headroom {
     #[inline]
-    pub(super) fn now(memory: &RecordMemory) -> Free {
+    pub(super) fn now(memory: &RecordMemory) -> Headroom {
         let near = memory.used(Speed::Near);
-        // Vacant slots count as free, though other sizes may have no use for them: those that lack pages have them emptied
-        // (`migration/pages.rs`). None counts where a limit has been lowered below what is held, until enough pages are empty.
+        // Vacant slots count as free, although other sizes cannot use them: sizes that lack pages get some by evacuation
+        // (`migration/evacuation.rs`). None counts if the limit was lowered below what is held, until enough pages are empty.
         let below_limit = near.limit_bytes.checked_sub(near.held_bytes);
-        Free {
+        Headroom {
             bytes: below_limit.map_or(0, |bytes| bytes.saturating_add(near.vacant_bytes)),
             wanted_bytes: (near.limit_bytes / FREE_PART)
                 .max(FREE_BYTES_MIN.min(near.limit_bytes / 8)),
         }
     }
 
-    /// As it will be when so many bytes have left.
-    pub(super) fn without(mut self, bytes: u64) -> Free {
+    /// The headroom after as many bytes have been demoted.
+    pub(super) fn without(mut self, bytes: u64) -> Headroom {
         self.bytes += bytes;
         self
     }

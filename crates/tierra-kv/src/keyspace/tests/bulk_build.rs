@@ -92,7 +92,7 @@ fn databases_are_cleared_one_by_one_and_all_at_once() {
 }
 
 #[test]
-fn large_values_are_unlinked_at_once_and_freed_by_and_by() {
+fn large_values_are_unlinked_at_once_and_freed_later() {
     let mut keyspace = keyspace(Settings::default());
     let names: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_le_bytes).collect();
     let fields = || names.iter().map(|name| (&name[..], &name[..]));
@@ -154,7 +154,7 @@ fn whoever_meets_a_large_value_that_has_expired_does_not_free_it() {
 }
 
 #[test]
-fn a_database_goes_by_and_by_and_the_others_stay() {
+fn a_database_is_freed_later_and_the_others_stay() {
     let mut keyspace = keyspace(Settings::default());
     let names: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_le_bytes).collect();
     let pairs = || names.iter().map(|name| (&name[..], &name[..]));
@@ -171,7 +171,7 @@ fn a_database_goes_by_and_by_and_the_others_stay() {
     }
     let objects = |keyspace: &Keyspace| keyspace.report().near.objects;
     let before = (objects(&keyspace), keyspace.used_bytes());
-    keyspace.db(0).clear_by_and_by();
+    keyspace.db(0).clear_deferred();
     assert_eq!((keyspace.len_of(0), keyspace.len_of(1)), (0, 20_050));
     assert!(objects(&keyspace) > before.0 * 3 / 4, "they go by and by");
     // What is made meanwhile stays.

@@ -1,41 +1,41 @@
-//! The unit of a change: one line of a leaf, which says by itself what in it counts.
+//! The unit of a change: one line of a leaf, whose state word says which of its entries are valid.
 //!
 //! ```text
-//!  byte 0       8      16     24     32     40     48     56     64
-//!       │ state │ note │ key 0│val 0 │ key 1│val 1 │ key 2│val 2 │     little-endian
+//!  byte 0       8           16     24     32     40     48     56     64
+//!       │ state │ leaf word │ key 0│val 0 │ key 1│val 1 │ key 2│val 2 │     little-endian
 //!
-//!  state: occupied slots 3 bits │ mark 5 bits │ check before 28 bits │ check after 28 bits
+//!  state: occupied slots 3 bits │ magic 5 bits │ checksum before 28 bits │ checksum after 28 bits
 //! ```
 //! Stores to a line reach memory in their order, 8 bytes at a time. So an entry is stored before the
-//! state that counts it, and a state before the one word of the line that it lets change: a line's content
-//! is whole if it has either of the two checks. Each change is one word, or words and then one that makes
-//! them count, so that what a crash leaves is the line before or the line after.
+//! state that counts it, and a state before the one word of the line whose change it allows: a line is
+//! valid if its content matches either of the two checksums. Each change is one word, or several words and
+//! then the one that makes them count, so a crash leaves the line before or the line after the change.
 //!
-//! Invariant: a line that fails both checks was never left by a crash in this code.
+//! Invariant: a line that fails both checksums was never left by a crash in this code.
 
 use crate::hash::hash_of;
 use tierra_interleave::LINE_BYTES;
 
 /// Entries in a line.
-pub(super) const SLOTS: usize = 3;
+pub(super) const LINE_SLOTS: usize = 3;
 
 const WORDS: usize = LINE_BYTES / 8;
-/// Tells a line in use, of this version of the format, from zeros.
-const MARK: u64 = 0b10101;
+/// Marks a line in use, of this version of the format.
+const MAGIC: u64 = 0b10101;
 const CHECK_BITS: u32 = 28;
 
-/// A word and its place in the line, in bytes, as stored.
+/// A word and its offset in the line, in bytes, as stored.
 pub(super) type Word = (usize, u64);
 
 /// A line as it lies on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
-pub(super) struct Line([u64; WORDS]);
+pub(super) struct LeafLine([u64; WORDS]);
 
-const _: () = assert!(size_of::<Line>() == LINE_BYTES);
+const _: () = assert!(size_of::<LeafLine>() == LINE_BYTES);
 
-/// The words of a line that is free: the first says so.
-pub(super) const FREE: [Word; WORDS] = {
+/// The words of a free line. A first word of 0 marks it as free.
+pub(super) const ZEROED: [Word; WORDS] = {
     let mut words = [(0, 0); WORDS];
     let mut word = 0;
     while word < WORDS {
@@ -49,7 +49,7 @@ pub(super) const FREE: [Word; WORDS] = {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Insertion {
     words: [Word; 4],
-    /// Those before it are not needed.
+    /// The first word that is needed.
     first: usize,
 }
 
@@ -59,7 +59,7 @@ impl Insertion {
     }
 }
 
-/// What a line's checks depend on beside its content: a line in another place, or of another tree, fails.
+/// What a line's checksums depend on beside its content: a line at another position, or of another tree, fails.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seed(u64);
 
@@ -69,11 +69,11 @@ impl Seed {
     }
 }
 
-impl Line {
+impl LeafLine {
     /// A line with these entries in its first slots.
-    pub(super) fn new(seed: Seed, note: u64, entries: &[(u64, u64)]) -> Line {
-        let mut line = Line([0; WORDS]);
-        line.0[1] = note.to_le();
+    pub(super) fn new(seed: Seed, leaf_word: u64, entries: &[(u64, u64)]) -> LeafLine {
+        let mut line = LeafLine([0; WORDS]);
+        line.0[1] = leaf_word.to_le();
         for (slot, (key, value)) in entries.iter().enumerate() {
             line.0[2 + 2 * slot] = key.to_le();
             line.0[3 + 2 * slot] = value.to_le();
@@ -97,26 +97,26 @@ impl Line {
         u64::from_le(self.0[index])
     }
 
-    /// Whether nothing is kept here.
+    /// Whether the line is not in use.
     pub(super) fn is_free(&self) -> bool {
         self.0[0] == 0
     }
 
-    /// Whether one of the checks says that the content is what was stored.
-    pub(super) fn is_whole(&self, seed: Seed) -> bool {
+    /// Whether the content matches one of the checksums.
+    pub(super) fn is_valid(&self, seed: Seed) -> bool {
         let state = self.word(0);
         let check = self.check(seed, self.occupied());
         let [before, after] = [8, 8 + CHECK_BITS].map(|bit| state >> bit & ((1 << CHECK_BITS) - 1));
-        state >> SLOTS & 0b11111 == MARK && (check == before || check == after)
+        state >> LINE_SLOTS & 0b11111 == MAGIC && (check == before || check == after)
     }
 
     /// A bit for each slot that the line says has an entry.
     pub(super) fn occupied(&self) -> u8 {
-        self.word(0) as u8 & ((1 << SLOTS) - 1)
+        self.word(0) as u8 & ((1 << LINE_SLOTS) - 1)
     }
 
     /// The word that belongs to the leaf as a whole.
-    pub(super) fn note(&self) -> u64 {
+    pub(super) fn leaf_word(&self) -> u64 {
         self.word(1)
     }
 
@@ -131,7 +131,7 @@ impl Line {
     }
 
     /// Adds an entry to the `live` ones: data, then the word that makes it count. A slot that the line counts
-    /// although it is not live is given up before it is overwritten.
+    /// although it is not live is released before it is overwritten.
     pub(super) fn insert(
         &self,
         seed: Seed,
@@ -145,10 +145,10 @@ impl Line {
         after.0[at_value] = value.to_le();
         let occupied = live | 1 << slot;
         let check = after.check(seed, occupied);
-        let [given_up] = self.keep(seed, live);
+        let [released] = self.retain(seed, live);
         Insertion {
             words: [
-                given_up,
+                released,
                 (8 * at_key, after.0[at_key]),
                 (8 * at_value, after.0[at_value]),
                 (0, state(occupied, check, check).to_le()),
@@ -157,14 +157,14 @@ impl Line {
         }
     }
 
-    /// Gives an entry another value: leave to change it, then the value.
+    /// Gives an entry another value: a state that allows the change, then the value.
     pub(super) fn update(&self, seed: Seed, live: u8, slot: usize, value: u64) -> [Word; 2] {
         self.change(seed, live, 3 + 2 * slot, value)
     }
 
-    /// Changes the leaf's word: leave to change it, then the word.
-    pub(super) fn renote(&self, seed: Seed, live: u8, note: u64) -> [Word; 2] {
-        self.change(seed, live, 1, note)
+    /// Changes the leaf's word: a state that allows the change, then the word.
+    pub(super) fn set_leaf_word(&self, seed: Seed, live: u8, leaf_word: u64) -> [Word; 2] {
+        self.change(seed, live, 1, leaf_word)
     }
 
     fn change(&self, seed: Seed, live: u8, at: usize, word: u64) -> [Word; 2] {
@@ -177,20 +177,20 @@ impl Line {
         ]
     }
 
-    /// Keeps the `live` entries and no other.
-    pub(super) fn keep(&self, seed: Seed, live: u8) -> [Word; 1] {
+    /// Retains the `live` entries only.
+    pub(super) fn retain(&self, seed: Seed, live: u8) -> [Word; 1] {
         let check = self.check(seed, live);
         [(0, state(live, check, check).to_le())]
     }
 
-    /// A number that depends on every bit that counts. Words are spread one by one, so that nothing waits
-    /// for the word before; a change of a single word always changes the sum.
+    /// A checksum of every bit that counts. Words are hashed one by one, so that none waits for the word
+    /// before it; a change of a single word always changes the sum.
     #[inline(always)]
     fn check(&self, seed: Seed, occupied: u8) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let spread = |index: usize| hash_of(self.word(index) ^ STEP.wrapping_mul(index as u64));
         let mut sum = hash_of(seed.0 ^ u64::from(occupied)).wrapping_add(spread(1));
-        for slot in 0..SLOTS {
+        for slot in 0..LINE_SLOTS {
             if occupied >> slot & 1 == 1 {
                 let entry = spread(2 + 2 * slot).wrapping_add(spread(3 + 2 * slot));
                 sum = sum.wrapping_add(entry);
@@ -201,7 +201,7 @@ impl Line {
 }
 
 fn state(occupied: u8, before: u64, after: u64) -> u64 {
-    u64::from(occupied) | MARK << SLOTS | before << 8 | after << (8 + CHECK_BITS)
+    u64::from(occupied) | MAGIC << LINE_SLOTS | before << 8 | after << (8 + CHECK_BITS)
 }
 
 #[cfg(test)]
@@ -209,21 +209,21 @@ mod tests {
     use super::*;
 
     /// Every beginning of the words is the line before or the line after.
-    fn beginnings(line: Line, words: &[Word], seed: Seed) -> Vec<Line> {
+    fn beginnings(line: LeafLine, words: &[Word], seed: Seed) -> Vec<LeafLine> {
         (0..=words.len())
             .map(|stored| {
                 let mut line = line;
                 for &(at, word) in &words[..stored] {
                     line.0[at / 8] = word;
                 }
-                assert!(line.is_whole(seed), "after {stored} of {}", words.len());
+                assert!(line.is_valid(seed), "after {stored} of {}", words.len());
                 line
             })
             .collect()
     }
 
-    fn entries(line: &Line) -> Vec<(u64, u64)> {
-        (0..SLOTS)
+    fn entries(line: &LeafLine) -> Vec<(u64, u64)> {
+        (0..LINE_SLOTS)
             .filter(|slot| line.occupied() >> slot & 1 == 1)
             .map(|slot| (line.key(slot), line.value(slot)))
             .collect()
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_change_cut_short_is_the_line_before_or_after() {
         let seed = Seed::new(7, 3, 1);
-        let line = Line::new(seed, 99, &[(1, 10), (2, 20)]);
+        let line = LeafLine::new(seed, 99, &[(1, 10), (2, 20)]);
         let cut = beginnings(line, line.insert(seed, 0b11, 2, (3, 30)).words(), seed);
         assert!(cut[..3].iter().all(|cut| entries(cut) == entries(&line)));
         let full = cut[3];
@@ -248,27 +248,27 @@ mod tests {
         // And once more, with the state of the change before.
         let again = beginnings(cut[2], &cut[2].update(seed, 0b111, 1, 22), seed);
         assert_eq!(again[2].value(1), 22);
-        let cut = beginnings(full, &full.renote(seed, 0b111, 5), seed);
-        assert_eq!((cut[1].note(), cut[2].note()), (99, 5));
-        let cut = beginnings(full, &full.keep(seed, 0b101), seed);
+        let cut = beginnings(full, &full.set_leaf_word(seed, 0b111, 5), seed);
+        assert_eq!((cut[1].leaf_word(), cut[2].leaf_word()), (99, 5));
+        let cut = beginnings(full, &full.retain(seed, 0b101), seed);
         assert_eq!(entries(&cut[1]), [(1, 10), (3, 30)]);
     }
 
     #[test]
     fn a_bit_that_counts_is_missed_by_no_check() {
         let seed = Seed::new(7, 3, 1);
-        let line = Line::new(seed, 99, &[(1, 10), (0, 0)]);
+        let line = LeafLine::new(seed, 99, &[(1, 10), (0, 0)]);
         for bit in 0..8 * LINE_BYTES {
             let mut rotten = line;
             rotten.0[bit / 64] ^= (1u64 << (bit % 64)).to_le();
             // A vacant slot's content does not count, and of equal checks one will do.
             let counts = bit < 48 * 8 && !(8..64).contains(&bit);
-            assert_eq!(!rotten.is_whole(seed), counts, "bit {bit}");
+            assert_eq!(!rotten.is_valid(seed), counts, "bit {bit}");
         }
         for other in [Seed::new(8, 3, 1), Seed::new(7, 4, 1), Seed::new(7, 3, 2)] {
-            assert!(!line.is_whole(other));
+            assert!(!line.is_valid(other));
         }
-        let free = Line([0; WORDS]);
-        assert!(free.is_free() && !free.is_whole(seed) && !line.is_free());
+        let free = LeafLine([0; WORDS]);
+        assert!(free.is_free() && !free.is_valid(seed) && !line.is_free());
     }
 }

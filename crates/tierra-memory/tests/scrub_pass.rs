@@ -1,4 +1,4 @@
-//! The promise of a walk: every byte is handed over once and in order, a stopped walk goes on where it was, it
+//! The promise of a scrub pass: every byte is handed over once and in order, a stopped pass continues where it was, it
 //! is not faster than its pace, and what is damaged is found.
 
 mod simulated;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use simulated::{finish, folder};
 use tempfile::TempDir;
-use tierra_memory::faults::{Ended, Injector, Position, Stop, Walk};
+use tierra_memory::faults::{Ended, Injector, ScrubPass, ScrubPosition, Stop};
 use tierra_memory::{Extent, Pool, PoolOptions};
 
 const PIECE: u64 = 8192;
@@ -25,15 +25,17 @@ fn fixture() -> (TempDir, Arc<Pool>, Vec<Extent>) {
     (dir, pool, extents)
 }
 
-/// All that a walk of some stages hands over. It is stopped after each of so many pieces.
-fn walked(pool: &Pool, extents: &[Extent], stops: &[usize]) -> Vec<(Extent, u64, Vec<u8>)> {
+/// All that a pass of some stages hands over. It is stopped after each of so many pieces.
+fn scrubbed(pool: &Pool, extents: &[Extent], stops: &[usize]) -> Vec<(Extent, u64, Vec<u8>)> {
     let mut all = Vec::new();
-    let mut position = Position::default();
+    let mut position = ScrubPosition::default();
     for stop_after in stops.iter().copied().chain([usize::MAX]) {
         let stop = Stop::default();
         let mut pieces = 0;
-        let mut walk = Walk::new(extents.to_vec()).in_pieces(PIECE).from(position);
-        let ended = walk.run(pool, &stop, |piece| {
+        let mut pass = ScrubPass::new(extents.to_vec())
+            .in_pieces(PIECE)
+            .from(position);
+        let ended = pass.run(pool, &stop, |piece| {
             all.push((piece.extent, piece.at, piece.bytes.to_vec()));
             pieces += 1;
             if pieces == stop_after {
@@ -41,9 +43,9 @@ fn walked(pool: &Pool, extents: &[Extent], stops: &[usize]) -> Vec<(Extent, u64,
             }
             true
         });
-        let is_over = walk.position().extent == extents.len();
+        let is_over = pass.position().extent == extents.len();
         assert_eq!(ended == Ended::Done, is_over, "{stop_after}");
-        position = walk.position();
+        position = pass.position();
     }
     all
 }
@@ -60,23 +62,23 @@ fn every_byte_comes_once_and_in_order() {
         }
     }
     for stops in [&[][..], &[1], &[1, 1, 1], &[5, 3], &[7, 1, 2]] {
-        assert_eq!(walked(&pool, &extents, stops), expected, "{stops:?}");
+        assert_eq!(scrubbed(&pool, &extents, stops), expected, "{stops:?}");
     }
     let whole: u64 = extents.iter().map(|extent| extent.len_bytes).sum();
     assert_eq!(pool.counters().checked_bytes, 5 * whole);
-    assert!(walked(&pool, &[], &[]).is_empty());
+    assert!(scrubbed(&pool, &[], &[]).is_empty());
 }
 
 #[test]
-fn a_flipped_bit_is_found_wherever_the_walk_was_stopped() {
+fn a_flipped_bit_is_found_wherever_the_pass_was_stopped() {
     let (_dir, pool, extents) = fixture();
     let last = *extents.last().unwrap();
     let damaged = |stop_after: u64| {
         let mut found = Vec::new();
-        let mut walk = Walk::new(extents.clone()).in_pieces(PIECE);
+        let mut pass = ScrubPass::new(extents.clone()).in_pieces(PIECE);
         let stop = Stop::default();
         // As a process that ended and told the next one where it was.
-        let mut stopped = Walk::new(extents.clone()).in_pieces(PIECE);
+        let mut stopped = ScrubPass::new(extents.clone()).in_pieces(PIECE);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while pool.counters().checked_bytes < stop_after && !stop.is_stopped() {
@@ -87,9 +89,9 @@ fn a_flipped_bit_is_found_wherever_the_walk_was_stopped() {
             stopped.verify(&pool, &stop, |extent, _| found.push(extent));
             stop.stop();
         });
-        walk = walk.from(stopped.position());
+        pass = pass.from(stopped.position());
         assert_eq!(
-            walk.verify(&pool, &Stop::default(), |extent, _| found.push(extent)),
+            pass.verify(&pool, &Stop::default(), |extent, _| found.push(extent)),
             Ended::Done
         );
         found
@@ -124,13 +126,15 @@ fn a_flipped_bit_is_found_wherever_the_walk_was_stopped() {
 }
 
 #[test]
-fn a_walk_is_not_faster_than_its_pace() {
+fn a_pass_is_not_faster_than_its_pace() {
     let (_dir, pool, extents) = fixture();
     let last = *extents.last().unwrap();
     let began = Instant::now();
     // 11 pieces, of 10 ms each but the last.
-    let mut walk = Walk::new(vec![last]).in_pieces(PIECE).paced(PIECE * 100);
-    assert_eq!(walk.run(&pool, &Stop::default(), |_| true), Ended::Done);
+    let mut pass = ScrubPass::new(vec![last])
+        .in_pieces(PIECE)
+        .paced(PIECE * 100);
+    assert_eq!(pass.run(&pool, &Stop::default(), |_| true), Ended::Done);
     assert!(
         began.elapsed() >= Duration::from_millis(100),
         "{:?}",
@@ -140,10 +144,10 @@ fn a_walk_is_not_faster_than_its_pace() {
 
 /// Without the stop it would wait for hours.
 #[test]
-fn a_walk_that_waits_is_stopped_at_once() {
+fn a_pass_that_waits_is_stopped_at_once() {
     let (_dir, pool, extents) = fixture();
     let stop = Stop::default();
-    let mut walk = Walk::new(extents.clone()).in_pieces(PIECE).paced(0);
+    let mut pass = ScrubPass::new(extents.clone()).in_pieces(PIECE).paced(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while pool.counters().checked_bytes == 0 {
@@ -151,8 +155,8 @@ fn a_walk_that_waits_is_stopped_at_once() {
             }
             stop.stop();
         });
-        assert_eq!(walk.run(&pool, &stop, |_| true), Ended::Stopped);
+        assert_eq!(pass.run(&pool, &stop, |_| true), Ended::Stopped);
     });
-    assert!(walk.position().extent < extents.len());
+    assert!(pass.position().extent < extents.len());
     assert!(stop.is_stopped());
 }

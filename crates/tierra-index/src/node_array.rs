@@ -1,5 +1,5 @@
-//! Where the nodes of an index lie: a region on large pages once they fill one, near or, where that is asked for, far;
-//! the heap while they do not, or where the system grants no region.
+//! Memory for the nodes of an index: a region on large pages once they fill one, near or, on request, far;
+//! the heap while they do not, or if the system grants no region.
 //!
 //! With small pages nearly every lookup in a large index misses the TLB besides the cache.
 //!
@@ -22,13 +22,13 @@ pub unsafe trait Node: Copy {
 }
 
 /// An array of nodes.
-pub(crate) enum Lines<T> {
+pub(crate) enum NodeArray<T> {
     Heap(Box<[T]>),
-    /// With what has far ones count as far, which goes first.
+    /// The registration of far memory comes first, so that it is dropped first.
     Large(Option<FarRange>, Region),
 }
 
-impl<T: Node> Lines<T> {
+impl<T: Node> NodeArray<T> {
     /// `len` near nodes of zero bytes.
     pub(crate) fn zeroed(len: usize) -> Self {
         Self::zeroed_in(None, len)
@@ -39,7 +39,7 @@ impl<T: Node> Lines<T> {
         const { assert!(align_of::<T>() == LINE_BYTES && size_of::<T>() > 0) };
         let len_bytes = len.saturating_mul(size_of::<T>());
         if len_bytes < LARGE_PAGE_BYTES {
-            return Lines::Heap(vec![T::ZERO; len].into_boxed_slice());
+            return NodeArray::Heap(vec![T::ZERO; len].into_boxed_slice());
         }
         let far = far.and_then(|far| Region::far(far, len_bytes).ok());
         let region = match far {
@@ -49,26 +49,26 @@ impl<T: Node> Lines<T> {
         match region {
             Ok((counted, region)) => {
                 assert!(region.as_ptr().cast::<T>().is_aligned() && region.len() == len_bytes);
-                Lines::Large(counted, region)
+                NodeArray::Large(counted, region)
             }
-            Err(_) => Lines::Heap(vec![T::ZERO; len].into_boxed_slice()),
+            Err(_) => NodeArray::Heap(vec![T::ZERO; len].into_boxed_slice()),
         }
     }
 
     /// Whether the nodes are in far memory.
     pub(crate) fn is_far(&self) -> bool {
-        matches!(self, Lines::Large(Some(_), _))
+        matches!(self, NodeArray::Large(Some(_), _))
     }
 }
 
-impl<T: Node> Deref for Lines<T> {
+impl<T: Node> Deref for NodeArray<T> {
     type Target = [T];
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
         match self {
-            Lines::Heap(nodes) => nodes,
-            Lines::Large(_, region) => {
+            NodeArray::Heap(nodes) => nodes,
+            NodeArray::Large(_, region) => {
                 let len = region.len() / size_of::<T>();
                 // SAFETY: `zeroed` has checked alignment and length of the region, which never
                 // moves; any bytes are a `T`, as `Node` promises; and the region is borrowed for as
@@ -79,11 +79,11 @@ impl<T: Node> Deref for Lines<T> {
     }
 }
 
-impl<T: Node> DerefMut for Lines<T> {
+impl<T: Node> DerefMut for NodeArray<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match self {
-            Lines::Heap(nodes) => nodes,
-            Lines::Large(_, region) => {
+            NodeArray::Heap(nodes) => nodes,
+            NodeArray::Large(_, region) => {
                 let len = region.len() / size_of::<T>();
                 // SAFETY: as in `deref`, and the region is borrowed uniquely.
                 unsafe { std::slice::from_raw_parts_mut(region.as_mut_ptr().cast::<T>(), len) }

@@ -1,8 +1,8 @@
-//! Records that are gone through one after the other, fetched some ahead of the reader: the fields of a large
-//! hash, the members of a large sorted set.
+//! Prefetching of records that are read one after the other: the fields of a large hash, the members of a large sorted
+//! set.
 //!
-//! Each is a record somewhere in either tier. Sixteen at a time are asked for together, so that whoever reads all
-//! of a large value waits for one miss in sixteen, and so that emulated far memory takes its time for them.
+//! Each is a record somewhere in either tier. Sixteen at a time are fetched together, so that a reader of all
+//! of a large value waits for one miss in sixteen, and so that emulated far memory adds its delay to them.
 
 use std::iter::FusedIterator;
 
@@ -13,49 +13,49 @@ use super::heap::Heap;
 use super::order::Ranked;
 
 /// Records fetched together.
-const AHEAD: usize = 16;
+const BUFFERED: usize = 16;
 
-/// Something that names a record.
-pub(super) trait Named: Copy + Default {
+/// Something that refers to a record.
+pub(super) trait HasRecord: Copy + Default {
     /// Its number.
     fn record(self) -> u64;
 }
 
-impl Named for u64 {
+impl HasRecord for u64 {
     fn record(self) -> u64 {
         self
     }
 }
 
-impl Named for Ranked {
+impl HasRecord for Ranked {
     fn record(self) -> u64 {
         self.1
     }
 }
 
-/// Those that have been fetched and not been read, at one end.
+/// Records that have been fetched and not yet read, at one end.
 #[derive(Default)]
-struct Fetched<T> {
-    all: [T; AHEAD],
+struct PrefetchBuffer<T> {
+    all: [T; BUFFERED],
     first: usize,
     end: usize,
 }
 
-impl<T: Named> Fetched<T> {
+impl<T: HasRecord> PrefetchBuffer<T> {
     fn len(&self) -> usize {
         self.end - self.first
     }
 
-    /// Takes the next from `from` and fetches them, if none is left.
+    /// Takes the next records from `from` and fetches them, if the buffer is empty.
     #[inline]
     fn refill(&mut self, heap: &Heap, from: impl Iterator<Item = T>) {
         if self.len() > 0 {
             return;
         }
         (self.first, self.end) = (0, 0);
-        // The places come first: when they end, nothing has been taken that has none.
-        for (place, named) in self.all.iter_mut().zip(from) {
-            *place = named;
+        // The slots come first in `zip`: when they end, no item has been taken without a slot.
+        for (slot, named) in self.all.iter_mut().zip(from) {
+            *slot = named;
             self.end += 1;
         }
         in_mode!(Execution::Interleaved, M => for_each(
@@ -79,22 +79,22 @@ impl<T: Named> Fetched<T> {
     }
 }
 
-/// What an iterator yields, the records it names fetched.
-pub(super) struct Ahead<'a, I: Iterator> {
+/// An iterator whose records are prefetched.
+pub(super) struct Prefetched<'a, I: Iterator> {
     heap: &'a Heap,
     rest: I,
-    front: Fetched<I::Item>,
+    front: PrefetchBuffer<I::Item>,
     /// In the order in which they are taken from the back.
-    back: Fetched<I::Item>,
+    back: PrefetchBuffer<I::Item>,
 }
 
-impl<'a, I: Iterator<Item: Named>> Ahead<'a, I> {
+impl<'a, I: Iterator<Item: HasRecord>> Prefetched<'a, I> {
     pub(super) fn new(heap: &'a Heap, records: I) -> Self {
-        Ahead {
+        Prefetched {
             heap,
             rest: records,
-            front: Fetched::default(),
-            back: Fetched::default(),
+            front: PrefetchBuffer::default(),
+            back: PrefetchBuffer::default(),
         }
     }
 
@@ -104,7 +104,7 @@ impl<'a, I: Iterator<Item: Named>> Ahead<'a, I> {
     }
 }
 
-impl<I: Iterator<Item: Named>> Iterator for Ahead<'_, I> {
+impl<I: Iterator<Item: HasRecord>> Iterator for Prefetched<'_, I> {
     type Item = I::Item;
 
     #[inline]
@@ -120,14 +120,14 @@ impl<I: Iterator<Item: Named>> Iterator for Ahead<'_, I> {
     }
 }
 
-impl<I: DoubleEndedIterator<Item: Named>> DoubleEndedIterator for Ahead<'_, I> {
+impl<I: DoubleEndedIterator<Item: HasRecord>> DoubleEndedIterator for Prefetched<'_, I> {
     fn next_back(&mut self) -> Option<I::Item> {
         self.back.refill(self.heap, self.rest.by_ref().rev());
         self.back.take_first().or_else(|| self.front.take_last())
     }
 }
 
-impl<I: Iterator<Item: Named> + FusedIterator> FusedIterator for Ahead<'_, I> {}
+impl<I: Iterator<Item: HasRecord> + FusedIterator> FusedIterator for Prefetched<'_, I> {}
 
 #[cfg(test)]
 mod tests {
@@ -149,7 +149,7 @@ mod tests {
             let field = |number: u64| number.to_le_bytes();
             let records: Vec<u64> =
                 (0..count).map(|number| heap.create_field(&field(number), b"").unwrap()).collect();
-            let mut ahead = Ahead::new(&heap, records.iter().copied());
+            let mut ahead = Prefetched::new(&heap, records.iter().copied());
             let mut oracle = records.iter().copied();
             for front in from_front {
                 prop_assert_eq!(ahead.size_hint(), oracle.size_hint());

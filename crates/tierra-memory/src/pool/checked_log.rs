@@ -1,4 +1,4 @@
-//! A log that was checked once and is written without asking again: one copy of a replica set.
+//! A log that was validated once and is written without further checks: one copy of a replica set.
 //!
 //! Invariant: the extent was found to be a log of its pool, and is not freed as long as this lives.
 
@@ -13,19 +13,19 @@ use super::{Extent, Pool, PoolError};
 use crate::persist::Processor;
 use crate::recording::Recorder;
 
-/// A log of a pool. Its methods take places that lie in it, which the caller has checked.
+/// A log of a pool. Its methods take offsets within it, which the caller has checked.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CheckedLog {
     pool: Arc<Pool>,
     extent: Extent,
 }
 
-impl Place {
+impl CheckedLog {
     /// # Errors
     /// [`PoolError::BadExtent`] if the extent is no log.
-    pub(crate) fn new(pool: &Arc<Pool>, extent: Extent) -> Result<Place, PoolError> {
-        pool.check_place(extent, 0, extent.len_bytes)?;
-        Ok(Place {
+    pub(crate) fn new(pool: &Arc<Pool>, extent: Extent) -> Result<CheckedLog, PoolError> {
+        pool.check_range(extent, 0, extent.len_bytes)?;
+        Ok(CheckedLog {
             pool: Arc::clone(pool),
             extent,
         })
@@ -46,13 +46,13 @@ impl Place {
     /// Copies bytes to `at`.
     pub(crate) fn store(&self, at: u64, bytes: &[u8]) -> Unpersisted<'_> {
         let offset = self.offset(at, bytes.len() as u64);
-        // SAFETY: inside a live log, hence mapped; a replica set is its log's one writer, and nobody
-        // holds a slice of it while it is written.
+        // SAFETY: inside a live log, hence mapped; a replica set is its log's one writer, and no slice of
+        // it is held while it is written.
         unsafe { self.pool.copy(offset, bytes) }
     }
 
-    /// What an earlier process may have left in the caches: all of it.
-    pub(crate) fn believed(&self) -> Unpersisted<'_> {
+    /// All of the log, which an earlier process may have left unflushed in the caches.
+    pub(crate) fn flush_inherited(&self) -> Unpersisted<'_> {
         // SAFETY: a live log is mapped.
         unsafe {
             self.pool
@@ -60,23 +60,23 @@ impl Place {
         }
     }
 
-    /// Fetches the line at `at`, to be written soon.
+    /// Prefetches the line at `at`, to be written soon.
     #[inline]
     pub(crate) fn prefetch(&self, at: u64) {
         self.pool.prefetch(self.extent.offset + at);
     }
 
-    /// Refuses where the pool's device has.
+    /// Fails if the pool's device has refused a write.
     pub(crate) fn refuse_if_poisoned(&self) -> Result<(), PoolError> {
         self.pool.refuse_if_poisoned()
     }
 
-    /// The device refused: what the copy holds is unknown.
+    /// The device refused a write: the content of the copy is unknown.
     pub(crate) fn failed(&self, source: io::Error) -> PoolError {
         self.pool.poison("write to a replica", source)
     }
 
-    /// Who flushes it, where that is the processor alone and nobody looks on.
+    /// The processor, if it alone flushes the log and nothing is recorded.
     pub(super) fn processor(&self) -> Option<Processor> {
         match self.pool.recorder {
             Some(_) => None,
@@ -97,7 +97,7 @@ impl Place {
         NonNull::new(self.pool.address(self.extent.offset)).expect("what is mapped has an address")
     }
 
-    /// Refuses if any of these bytes, which were stored without asking the pool, went to a lost page.
+    /// Fails if any of these bytes, which were stored without the pool, went to a lost page.
     pub(super) fn refuse_if_lost(&self, at: u64, len_bytes: u64) -> Result<(), PoolError> {
         let start = self.pool.address(self.offset(at, len_bytes));
         let lost = self.pool.refuse_if_lost(start, len_bytes);
@@ -105,7 +105,7 @@ impl Place {
     }
 
     /// Whether the pool has lost nothing and is written to.
-    pub(super) fn is_well(&self) -> bool {
+    pub(super) fn is_healthy(&self) -> bool {
         !self.pool.may_have_lost() && !self.pool.is_poisoned()
     }
 

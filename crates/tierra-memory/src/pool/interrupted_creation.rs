@@ -1,4 +1,4 @@
-//! What a creation leaves that was cut short.
+//! Recognising the file of a pool whose creation was interrupted.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,12 +9,12 @@ use super::layout::PoolHeader;
 use super::open::INITIAL_BYTES;
 
 impl Pool {
-    /// Whether the file is what a creation of a pool with this id left before its header was durable: no longer than a new pool, and
-    /// zero but for, perhaps, a part of that header. Nothing was ever stored in such a file.
+    /// Whether the file was left by a creation of a pool with this id that was interrupted before its header was durable: no longer
+    /// than a new pool, and zero except, perhaps, for a part of that header. Nothing was ever stored in such a file.
     ///
     /// # Errors
     /// The system's; there is no file, for one.
-    pub fn is_cut_creation(path: &Path, id: u64) -> io::Result<bool> {
+    pub fn is_interrupted_creation(path: &Path, id: u64) -> io::Result<bool> {
         let metadata = std::fs::symlink_metadata(path)?;
         if !metadata.is_file() || metadata.len() > INITIAL_BYTES {
             return Ok(false);
@@ -46,7 +46,7 @@ mod tests {
         let header = PoolHeader { pool_id: 7 }.encode();
         let is_left = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            Pool::is_cut_creation(&path, 7).unwrap()
+            Pool::is_interrupted_creation(&path, 7).unwrap()
         };
         assert!(is_left(b""));
         assert!(is_left(&[0; FIRST_EXTENT as usize]));
@@ -57,7 +57,7 @@ mod tests {
         assert!(!is_left(&PoolHeader { pool_id: 8 }.encode()));
         assert!(!is_left(&[&header[..], &[0; 4096][..], &[1]].concat()));
         assert!(!is_left(&vec![0; INITIAL_BYTES as usize + 1]));
-        assert!(Pool::is_cut_creation(&dir.path().join("none"), 7).is_err());
+        assert!(Pool::is_interrupted_creation(&dir.path().join("none"), 7).is_err());
         assert_eq!(header.len(), LINE_BYTES);
     }
 }
