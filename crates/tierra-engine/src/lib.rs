@@ -70,7 +70,7 @@ mod tail;
 mod tiering;
 mod write;
 
-pub use calibrate::{CalibrateError, Effort, Measured, StandInError};
+pub use calibrate::{CalibrateError, Effort, Measured, ScratchError};
 pub use calibration::{Calibration, LookupKind, write_profile};
 pub use database::adopt::{AdoptOptions, Adopted};
 pub use database::copies::CopyInfo;

@@ -87,7 +87,7 @@ type Copies<'s> = Vec<Chunk<'s>>;
 
 impl Copying<'_> {
     fn copy_to(&mut self, to: &Database) -> Result<(), TableError> {
-        let spec = self.spec_without_absent();
+        let spec = self.spec_without_placeholders();
         let table = to.create_table(spec)?;
         let copied = self.copy_rows(&table);
         if let Err(error) = copied {
@@ -100,12 +100,12 @@ impl Copying<'_> {
     }
 
     /// The table as it can be made: columns of which chunks are absent may be NULL, and are no part of a key.
-    fn spec_without_absent(&mut self) -> TableSpec {
+    fn spec_without_placeholders(&mut self) -> TableSpec {
         let mut spec = TableSpec::clone(self.from.spec());
         for column in 0..spec.columns.len() {
             let segments = self.version.segments.iter();
-            let absent = segments.filter(|segment| segment.is_absent(column));
-            let rows: usize = absent.map(|segment| segment.rows()).sum();
+            let placeholders = segments.filter(|segment| segment.is_placeholder(column));
+            let rows: usize = placeholders.map(|segment| segment.rows()).sum();
             if rows == 0 {
                 continue;
             }
@@ -140,7 +140,7 @@ impl Copying<'_> {
         mut push: impl FnMut(RecordBatch) -> Result<(), LoadError>,
     ) -> Result<(), LoadError> {
         let columns = 0..to.spec().columns.len();
-        if columns.clone().all(|column| segment.is_absent(column)) {
+        if columns.clone().all(|column| segment.is_placeholder(column)) {
             let (rows, id) = (segment.rows(), segment.id());
             let problem = format!("all {rows} rows of segment {id} are lost");
             self.report.problems.push(problem);
@@ -155,7 +155,7 @@ impl Copying<'_> {
         for block in 0..segment.blocks() {
             let arrays = columns
                 .clone()
-                .map(|column| match segment.is_absent(column) {
+                .map(|column| match segment.is_placeholder(column) {
                     true => {
                         let ty = to.types()[column].arrow();
                         Ok(new_null_array(&ty, segment.block_rows(block)))
@@ -181,7 +181,7 @@ impl Copying<'_> {
         let range = place.offset as usize..(place.offset + place.len_bytes) as usize;
         let extent = segment.extents()[place.extent as usize].iter();
         let copies = extent.flat_map(|extent| extent.copies());
-        let head = segment.heads().of(column);
+        let head = segment.chunk_headers().of(column);
         let opened = copies.map(|copy| {
             let bytes: &'s [u8] = &copy[range.clone()];
             Chunk::with_header(head, bytes, self.from.types()[column])

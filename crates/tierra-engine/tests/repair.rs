@@ -184,9 +184,9 @@ fn a_chunk_whose_head_no_copy_has_is_lost_alone() {
     table.append(&[rows(ROWS..ROWS + 10)]).unwrap();
     database.wait_for_near_copies().unwrap();
     drop((table, database));
-    let heads = ["far", "b"].map(|tier| place.first_chunk(tier, 4));
+    let chunk_headers = ["far", "b"].map(|tier| place.first_chunk(tier, 4));
     let damage = || {
-        for (tier, head) in ["far", "b"].iter().zip(&heads) {
+        for (tier, head) in ["far", "b"].iter().zip(&chunk_headers) {
             place.change(
                 tier,
                 std::slice::from_ref(&(head.start + 20..head.start + 30)),

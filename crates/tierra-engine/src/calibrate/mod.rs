@@ -13,11 +13,11 @@ use tierra_memory::emulation::{self, EmulationError, FarMemory};
 use tierra_memory::replication::ReplicationError;
 use tierra_memory::{GateStart, Speed};
 
-mod stand_in;
+mod scratch;
 mod subject;
 mod writes;
 
-use self::stand_in::StandIn;
+use self::scratch::Scratch;
 use self::subject::Subject;
 use crate::calibration::{Calibration, GateCalibration, LookupKind};
 use crate::database::Database;
@@ -74,7 +74,7 @@ impl Effort {
 
     /// How often [`Database::calibrate`] reports progress with as many far memories.
     pub fn steps(self, fars: usize) -> u64 {
-        StandIn::steps(self) + (MEASURED.len() * fars * self.rounds) as u64
+        Scratch::steps(self) + (MEASURED.len() * fars * self.rounds) as u64
     }
 
     /// Batches of lookups that are measured.
@@ -114,20 +114,20 @@ pub enum CalibrateError {
     },
     /// There is no place for what the database does not have.
     #[error("cannot make {}, of some {mib} MiB, to calibrate with: {source}", path.display())]
-    StandIn {
+    Scratch {
         /// Beside the database's own pool.
         path: PathBuf,
         /// How large it would be.
         mib: u64,
         /// What went wrong.
-        source: Box<StandInError>,
+        source: Box<ScratchError>,
     },
 }
 
-/// Why there is no stand-in.
+/// Why there is no scratch database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StandInError {
+pub enum ScratchError {
     /// The system's answer.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -151,7 +151,7 @@ pub struct Measured {
     pub speed: Speed,
     /// The far memory that was emulated, if any.
     pub far: Option<FarMemory>,
-    /// What was looked into: a table or a column of the database, or a stand-in.
+    /// What was looked into: a table or a column of the database, or of a scratch database.
     pub place: String,
     /// Nanoseconds a lookup, one after the other.
     pub plain_ns: f64,
@@ -224,11 +224,11 @@ impl Drop for Before {
 
 impl Database {
     /// Measures lookups of all kinds: in its own structures where they are large enough, elsewhere in
-    /// those of a stand-in beside its pool that is removed in the end. Emulates each of `fars` in turn, for
+    /// those of a scratch database beside its pool that is removed in the end. Emulates each of `fars` in turn, for
     /// the whole process: nothing else should run. `step` is called [`Effort::steps`] times at most.
     ///
     /// # Errors
-    /// [`CalibrateError`]: no room for a stand-in, damaged bytes, a writer that has failed.
+    /// [`CalibrateError`]: no room for a scratch database, damaged bytes, a writer that has failed.
     pub fn calibrate(
         &self,
         effort: Effort,
@@ -242,18 +242,18 @@ impl Database {
             .into_iter()
             .filter_map(|name| self.table(&name));
         let own: Vec<_> = tables.map(|table| table.snapshot()).collect();
-        let (mut stand_in, mut all) = (None, Vec::new());
+        let (mut scratch, mut all) = (None, Vec::new());
         for (kind, speed) in MEASURED {
             emulation::set(None)?;
             let mut subject = match Subject::of(kind, speed, &own, effort)? {
                 Some(subject) => subject,
                 None => {
-                    let made = match stand_in.take() {
+                    let made = match scratch.take() {
                         Some(made) => made,
-                        None => StandIn::make(self, effort, &mut step)?,
+                        None => Scratch::make(self, effort, &mut step)?,
                     };
-                    let made = stand_in.insert(made);
-                    Subject::stand_in(kind, speed, made.tables(), effort)?
+                    let made = scratch.insert(made);
+                    Subject::scratch(kind, speed, made.tables(), effort)?
                 }
             };
             for far in fars {

@@ -69,7 +69,7 @@ impl Subject {
     }
 
     /// What these tables, made for it, have.
-    pub(super) fn stand_in(
+    pub(super) fn scratch(
         kind: LookupKind,
         speed: Speed,
         tables: &[Snapshot],

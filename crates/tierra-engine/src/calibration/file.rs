@@ -49,7 +49,7 @@ impl Calibration {
         }
     }
 
-    /// Writes it into the directory of a database, for whoever opens that from now on. Returns where.
+    /// Writes it into the directory of a database, used from the next open on. Returns where.
     ///
     /// # Errors
     /// The system's; a calibration that was there before stays.

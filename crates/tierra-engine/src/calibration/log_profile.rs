@@ -20,7 +20,7 @@ pub(crate) const LOG_METHOD: Method = Method::Always(Composition {
     copy: CopyBy::Stores,
 });
 
-/// Keeps what was measured in the directory of a database, for whoever opens that from now on. Returns where.
+/// Keeps what was measured in the directory of a database, used from the next open on. Returns where.
 ///
 /// # Errors
 /// The system's; a profile that was there before stays.

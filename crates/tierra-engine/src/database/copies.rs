@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::StorageError;
 use crate::manifest::{ExtentId, TableEntry};
-use crate::spec::replicas::{Homes, TierId};
+use crate::spec::replicas::{ReplicaPlacement, TierId};
 use crate::storage::Storage;
 use crate::storage::extent::OwnedExtent;
 use crate::table::catalog::Catalog;
@@ -43,14 +43,14 @@ pub(crate) fn list(
     );
     let mut all = Vec::new();
     for table in catalog.tables() {
-        let homes = table.homes();
+        let placement = table.placement();
         let stored = tables.iter().find(|stored| stored.entry.id == table.id());
-        let own = homes
+        let own = placement
             .columns
             .iter()
             .map(|(column, ids)| (Some(*column), ids));
-        for (column, ids) in std::iter::once((None, &homes.table)).chain(own) {
-            let wanted = stored.map(|stored| extents_of(&stored.entry, &homes, column));
+        for (column, ids) in std::iter::once((None, &placement.table)).chain(own) {
+            let wanted = stored.map(|stored| extents_of(&stored.entry, &placement, column));
             for (number, id) in (1..).zip(ids) {
                 let there = copies_in(stored, wanted.as_deref().unwrap_or_default(), *id);
                 let is_missing = tiers.get(*id).is_none();
@@ -88,10 +88,14 @@ fn copies_in<'a>(
 }
 
 /// The extents that hold a column with tiers of its own, or everything else.
-fn extents_of(entry: &TableEntry, homes: &Homes, column: Option<usize>) -> Vec<ExtentId> {
+fn extents_of(
+    entry: &TableEntry,
+    placement: &ReplicaPlacement,
+    column: Option<usize>,
+) -> Vec<ExtentId> {
     let is_its = |other: usize| match column {
         Some(column) => column == other,
-        None => !homes.columns.contains_key(&other),
+        None => !placement.columns.contains_key(&other),
     };
     let mut all = Vec::new();
     for segment in &entry.segments {

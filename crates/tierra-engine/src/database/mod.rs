@@ -55,7 +55,7 @@ pub struct TierInfo {
     pub capacity_bytes: u64,
     /// Bytes taken; of near memory, by these copies.
     pub used_bytes: u64,
-    /// Of near memory, bytes beside the copies, which nothing limits: dictionaries, heads of chunks, the near part of key
+    /// Of near memory, bytes beside the copies, which nothing limits: dictionaries, chunk headers, the near part of key
     /// indexes, and tails. `None` for a pool.
     pub always_near_bytes: Option<u64>,
     /// Bytes of the pages that back it; `None` where they differ.
@@ -155,7 +155,7 @@ impl Database {
             let opened = Table::new(
                 entry.id,
                 entry.spec.clone(),
-                entry.homes.clone(),
+                entry.placement.clone(),
                 table.version,
                 entry.next_segment_id,
                 storage.clone(),
@@ -403,7 +403,7 @@ impl Database {
         std::iter::once(near).chain(pools).collect()
     }
 
-    /// Reads every copy of everything and compares it with its checksum; what is damaged is put right from another copy, unless
+    /// Reads every copy of everything and compares it with its checksum; what is damaged is repaired from another copy, unless
     /// the options say otherwise. `progress` is told the bytes read so far, of [`Database::scrub_bytes`]. Queries and appends
     /// go on meanwhile. Blocks.
     ///

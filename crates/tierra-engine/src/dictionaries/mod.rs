@@ -2,7 +2,7 @@
 //! loads and seals under way.
 //!
 //! Codes are only ever appended within a generation, so chunks that are encoded at the same time
-//! agree, whoever commits first: a commit publishes every value that has a code by then. A merge,
+//! agree, whichever commits first: a commit publishes every value that has a code by then. A merge,
 //! which starts a new generation, is kept apart from encoding by the table's gate.
 //!
 //! Invariant: the codes given out for a column are those of its published dictionary, continued.
@@ -17,9 +17,9 @@ use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Physi
 use crate::calibration::Calibration;
 use crate::dictionaries::published::Dictionaries;
 use crate::error::StorageError;
-use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
+use crate::manifest::{DictionaryEntry, ExtentId, StoredRange, TableEntry};
 use crate::spec::ColumnSpec;
-use crate::spec::replicas::Homes;
+use crate::spec::replicas::ReplicaPlacement;
 use crate::storage::Storage;
 use crate::storage::extent::{OwnedExtent, Owner};
 
@@ -152,7 +152,7 @@ impl TableDictionaries {
                 None => images.add_generation(dictionary),
             });
         }
-        let extents = images.write(storage, entry.id, &entry.homes, &mut entries)?;
+        let extents = images.write(storage, entry.id, &entry.placement, &mut entries)?;
         Ok(Images {
             dictionaries: dictionaries.into(),
             entries,
@@ -161,7 +161,7 @@ impl TableDictionaries {
     }
 }
 
-/// An image that is to be written: made only then, because those of a thousand columns take as much
+/// A normalized key that is to be written: made only then, because those of a thousand columns take as much
 /// memory as their dictionaries do.
 struct Image {
     dictionary: Arc<Dictionary>,
@@ -210,9 +210,9 @@ pub(crate) struct ImageExtent {
 const UNPLACED: ExtentId = ExtentId(u64::MAX);
 
 impl ImageExtent {
-    fn add(&mut self, image: Image) -> Place {
+    fn add(&mut self, image: Image) -> StoredRange {
         let len_bytes = image.len_bytes();
-        let place = Place {
+        let place = StoredRange {
             extent: UNPLACED,
             offset: self.len_bytes as u64,
             len_bytes: len_bytes as u64,
@@ -241,14 +241,14 @@ impl ImageExtent {
         self,
         storage: &Storage,
         table: u64,
-        homes: &Homes,
+        placement: &ReplicaPlacement,
         entries: &mut [Option<DictionaryEntry>],
     ) -> Result<Vec<Arc<OwnedExtent>>, StorageError> {
         if self.images.is_empty() {
             return Ok(Vec::new());
         }
         let (len_bytes, owner) = (self.len_bytes as u64, Owner::Dictionary(table));
-        let mut writer = storage.allocate(&homes.everywhere(), len_bytes, owner)?;
+        let mut writer = storage.allocate(&placement.everywhere(), len_bytes, owner)?;
         let mut at = 0;
         for image in &self.images {
             let image = image.bytes();

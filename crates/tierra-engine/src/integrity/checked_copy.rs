@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tierra_memory::{NearCopy, NearMemory};
 
 /// A near copy of `bytes`, which are far. It is the copy that is checked, so that what is far is read once, and nothing is
-/// kept that was read wrongly. What is wrong is to be put right where it lies by `mend`, and copied anew. `None` where there is no
+/// kept that was read wrongly. What is wrong is to be repaired where it lies by `repair`, and copied anew. `None` where there is no
 /// room, before anything is read, or copying was not to go on ([`NearMemory::copy_while`]), or near memory itself is what is wrong.
 pub(crate) fn checked_copy<E: fmt::Display>(
     near: &NearMemory,
     bytes: &[u8],
     mut goes_on: impl FnMut(usize) -> bool,
     check: impl Fn(&[u8]) -> Result<(), E>,
-    mend: impl FnOnce() -> Result<(), E>,
+    repair: impl FnOnce() -> Result<(), E>,
 ) -> Result<Option<Arc<NearCopy>>, E> {
     let mut copy = || near.copy_while(bytes, &mut goes_on);
     let Some(copied) = copy() else {
@@ -23,7 +23,7 @@ pub(crate) fn checked_copy<E: fmt::Display>(
         return Ok(Some(Arc::new(copied)));
     }
     drop(copied);
-    mend()?;
+    repair()?;
     let Some(copied) = copy() else {
         return Ok(None);
     };
@@ -57,13 +57,13 @@ mod tests {
                     Err("wrong")
                 }
             };
-            let mend = || {
+            let repair = || {
                 // What was wrong keeps no room.
                 assert_eq!(near.used(), 0);
                 mends.set(mends.get() + 1);
                 Ok(())
             };
-            let copied = checked_copy(&near, bytes, |_| true, check, mend);
+            let copied = checked_copy(&near, bytes, |_| true, check, repair);
             let is_there = copied.map(|copy| copy.is_some_and(|copy| **copy == *bytes));
             (is_there, checks.get(), mends.get())
         };

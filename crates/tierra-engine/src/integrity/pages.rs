@@ -5,7 +5,7 @@
 //! read
 //! after    each page is compared again, where every reading is checked
 //! ```
-//! A damaged page of a stored copy is put right from another one. Where reads go to a near copy, that was checked when it was made.
+//! A damaged page of a stored copy is repaired from another one. Where reads go to a near copy, that was checked when it was made.
 //!
 //! Invariant: no byte of a page is used before its checksum held.
 
@@ -18,9 +18,9 @@ use tierra_memory::{NearCopy, NearMemory, Speed};
 
 use super::checked_copy::checked_copy;
 use super::repair;
-use crate::storage::doubt::any_doubt;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::storage::read_checks::VerifyReads;
+use crate::storage::revalidation::needs_revalidation;
 use crate::storage::verified::VerifiedPages;
 
 /// Where pages lie in an extent, and their checksums.
@@ -138,7 +138,10 @@ impl StoredPages {
     /// Before pages are read: has what was lost of the copy that is read there, if anything was.
     #[inline]
     pub(crate) fn restore_lost<F: PageFormat>(&self, _format: &F) -> Result<(), FormatError> {
-        match any_doubt() && self.near.is_none() && !repair::lost_parts(&self.extent, &self.read) {
+        match needs_revalidation()
+            && self.near.is_none()
+            && !repair::lost_parts(&self.extent, &self.read)
+        {
             false => Ok(()),
             true => Err(FormatError::Corrupt {
                 what: F::WHAT,
@@ -176,12 +179,12 @@ impl StoredPages {
     /// Whether what is read of it is checked every time.
     #[inline]
     fn checks_every(&self) -> bool {
-        any_doubt()
+        needs_revalidation()
             && self.near.is_none()
             && self.extent.all_losses().checks.get() == VerifyReads::Every
     }
 
-    /// Checks a page, and has it put right from another copy where it is damaged.
+    /// Checks a page, and has it repaired from another copy where it is damaged.
     #[cold]
     pub(crate) fn verify_now(
         &self,

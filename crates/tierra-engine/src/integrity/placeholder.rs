@@ -1,9 +1,9 @@
 //! Chunks that are not there: all their copies lie in tiers that are missing, or have heads that cannot be read, or their column's
 //! dictionary cannot be.
 //!
-//! Their rows can be read but for the column. A stand-in, a chunk of as many NULLs, keeps their place among a segment's chunks.
+//! Their rows can be read but for the column. A placeholder, a chunk of as many NULLs, keeps their place among a segment's chunks.
 //!
-//! Invariant: nothing of a stand-in reaches an answer: whoever reads a block of a column has it verified first, which fails here, and
+//! Invariant: nothing of a placeholder reaches an answer: a reader of a block has it verified first, which fails here, and
 //! what descriptors tell without reading blocks asks [`Segment::is_absent`](crate::segment::Segment::is_absent).
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::spec::TableSpec;
 
 /// Why nothing of a chunk can be read.
 #[derive(Clone, Debug)]
-pub(crate) enum Absence {
+pub(crate) enum PlaceholderReason {
     /// Its tiers are missing, or what says what its codes stand for cannot be read.
     Withheld(UnavailableError),
     /// No copy has its head.
@@ -25,10 +25,10 @@ pub(crate) enum Absence {
 }
 
 /// The chunks of a segment that are not there, by column.
-pub(crate) type Absent = BTreeMap<usize, Absence>;
+pub(crate) type Placeholders = BTreeMap<usize, PlaceholderReason>;
 
-impl Absence {
-    /// The error of whoever needs a block of the chunk.
+impl PlaceholderReason {
+    /// The error for a reader that needs a block of the chunk.
     pub(crate) fn error(
         &self,
         spec: &TableSpec,
@@ -38,8 +38,8 @@ impl Absence {
     ) -> ScanError {
         let column = spec.columns[column].name.clone();
         match self {
-            Absence::Withheld(why) => why.of_column(&column).into(),
-            Absence::Damaged(source) => ScanError::Damaged {
+            PlaceholderReason::Withheld(why) => why.of_column(&column).into(),
+            PlaceholderReason::Damaged(source) => ScanError::Damaged {
                 table: spec.name.clone(),
                 column,
                 segment,
@@ -50,14 +50,14 @@ impl Absence {
     }
 }
 
-/// The type of a stand-in, whatever that of the column: not every type can be stored in no bytes.
-pub(crate) const STAND_IN_TYPE: LogicalType = LogicalType::BigInt;
+/// The type of a placeholder, whatever that of the column: not every type can be stored in no bytes.
+pub(crate) const PLACEHOLDER_TYPE: LogicalType = LogicalType::BigInt;
 
 /// A chunk of NULLs.
-pub(crate) fn stand_in(rows: usize) -> Arc<[u8]> {
-    let nulls = [new_null_array(&STAND_IN_TYPE.arrow(), rows)];
+pub(crate) fn chunk(rows: usize) -> Arc<[u8]> {
+    let nulls = [new_null_array(&PLACEHOLDER_TYPE.arrow(), rows)];
     let plan = ChunkPlan::new(
-        STAND_IN_TYPE,
+        PLACEHOLDER_TYPE,
         &nulls,
         Some(Encoding::FrameOfReference),
         None,
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn a_stand_in_is_little_more_than_its_head() {
         for rows in [1, 1024, 70_000] {
-            let bytes = stand_in(rows);
-            let chunk = Chunk::open(&bytes, STAND_IN_TYPE).unwrap();
+            let bytes = chunk(rows);
+            let chunk = Chunk::open(&bytes, PLACEHOLDER_TYPE).unwrap();
             assert_eq!((chunk.rows(), chunk.null_count()), (rows, rows));
             let most = Chunk::header_bytes_of(rows) + rows.div_ceil(1024) * 64 + 64;
             assert!(bytes.len() <= most, "{} of {most}", bytes.len());

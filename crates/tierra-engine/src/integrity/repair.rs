@@ -1,4 +1,4 @@
-//! What is damaged in one copy of an extent is taken from another, and put right where it was.
+//! What is damaged in one copy of an extent is taken from another, and repaired where it was.
 //!
 //! Two ways lead here: bytes that fail their checksum, and pages that were lost, which are marked ([`Losses`]). What was
 //! lost is always written anew, durably, even where the zeros in its place are right by chance.
@@ -24,11 +24,11 @@ const PIECE_BYTES: usize = 4096;
 const TRIES: usize = 3;
 
 /// One repair at a time: two that write the same bytes would have to write them at once.
-static MENDING: Mutex<()> = Mutex::new(());
+static REPAIRING: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     // It guards no data: a panic leaves nothing half done that the next round would not find.
-    MENDING.lock().unwrap_or_else(PoisonError::into_inner)
+    REPAIRING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Puts a block of a chunk right, in the copy that is read, from any other copy. `chunk` is the chunk as it is read,

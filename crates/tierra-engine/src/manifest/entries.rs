@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tierra_column::Encoding;
 
 use crate::spec::TableSpec;
-use crate::spec::replicas::{Homes, TierId};
+use crate::spec::replicas::{ReplicaPlacement, TierId};
 
 /// Rows a segment has at most.
 pub const SEGMENT_ROWS: usize = 1 << 20;
@@ -107,7 +107,7 @@ pub(crate) struct TableEntry {
     /// Smallest column id that was never given out.
     pub(crate) next_column_id: ColumnId,
     /// The tiers that its extents should have copies in.
-    pub(crate) homes: Homes,
+    pub(crate) placement: ReplicaPlacement,
     /// Smallest segment id that was never given out.
     pub(crate) next_segment_id: u32,
     /// One per column; `None` where no chunk of the column uses a dictionary.
@@ -125,9 +125,9 @@ pub(crate) struct TableEntry {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DictionaryEntry {
     pub(crate) generation: u64,
-    pub(crate) main: Place,
+    pub(crate) main: StoredRange,
     /// Values that arrived since, in order.
-    pub(crate) deltas: Vec<Place>,
+    pub(crate) deltas: Vec<StoredRange>,
 }
 
 /// The chunks of all columns that cover the same rows.
@@ -154,7 +154,7 @@ pub(crate) struct ChunkPlace {
 
 /// A range of bytes in an extent that others may share.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct StoredRange {
     pub(crate) extent: ExtentId,
     pub(crate) offset: u64,
     pub(crate) len_bytes: u64,

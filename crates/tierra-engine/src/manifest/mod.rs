@@ -26,7 +26,7 @@ pub(crate) use codec::COUNTER_END;
 pub use entries::SEGMENT_ROWS;
 pub(crate) use entries::{
     ChunkPlace, ColumnId, CopyEntry, DatabaseId, DictionaryEntry, ExtentEntry, ExtentId,
-    HomeDirectory, LogEntry, Manifest, PartEntry, Place, RunEntry, SegmentEntry, TableEntry,
+    HomeDirectory, LogEntry, Manifest, PartEntry, RunEntry, SegmentEntry, StoredRange, TableEntry,
     TailEntry, TierEntry, lineage_mark,
 };
 pub use error::ManifestError;

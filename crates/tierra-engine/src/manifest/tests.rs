@@ -10,7 +10,7 @@ use super::*;
 use crate::spec::ColumnSpec;
 use crate::spec::TableSpec;
 use crate::spec::index_kind::IndexKind;
-use crate::spec::replicas::{Homes, TierId};
+use crate::spec::replicas::{ReplicaPlacement, TierId};
 
 /// A manifest with every kind of field in it.
 fn sample() -> Manifest {
@@ -46,7 +46,7 @@ fn sample() -> Manifest {
         index: (at == 6).then_some(IndexKind::Inverted),
     };
     let extent = ExtentId;
-    let place = |at: u64| Place {
+    let place = |at: u64| StoredRange {
         extent: extent(at),
         offset: 64,
         len_bytes: 900,
@@ -113,7 +113,7 @@ fn sample() -> Manifest {
         // As if columns had come and gone.
         column_ids: [3, 0, 1, 9, 4, 5, 6, 8].map(ColumnId).to_vec(),
         next_column_id: ColumnId(11),
-        homes: Homes {
+        placement: ReplicaPlacement {
             table: vec![TierId(2), TierId(0)],
             columns: [(3, vec![TierId(5)])].into(),
         },
@@ -138,7 +138,7 @@ fn sample() -> Manifest {
         }),
         column_ids: vec![ColumnId(0)],
         next_column_id: ColumnId(1),
-        homes: Homes::default(),
+        placement: ReplicaPlacement::default(),
         next_segment_id: 1,
         dictionaries: vec![None],
         segments: vec![],
@@ -250,10 +250,13 @@ fn what_is_unknown_is_refused_by_name() {
     // The first segment: id, rows, two extents, deleted rows.
     let segment = [[1, 0, 0, 0], [0, 0, 16, 0], [2, 0, 0, 0]].concat();
     // The tiers of a table: number and encoding.
-    let homes = [2, 0, 0, 0, 2, 0, 0, 0, 0xff];
+    let placement = [2, 0, 0, 0, 2, 0, 0, 0, 0xff];
     for (error, what) in [
         (refused(&commit, 8, 1), "open transactions of kind 1"),
-        (refused(&homes, 8, 2), "an encoding of their own, dynamic"),
+        (
+            refused(&placement, 8, 2),
+            "an encoding of their own, dynamic",
+        ),
         (refused(&segment, 12 + 16, 1), "deleted rows of kind 1"),
         (
             refused(&chunk, 7, 2),
@@ -455,8 +458,8 @@ fn copies_that_cannot_be_are_refused() {
     fn copies(manifest: &mut Manifest) -> &mut Vec<CopyEntry> {
         &mut manifest.extents.get_mut(&ExtentId(10)).unwrap().copies
     }
-    fn homes(manifest: &mut Manifest) -> &mut Homes {
-        &mut Arc::make_mut(&mut manifest.tables[0]).homes
+    fn placement(manifest: &mut Manifest) -> &mut ReplicaPlacement {
+        &mut Arc::make_mut(&mut manifest.tables[0]).placement
     }
     for (change, expected) in [
         (
@@ -466,8 +469,11 @@ fn copies_that_cannot_be_are_refused() {
         (|m| copies(m)[0].tier = TierId(1), "impossible copies"),
         (|m| copies(m)[0].tier = TierId(0), "impossible copies"),
         (|m| m.next_extent_id = 51, "impossible copies"),
-        (|m| homes(m).table.clear(), "impossible tiers"),
-        (|m| homes(m).table = vec![TierId(2); 2], "impossible tiers"),
+        (|m| placement(m).table.clear(), "impossible tiers"),
+        (
+            |m| placement(m).table = vec![TierId(2); 2],
+            "impossible tiers",
+        ),
         (|m| m.tiers[2].pool_id = m.tiers[0].pool_id, "cannot be one"),
         (|m| m.tiers[2].name = "far".to_owned(), "cannot be one"),
         (|m| m.last_tier_id = 4, "was not given out"),

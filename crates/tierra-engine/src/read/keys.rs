@@ -44,7 +44,7 @@ impl KeyColumns {
     /// The index of a version, if nothing of it has to be built.
     pub(crate) fn built<'v>(&self, version: &'v TableVersion) -> Option<Keys<'v>> {
         let (near, runs) = (version.keys.near.get()?, version.keys.runs());
-        let is_there = |run: &Arc<KeyRun>| !run.is_given_up() || run.stand_in().is_some();
+        let is_there = |run: &Arc<KeyRun>| !run.is_given_up() || run.substitute().is_some();
         runs.iter().all(is_there).then_some(Keys { near, runs })
     }
 
@@ -67,17 +67,17 @@ impl KeyColumns {
         let storage = table.storage();
         let runs = version.keys.runs();
         for run in runs {
-            if run.is_given_up() && run.stand_in().is_none() {
+            if run.is_given_up() && run.substitute().is_none() {
                 let segments = version.segments.iter();
                 let segments = || segments.clone().filter(|segment| run.covers(segment.id()));
                 let build = || self.entries_of(table.spec(), version, segments());
-                run.set_stand_in(storage.whole(build)??);
+                run.set_substitute(storage.read_validated(build)??);
             }
         }
         if let Some(near) = version.keys.near.get() {
             return Ok(Keys { near, runs });
         }
-        let built = storage.whole(|| self.build(table, version))??;
+        let built = storage.read_validated(|| self.build(table, version))??;
         // Two readers may build at a time; both results are the same.
         let near = version.keys.near.get_or_init(|| built);
         Ok(Keys { near, runs })
@@ -90,7 +90,7 @@ impl KeyColumns {
         let mut index = self.entries_of(table.spec(), version, segments.clone())?;
         for batch in version.tail.batches() {
             let first = RowId::new(version.tail.segment_id, batch.first_row).get();
-            let entries = self.batch_images(&batch.rows).into_iter().zip(first..);
+            let entries = self.normalize_batch(&batch.rows).into_iter().zip(first..);
             index.insert_all(&entries.collect::<Vec<_>>());
         }
         let mut ids: Vec<u32> = segments.map(|segment| segment.id()).collect();
@@ -106,7 +106,7 @@ impl KeyColumns {
         })
     }
 
-    /// The keys of sealed rows, by their images.
+    /// The keys of sealed rows, by their normalized keys.
     fn entries_of<'v>(
         &self,
         spec: &TableSpec,
@@ -134,28 +134,29 @@ impl KeyColumns {
         let columns = self.columns().iter();
         let columns = columns.map(|column| read_column(spec, segment, *column, version));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        let images = self.images(&columns.iter().collect::<Vec<_>>());
+        let normalized_keys = self.normalize(&columns.iter().collect::<Vec<_>>());
         let first = RowId::new(segment.id(), 0).get();
-        Ok(images.into_iter().zip(first..).collect())
+        Ok(normalized_keys.into_iter().zip(first..).collect())
     }
 
-    /// The rows of a version with these keys, `None` where there is none. A key is given by its image and, where
+    /// The rows of a version with these keys, `None` where there is none. A key is given by its normalized key and, where
     /// that is not all, by its values. Each is one lookup, counted in `lookups`.
     pub(crate) fn rows<E: From<ScanError>>(
         &self,
         table: &Arc<Table>,
         version: &TableVersion,
-        images: &[u64],
+        normalized_keys: &[u64],
         values: impl Fn(usize) -> Result<Vec<Value>, E>,
         lookups: &mut Lookups,
     ) -> Result<Vec<Option<RowId>>, E> {
         let storage = table.storage();
         loop {
             let keys = self.index(table, version)?;
-            let found = storage.whole(|| self.candidate_rows(table, keys, images, lookups))?;
+            let found = storage
+                .read_validated(|| self.candidate_rows(table, keys, normalized_keys, lookups))?;
             let mut rows = match found {
                 Ok(rows) => rows,
-                // Something else stands in for the run now.
+                // Something else replaces the run now.
                 Err(FindError::GivenUp) => continue,
                 Err(FindError::Scan(error)) => return Err(error.into()),
             };
@@ -168,10 +169,17 @@ impl KeyColumns {
             let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
             let verify = || {
                 self.verify_rows(
-                    table, version, keys, &found, &wanted, images, &rows, lookups,
+                    table,
+                    version,
+                    keys,
+                    &found,
+                    &wanted,
+                    normalized_keys,
+                    &rows,
+                    lookups,
                 )
             };
-            match storage.whole(verify)? {
+            match storage.read_validated(verify)? {
                 Ok(verified) => {
                     for (at, row) in found.iter().zip(verified) {
                         rows[*at] = row;
@@ -184,18 +192,18 @@ impl KeyColumns {
         }
     }
 
-    /// A row with each image, if there is one.
+    /// A row with each normalized key, if there is one.
     fn candidate_rows(
         &self,
         table: &Arc<Table>,
         keys: Keys<'_>,
-        images: &[u64],
+        normalized_keys: &[u64],
         lookups: &mut Lookups,
     ) -> Result<Vec<Option<RowId>>, FindError> {
-        let mut rows = vec![None; images.len()];
+        let mut rows = vec![None; normalized_keys.len()];
         // The oldest first: joined with most others, it has most rows.
         for run in keys.runs {
-            let found = run.find(images, &mut rows, lookups);
+            let found = run.find(normalized_keys, &mut rows, lookups);
             found.map_err(|error| give_up(table, run, &error))?;
         }
         // Near are the newest rows, few of all, in a level for each power of four.
@@ -207,14 +215,14 @@ impl KeyColumns {
             in_mode!(execution, M => for_each(
                 size,
                 left,
-                |cx: Cx<M>, at| keys.near.get(cx, images[*at]),
+                |cx: Cx<M>, at| keys.near.get(cx, normalized_keys[*at]),
                 |at, row| rows[left[at]] = row,
             ))
         });
         Ok(rows)
     }
 
-    /// Of `rows` those at the places `found` whose keys are the ones wanted, or the rows with the same image that have them.
+    /// Of `rows` those at the places `found` whose keys are the ones wanted, or the rows with the same normalized key that have them.
     #[allow(clippy::too_many_arguments)]
     fn verify_rows(
         &self,
@@ -223,7 +231,7 @@ impl KeyColumns {
         keys: Keys<'_>,
         found: &[usize],
         wanted: &[Vec<Value>],
-        images: &[u64],
+        normalized_keys: &[u64],
         rows: &[Option<RowId>],
         lookups: &mut Lookups,
     ) -> Result<Vec<Option<RowId>>, FindError> {
@@ -265,7 +273,7 @@ impl KeyColumns {
             return Err(error.into());
         }
         for at in others {
-            let all = self.candidates(table, keys, images[found[at]])?;
+            let all = self.candidates(table, keys, normalized_keys[found[at]])?;
             verified[at] = None;
             for row in all {
                 if self.is_key_of(table, version, row, &wanted[at])? {
@@ -277,16 +285,16 @@ impl KeyColumns {
         Ok(verified)
     }
 
-    /// Every row whose key has this image.
+    /// Every row whose key has this normalized key.
     fn candidates(
         &self,
         table: &Arc<Table>,
         keys: Keys<'_>,
-        image: u64,
+        normalized_key: u64,
     ) -> Result<Vec<RowId>, FindError> {
-        let mut all: Vec<RowId> = keys.near.candidates(image).collect();
+        let mut all: Vec<RowId> = keys.near.candidates(normalized_key).collect();
         for run in keys.runs {
-            let found = run.candidates(image);
+            let found = run.candidates(normalized_key);
             all.extend(found.map_err(|error| give_up(table, run, &error))?);
         }
         Ok(all)
@@ -315,7 +323,7 @@ impl KeyColumns {
                     let same = cell
                         .map(|cell| holds(cell, value))
                         .map_err(|source| *source);
-                    if let Some(same) = segment.believed(spec, *column, block, same)? {
+                    if let Some(same) = segment.validated(spec, *column, block, same)? {
                         break same;
                     }
                 },

@@ -103,17 +103,17 @@ impl Snapshot {
         }
         let keys: Vec<ArrayRef> = keys.iter().cloned().map(canonical).collect();
         let arrays: Vec<&ArrayRef> = keys.iter().collect();
-        let images = key.images(&arrays);
+        let normalized_keys = key.normalize(&arrays);
         let is_null = |row: usize| keys.iter().any(|values| values.is_null(row));
         let is_built = key.built(version).is_some();
         if !is_built
-            && images.len() <= SCANNED_KEYS_MOST
+            && normalized_keys.len() <= SCANNED_KEYS_MOST
             && key.unlisted_rows(version) >= SCANNED_ROWS_LEAST
         {
             return self.rows_by_scan(&keys, key);
         }
         let values = |row| Ok::<_, ScanError>(key.values(&arrays, row));
-        let mut rows = key.rows(self.table(), version, &images, values, lookups)?;
+        let mut rows = key.rows(self.table(), version, &normalized_keys, values, lookups)?;
         for (row, found) in rows.iter_mut().enumerate() {
             // NULL equals nothing, whatever its slot holds.
             *found = found.filter(|_| !is_null(row));
@@ -192,7 +192,8 @@ impl Snapshot {
         let storage = self.table().storage();
         self.table().check_available().map_err(ScanError::from)?;
         for _ in 0..READS_MOST {
-            let gathered = storage.whole(|| self.gather_once(rows, projection, lookups))??;
+            let gathered =
+                storage.read_validated(|| self.gather_once(rows, projection, lookups))??;
             if let Some(gathered) = gathered {
                 return Ok(gathered);
             }
@@ -272,7 +273,7 @@ impl Snapshot {
             let row = sealed.iter().find(is_it).expect("it was looked up");
             let block = row.row / BLOCK_LEN;
             row.segment
-                .doubt(spec, projection[position], block, *source)?;
+                .retry_after(spec, projection[position], block, *source)?;
             return Ok(None);
         }
         let mut are_right = true;
@@ -280,7 +281,7 @@ impl Snapshot {
             let block = row / BLOCK_LEN;
             if checked.remove(&(segment.id(), block)) {
                 for column in projection {
-                    are_right &= segment.is_right(spec, *column, block)?;
+                    are_right &= segment.revalidate(spec, *column, block)?;
                 }
             }
         }

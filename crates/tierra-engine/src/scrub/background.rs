@@ -20,8 +20,8 @@ use tierra_memory::faults::Stop;
 use super::{self as scrub, ScrubOptions, ScrubReport};
 use crate::manifest::{ExtentId, TableEntry};
 use crate::storage::Storage;
-use crate::storage::doubt::any_doubt;
 use crate::storage::extent::OwnedExtent;
+use crate::storage::revalidation::needs_revalidation;
 use crate::table::catalog::Catalog;
 use crate::table::requests::{Request, Requests, TableExtents};
 
@@ -51,7 +51,7 @@ pub struct ScrubProgress {
     pub round_began: Option<SystemTime>,
     /// Rounds that ended since the database was opened.
     pub rounds: u64,
-    /// Copies of extents found damaged since then, and how many of them were put right.
+    /// Copies of extents found damaged since then, and how many of them were repaired.
     pub damaged_copies: u64,
     /// See above.
     pub repaired_copies: u64,
@@ -139,7 +139,7 @@ impl Scrubber {
         let shared = Arc::<Shared>::default();
         let pace = ScrubPace::new(bytes_per_s);
         // Files that were found cut short when the database was opened.
-        lock(&shared.told).has_losses = any_doubt();
+        lock(&shared.told).has_losses = needs_revalidation();
         let sleeper = shared.clone();
         storage.losses().listen(move || {
             lock(&sleeper.told).has_losses = true;
@@ -262,7 +262,7 @@ impl Work {
     fn round(&self, state: &mut State) {
         match self.requests.ask(|reply| Request::CheckOwn {
             // What is missing may come back: nobody asked for anything to be published without it.
-            mend: self.storage.is_settled(),
+            repair: self.storage.is_settled(),
             reply,
         }) {
             Ok(Ok(damaged)) => {
@@ -338,10 +338,10 @@ impl Work {
     /// Checks an extent, and puts right what can be. Whether it got to the end.
     fn check(&self, options: &ScrubOptions, table: &TableEntry, extent: &OwnedExtent) -> bool {
         let mut report = ScrubReport::default();
-        scrub::walk_extent(&self.catalog, options, table, extent, &mut report);
-        let seen = self.storage.losses().begin();
+        scrub::scrub_extent(&self.catalog, options, table, extent, &mut report);
+        let seen = self.storage.losses().begin_read();
         // What it lost by being read is next.
-        self.storage.is_whole_since(seen);
+        self.storage.validate(seen);
         let progress = &mut lock(&self.shared.told).progress;
         progress.round_bytes += report.bytes;
         progress.damaged_copies += report.damaged_copies;

@@ -1,5 +1,5 @@
 //! Every copy of everything, read and compared with its checksum: damage is found before it is needed,
-//! and put right while another copy has what was there.
+//! and repaired while another copy has what was there.
 //!
 //! Manifests, superblocks and records of logs are the writer's, who compares them when a walk begins. Then as many threads read as
 //! loads have, one extent each at a time; one, if the walk has a pace.
@@ -44,7 +44,7 @@ pub struct ScrubReport {
     pub bytes: u64,
     /// Copies of extents that did not pass their checksums.
     pub damaged_copies: u64,
-    /// Those of them that were put right.
+    /// Those of them that were repaired.
     pub repaired_copies: u64,
     /// What no copy has any more.
     pub lost: Vec<Lost>,
@@ -86,17 +86,17 @@ pub(crate) fn scrub(
     /// A medium that loses pages faster than they are restored is given up.
     const ROUNDS_MOST: usize = 8;
     let mut report = ScrubReport::default();
-    let mend = !options.only_verify;
-    if mend {
+    let repair = !options.only_verify;
+    if repair {
         storage.check_writable()?;
     }
-    let own = requests.ask(|reply| Request::CheckOwn { mend, reply })??;
+    let own = requests.ask(|reply| Request::CheckOwn { repair, reply })??;
     report.damaged_copies += own;
-    report.repaired_copies += if mend { own } else { 0 };
+    report.repaired_copies += if repair { own } else { 0 };
     for _ in 0..ROUNDS_MOST {
         storage.check_files();
         storage.note_losses();
-        let seen = storage.losses().begin();
+        let seen = storage.losses().begin_read();
         let lost_before = report.lost.len();
         walk(
             storage,
@@ -106,7 +106,7 @@ pub(crate) fn scrub(
             &mut report,
             &mut progress,
         )?;
-        if report.stopped || options.only_verify || storage.is_whole_since(seen) {
+        if report.stopped || options.only_verify || storage.validate(seen) {
             break;
         }
         // Told again by the next round.
@@ -140,7 +140,7 @@ fn walk(
         // Relaxed: the counters alone are shared.
         while let Some((entry, extent)) = extents.get(next.fetch_add(1, Ordering::Relaxed)) {
             let before = found.bytes;
-            walk_extent(catalog, options, entry, extent, &mut found);
+            scrub_extent(catalog, options, entry, extent, &mut found);
             if found.stopped {
                 break;
             }
@@ -182,7 +182,7 @@ impl ScrubReport {
 }
 
 /// Reads all copies of an extent, and puts right what another copy has.
-pub(crate) fn walk_extent(
+pub(crate) fn scrub_extent(
     catalog: &Catalog,
     options: &ScrubOptions,
     entry: &TableEntry,
@@ -302,9 +302,9 @@ fn put_together(
 ) -> Option<Arc<ExtentCopy>> {
     let read = extent.first();
     for column in columns {
-        segment.mend_head(*column, extent);
+        segment.repair_header(*column, extent);
         for block in 0..segment.blocks() {
-            if !segment.mend_stored(*column, block, extent) {
+            if !segment.repair_stored(*column, block, extent) {
                 report.lost.push(lost(entry, segment, *column, block));
             }
         }

@@ -1,9 +1,9 @@
 //! Whether what is read of a segment is to be believed.
 //!
 //! A block is compared with its checksum before it is read first, again once damage was found anywhere ([`crate::storage::verified`]), and behind
-//! every reading where that is asked for ([`VerifyReads`]); what is damaged is put right from another copy, if there is one.
+//! every reading where that is asked for ([`VerifyReads`]); what is damaged is repaired from another copy, if there is one.
 //!
-//! Invariant: a block is noted as verified only once it was, and no block of a chunk that is absent ever is.
+//! Invariant: a block is noted as verified only once it was, and no block of a chunk that is a placeholder ever is.
 
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, FormatError};
@@ -12,8 +12,8 @@ use super::Segment;
 use crate::error::ScanError;
 use crate::integrity::repair;
 use crate::spec::TableSpec;
-use crate::storage::doubt::any_doubt;
 use crate::storage::read_checks::VerifyReads;
+use crate::storage::revalidation::needs_revalidation;
 
 impl Segment {
     /// Before a block is read: checks it unless that was done before.
@@ -24,7 +24,7 @@ impl Segment {
         column: usize,
         block: usize,
     ) -> Result<(), ScanError> {
-        if self.verified.contains(block, column) && !any_doubt() {
+        if self.verified.contains(block, column) && !needs_revalidation() {
             return Ok(());
         }
         self.verify_slow(spec, column, block)
@@ -37,7 +37,7 @@ impl Segment {
         columns: &[usize],
         block: usize,
     ) -> Result<(), ScanError> {
-        if self.verified.contains_all(block) && !any_doubt() {
+        if self.verified.contains_all(block) && !needs_revalidation() {
             return Ok(());
         }
         let mut columns = columns.iter();
@@ -46,7 +46,7 @@ impl Segment {
 
     #[cold]
     fn verify_slow(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        if any_doubt() {
+        if needs_revalidation() {
             self.restore_lost(spec, column, block)?;
         }
         // Where every reading is checked that is done behind it, while the bytes are in a cache.
@@ -62,7 +62,7 @@ impl Segment {
     /// Whether what is read of a column is checked every time.
     #[inline]
     pub(crate) fn checks_every(&self, column: usize) -> bool {
-        any_doubt()
+        needs_revalidation()
             && self
                 .far(column)
                 .is_some_and(|(extent, ..)| extent.all_losses().checks.get() == VerifyReads::Every)
@@ -78,12 +78,12 @@ impl Segment {
         read: impl FnOnce(&Chunk<'_>) -> Result<T, FormatError>,
     ) -> Result<Option<T>, ScanError> {
         self.verify(spec, column, block)?;
-        self.believed(spec, column, block, read(self.chunk(column)))
+        self.validated(spec, column, block, read(self.chunk(column)))
     }
 
     /// After a verified block was read: what was read; `None` as [`Segment::read`] returns it.
     #[inline]
-    pub(crate) fn believed<T>(
+    pub(crate) fn validated<T>(
         &self,
         spec: &TableSpec,
         column: usize,
@@ -91,14 +91,14 @@ impl Segment {
         read: Result<T, FormatError>,
     ) -> Result<Option<T>, ScanError> {
         match read {
-            Ok(value) => Ok(self.is_right(spec, column, block)?.then_some(value)),
-            Err(source) => self.doubt(spec, column, block, source).map(|()| None),
+            Ok(value) => Ok(self.revalidate(spec, column, block)?.then_some(value)),
+            Err(source) => self.retry_after(spec, column, block, source).map(|()| None),
         }
     }
 
     /// After a block was read: whether that is to be believed, where every reading is checked. If not, the block is right now, to be read again.
     #[inline]
-    pub(crate) fn is_right(
+    pub(crate) fn revalidate(
         &self,
         spec: &TableSpec,
         column: usize,
@@ -112,7 +112,7 @@ impl Segment {
 
     /// After a block could not be read: the error, unless the block was damaged and is right now, to be read again.
     #[cold]
-    pub(crate) fn doubt(
+    pub(crate) fn retry_after(
         &self,
         spec: &TableSpec,
         column: usize,
@@ -125,7 +125,7 @@ impl Segment {
         }
     }
 
-    /// Checks a block's checksum whether that was done before or not. A damaged one is put right from
+    /// Checks a block's checksum whether that was done before or not. A damaged one is repaired from
     /// another copy, if there is one. Whether it was right before.
     pub(crate) fn verify_again(
         &self,
@@ -167,7 +167,7 @@ impl Segment {
     /// Checks all blocks of a column, whether that was done before or not: what is made of them lasts.
     pub(crate) fn verify_column(&self, spec: &TableSpec, column: usize) -> Result<(), ScanError> {
         for block in 0..self.blocks() {
-            if any_doubt() {
+            if needs_revalidation() {
                 self.restore_lost(spec, column, block)?;
             }
             let began = self.verified.begin();
@@ -179,7 +179,7 @@ impl Segment {
 
     /// Puts right what was lost of a column's chunk. Nothing is read where nothing was.
     pub(crate) fn restore_column(&self, spec: &TableSpec, column: usize) -> Result<(), ScanError> {
-        if any_doubt() {
+        if needs_revalidation() {
             let mut blocks = 0..self.blocks();
             blocks.try_for_each(|block| self.restore_lost(spec, column, block))?;
         }
@@ -194,7 +194,11 @@ impl Segment {
         copy: &[u8],
     ) -> Result<(), ScanError> {
         let damaged = |block, source| self.damaged(spec, column, block * BLOCK_LEN, source);
-        let chunk = Chunk::with_header(self.heads().of(column), copy, spec.columns[column].ty);
+        let chunk = Chunk::with_header(
+            self.chunk_headers().of(column),
+            copy,
+            spec.columns[column].ty,
+        );
         let chunk = chunk.map_err(|source| damaged(0, source))?;
         for block in 0..self.blocks() {
             let began = self.verified.begin();

@@ -3,7 +3,7 @@
 //!
 //! Copied when the segment is opened, and believed only as far as the checksums in the copies hold. From then on no head is read
 //! in far memory: looking for a block costs no far miss, no damaged head misleads a query, and one that is damaged or
-//! lost there, in all copies even, is put right from here. They take 128 bytes a chunk and 32 a block, and no budget limits them.
+//! lost there, in all copies even, is repaired from here. They take 128 bytes a chunk and 32 a block, and no budget limits them.
 //!
 //! Invariant: the heads are those that were written, as long as the segment's chunks are open.
 
@@ -11,13 +11,13 @@ use arrow::buffer::MutableBuffer;
 use tierra_column::Chunk;
 
 /// Of all columns, one behind the other: chunks of as many rows have heads of the same length, in whole lines.
-pub(crate) struct Heads {
+pub(crate) struct ChunkHeaders {
     /// Begins on a line, so that no entry of a directory straddles one.
     bytes: MutableBuffer,
     bytes_each: usize,
 }
 
-impl Heads {
+impl ChunkHeaders {
     /// Copies of the heads of these chunks, which have so many rows. What is too short for a head ends in zeros, as opening it
     /// tells.
     pub(crate) fn read<'a>(rows: usize, chunks: impl ExactSizeIterator<Item = &'a [u8]>) -> Self {
@@ -49,11 +49,11 @@ mod tests {
     fn each_column_has_its_own_on_lines_of_its_own() {
         let long = vec![7; 1000];
         let short = vec![9; 130];
-        let heads = Heads::read(2000, [&long[..], &short, &long].into_iter());
+        let chunk_headers = ChunkHeaders::read(2000, [&long[..], &short, &long].into_iter());
         let bytes_each = Chunk::header_bytes_of(2000);
-        assert_eq!(heads.len_bytes() as usize, 3 * bytes_each);
+        assert_eq!(chunk_headers.len_bytes() as usize, 3 * bytes_each);
         for (column, chunk) in [&long, &short, &long].into_iter().enumerate() {
-            let head = heads.of(column);
+            let head = chunk_headers.of(column);
             assert_eq!(head.as_ptr().addr() % 64, 0);
             let (kept, zeros) = head.split_at(chunk.len().min(bytes_each));
             assert_eq!(kept, &chunk[..kept.len()]);

@@ -23,10 +23,10 @@ use tierra_memory::{NearCopy, NearMemory, Speed};
 
 use crate::error::{DamageError, ScanError, StorageError, UnavailableError};
 use crate::integrity::checked_copy::checked_copy;
-use crate::integrity::placeholder::{self, Absence, Absent};
+use crate::integrity::placeholder::{self, PlaceholderReason, Placeholders};
 use crate::integrity::repair;
 use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
-use crate::segment::chunk_headers::Heads;
+use crate::segment::chunk_headers::ChunkHeaders;
 use crate::spec::TableSpec;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::storage::verified::{DamageFound, VerifiedBits};
@@ -37,7 +37,7 @@ enum ChunkBytes {
     Near(Arc<NearCopy>),
     Far(Arc<ExtentCopy>, Range<usize>),
     /// What stands in for a chunk that is not there.
-    Absent(Arc<[u8]>),
+    Placeholder(Arc<[u8]>),
 }
 
 impl ChunkBytes {
@@ -45,14 +45,14 @@ impl ChunkBytes {
         match self {
             Self::Near(copy) => copy,
             Self::Far(extent, range) => &extent[range.clone()],
-            Self::Absent(stand_in) => stand_in,
+            Self::Placeholder(placeholder) => placeholder,
         }
     }
 
     fn speed(&self) -> Speed {
         match self {
             Self::Near(..) => Speed::Near,
-            Self::Far(..) | Self::Absent(_) => Speed::Far,
+            Self::Far(..) | Self::Placeholder(_) => Speed::Far,
         }
     }
 }
@@ -60,7 +60,7 @@ impl ChunkBytes {
 /// What the chunks of a segment are made of, by column.
 struct ChunkParts {
     bytes: Vec<ChunkBytes>,
-    heads: Arc<Heads>,
+    chunk_headers: Arc<ChunkHeaders>,
 }
 
 /// The open chunks of a segment, by column.
@@ -85,7 +85,7 @@ pub struct Segment {
     /// In the order of the entry; kept allocated even where all reads go to near copies. `None` where all copies lie in tiers
     /// that are missing.
     extents: Vec<Option<Arc<OwnedExtent>>>,
-    absent: Arc<Absent>,
+    placeholders: Arc<Placeholders>,
 }
 
 impl Segment {
@@ -108,23 +108,23 @@ impl Segment {
                     .get(&column)
                     .filter(|_| place.encoding.uses_dictionary()),
             };
-            Some((column, Absence::Withheld(why?.clone())))
+            Some((column, PlaceholderReason::Withheld(why?.clone())))
         });
-        let gone: Absent = gone.collect();
-        let open = |absent: Absent| {
+        let gone: Placeholders = gone.collect();
+        let open = |placeholders: Placeholders| {
             let verified = verified_bits(&entry, extents.iter().flatten(), false);
-            Self::with_verified(entry.clone(), extents.clone(), spec, verified, absent)
+            Self::with_verified(entry.clone(), extents.clone(), spec, verified, placeholders)
         };
         let error = match open(gone.clone()) {
             Err(error) => error,
             opened => return opened,
         };
-        let mut absent = gone;
+        let mut placeholders = gone;
         for (column, place) in entry.chunks.iter().enumerate() {
             let Some(extent) = &extents[place.extent as usize] else {
                 continue;
             };
-            mend_head(&entry, column, extent, spec);
+            repair_header(&entry, column, extent, spec);
             let bytes = &extent.first()[range_of(place)];
             let opened = open_bytes(bytes, bytes, spec, column, &entry);
             // One of another format is whole, and for another build to read.
@@ -136,10 +136,10 @@ impl Segment {
             {
                 let name = &spec.columns[column].name;
                 tracing::error!(table = spec.name, column = name, %error, "a chunk is lost: all else can be read");
-                absent.insert(column, Absence::Damaged(source));
+                placeholders.insert(column, PlaceholderReason::Damaged(source));
             }
         }
-        open(absent)
+        open(placeholders)
     }
 
     /// The same segment with near copies of all chunks that may have one, as far as there is room: those of columns that ask
@@ -176,8 +176,8 @@ impl Segment {
         };
         self.restore_column(spec, column)?;
         let check = |copy: &[u8]| self.check_copy(spec, column, copy);
-        let mend = || self.verify_column(spec, column);
-        checked_copy(near, &read[range.clone()], goes_on, check, mend)
+        let repair = || self.verify_column(spec, column);
+        checked_copy(near, &read[range.clone()], goes_on, check, repair)
     }
 
     /// The same segment with these columns read from other near copies, or from none.
@@ -193,8 +193,11 @@ impl Segment {
                 bytes[column] = other;
             }
         }
-        let heads = self.heads().clone();
-        let parts = ChunkParts { bytes, heads };
+        let chunk_headers = self.chunk_headers().clone();
+        let parts = ChunkParts {
+            bytes,
+            chunk_headers,
+        };
         let (entry, extents) = (self.entry.clone(), self.extents.clone());
         self.of_same_rows(entry, parts, extents, spec, self.verified.clone())
     }
@@ -207,7 +210,7 @@ impl Segment {
     ) -> Result<Arc<Self>, DamageError> {
         let verified = verified_bits(&entry, &extents, true);
         let extents = extents.into_iter().map(Some).collect();
-        Self::with_verified(entry, extents, spec, verified, Absent::new())
+        Self::with_verified(entry, extents, spec, verified, Placeholders::new())
     }
 
     /// The same rows with the chunks of `columns` written anew, none of them near yet; other near copies stay.
@@ -224,15 +227,18 @@ impl Segment {
             (0..self.blocks()).for_each(|block| verified.insert(block, *column, began));
         }
         let bytes = self.bytes_in(&entry, &extents, columns);
-        let heads = bytes.iter().enumerate();
-        let heads: Vec<&[u8]> = heads
+        let chunk_headers = bytes.iter().enumerate();
+        let chunk_headers: Vec<&[u8]> = chunk_headers
             .map(|(column, bytes)| match columns.contains(&column) {
                 true => bytes.bytes(),
-                false => self.heads().of(column),
+                false => self.chunk_headers().of(column),
             })
             .collect();
-        let heads = Arc::new(Heads::read(self.rows(), heads.into_iter()));
-        let parts = ChunkParts { bytes, heads };
+        let chunk_headers = Arc::new(ChunkHeaders::read(self.rows(), chunk_headers.into_iter()));
+        let parts = ChunkParts {
+            bytes,
+            chunk_headers,
+        };
         self.of_same_rows(entry, parts, extents, spec, verified)
     }
 
@@ -244,7 +250,7 @@ impl Segment {
     ) -> Result<Arc<Self>, DamageError> {
         let parts = ChunkParts {
             bytes: self.bytes_in(&self.entry, &extents, &[]),
-            heads: self.heads().clone(),
+            chunk_headers: self.chunk_headers().clone(),
         };
         let (entry, verified) = (self.entry.clone(), self.verified.clone());
         self.of_same_rows(entry, parts, extents, spec, verified)
@@ -276,8 +282,8 @@ impl Segment {
         spec: &TableSpec,
         verified: VerifiedBits,
     ) -> Result<Arc<Self>, DamageError> {
-        let (uses, absent) = (self.uses.clone(), self.absent.clone());
-        Self::of_parts(entry, parts, extents, spec, uses, verified, absent)
+        let (uses, placeholders) = (self.uses.clone(), self.placeholders.clone());
+        Self::of_parts(entry, parts, extents, spec, uses, verified, placeholders)
     }
 
     /// All of it read where it lies.
@@ -286,21 +292,38 @@ impl Segment {
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         verified: VerifiedBits,
-        absent: Absent,
+        placeholders: Placeholders,
     ) -> Result<Arc<Self>, DamageError> {
         let (columns, rows) = (0..entry.chunks.len(), entry.rows as usize);
         let uses = columns.clone().map(|_| Uses::default()).collect();
-        let stand_in = (!absent.is_empty()).then(|| placeholder::stand_in(rows));
+        let placeholder = (!placeholders.is_empty()).then(|| placeholder::chunk(rows));
         let bytes = columns.map(|column| {
-            let stand_in = stand_in.as_ref().filter(|_| absent.contains_key(&column));
-            let stand_in = stand_in.map(|stand_in| ChunkBytes::Absent(stand_in.clone()));
-            let bytes = stand_in.or_else(|| far_bytes(&entry, &extents, column));
-            bytes.expect("what is stored nowhere is absent")
+            let placeholder = placeholder
+                .as_ref()
+                .filter(|_| placeholders.contains_key(&column));
+            let placeholder =
+                placeholder.map(|placeholder| ChunkBytes::Placeholder(placeholder.clone()));
+            let bytes = placeholder.or_else(|| far_bytes(&entry, &extents, column));
+            bytes.expect("what is stored nowhere has a placeholder")
         });
         let bytes: Vec<ChunkBytes> = bytes.collect();
-        let heads = Arc::new(Heads::read(rows, bytes.iter().map(ChunkBytes::bytes)));
-        let parts = ChunkParts { bytes, heads };
-        Self::of_parts(entry, parts, extents, spec, uses, verified, absent.into())
+        let chunk_headers = Arc::new(ChunkHeaders::read(
+            rows,
+            bytes.iter().map(ChunkBytes::bytes),
+        ));
+        let parts = ChunkParts {
+            bytes,
+            chunk_headers,
+        };
+        Self::of_parts(
+            entry,
+            parts,
+            extents,
+            spec,
+            uses,
+            verified,
+            placeholders.into(),
+        )
     }
 
     fn of_parts(
@@ -310,27 +333,33 @@ impl Segment {
         spec: &TableSpec,
         uses: Arc<[Uses]>,
         verified: VerifiedBits,
-        absent: Arc<Absent>,
+        placeholders: Arc<Placeholders>,
     ) -> Result<Arc<Self>, DamageError> {
         let speeds = parts.bytes.iter().map(ChunkBytes::speed).collect();
-        let chunks = ChunkCell::try_new(parts, |ChunkParts { bytes, heads }| {
-            let columns = bytes.iter().enumerate();
-            let opened = columns.map(|(column, bytes)| {
-                let (head, bytes) = (heads.of(column), bytes.bytes());
-                match absent.contains_key(&column) {
-                    true => open_as(
-                        head,
-                        bytes,
-                        placeholder::STAND_IN_TYPE,
-                        spec,
-                        column,
-                        &entry,
-                    ),
-                    false => open_bytes(head, bytes, spec, column, &entry),
-                }
-            });
-            opened.collect::<Result<_, _>>().map(OpenChunks)
-        });
+        let chunks = ChunkCell::try_new(
+            parts,
+            |ChunkParts {
+                 bytes,
+                 chunk_headers,
+             }| {
+                let columns = bytes.iter().enumerate();
+                let opened = columns.map(|(column, bytes)| {
+                    let (head, bytes) = (chunk_headers.of(column), bytes.bytes());
+                    match placeholders.contains_key(&column) {
+                        true => open_as(
+                            head,
+                            bytes,
+                            placeholder::PLACEHOLDER_TYPE,
+                            spec,
+                            column,
+                            &entry,
+                        ),
+                        false => open_bytes(head, bytes, spec, column, &entry),
+                    }
+                });
+                opened.collect::<Result<_, _>>().map(OpenChunks)
+            },
+        );
         Ok(Arc::new(Self {
             entry,
             chunks: chunks?,
@@ -338,7 +367,7 @@ impl Segment {
             uses,
             verified,
             extents,
-            absent,
+            placeholders,
         }))
     }
 
@@ -364,19 +393,19 @@ impl Segment {
 
     /// The encoding of a column's chunk; `None` of one that is not there.
     pub fn encoding(&self, column: usize) -> Option<Encoding> {
-        (!self.is_absent(column)).then(|| self.chunk(column).encoding())
+        (!self.is_placeholder(column)).then(|| self.chunk(column).encoding())
     }
 
     /// Whether a column's chunk is not there: its tiers are missing, or its head is damaged in all of them.
     #[inline]
-    pub(crate) fn is_absent(&self, column: usize) -> bool {
-        !self.absent.is_empty() && self.absent.contains_key(&column)
+    pub(crate) fn is_placeholder(&self, column: usize) -> bool {
+        !self.placeholders.is_empty() && self.placeholders.contains_key(&column)
     }
 
     /// Whether all chunks are there.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
-        self.absent.is_empty()
+        self.placeholders.is_empty()
     }
 
     /// Whether a block of a column can be there at all.
@@ -386,7 +415,7 @@ impl Segment {
         column: usize,
         block: usize,
     ) -> Result<(), ScanError> {
-        match self.absent.get(&column) {
+        match self.placeholders.get(&column) {
             None => Ok(()),
             Some(absence) => Err(absence.error(spec, column, self.id(), block)),
         }
@@ -415,8 +444,8 @@ impl Segment {
     }
 
     /// What it keeps in near memory beside copies of its chunks.
-    pub(crate) fn heads(&self) -> &Arc<Heads> {
-        &self.chunks.borrow_owner().heads
+    pub(crate) fn chunk_headers(&self) -> &Arc<ChunkHeaders> {
+        &self.chunks.borrow_owner().chunk_headers
     }
 
     /// What was read of each column's chunk, to be added to.
@@ -428,11 +457,11 @@ impl Segment {
     pub(crate) fn near(&self, column: usize) -> Option<&Arc<NearCopy>> {
         match &self.chunks.borrow_owner().bytes[column] {
             ChunkBytes::Near(copy) => Some(copy),
-            ChunkBytes::Far(..) | ChunkBytes::Absent(_) => None,
+            ChunkBytes::Far(..) | ChunkBytes::Placeholder(_) => None,
         }
     }
 
-    /// A column's chunk in the first copy that is stored of it; nothing if it is absent.
+    /// A column's chunk in the first copy that is stored of it; nothing if it is a placeholder.
     pub(crate) fn stored(&self, column: usize) -> &[u8] {
         let place = &self.entry.chunks[column];
         let extent = self.extents[place.extent as usize].as_ref();
@@ -448,7 +477,7 @@ impl Segment {
     /// The far copy of an extent that a column is read from, and where its chunk lies there; `None` where the chunk is read near.
     fn far(&self, column: usize) -> Option<(&Arc<OwnedExtent>, &Arc<ExtentCopy>, &Range<usize>)> {
         match &self.chunks.borrow_owner().bytes[column] {
-            ChunkBytes::Near(..) | ChunkBytes::Absent(_) => None,
+            ChunkBytes::Near(..) | ChunkBytes::Placeholder(_) => None,
             ChunkBytes::Far(read, place) => {
                 let extent = self.entry.chunks[column].extent as usize;
                 Some((self.extents[extent].as_ref()?, read, place))
@@ -473,7 +502,7 @@ impl std::fmt::Debug for Segment {
 }
 
 /// Puts the head of a chunk right from another copy, if it cannot be opened.
-fn mend_head(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
+fn repair_header(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
     let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
     repair::head(
         extent,

@@ -1,6 +1,6 @@
-//! A segment's chunks as they are stored: what lies where in its extents, which copy has it, and what of it can be put right.
+//! A segment's chunks as they are stored: what lies where in its extents, which copy has it, and what of it can be repaired.
 //!
-//! Invariant: of a chunk that is absent nothing is written, for nobody knows what belongs there.
+//! Invariant: of a chunk that is a placeholder nothing is written, for nobody knows what belongs there.
 
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ impl Segment {
     /// Rows of the blocks that have a byte in a range of a chunk; all rows where the head is concerned.
     fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
         let chunk = self.chunk(column);
-        if range.start < chunk.header_bytes() || self.is_absent(column) {
+        if range.start < chunk.header_bytes() || self.is_placeholder(column) {
             return 0..self.rows();
         }
         let is_met = |block: &usize| {
@@ -59,7 +59,7 @@ impl Segment {
         let mut blocks =
             (0..self.blocks()).flat_map(|block| columns.iter().map(move |column| (block, *column)));
         let is_right = |(block, column): (usize, usize)| {
-            !self.is_absent(column) && self.chunk(column).verify_block(block).is_ok()
+            !self.is_placeholder(column) && self.chunk(column).verify_block(block).is_ok()
         };
         let bytes = extent.first();
         let is_zero = |range: &Range<usize>| bytes[range.clone()].iter().all(|byte| *byte == 0);
@@ -73,9 +73,9 @@ impl Segment {
             let start = place.offset as usize;
             // Nobody knows what of it means something.
             let all = self
-                .is_absent(*column)
+                .is_placeholder(*column)
                 .then_some(0..place.len_bytes as usize);
-            let used = (!self.is_absent(*column)).then(|| self.chunk(*column).used());
+            let used = (!self.is_placeholder(*column)).then(|| self.chunk(*column).used());
             let used = all.into_iter().chain(used.into_iter().flatten());
             used.map(move |range| start + range.start..start + range.end)
         });
@@ -96,7 +96,10 @@ impl Segment {
     /// Whether any copy of the chunk's extent has the block.
     pub(crate) fn is_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
         let range = self.stored_range(column, block);
-        let mut copies = extent.copies().iter().filter(|_| !self.is_absent(column));
+        let mut copies = extent
+            .copies()
+            .iter()
+            .filter(|_| !self.is_placeholder(column));
         copies.any(|copy| {
             self.chunk(column)
                 .block_matches(block, &copy[range.clone()])
@@ -104,8 +107,8 @@ impl Segment {
     }
 
     /// Puts the block right in the extent's first copy, from whichever copy has it. Whether it is right then.
-    pub(crate) fn mend_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
-        if self.is_absent(column) {
+    pub(crate) fn repair_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
+        if self.is_placeholder(column) {
             return false;
         }
         let range = self.stored_range(column, block);
@@ -115,12 +118,12 @@ impl Segment {
     }
 
     /// Puts the head of a chunk right in the extent's first copy, from the one in near memory.
-    pub(crate) fn mend_head(&self, column: usize, extent: &OwnedExtent) {
-        if self.is_absent(column) {
+    pub(crate) fn repair_header(&self, column: usize, extent: &OwnedExtent) {
+        if self.is_placeholder(column) {
             return;
         }
         let start = self.entry.chunks[column].offset as usize;
-        repair::near(extent, start, self.heads().of(column));
+        repair::near(extent, start, self.chunk_headers().of(column));
     }
 
     /// Where the block lies in the extent of its chunk.

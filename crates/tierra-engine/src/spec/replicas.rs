@@ -18,22 +18,22 @@ impl TierId {
 
 /// Which tiers a table's extents should have copies in; the first is written first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Homes {
+pub(crate) struct ReplicaPlacement {
     pub(crate) table: Vec<TierId>,
     /// Of columns that wish for others, by position.
     pub(crate) columns: BTreeMap<usize, Vec<TierId>>,
 }
 
-impl Default for Homes {
-    fn default() -> Homes {
-        Homes {
+impl Default for ReplicaPlacement {
+    fn default() -> ReplicaPlacement {
+        ReplicaPlacement {
             table: vec![TierId::FIRST],
             columns: BTreeMap::new(),
         }
     }
 }
 
-impl Homes {
+impl ReplicaPlacement {
     /// Of a column's chunks.
     pub(crate) fn of_column(&self, column: usize) -> &[TierId] {
         self.columns.get(&column).unwrap_or(&self.table)

@@ -13,8 +13,8 @@ use tierra_memory::{Extent, Finished, Pool};
 
 use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
 use crate::spec::replicas::TierId;
-use crate::storage::doubt::Doubt;
 use crate::storage::losses::Losses;
+use crate::storage::revalidation::RevalidationReason;
 use crate::storage::tier::Tier;
 
 /// What an extent holds, and for which table: stored in its header and checked when a manifest
@@ -174,8 +174,8 @@ impl ExtentCopy {
         let had_losses = !lost.is_none();
         change(&mut lost);
         match (had_losses, !lost.is_none()) {
-            (false, true) => Doubt::begin(),
-            (true, false) => Doubt::end(),
+            (false, true) => RevalidationReason::begin(),
+            (true, false) => RevalidationReason::end(),
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What was found wrong with stored bytes, and what became of it: one entry a fault, kept for whoever asks later.
+//! What was found wrong with stored bytes, and what became of it: one entry a fault, kept to be asked for later.
 //!
 //! Invariant: at most [`ENTRIES_MOST`] entries are kept, the newest; the totals count all since the database was opened. Each fault
 //! is logged once, when it is found.
@@ -110,7 +110,7 @@ pub struct FaultTotals {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct LoggedFault {
     fault: Fault,
     tier: TierId,
     extent: Option<ExtentId>,
@@ -119,7 +119,7 @@ struct Entry {
 
 #[derive(Debug, Default)]
 struct Entries {
-    kept: VecDeque<Entry>,
+    kept: VecDeque<LoggedFault>,
     totals: FaultTotals,
 }
 
@@ -154,7 +154,7 @@ impl FaultLog {
         // Once: a database has one.
         let weak: Weak<N> = Arc::downgrade(naming);
         let _ = self.naming.set(weak);
-        for Entry {
+        for LoggedFault {
             fault,
             extent,
             range,
@@ -181,7 +181,7 @@ impl FaultLog {
     ) {
         let held = self.held_by(extent, &range);
         let mut entries = self.lock();
-        let known = |entry: &Entry| {
+        let known = |entry: &LoggedFault| {
             entry.is_of(copy, extent.id(), &range)
                 && entry.fault.kind == kind
                 && !matches!(entry.fault.outcome, FaultOutcome::Repaired { .. })
@@ -201,7 +201,7 @@ impl FaultLog {
             "damage was found"
         );
         self.damage.note();
-        entries.push(Entry {
+        entries.push(LoggedFault {
             fault: Fault {
                 at: SystemTime::now(),
                 tier: copy.tier_name().to_string(),
@@ -247,7 +247,7 @@ impl FaultLog {
         if let FaultOutcome::Repaired { .. } = outcome {
             entries.totals.repaired += 1;
         }
-        entries.push(Entry {
+        entries.push(LoggedFault {
             fault: Fault {
                 at: SystemTime::now(),
                 tier: name.to_owned(),
@@ -328,7 +328,7 @@ impl FaultLog {
     }
 }
 
-impl Entry {
+impl LoggedFault {
     fn is_of(&self, copy: &ExtentCopy, extent: ExtentId, range: &Range<usize>) -> bool {
         self.tier == copy.tier()
             && self.extent == Some(extent)
@@ -338,7 +338,7 @@ impl Entry {
 }
 
 impl Entries {
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: LoggedFault) {
         if self.kept.len() == ENTRIES_MOST {
             self.kept.pop_front();
         }

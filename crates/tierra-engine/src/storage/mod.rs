@@ -4,13 +4,13 @@
 //! locked, so no reader ever sees bytes that another process has reused.
 
 pub(crate) mod directory;
-pub(crate) mod doubt;
 pub(crate) mod extent;
 pub(crate) mod faults;
 pub(crate) mod lock;
 pub(crate) mod losses;
 pub(crate) mod options;
 pub(crate) mod read_checks;
+pub(crate) mod revalidation;
 pub(crate) mod tier;
 pub(crate) mod tiers;
 pub(crate) mod verified;
@@ -31,7 +31,7 @@ use crate::spec::replicas::TierId;
 use crate::storage::directory::Home;
 use crate::storage::extent::Owner;
 use crate::storage::lock::DirectoryLock;
-use crate::storage::losses::{Losses, Seen};
+use crate::storage::losses::{Losses, ReadStamp};
 use crate::storage::options::DatabaseOptions;
 use crate::storage::tiers::{CopiesWriter, Tiers};
 
@@ -145,10 +145,8 @@ impl Storage {
     /// Whether nothing that was read since may have been a lost page. If not, it is noted: read again, and what is
     /// lost is restored, or named, when it is met.
     #[inline]
-    pub(crate) fn is_whole_since(&self, seen: Seen) -> bool {
-        let is_whole = self
-            .losses
-            .is_whole_since(seen, self.tiers.load().readable());
+    pub(crate) fn validate(&self, seen: ReadStamp) -> bool {
+        let is_whole = self.losses.validate(seen, self.tiers.load().readable());
         if !is_whole {
             self.note_losses();
         }
@@ -179,11 +177,11 @@ impl Storage {
     ///
     /// # Errors
     /// [`ScanError::Lost`], if pages are lost faster than they are read.
-    pub(crate) fn whole<T>(&self, mut read: impl FnMut() -> T) -> Result<T, ScanError> {
+    pub(crate) fn read_validated<T>(&self, mut read: impl FnMut() -> T) -> Result<T, ScanError> {
         for _ in 0..READS_MOST {
-            let seen = self.losses.begin();
+            let seen = self.losses.begin_read();
             let value = read();
-            if self.is_whole_since(seen) {
+            if self.validate(seen) {
                 return Ok(value);
             }
         }
@@ -215,16 +213,16 @@ impl Storage {
         self.taken_bytes.load(Ordering::Relaxed)
     }
 
-    /// Space for a new extent, in each of `homes` that is there.
+    /// Space for a new extent, in each of these tiers that is there.
     pub(crate) fn allocate(
         &self,
-        homes: &[TierId],
+        placement: &[TierId],
         len_bytes: u64,
         owner: Owner,
     ) -> Result<CopiesWriter, PoolError> {
         // Only uniqueness counts.
         let id = ExtentId(self.next_extent_id.fetch_add(1, Ordering::Relaxed));
-        self.tiers().allocate(id, homes, len_bytes, owner)
+        self.tiers().allocate(id, placement, len_bytes, owner)
     }
 
     #[cfg(test)]

@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::storage::doubt::Doubt;
+use crate::storage::revalidation::RevalidationReason;
 
 /// How often stored bytes are compared with their checksums when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,8 +71,8 @@ impl ReadChecks {
         let every = reads == VerifyReads::Every;
         if self.0.every.swap(every, Ordering::Relaxed) != every {
             match every {
-                true => Doubt::begin(),
-                false => Doubt::end(),
+                true => RevalidationReason::begin(),
+                false => RevalidationReason::end(),
             }
         }
     }
@@ -104,7 +104,7 @@ impl ReadChecks {
 impl Drop for Choice {
     fn drop(&mut self) {
         if *self.every.get_mut() {
-            Doubt::end();
+            RevalidationReason::end();
         }
     }
 }
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(checks.get(), VerifyReads::First);
         checks.clone().set(VerifyReads::Every);
         assert_eq!(checks.get(), VerifyReads::Every);
-        assert!(crate::storage::doubt::any_doubt());
+        assert!(crate::storage::revalidation::needs_revalidation());
         checks.reset();
         assert_eq!(checks.get(), VerifyReads::First);
         checks.open_with(VerifyReads::Every);

@@ -12,7 +12,7 @@ use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
 use crate::error::StorageError;
 use crate::manifest::{ExtentId, TierEntry};
 use crate::spec::TableSpec;
-use crate::spec::replicas::{COPIES_MOST, Homes, Replicas, ReplicasError, TierId};
+use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, Replicas, ReplicasError, TierId};
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::losses::Losses;
 use crate::storage::tier::Tier;
@@ -119,8 +119,8 @@ impl Tiers {
         &self,
         replicas: &Replicas,
         spec: &TableSpec,
-    ) -> Result<Homes, ReplicasError> {
-        let mut homes = Homes {
+    ) -> Result<ReplicaPlacement, ReplicasError> {
+        let mut placement = ReplicaPlacement {
             table: match replicas.table.is_empty() {
                 true => self.open.iter().take(1).map(|tier| tier.id).collect(),
                 false => self.by_names(&replicas.table)?,
@@ -138,9 +138,9 @@ impl Tiers {
                     column: column.clone(),
                 });
             }
-            homes.columns.insert(at, self.by_names(names)?);
+            placement.columns.insert(at, self.by_names(names)?);
         }
-        Ok(homes)
+        Ok(placement)
     }
 
     fn by_names(&self, names: &[String]) -> Result<Vec<TierId>, ReplicasError> {
@@ -174,25 +174,25 @@ impl Tiers {
         Ok(ids)
     }
 
-    /// Those of `homes` that are there; where none is, the first that is: rows had better be
+    /// Those of these tiers that are there; where none is, the first that is: rows had better be
     /// somewhere than be refused.
-    pub(crate) fn at_home<'a>(&'a self, homes: &[TierId]) -> Vec<&'a Tier> {
-        let there: Vec<_> = homes.iter().filter_map(|id| self.get(*id)).collect();
+    pub(crate) fn open_among<'a>(&'a self, placement: &[TierId]) -> Vec<&'a Tier> {
+        let there: Vec<_> = placement.iter().filter_map(|id| self.get(*id)).collect();
         match there.is_empty() {
             true => self.open.first().into_iter().collect(),
             false => there,
         }
     }
 
-    /// Space for an extent in each of `homes` that is there.
+    /// Space for an extent in each of these tiers that is there.
     pub(crate) fn allocate(
         &self,
         id: ExtentId,
-        homes: &[TierId],
+        placement: &[TierId],
         len_bytes: u64,
         owner: Owner,
     ) -> Result<CopiesWriter, PoolError> {
-        let writers = self.at_home(homes).into_iter().map(|tier| {
+        let writers = self.open_among(placement).into_iter().map(|tier| {
             let writer = tier.pool.allocate(len_bytes, owner.tag())?;
             Ok((tier.clone(), writer))
         });

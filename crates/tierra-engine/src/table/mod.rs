@@ -27,7 +27,7 @@ use crate::dictionaries::TableDictionaries;
 use crate::error::{StorageError, TableError, UnavailableError};
 use crate::index::key::KeyColumns;
 use crate::spec::TableSpec;
-use crate::spec::replicas::{Homes, Replicas, TierId};
+use crate::spec::replicas::{ReplicaPlacement, Replicas, TierId};
 use crate::storage::Storage;
 use crate::table::gate::Gate;
 use crate::table::input::Input;
@@ -61,7 +61,7 @@ pub struct Table {
     input: Input,
     key: Option<KeyColumns>,
     current: ArcSwap<TableVersion>,
-    homes: ArcSwap<Homes>,
+    placement: ArcSwap<ReplicaPlacement>,
     dictionaries: TableDictionaries,
     gate: Arc<Gate>,
     /// Of reading single cells, near and far ones.
@@ -78,7 +78,7 @@ impl Table {
     pub(crate) fn new(
         id: u64,
         spec: Arc<TableSpec>,
-        homes: Homes,
+        placement: ReplicaPlacement,
         version: TableVersion,
         next_segment_id: u32,
         storage: Arc<Storage>,
@@ -100,7 +100,7 @@ impl Table {
             spec,
             schema,
             current: ArcSwap::from_pointee(version),
-            homes: ArcSwap::from_pointee(homes),
+            placement: ArcSwap::from_pointee(placement),
             gate: Arc::default(),
             cell_gates: [Speed::Near, Speed::Far]
                 .map(|speed| storage.calibration.gate(LookupKind::Cell, speed)),
@@ -118,7 +118,7 @@ impl Table {
         let _ = self.missing.set(missing);
     }
 
-    /// Whether its rows can be read, if perhaps not all columns: whoever reads one that is not there is told then.
+    /// Whether its rows can be read, if perhaps not all columns: a reader of one that is not there is told then.
     ///
     /// # Errors
     /// [`UnavailableError`]: some lie in a tier that is missing, or are damaged.
@@ -163,13 +163,13 @@ impl Table {
     }
 
     /// The tiers that its extents should have copies in.
-    pub(crate) fn homes(&self) -> Arc<Homes> {
-        self.homes.load_full()
+    pub(crate) fn placement(&self) -> Arc<ReplicaPlacement> {
+        self.placement.load_full()
     }
 
     /// New extents get their copies there from now on.
-    pub(crate) fn move_to(&self, homes: Homes) {
-        self.homes.store(Arc::new(homes));
+    pub(crate) fn move_to(&self, placement: ReplicaPlacement) {
+        self.placement.store(Arc::new(placement));
     }
 
     /// The types of its columns.
@@ -194,13 +194,13 @@ impl Table {
 
     /// The tiers that it should have copies in.
     pub fn replicas(&self) -> Replicas {
-        let (homes, tiers) = (self.homes(), self.storage.tiers());
+        let (placement, tiers) = (self.placement(), self.storage.tiers());
         let names = |ids: &[TierId]| ids.iter().map(|id| tiers.name(*id).to_owned()).collect();
         let column =
             |(at, ids): (&usize, &Vec<TierId>)| (self.spec.columns[*at].name.clone(), names(ids));
         Replicas {
-            table: names(&homes.table),
-            columns: homes.columns.iter().map(column).collect(),
+            table: names(&placement.table),
+            columns: placement.columns.iter().map(column).collect(),
         }
     }
 
@@ -251,11 +251,11 @@ impl Table {
     }
 
     /// The tiers in which copies of the index of its keys should lie.
-    pub(crate) fn key_homes(&self) -> Vec<TierId> {
+    pub(crate) fn key_tiers(&self) -> Vec<TierId> {
         let first = self.spec.primary_key.first();
-        let homes = self.homes();
+        let placement = self.placement();
         first
-            .map_or(&homes.table[..], |column| homes.of_column(*column))
+            .map_or(&placement.table[..], |column| placement.of_column(*column))
             .to_vec()
     }
 

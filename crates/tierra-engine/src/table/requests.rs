@@ -105,9 +105,9 @@ pub(crate) enum Request {
     Extents {
         reply: SyncSender<Vec<TableExtents>>,
     },
-    /// Answered with how many copies of what only the writer writes are damaged; these are put right, if asked for.
+    /// Answered with how many copies of what only the writer writes are damaged; these are repaired, if asked for.
     CheckOwn {
-        mend: bool,
+        repair: bool,
         reply: SyncSender<Result<u64, StorageError>>,
     },
     /// Answered when a table has the copies that it should have.

@@ -17,7 +17,7 @@ use crate::tail::statistics::ColumnStatistics;
 /// The index of a primary key, in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyIndexSize {
-    /// Rows whose keys are in runs, which are stored: by and by all but those of the tail.
+    /// Rows whose keys are in runs, which are stored: later all but those of the tail.
     pub listed_rows: u64,
     /// Of how many runs it consists.
     pub runs: usize,
@@ -58,7 +58,7 @@ impl Snapshot {
         &self.version
     }
 
-    /// The same, for whoever works on it for longer.
+    /// The same, to be kept for longer.
     pub(crate) fn shared_version(&self) -> &Arc<TableVersion> {
         &self.version
     }
@@ -109,7 +109,7 @@ impl Snapshot {
         let mut statistics = ColumnStatistics::default();
         let mut bounds_known = true;
         for segment in self.segments() {
-            if segment.is_absent(column) {
+            if segment.is_placeholder(column) {
                 (bounds_known, statistics.lacks_rows) = (false, true);
                 continue;
             }
@@ -151,7 +151,7 @@ impl Snapshot {
         }
     }
 
-    /// Rows that the index of a column covers: by and by all but those of the tail.
+    /// Rows that the index of a column covers: later all but those of the tail.
     ///
     /// # Panics
     /// If there is no such column.

@@ -81,10 +81,10 @@ impl TableVersion {
 
     /// Bytes of near memory that it takes beside copies, whatever the budget is.
     pub(crate) fn always_near_bytes(&self) -> u64 {
-        let heads = self
+        let chunk_headers = self
             .segments
             .iter()
-            .map(|segment| segment.heads().len_bytes());
+            .map(|segment| segment.chunk_headers().len_bytes());
         let dictionaries = self.dictionaries.iter().flatten();
         let dictionaries = dictionaries.map(|dictionary| dictionary.len_bytes() as u64);
         let tail = self
@@ -93,6 +93,6 @@ impl TableVersion {
             .iter()
             .flat_map(|batch| batch.rows.columns());
         let tail = tail.map(|values| slice_bytes(values) as u64);
-        heads.chain(dictionaries).chain(tail).sum::<u64>() + self.keys.near_bytes() as u64
+        chunk_headers.chain(dictionaries).chain(tail).sum::<u64>() + self.keys.near_bytes() as u64
     }
 }

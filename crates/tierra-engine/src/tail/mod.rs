@@ -5,7 +5,7 @@
 //! sealing.
 
 mod format;
-mod head;
+mod header;
 mod log;
 mod payload;
 mod record;
@@ -22,7 +22,7 @@ use arrow::error::ArrowError;
 pub(crate) use log::{Commit, TailLog};
 pub(crate) use payload::{decode, encode};
 pub(crate) use record::Record;
-pub(crate) use replay::{Mend, Named, Replayed, later, mend, replay};
+pub(crate) use replay::{LogRepair, Named, Replayed, later, repair, replay};
 
 use crate::tail::statistics::ColumnStatistics;
 

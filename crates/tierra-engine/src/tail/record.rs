@@ -105,24 +105,24 @@ pub(super) struct Header {
     pub(super) crc: u32,
 }
 
-pub(super) enum Line {
+pub(super) enum RecordStart {
     Zeros,
     Header(Header),
     Other(&'static str),
 }
 
 /// What a line is at which a record should start, or may.
-pub(super) fn read_header(line: &[u8]) -> Result<Line, LogError> {
+pub(super) fn read_header(line: &[u8]) -> Result<RecordStart, LogError> {
     if line.iter().all(|byte| *byte == 0) {
-        return Ok(Line::Zeros);
+        return Ok(RecordStart::Zeros);
     }
     if line[..4] != MAGIC {
-        return Ok(Line::Other("no record starts here"));
+        return Ok(RecordStart::Other("no record starts here"));
     }
     let u64_at = |at: usize| u64::from_le_bytes(line[at..at + 8].try_into().expect("eight bytes"));
     let u32_at = |at: usize| u32::from_le_bytes(line[at..at + 4].try_into().expect("four bytes"));
     if crc32c::crc32c(&line[..60]) != u32_at(60) {
-        return Ok(Line::Other("the header's checksum is wrong"));
+        return Ok(RecordStart::Other("the header's checksum is wrong"));
     }
     if line[4] != FORMAT_VERSION {
         return Err(LogError::Version {
@@ -138,7 +138,7 @@ pub(super) fn read_header(line: &[u8]) -> Result<Line, LogError> {
     if let Some((_, what)) = unknown.into_iter().find(|(is_there, _)| *is_there) {
         return Err(LogError::Unknown { what });
     }
-    Ok(Line::Header(Header {
+    Ok(RecordStart::Header(Header {
         payload_len: u32_at(8),
         label: Label {
             sequence: u64_at(16),

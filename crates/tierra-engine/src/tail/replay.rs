@@ -10,16 +10,16 @@ use std::ops::Range;
 use tierra_memory::PoolError;
 
 use super::format::LINE;
-use super::head::{self, Head};
+use super::header::{self, LogHeader};
 use super::log::LogEnd;
-use super::record::{Label, Line, read_header};
+use super::record::{Label, RecordStart, read_header};
 use crate::error::LogError;
 use crate::manifest::{COUNTER_END, ExtentId, TailEntry};
 use crate::storage::extent::OwnedExtent;
 
 /// Bytes of a copy of an extent that differ from what another copy holds, which is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mend {
+pub(crate) struct LogRepair {
     pub(crate) extent: ExtentId,
     /// Of the extent's copies, by their order.
     pub(crate) wrong: usize,
@@ -28,21 +28,21 @@ pub(crate) struct Mend {
 }
 
 /// Brings the copies of logs up to what was read from them.
-pub(crate) fn mend<'a>(
-    mends: &[Mend],
+pub(crate) fn repair<'a>(
+    repairs: &[LogRepair],
     extent_of: impl Fn(ExtentId) -> &'a OwnedExtent,
 ) -> Result<(), PoolError> {
-    for mend in mends {
-        let copies = extent_of(mend.extent).copies();
-        let (wrong, right) = (&copies[mend.wrong], &copies[mend.right]);
+    for repair in repairs {
+        let copies = extent_of(repair.extent).copies();
+        let (wrong, right) = (&copies[repair.wrong], &copies[repair.right]);
         if wrong.pool().is_read_only() {
             continue;
         }
         // A copy, for the pool takes no slice of itself.
-        let bytes = right[mend.range.clone()].to_vec();
+        let bytes = right[repair.range.clone()].to_vec();
         wrong
             .pool()
-            .write(wrong.extent(), mend.range.start as u64, &bytes)?;
+            .write(wrong.extent(), repair.range.start as u64, &bytes)?;
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ pub(crate) struct Named<'a> {
 pub(crate) struct Replayed {
     pub(crate) end: LogEnd,
     /// What is wrong in which copies.
-    pub(crate) mends: Vec<Mend>,
+    pub(crate) repairs: Vec<LogRepair>,
     /// Numbers of the commits that the manifest does not include.
     pub(crate) commits: Vec<u64>,
 }
@@ -93,10 +93,10 @@ fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
         return Ok(At::Nothing);
     };
     Ok(match read_header(line)? {
-        Line::Zeros => At::Nothing,
-        Line::Other(what) => At::Fault(what),
-        Line::Header(header) if header.label.epoch != epoch => At::Nothing,
-        Line::Header(header) => {
+        RecordStart::Zeros => At::Nothing,
+        RecordStart::Other(what) => At::Fault(what),
+        RecordStart::Header(header) if header.label.epoch != epoch => At::Nothing,
+        RecordStart::Header(header) => {
             let start = at + LINE;
             let end = start.checked_add(header.payload_len as usize);
             match end.and_then(|end| bytes.get(start..end)) {
@@ -121,7 +121,7 @@ fn record_at(bytes: &[u8], end: &LogEnd, epoch: u64) -> Result<At, LogError> {
         .and_then(|rest| rest.get(..LINE));
     // Before its payload is read, which may be that of a longer record.
     if let Some(line) = line
-        && let Line::Header(header) = read_header(line)?
+        && let RecordStart::Header(header) = read_header(line)?
         && header.label.epoch == epoch
         && (header.label.sequence, header.label.chain) != (end.sequence, end.chain)
     {
@@ -139,7 +139,7 @@ pub(crate) fn replay<'a>(
 ) -> Result<Replayed, LogError> {
     let tail = named.tail;
     let mut end = LogEnd::starting_at(tail.first_sequence);
-    let (mut mends, mut commits) = (Vec::new(), Vec::new());
+    let (mut repairs, mut commits) = (Vec::new(), Vec::new());
     for (number, entry) in tail.logs.iter().enumerate() {
         let copies = copies_of(entry.extent);
         let damaged = |end: &LogEnd, what| LogError::Damaged {
@@ -149,12 +149,12 @@ pub(crate) fn replay<'a>(
             what,
         };
         end.at = 0;
-        let head = Head {
+        let head = LogHeader {
             epoch: entry.epoch,
             first_sequence: end.sequence,
             chain: end.chain,
         };
-        let marked = read_head(&copies, entry.extent, &head, &mut mends)?;
+        let marked = read_head(&copies, entry.extent, &head, &mut repairs)?;
         end.marked = marked.map_err(|what| damaged(&end, what))?;
         (end.at, end.head) = (LINE as u64, Some(head));
         loop {
@@ -179,7 +179,7 @@ pub(crate) fn replay<'a>(
                 end.marked = end.marked.min(end.sequence);
                 return Ok(Replayed {
                     end,
-                    mends,
+                    repairs,
                     commits,
                 });
             }
@@ -196,7 +196,7 @@ pub(crate) fn replay<'a>(
             }
             let at = end.at as usize;
             let range = at..record.end.min(copies[right].len());
-            note_different(&copies, entry.extent, right, &range, &mut mends);
+            note_different(&copies, entry.extent, right, &range, &mut repairs);
             let logged_bytes = (record.end - at) as u64;
             let payload = &copies[right][record.payload.clone()];
             row_payload(end.sequence, payload, logged_bytes)?;
@@ -208,8 +208,11 @@ pub(crate) fn replay<'a>(
         let next = tail.logs.get(number + 1);
         let goes_on = next.is_some_and(|next| {
             let copies = copies_of(next.extent);
-            let mut heads = copies.iter().filter_map(|copy| head::read(copy).ok()?.ok());
-            heads.any(|(head, _)| head.epoch == next.epoch && head.first_sequence > end.sequence)
+            let mut chunk_headers = copies
+                .iter()
+                .filter_map(|copy| header::read(copy).ok()?.ok());
+            chunk_headers
+                .any(|(head, _)| head.epoch == next.epoch && head.first_sequence > end.sequence)
         });
         let acknowledged = match next {
             None => end.marked.max(tail.reached),
@@ -229,7 +232,7 @@ pub(crate) fn replay<'a>(
     }
     Ok(Replayed {
         end,
-        mends,
+        repairs,
         commits,
     })
 }
@@ -238,13 +241,13 @@ pub(crate) fn replay<'a>(
 fn read_head(
     copies: &[&[u8]],
     extent: ExtentId,
-    expected: &Head,
-    mends: &mut Vec<Mend>,
+    expected: &LogHeader,
+    repairs: &mut Vec<LogRepair>,
 ) -> Result<Result<u64, &'static str>, LogError> {
     let mut best: Option<(usize, u64)> = None;
     let mut fault = None;
     for (copy, bytes) in copies.iter().enumerate() {
-        match head::read(bytes)? {
+        match header::read(bytes)? {
             Ok((head, marked)) if head == *expected => {
                 if best.is_none_or(|(_, before)| before < marked) {
                     best = Some((copy, marked));
@@ -257,7 +260,7 @@ fn read_head(
     let Some((right, marked)) = best else {
         return Ok(Err(fault.unwrap_or("it has no copy")));
     };
-    note_different(copies, extent, right, &(0..LINE), mends);
+    note_different(copies, extent, right, &(0..LINE), repairs);
     Ok(Ok(marked))
 }
 
@@ -267,11 +270,11 @@ fn note_different(
     extent: ExtentId,
     right: usize,
     range: &Range<usize>,
-    mends: &mut Vec<Mend>,
+    repairs: &mut Vec<LogRepair>,
 ) {
     for (wrong, copy) in copies.iter().enumerate() {
         if wrong != right && copy.get(range.clone()) != Some(&copies[right][range.clone()]) {
-            mends.push(Mend {
+            repairs.push(LogRepair {
                 extent,
                 wrong,
                 right,
@@ -311,7 +314,7 @@ fn damage(
 /// Whether any later record of this epoch starts on a line of `rest`.
 fn later_record(rest: &[u8], epoch: u64, sequence: u64) -> Result<bool, LogError> {
     for line in rest.chunks_exact(LINE) {
-        if let Line::Header(header) = read_header(line)?
+        if let RecordStart::Header(header) = read_header(line)?
             && header.label.epoch == epoch
             && header.label.sequence > sequence
         {
@@ -332,7 +335,7 @@ pub(crate) fn later<'a>(
     let mut reached = tail.reached;
     for entry in &tail.logs {
         for copy in copies_of(entry.extent) {
-            if let Ok(Ok((head, marked))) = head::read(copy)
+            if let Ok(Ok((head, marked))) = header::read(copy)
                 && head.epoch == entry.epoch
             {
                 reached = reached.max(marked);

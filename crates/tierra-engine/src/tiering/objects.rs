@@ -84,7 +84,7 @@ pub(crate) fn objects(version: &TableVersion) -> impl Iterator<Item = Object<'_>
     let segments = version.segments.iter();
     let chunks = segments.flat_map(|segment| {
         let columns = 0..segment.uses().len();
-        let there = columns.filter(|column| !segment.is_absent(*column));
+        let there = columns.filter(|column| !segment.is_placeholder(*column));
         there.map(move |column| Object::Chunk(segment, column))
     });
     let parts = version.indexes.iter().filter(|part| !part.is_given_up());
@@ -208,7 +208,7 @@ impl<'v> Object<'v> {
     }
 
     /// Says that an index is damaged in all copies, which is to be built again. Not before it was read once more, if
-    /// something was lost meanwhile ([`Storage::whole`](crate::storage::Storage::whole)).
+    /// something was lost meanwhile ([`Storage::read_validated`](crate::storage::Storage::read_validated)).
     pub(crate) fn give_up(&self, spec: &TableSpec, error: &FormatError) {
         let table = &spec.name;
         match self {

@@ -67,7 +67,7 @@ impl Table {
         })?;
         let logged_bytes = record.len_bytes();
         let taken_bytes: usize = batch.columns().iter().map(slice_bytes).sum();
-        let keys = self.key().map(|key| key.batch_images(&batch));
+        let keys = self.key().map(|key| key.normalize_batch(&batch));
         self.requests().ask(|reply| {
             Request::Append(Append {
                 table: self.clone(),

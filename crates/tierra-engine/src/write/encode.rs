@@ -170,7 +170,7 @@ fn group_columns(
     threads: usize,
     bytes_of: impl Fn(usize) -> u64,
 ) -> Vec<Range<usize>> {
-    let (columns, homes) = (&table.spec().columns, table.homes());
+    let (columns, placement) = (&table.spec().columns, table.placement());
     let bytes: Vec<u64> = (0..columns.len()).map(bytes_of).collect();
     // Four groups a thread even out columns that take longer than others.
     let target = bytes.iter().sum::<u64>() / (4 * threads as u64);
@@ -179,7 +179,7 @@ fn group_columns(
     let (mut start, mut taken) = (0, 0);
     for column in 0..columns.len() {
         let alike = columns[column].near == columns[start].near
-            && homes.of_column(column) == homes.of_column(start);
+            && placement.of_column(column) == placement.of_column(start);
         if column > start && (!alike || taken + bytes[column] > target) {
             groups.push(start..column);
             (start, taken) = (column, 0);
@@ -227,7 +227,7 @@ where
     })
 }
 
-/// Writes planned chunks of columns with the same homes to their places in a new extent of `len_bytes`.
+/// Writes planned chunks of columns with the same tiers to their places in a new extent of `len_bytes`.
 fn write_group(
     table: &Table,
     columns: &Range<usize>,
@@ -235,10 +235,12 @@ fn write_group(
     places: &[Range<usize>],
     len_bytes: usize,
 ) -> Result<Arc<OwnedExtent>, StorageError> {
-    let homes = table.homes();
-    let homes = homes.of_column(columns.start);
+    let placement = table.placement();
+    let placement = placement.of_column(columns.start);
     let owner = Owner::Segment(table.id());
-    let mut writer = table.storage().allocate(homes, len_bytes as u64, owner)?;
+    let mut writer = table
+        .storage()
+        .allocate(placement, len_bytes as u64, owner)?;
     let mut written = 0;
     for (plan, place) in plans.iter().zip(places) {
         // The gaps between chunks are covered by the extent's checksum: they hold zeros.

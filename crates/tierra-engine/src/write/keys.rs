@@ -78,24 +78,24 @@ impl KeyColumns {
         table: &Arc<Table>,
         version: &TableVersion,
         batch: &RecordBatch,
-        images: &[u64],
+        normalized_keys: &[u64],
         row_id: impl Fn(usize) -> RowId,
     ) -> Result<KeyIndex, KeyError> {
         let arrays = self.arrays(batch);
-        let mut level = HashIndex::with_capacity(images.len());
+        let mut level = HashIndex::with_capacity(normalized_keys.len());
         let first = row_id(0).get();
-        for (at, image) in images.iter().enumerate() {
-            for earlier in rows_in(&level, *image) {
+        for (at, normalized_key) in normalized_keys.iter().enumerate() {
+            for earlier in rows_in(&level, *normalized_key) {
                 let earlier = (earlier.get() - first) as usize;
                 if self.is_exact() || self.cells(&arrays, earlier) == self.cells(&arrays, at) {
                     return Err(self.duplicate(table, &arrays, at));
                 }
             }
-            level.insert(*image, row_id(at).get());
+            level.insert(*normalized_key, row_id(at).get());
         }
         let mut lookups = Lookups::new(Scheduling::Auto);
         let values = |at| Ok::<_, ScanError>(self.values(&arrays, at));
-        let rows = self.rows(table, version, images, values, &mut lookups)?;
+        let rows = self.rows(table, version, normalized_keys, values, &mut lookups)?;
         if let Some(at) = rows.iter().position(Option::is_some) {
             return Err(self.duplicate(table, &arrays, at));
         }
@@ -121,38 +121,39 @@ impl KeyColumns {
             }
             loaded.spill();
         }
-        let seen = table.storage().losses().begin();
+        let seen = table.storage().losses().begin_read();
         let mut first = 0;
         for arrays in keys {
             let arrays: Vec<&ArrayRef> = arrays.iter().collect();
-            let images = self.images(&arrays);
-            for (run, images) in images.chunks(FETCHED).enumerate() {
+            let normalized_keys = self.normalize(&arrays);
+            for (run, normalized_keys) in normalized_keys.chunks(FETCHED).enumerate() {
                 let index = &loaded.index;
                 // Fetches the buckets; the answers are looked at one by one below.
                 for_each(
                     GroupSize::DEFAULT,
-                    images,
-                    |cx: Cx<Interleaved>, image| index.get(cx, *image),
+                    normalized_keys,
+                    |cx: Cx<Interleaved>, normalized_key| index.get(cx, *normalized_key),
                     |_, _| {},
                 );
-                for (at, image) in images.iter().enumerate() {
+                for (at, normalized_key) in normalized_keys.iter().enumerate() {
                     let at = run * FETCHED + at;
-                    for earlier in rows_in(&loaded.index, *image) {
+                    for earlier in rows_in(&loaded.index, *normalized_key) {
                         if self.is_exact()
                             || self.loaded_key(table, loaded, earlier)? == self.values(&arrays, at)
                         {
                             return Err(self.duplicate(table, &arrays, at));
                         }
                     }
-                    loaded
-                        .index
-                        .insert(*image, RowId::new(segment.id(), (first + at) as u32).get());
+                    loaded.index.insert(
+                        *normalized_key,
+                        RowId::new(segment.id(), (first + at) as u32).get(),
+                    );
                 }
             }
-            first += images.len();
+            first += normalized_keys.len();
         }
         // What was compared cannot be compared again: the load fails.
-        match self.is_exact() || table.storage().is_whole_since(seen) {
+        match self.is_exact() || table.storage().validate(seen) {
             true => Ok(()),
             false => Err(table.storage().lost_while_read().into()),
         }
@@ -164,18 +165,18 @@ impl KeyColumns {
         let mut row = RowId::new(segment.id(), 0).get();
         let mut last = None;
         for arrays in keys {
-            let images = self.images(&arrays.iter().collect::<Vec<_>>());
-            let before = images
+            let normalized_keys = self.normalize(&arrays.iter().collect::<Vec<_>>());
+            let before = normalized_keys
                 .first()
                 .is_none_or(|first| last.is_none_or(|last| last < *first));
-            if !before || !images.is_sorted_by(|a, b| a < b) {
+            if !before || !normalized_keys.is_sorted_by(|a, b| a < b) {
                 return None;
             }
-            for image in &images {
-                builder.push(*image, row);
+            for normalized_key in &normalized_keys {
+                builder.push(*normalized_key, row);
                 row += 1;
             }
-            last = images.last().copied().or(last);
+            last = normalized_keys.last().copied().or(last);
         }
         Some(builder.finish())
     }
@@ -188,8 +189,8 @@ impl KeyColumns {
         loaded: LoadedKeys,
     ) -> Result<Joined, KeyError> {
         if let Some(run) = &loaded.run {
-            if let Some(image) = self.image_in_both(table, version, run)? {
-                return Err(self.duplicate_values(table, &[Value::Ordinal(image)]));
+            if let Some(normalized_key) = self.key_in_both(table, version, run)? {
+                return Err(self.duplicate_values(table, &[Value::Ordinal(normalized_key)]));
             }
             let runs: Vec<_> = version.keys.runs().iter().chain([run]).cloned().collect();
             return Ok(Joined {
@@ -200,11 +201,14 @@ impl KeyColumns {
         let has_rows = version.rows() > 0;
         let entries: Vec<_> = loaded.index.iter().filter(|_| has_rows).collect();
         for entries in entries.chunks(COMPARED) {
-            let images: Vec<u64> = entries.iter().map(|(image, _)| *image).collect();
+            let normalized_keys: Vec<u64> = entries
+                .iter()
+                .map(|(normalized_key, _)| *normalized_key)
+                .collect();
             let key =
                 |at: usize| self.loaded_key(table, &loaded, RowId::from_number(entries[at].1));
             let mut lookups = Lookups::new(Scheduling::Auto);
-            let rows = self.rows(table, version, &images, key, &mut lookups)?;
+            let rows = self.rows(table, version, &normalized_keys, key, &mut lookups)?;
             if let Some(at) = rows.iter().position(Option::is_some) {
                 return Err(self.duplicate_values(table, &key(at)?));
             }
@@ -219,8 +223,8 @@ impl KeyColumns {
         })
     }
 
-    /// An image that both the version and a run of rows to be added have, if there is one.
-    fn image_in_both(
+    /// A normalized key that both the version and a run of rows to be added have, if there is one.
+    fn key_in_both(
         &self,
         table: &Arc<Table>,
         version: &TableVersion,
@@ -229,17 +233,17 @@ impl KeyColumns {
         loop {
             let keys = self.index(table, version)?;
             let levels = keys.near.levels.iter().map(|level| &*level.index);
-            let stand_ins = keys.runs.iter().filter_map(|run| run.stand_in());
+            let substitutes = keys.runs.iter().filter_map(|run| run.substitute());
             let (first, last) = loaded.bounds();
             let near: Vec<u64> = levels
-                .chain(stand_ins)
+                .chain(substitutes)
                 .flat_map(HashIndex::iter)
-                .map(|(image, _)| image)
-                .filter(|image| (first..=last).contains(image))
+                .map(|(normalized_key, _)| normalized_key)
+                .filter(|normalized_key| (first..=last).contains(normalized_key))
                 .collect();
             let compare = || {
-                let mut found = common_image(table, loaded, &near)?;
-                for run in keys.runs.iter().filter(|run| run.stand_in().is_none()) {
+                let mut found = common_key(table, loaded, &near)?;
+                for run in keys.runs.iter().filter(|run| run.substitute().is_none()) {
                     let (first, last) = (
                         run.bounds().0.max(loaded.bounds().0),
                         run.bounds().1.min(loaded.bounds().1),
@@ -256,8 +260,11 @@ impl KeyColumns {
                     for leaf in few.leaves_between(first, last) {
                         let read = few.read_leaf(leaf, &mut entries);
                         read.map_err(|error| give_up(table, few, &error))?;
-                        let images: Vec<u64> = entries.iter().map(|(image, _)| *image).collect();
-                        found = common_image(table, many, &images)?;
+                        let normalized_keys: Vec<u64> = entries
+                            .iter()
+                            .map(|(normalized_key, _)| *normalized_key)
+                            .collect();
+                        found = common_key(table, many, &normalized_keys)?;
                         if found.is_some() {
                             break;
                         }
@@ -265,7 +272,7 @@ impl KeyColumns {
                 }
                 Ok::<_, FindError>(found)
             };
-            match table.storage().whole(compare)? {
+            match table.storage().read_validated(compare)? {
                 Ok(found) => return Ok(found),
                 Err(FindError::Scan(error)) => return Err(error.into()),
                 Err(FindError::GivenUp) if loaded.is_given_up() => {
@@ -346,19 +353,19 @@ impl KeyColumns {
     }
 }
 
-/// One of `images` that a run has.
-fn common_image(
+/// One of `normalized keys` that a run has.
+fn common_key(
     table: &Arc<Table>,
     run: &KeyRun,
-    images: &[u64],
+    normalized_keys: &[u64],
 ) -> Result<Option<u64>, FindError> {
     let mut lookups = Lookups::new(Scheduling::Auto);
-    for images in images.chunks(COMPARED) {
-        let mut rows = vec![None; images.len()];
-        let found = run.find(images, &mut rows, &mut lookups);
+    for normalized_keys in normalized_keys.chunks(COMPARED) {
+        let mut rows = vec![None; normalized_keys.len()];
+        let found = run.find(normalized_keys, &mut rows, &mut lookups);
         found.map_err(|error| give_up(table, run, &error))?;
         if let Some(at) = rows.iter().position(Option::is_some) {
-            return Ok(Some(images[at]));
+            return Ok(Some(normalized_keys[at]));
         }
     }
     Ok(None)

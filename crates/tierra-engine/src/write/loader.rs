@@ -268,7 +268,7 @@ impl Loader {
         let report = self.report();
         if let Some(keys) = &mut self.keys {
             let table = &self.table;
-            keys.store(table.storage(), table.id(), &table.key_homes())?;
+            keys.store(table.storage(), table.id(), &table.key_tiers())?;
         }
         let load = Load {
             table: self.table.clone(),

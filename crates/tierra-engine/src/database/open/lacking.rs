@@ -91,7 +91,7 @@ pub(super) fn has_columns(
     })
 }
 
-/// The error of whoever needs what is damaged.
+/// The error for a reader that needs what is damaged.
 pub(super) fn damaged(
     dir: &Path,
     spec: &TableSpec,

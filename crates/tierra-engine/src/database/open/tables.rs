@@ -20,7 +20,7 @@ use crate::index::inverted::InvertedPart;
 use crate::index::key::{KeyIndexCell, KeyRun};
 use crate::integrity::repair;
 use crate::manifest::SEGMENT_ROWS;
-use crate::manifest::{DictionaryEntry, ExtentId, Place, TableEntry};
+use crate::manifest::{DictionaryEntry, ExtentId, StoredRange, TableEntry};
 use crate::segment::{Segment, Segments};
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::faults::{FaultKind, HEADER};
@@ -311,7 +311,7 @@ fn places(extent: &OwnedExtent, at: u64) -> String {
 type ReadDictionaries = (Vec<Option<Arc<Dictionary>>>, Withheld);
 
 impl Reading<'_> {
-    /// The dictionaries, each from the first copies that are right; others are put right from them. And the columns whose
+    /// The dictionaries, each from the first copies that are right; others are repaired from them. And the columns whose
     /// dictionaries cannot be read.
     fn dictionaries(
         &self,
@@ -326,7 +326,7 @@ impl Reading<'_> {
             };
             let name = &entry.spec.columns[column].name;
             let places_of = || std::iter::once(&dictionary.main).chain(&dictionary.deltas);
-            let is_gone = |place: &Place| self.published.extent(place.extent).is_none();
+            let is_gone = |place: &StoredRange| self.published.extent(place.extent).is_none();
             let opened = match missing {
                 Some(missing) if places_of().any(is_gone) => Err(missing.why().of_column(name)),
                 _ => self.dictionary(entry, column, dictionary).map_err(|error| {
@@ -390,7 +390,7 @@ impl Reading<'_> {
     }
 }
 
-fn range(place: &Place) -> std::ops::Range<usize> {
+fn range(place: &StoredRange) -> std::ops::Range<usize> {
     place.offset as usize..(place.offset + place.len_bytes) as usize
 }
 
@@ -408,7 +408,7 @@ fn open_dictionary(
     calibration: &Calibration,
     copy: usize,
 ) -> Result<Arc<Dictionary>, DamageError> {
-    let image = |place: &Place| {
+    let image = |place: &StoredRange| {
         let bytes = copy_of(extent(published, place.extent), copy);
         &bytes[range(place)]
     };
@@ -458,7 +458,7 @@ impl Reading<'_> {
         };
         let Replayed {
             end,
-            mends,
+            repairs,
             commits,
         } = match tail::replay(named, copies_of, &mut push) {
             Ok(replayed) => replayed,
@@ -487,7 +487,7 @@ impl Reading<'_> {
                 return Ok((tail, log, Vec::new(), Some(what)));
             }
         };
-        tail::mend(&mends, |id| &**extent(self.published, id))?;
+        tail::repair(&repairs, |id| &**extent(self.published, id))?;
         for log in &entry.tail.logs {
             restore_header(extent(self.published, log.extent), || true)?;
         }

@@ -1,7 +1,7 @@
 //! One part of an inverted index: an extent with postings, far or copied near.
 //!
 //! Invariant: no byte of a page is used before its checksum held, once; a part written by this
-//! process, or copied near, is known to be whole. A damaged page is put right from another copy; a part of which there is
+//! process, or copied near, is known to be whole. A damaged page is repaired from another copy; a part of which there is
 //! none, or that changes while it is read, is given up: nobody asks it again, and the writer builds another one in its place.
 
 use std::ops::Range;
@@ -129,7 +129,7 @@ impl InvertedPart {
             let segment = segments.get(*id);
             let segment = segment.ok_or_else(|| corrupt(format!("segment {id} is not there")))?;
             let chunk = segment.chunk(self.column());
-            is_known &= !segment.is_absent(self.column());
+            is_known &= !segment.is_placeholder(self.column());
             values += (chunk.rows() - chunk.null_count()) as u64;
         }
         let postings = self.postings();

@@ -4,7 +4,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use tierra_column::{Cell, LogicalType, Physical, Value};
 use tierra_memory::MemoryGate;
 
-use super::image::{column_images, mix};
+use super::normalized::{mix, normalize_column};
 use crate::cells::{cell_of, value_of};
 use crate::spec::TableSpec;
 
@@ -36,7 +36,7 @@ impl KeyColumns {
         &self.types
     }
 
-    /// Whether equal images mean equal keys.
+    /// Whether equal normalized keys mean equal keys.
     pub(crate) fn is_exact(&self) -> bool {
         matches!(&self.types[..], [ty] if ty.physical() == Physical::Ordinal)
     }
@@ -54,20 +54,23 @@ impl KeyColumns {
         &self.columns
     }
 
-    /// The images of a batch's keys, row by row.
-    pub(crate) fn batch_images(&self, batch: &RecordBatch) -> Vec<u64> {
-        self.images(&self.arrays(batch))
+    /// The normalized keys of a batch's keys, row by row.
+    pub(crate) fn normalize_batch(&self, batch: &RecordBatch) -> Vec<u64> {
+        self.normalize(&self.arrays(batch))
     }
 
-    /// The images of keys given by column. Those of NULLs mean nothing.
-    pub(crate) fn images(&self, columns: &[&ArrayRef]) -> Vec<u64> {
-        let mut images = column_images(self.types[0], columns[0]);
+    /// The normalized keys of keys given by column. Those of NULLs mean nothing.
+    pub(crate) fn normalize(&self, columns: &[&ArrayRef]) -> Vec<u64> {
+        let mut normalized_keys = normalize_column(self.types[0], columns[0]);
         for (ty, values) in self.types.iter().zip(columns).skip(1) {
-            for (image, more) in images.iter_mut().zip(column_images(*ty, values)) {
-                *image = mix(*image, more);
+            for (normalized_key, more) in normalized_keys
+                .iter_mut()
+                .zip(normalize_column(*ty, values))
+            {
+                *normalized_key = mix(*normalized_key, more);
             }
         }
-        images
+        normalized_keys
     }
 
     /// The gate of lookups among keys in near memory.

@@ -1,4 +1,4 @@
-//! The near part of the index: levels of hash tables from key image to row, of the rows that no run lists, and the cell that
+//! The near part of the index: levels of hash tables from key normalized key to row, of the rows that no run lists, and the cell that
 //! a version keeps them in with its runs.
 //!
 //! Invariant: levels are immutable and shared between versions. Those of similar size are merged, so a
@@ -18,7 +18,7 @@ const MERGE_MOST_ENTRIES: usize = 1 << 23;
 /// Levels are merged until each is this many times as large as the next.
 const LEVEL_RATIO: usize = 4;
 
-/// The keys of some rows, by their images.
+/// The keys of some rows, by their normalized keys.
 #[derive(Clone, Default)]
 pub(crate) struct Level {
     pub(crate) index: Arc<HashIndex>,
@@ -26,7 +26,7 @@ pub(crate) struct Level {
     pub(crate) segments: Vec<u32>,
 }
 
-/// The rows of a version that no run lists, by the images of their keys. Cheap to clone.
+/// The rows of a version that no run lists, by the normalized keys of their keys. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct KeyIndex {
     /// From the oldest, which is the largest, to the newest.
@@ -88,21 +88,21 @@ impl KeyIndex {
         }
     }
 
-    /// The row of an image that stands for one key only; a row whose key has the image, where it may stand for several.
-    pub(crate) async fn get<M: Mode>(&self, cx: Cx<M>, image: u64) -> Option<RowId> {
+    /// The row of a normalized key that stands for one key only; a row whose key has the normalized key, where it may stand for several.
+    pub(crate) async fn get<M: Mode>(&self, cx: Cx<M>, normalized_key: u64) -> Option<RowId> {
         for level in &self.levels {
-            if let Some(row) = level.index.get(cx, image).await {
+            if let Some(row) = level.index.get(cx, normalized_key).await {
                 return Some(RowId::from_number(row));
             }
         }
         None
     }
 
-    /// Every row whose key has this image.
-    pub(crate) fn candidates(&self, image: u64) -> impl Iterator<Item = RowId> {
+    /// Every row whose key has this normalized key.
+    pub(crate) fn candidates(&self, normalized_key: u64) -> impl Iterator<Item = RowId> {
         self.levels
             .iter()
-            .flat_map(move |level| rows_in(&level.index, image))
+            .flat_map(move |level| rows_in(&level.index, normalized_key))
     }
 
     /// Bytes of near memory that it takes.
@@ -111,7 +111,7 @@ impl KeyIndex {
     }
 }
 
-/// A version's index: its runs, and what is near of the rows that they do not list, built by whoever needs it first.
+/// A version's index: its runs, and what is near of the rows that they do not list, built by the first reader that needs it.
 /// Versions with the same rows share the latter.
 pub(crate) struct KeyIndexCell {
     pub(crate) near: Arc<OnceLock<KeyIndex>>,

@@ -62,7 +62,7 @@ impl LoadedKeys {
         &mut self,
         storage: &Storage,
         table: u64,
-        homes: &[TierId],
+        tier_ids: &[TierId],
     ) -> Result<(), StorageError> {
         let mut pieces = std::mem::take(&mut self.ascending).into_iter();
         let Some(mut built) = pieces.next() else {
@@ -71,7 +71,7 @@ impl LoadedKeys {
         pieces.for_each(|piece| built.append(piece));
         let mut segments: Vec<u32> = self.segments.iter().map(|segment| segment.id()).collect();
         segments.sort_unstable();
-        self.run = Some(store_run(storage, table, homes, segments, built)?);
+        self.run = Some(store_run(storage, table, tier_ids, segments, built)?);
         Ok(())
     }
 }
@@ -80,11 +80,11 @@ impl LoadedKeys {
 pub(crate) fn store_run(
     storage: &Storage,
     table: u64,
-    homes: &[TierId],
+    tier_ids: &[TierId],
     segments: Vec<u32>,
     built: BuiltRun,
 ) -> Result<Arc<KeyRun>, StorageError> {
-    let mut writer = storage.allocate(homes, built.len_bytes() as u64, Owner::Index(table))?;
+    let mut writer = storage.allocate(tier_ids, built.len_bytes() as u64, Owner::Index(table))?;
     built.write(&mut writer);
     let extent = writer.finish()?;
     let entry = RunEntry {

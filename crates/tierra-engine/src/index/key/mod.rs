@@ -1,6 +1,6 @@
 //! Primary keys: unique, and found by an index of runs in far memory and levels in near memory.
 //!
-//! A key of one column that maps to an ordinal is its own 64-bit image; every other key is
+//! A key of one column that maps to an ordinal is its own 64-bit normalized key; every other key is
 //! represented by a 64-bit hash, and a row found by it is verified by reading its key columns.
 //!
 //! Sealed rows are listed by runs ([`run`]), which are stored: when a database is opened nothing has to be built but the
@@ -11,9 +11,9 @@
 
 mod columns;
 mod hashed;
-mod image;
 mod levels;
 mod loaded;
+mod normalized;
 mod run;
 
 pub(crate) use self::columns::KeyColumns;

@@ -17,7 +17,7 @@ use super::{
     ColumnId, CopyEntry, DatabaseId, ExtentEntry, ExtentId, HomeDirectory, Manifest, ManifestError,
     TableEntry, TierEntry,
 };
-use crate::spec::replicas::{COPIES_MOST, Homes, TIERS_MOST, TierId};
+use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, TIERS_MOST, TierId};
 use spec::{ColumnPositions, decode_encoding, encode_encoding};
 use table::{decode_table, encode_table};
 
@@ -209,7 +209,7 @@ fn decode_extents(
     Ok(extents)
 }
 
-fn encode_homes(out: &mut Encoder, homes: &Homes, ids: &[ColumnId]) {
+fn encode_placement(out: &mut Encoder, placement: &ReplicaPlacement, ids: &[ColumnId]) {
     let tiers = |out: &mut Encoder, tiers: &[TierId]| {
         out.count(tiers.len());
         for tier in tiers {
@@ -218,19 +218,19 @@ fn encode_homes(out: &mut Encoder, homes: &Homes, ids: &[ColumnId]) {
             encode_encoding(out, None);
         }
     };
-    tiers(out, &homes.table);
-    out.count(homes.columns.len());
-    for (column, of_column) in &homes.columns {
+    tiers(out, &placement.table);
+    out.count(placement.columns.len());
+    for (column, of_column) in &placement.columns {
         out.u32(ids[*column].0);
         tiers(out, of_column);
     }
 }
 
-fn decode_homes(
+fn decode_placement(
     input: &mut Decoder,
     tiers: &[TierEntry],
     columns: &ColumnPositions,
-) -> Result<Homes, ManifestError> {
+) -> Result<ReplicaPlacement, ManifestError> {
     let list = |input: &mut Decoder| -> Result<Vec<TierId>, ManifestError> {
         let list = input.list(5, |input| {
             let tier = TierId(input.u32()?);
@@ -249,16 +249,16 @@ fn decode_homes(
             false => Err(input.fault("a table's copies have impossible tiers")),
         }
     };
-    let mut homes = Homes {
+    let mut placement = ReplicaPlacement {
         table: list(input)?,
         columns: BTreeMap::new(),
     };
     for _ in 0..input.count(8)? {
         let column = columns.read(input)?;
         let of_column = list(input)?;
-        if homes.columns.insert(column, of_column).is_some() {
+        if placement.columns.insert(column, of_column).is_some() {
             return Err(input.fault(format!("column {column} has tiers twice")));
         }
     }
-    Ok(homes)
+    Ok(placement)
 }

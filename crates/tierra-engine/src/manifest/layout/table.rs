@@ -11,19 +11,19 @@ use tierra_column::POSTINGS_CHUNKS_MAX;
 use super::spec::{
     ColumnPositions, decode_encoding, decode_spec, decode_type, encode_encoding, encode_spec,
 };
-use super::{CHUNK_BYTES, EXTENT_BYTES, Extents, PLACE_BYTES, decode_homes, encode_homes};
+use super::{CHUNK_BYTES, EXTENT_BYTES, Extents, PLACE_BYTES, decode_placement, encode_placement};
 use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::codec::{Decoder, Encoder};
 use crate::manifest::{
-    ChunkPlace, DictionaryEntry, LogEntry, ManifestError, PartEntry, Place, RunEntry, SegmentEntry,
-    TableEntry, TailEntry, TierEntry,
+    ChunkPlace, DictionaryEntry, LogEntry, ManifestError, PartEntry, RunEntry, SegmentEntry,
+    StoredRange, TableEntry, TailEntry, TierEntry,
 };
 use crate::spec::TableSpec;
 
 pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
     out.u64(table.id);
     encode_spec(out, table);
-    encode_homes(out, &table.homes, &table.column_ids);
+    encode_placement(out, &table.placement, &table.column_ids);
     out.u32(table.next_segment_id);
     out.count(table.dictionaries.iter().flatten().count());
     for (column, dictionary) in table.dictionaries.iter().enumerate() {
@@ -98,7 +98,7 @@ pub(super) fn decode_table(
 ) -> Result<TableEntry, ManifestError> {
     let id = input.u64()?;
     let ((spec, column_ids, next_column_id), columns) = decode_spec(input)?;
-    let homes = decode_homes(input, tiers, &columns)?;
+    let placement = decode_placement(input, tiers, &columns)?;
     let next_segment_id = input.u32()?;
     let mut dictionaries = vec![None; spec.columns.len()];
     for _ in 0..input.count(4 + 8 + PLACE_BYTES + 4)? {
@@ -156,7 +156,7 @@ pub(super) fn decode_table(
         spec: Arc::new(spec),
         column_ids,
         next_column_id,
-        homes,
+        placement,
         next_segment_id,
         dictionaries,
         segments,
@@ -326,14 +326,14 @@ fn are_segments(ids: &[u32], segments: &[Arc<SegmentEntry>]) -> bool {
     !ids.is_empty() && ids.is_sorted_by(|a, b| a < b) && ids.iter().all(is_there)
 }
 
-fn encode_place(out: &mut Encoder, place: &Place) {
+fn encode_place(out: &mut Encoder, place: &StoredRange) {
     out.u64(place.extent.0);
     out.u64(place.offset);
     out.u64(place.len_bytes);
 }
 
-fn decode_place(input: &mut Decoder, extents: &mut Extents) -> Result<Place, ManifestError> {
-    let place = Place {
+fn decode_place(input: &mut Decoder, extents: &mut Extents) -> Result<StoredRange, ManifestError> {
+    let place = StoredRange {
         extent: extents.name(input)?,
         offset: input.u64()?,
         len_bytes: input.u64()?,

@@ -15,7 +15,7 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use tierra_column::LogicalType;
 
-use super::projection::Place;
+use super::projection::CellPlace;
 use super::width_bytes;
 
 /// An array of `len` values for each of `places`. `nulls` are column and row of each NULL, in order.
@@ -23,14 +23,14 @@ use super::width_bytes;
 /// # Errors
 /// [`ArrowError`] where a string is no UTF-8.
 pub(super) fn all(
-    places: &[Place],
+    places: &[CellPlace],
     len: usize,
     values: &Buffer,
     texts: &Arc<[Buffer]>,
     mut nulls: &[(u32, u32)],
 ) -> Result<Vec<ArrayRef>, ArrowError> {
     let mut arrays = Vec::with_capacity(places.len());
-    for (at, Place { ty, offset_bytes }) in places.iter().enumerate() {
+    for (at, CellPlace { ty, offset_bytes }) in places.iter().enumerate() {
         let values = Values {
             all: values,
             offset_bytes: offset_bytes * len,

@@ -21,7 +21,7 @@ use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::error::ArrowError;
 use tierra_column::{Cell, LogicalType, ordinal};
 
-use self::projection::Place;
+use self::projection::CellPlace;
 pub use self::projection::Projection;
 
 /// Some columns of some rows. Made by [`Snapshot::gather`](crate::Snapshot::gather).
@@ -99,7 +99,7 @@ impl Rows {
 /// Rows to be filled with cells: what that takes, found once.
 pub(crate) struct Filling<'r> {
     len: usize,
-    places: &'r [Place],
+    places: &'r [CellPlace],
     values: &'r mut [u8],
     texts: &'r mut Texts,
     nulls: &'r mut Vec<(u32, u32)>,
@@ -113,7 +113,7 @@ impl Filling<'_> {
     #[inline(always)]
     pub(crate) fn put(&mut self, column: usize, row: usize, cell: Cell<'_>) {
         use LogicalType as Type;
-        let Place { ty, offset_bytes } = self.places[column];
+        let CellPlace { ty, offset_bytes } = self.places[column];
         debug_assert!(row < self.len);
         let first = offset_bytes * self.len;
         match (ty, cell) {

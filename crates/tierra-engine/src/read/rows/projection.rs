@@ -24,13 +24,13 @@ pub struct Projection(Arc<Parts>);
 struct Parts {
     columns: Vec<usize>,
     schema: SchemaRef,
-    places: Vec<Place>,
+    places: Vec<CellPlace>,
     row_bytes: usize,
 }
 
 /// Where the values of a column lie among those of all columns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct CellPlace {
     pub(super) ty: LogicalType,
     /// Of a single row; that of many is as many times as large.
     pub(super) offset_bytes: usize,
@@ -79,7 +79,7 @@ impl Projection {
         let place = |ty: &LogicalType| {
             let offset_bytes = usize::next_multiple_of(row_bytes, width_bytes(*ty));
             row_bytes = offset_bytes + width_bytes(*ty);
-            Place {
+            CellPlace {
                 ty: *ty,
                 offset_bytes,
             }
@@ -103,7 +103,7 @@ impl Projection {
         &self.0.schema
     }
 
-    pub(super) fn places(&self) -> &[Place] {
+    pub(super) fn places(&self) -> &[CellPlace] {
         &self.0.places
     }
 
@@ -145,7 +145,7 @@ mod tests {
         let it = Projection::of_types(vec![0; 5], &types, Arc::new(Schema::empty()));
         for rows in [1, 2, 3, 7, 1000] {
             let mut end = 0;
-            for Place { ty, offset_bytes } in it.places() {
+            for CellPlace { ty, offset_bytes } in it.places() {
                 let offset = offset_bytes * rows;
                 assert!(offset >= end && offset.is_multiple_of(width_bytes(*ty)));
                 end = offset + rows * width_bytes(*ty);

@@ -66,8 +66,8 @@ impl Candidates {
             return Ok(None);
         }
         let storage = scan.snapshot.table().storage();
-        let found =
-            storage.whole(|| Self::ask(scan, column, codes, &parts, most_ns, &mut *lookups))?;
+        let found = storage
+            .read_validated(|| Self::ask(scan, column, codes, &parts, most_ns, &mut *lookups))?;
         Ok(found.unwrap_or_else(|Damage { part, source }| {
             if part.give_up() {
                 let table = scan.snapshot.table();

@@ -39,7 +39,7 @@ pub struct ScanCursor {
     made_of: Vec<Work>,
     /// What is to be read again before other morsels are taken, the next last.
     again: Vec<Work>,
-    /// Whether a block that the batch is made of turned out to be damaged, and was put right.
+    /// Whether a block that the batch is made of turned out to be damaged, and was repaired.
     is_stale: bool,
     batch: Batch,
     undecided: Vec<usize>,
@@ -157,12 +157,12 @@ impl ScanCursor {
         self.scan.snapshot.table().check_available()?;
         for _ in 0..READS_MOST {
             let storage = self.scan.snapshot.table().storage();
-            let seen = storage.losses().begin();
+            let seen = storage.losses().begin_read();
             self.made_of.clear();
             self.made_of.extend(self.at.clone().map(Work::Rest));
             let batch = self.read_batch(more, more_version);
             // Before anything is believed, errors as well.
-            if self.scan.snapshot.table().storage().is_whole_since(seen) && !self.is_stale {
+            if self.scan.snapshot.table().storage().validate(seen) && !self.is_stale {
                 if let Ok(Some(batch)) = &batch {
                     self.counting.returned(batch.num_rows());
                 }

@@ -274,7 +274,7 @@ impl Conditions {
         self.bound.clear();
         self.bound_to = None;
         for condition in &self.all {
-            if condition.known(at).is_some() || segment.is_absent(condition.column) {
+            if condition.known(at).is_some() || segment.is_placeholder(condition.column) {
                 self.bound.push(None);
                 continue;
             }

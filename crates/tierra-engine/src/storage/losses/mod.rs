@@ -26,7 +26,7 @@ use crate::storage::tier::Tier;
 
 /// How often losses had been noted when a reading began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen(u64);
+pub(crate) struct ReadStamp(u64);
 
 /// The losses of a database. Shared as `Arc`.
 #[derive(Debug, Default)]
@@ -66,20 +66,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Losses {
     /// Before anything is read.
     #[inline]
-    pub(crate) fn begin(&self) -> Seen {
-        Seen(self.noted.load(Ordering::Acquire))
+    pub(crate) fn begin_read(&self) -> ReadStamp {
+        ReadStamp(self.noted.load(Ordering::Acquire))
     }
 
     /// Whether nothing that was read since from these tiers may have been lost. After it was: no loss is left that is not noted,
     /// and none was noted meanwhile.
     #[inline]
-    pub(crate) fn is_whole_since<'t>(
+    pub(crate) fn validate<'t>(
         &self,
-        seen: Seen,
+        seen: ReadStamp,
         mut tiers: impl Iterator<Item = &'t Tier>,
     ) -> bool {
         // In this order: who notes counts before it says that an epoch is dealt with.
-        !tiers.any(Tier::has_losses) && self.begin() == seen
+        !tiers.any(Tier::has_losses) && self.begin_read() == seen
     }
 
     /// An extent may be read from now on.

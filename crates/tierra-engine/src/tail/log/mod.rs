@@ -13,7 +13,7 @@ mod tests;
 use tierra_memory::replication::{Method, ReplicaSet, ReplicationError};
 
 use super::format::LINE;
-use super::head::{Head, MARK_AT};
+use super::header::{LogHeader, MARK_AT};
 use super::record::{Label, Record};
 use crate::calibration::LOG_METHOD;
 use crate::manifest::{ExtentId, LogEntry};
@@ -44,7 +44,7 @@ pub(crate) struct TailLog {
 #[derive(Debug)]
 struct Last {
     extent: ExtentId,
-    head: Head,
+    head: LogHeader,
     set: ReplicaSet,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct LogEnd {
     /// Checksum of the last record's header.
     pub(super) chain: u32,
     /// The head of the last extent.
-    pub(super) head: Option<Head>,
+    pub(super) head: Option<LogHeader>,
     /// All records before this one are marked as acknowledged.
     pub(super) marked: u64,
     /// Records behind the end that are given up, for they follow a newer manifest than the one that is gone back to.
@@ -132,8 +132,8 @@ impl TailLog {
         doubled.max(record.len_bytes() + 2 * LINE as u64)
     }
 
-    fn next_head(&self, epoch: u64) -> Head {
-        Head {
+    fn next_head(&self, epoch: u64) -> LogHeader {
+        LogHeader {
             epoch,
             first_sequence: self.end.sequence,
             chain: self.end.chain,

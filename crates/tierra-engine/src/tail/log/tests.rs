@@ -14,7 +14,7 @@ use crate::manifest::{COUNTER_END, ExtentId, LogEntry, TailEntry};
 use crate::spec::replicas::TierId;
 use crate::storage::extent::Owner;
 use crate::storage::tiers::Tiers;
-use crate::tail::{Commit, Mend, Named, Record, TailLog, decode, encode, later, replay};
+use crate::tail::{Commit, LogRepair, Named, Record, TailLog, decode, encode, later, replay};
 
 const EPOCH: u64 = 7;
 const LOG_BYTES: u64 = 64 << 10;
@@ -95,13 +95,13 @@ fn named(tail: &TailEntry) -> Named<'_> {
 
 /// The first number of each record, and the sequence number that comes next.
 fn read(bytes: &[u8]) -> Result<(Vec<i32>, u64), LogError> {
-    let (numbers, next, mends) = read_copies(&[bytes])?;
-    assert_eq!(mends, []);
+    let (numbers, next, repairs) = read_copies(&[bytes])?;
+    assert_eq!(repairs, []);
     Ok((numbers, next))
 }
 
 /// The same of several copies, and what is wrong in which.
-fn read_copies(copies: &[&[u8]]) -> Result<(Vec<i32>, u64, Vec<Mend>), LogError> {
+fn read_copies(copies: &[&[u8]]) -> Result<(Vec<i32>, u64, Vec<LogRepair>), LogError> {
     let tail = TailEntry {
         first_sequence: 100,
         reached: 100,
@@ -123,7 +123,7 @@ fn read_copies(copies: &[&[u8]]) -> Result<(Vec<i32>, u64, Vec<Mend>), LogError>
     )?;
     let commits = numbers.iter().map(|number| COMMIT + 1 + *number as u64);
     assert!(read.commits.iter().copied().eq(commits));
-    Ok((numbers, read.end.sequence, read.mends))
+    Ok((numbers, read.end.sequence, read.repairs))
 }
 
 #[test]
@@ -216,27 +216,27 @@ fn a_record_that_one_copy_has_is_there() {
         };
         wrong[starts[record] + 7 * record] ^= 0x20;
     }
-    let (numbers, next, mends) = read_copies(&[&first, &second, &first]).unwrap();
+    let (numbers, next, repairs) = read_copies(&[&first, &second, &first]).unwrap();
     assert_eq!((numbers, next), ((0..10).collect(), 110));
-    assert_eq!(mends.len(), 5 * 2 + 5);
-    let mut mended = [first.clone(), second.clone(), first.clone()];
-    for Mend {
+    assert_eq!(repairs.len(), 5 * 2 + 5);
+    let mut repaired = [first.clone(), second.clone(), first.clone()];
+    for LogRepair {
         extent,
         wrong,
         right,
         range,
-    } in mends
+    } in repairs
     {
         assert_eq!(extent, LOG);
-        let good = mended[right][range.clone()].to_vec();
-        mended[wrong][range].copy_from_slice(&good);
+        let good = repaired[right][range.clone()].to_vec();
+        repaired[wrong][range].copy_from_slice(&good);
     }
-    assert!(mended.iter().all(|copy| *copy == bytes));
+    assert!(repaired.iter().all(|copy| *copy == bytes));
     // A copy that was missing while records were written.
     let mut stale = bytes.clone();
     stale[starts[4]..].fill(0);
-    let (numbers, _, mends) = read_copies(&[&stale, &bytes]).unwrap();
-    assert_eq!((numbers.len(), mends.len()), (10, 6));
+    let (numbers, _, repairs) = read_copies(&[&stale, &bytes]).unwrap();
+    assert_eq!((numbers.len(), repairs.len()), (10, 6));
     // A record that none has, and later ones follow in one of them.
     first[starts[1] + 3] ^= 1;
     match read_copies(&[&first, &second]) {

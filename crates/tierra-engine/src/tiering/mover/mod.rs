@@ -293,7 +293,7 @@ impl Rounds {
         let object = name.find(&current)?;
         let near = &self.storage.near;
         let copy = || object.copy(table.spec(), near, &mut goes_on);
-        match self.storage.whole(copy).unwrap_or(Ok(None)) {
+        match self.storage.read_validated(copy).unwrap_or(Ok(None)) {
             Ok(copy) => copy,
             Err(CopyError::Index(error)) => {
                 object.give_up(table.spec(), &error);
@@ -345,7 +345,7 @@ impl Rounds {
         let step = copies().count() / MEASURED_OBJECTS + 1;
         let copied: Vec<&[u8]> = copies().step_by(step).map(|copy| &***copy).collect();
         let stored = || LineTimes::measure(&stored);
-        let stored = self.storage.whole(stored).ok().flatten()?;
+        let stored = self.storage.read_validated(stored).ok().flatten()?;
         let near = LineTimes::measure(&copied).or_else(|| {
             let mut region = Region::near(MEASURED_BYTES).ok()?;
             region.populate().ok()?;

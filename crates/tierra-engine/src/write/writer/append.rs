@@ -173,11 +173,11 @@ impl Writer {
         log: &TailLog,
         record: &Record,
     ) -> Result<(Arc<OwnedExtent>, LogEntry), StorageError> {
-        let (homes, owner) = (table.homes(), Owner::Log(table.id()));
+        let (placement, owner) = (table.placement(), Owner::Log(table.id()));
         let len_bytes = log.next_extent_bytes(record);
         let writer = self
             .storage
-            .allocate(&homes.everywhere(), len_bytes, owner)?;
+            .allocate(&placement.everywhere(), len_bytes, owner)?;
         let extent = writer.finish_log()?;
         // No manifest before the next one had this version, so no record bears this epoch.
         let epoch = self.published.manifest().version + 1;

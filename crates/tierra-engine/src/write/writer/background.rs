@@ -1,7 +1,7 @@
 //! Work that the writer has done by another thread, because appends would wait for it.
 //!
 //! Tasks are done one after the other, in the order in which they were asked for: indexes are built, then
-//! copied near, and whoever asked to wait is answered once all before it is done. A *job* is the part of
+//! copied near, and a caller that asked to wait is answered once all before it is done. A *job* is the part of
 //! a task that takes time: it reads what is immutable and writes what nobody names yet. What it has made
 //! comes back to the writer, which publishes it, or lets it go if the table has changed too much meanwhile.
 //!

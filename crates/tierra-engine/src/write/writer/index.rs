@@ -81,7 +81,7 @@ impl Writer {
                 work: Work::Build {
                     column,
                     dictionary,
-                    homes: table.homes().of_column(column).to_vec(),
+                    tier_ids: table.placement().of_column(column).to_vec(),
                     step,
                 },
             })
@@ -118,10 +118,10 @@ impl Writer {
             Work::Build {
                 column,
                 dictionary,
-                homes,
+                tier_ids,
                 step,
             } => {
-                let is_of_now = |part: &InvertedPart| self.is_of_now(table, part, homes);
+                let is_of_now = |part: &InvertedPart| self.is_of_now(table, part, tier_ids);
                 let built = match made {
                     Made::Part(Ok(part)) if !is_of_now(&part) => Ok(()),
                     Made::Part(Ok(part)) => self.publish_part(table, step, &part),
@@ -168,12 +168,12 @@ impl Writer {
 
     /// Whether a part that was built is in the codes, and its copies in the tiers, that its column has
     /// now; if not, it is built again.
-    fn is_of_now(&self, table: &Table, part: &InvertedPart, homes: &[TierId]) -> bool {
+    fn is_of_now(&self, table: &Table, part: &InvertedPart, tier_ids: &[TierId]) -> bool {
         let (current, tiers) = (table.current(), self.storage.tiers());
         let now = current.dictionary(part.column());
         let mut copies = part.extent().copies().iter();
         now.is_some_and(|now| now.generation() == part.entry().generation)
-            && table.homes().of_column(part.column()) == homes
+            && table.placement().of_column(part.column()) == tier_ids
             && copies.all(|copy| tiers.get(copy.tier()).is_some())
     }
 

@@ -44,7 +44,7 @@ pub(super) enum Work {
         column: usize,
         dictionary: Arc<Dictionary>,
         /// Where copies of it are to lie.
-        homes: Vec<TierId>,
+        tier_ids: Vec<TierId>,
         step: PartStep,
     },
     /// Making a run of keys.
@@ -88,12 +88,12 @@ impl Job {
             Work::Build {
                 column,
                 dictionary,
-                homes,
+                tier_ids,
                 step,
             } => {
                 let segments = &step.segments;
-                let build = || build_part(storage, table, *column, segments, dictionary, homes);
-                let built = storage.whole(build);
+                let build = || build_part(storage, table, *column, segments, dictionary, tier_ids);
+                let built = storage.read_validated(build);
                 Made::Part(built.unwrap_or_else(|error| Err(error.into())))
             }
             Work::Run(step) => Made::Run(step.run(storage, table)),
@@ -181,7 +181,7 @@ fn copy_near(storage: &Storage, table: &Table, indexes: &[ObjectName]) -> Made {
         };
         let copy = || index.copy(table.spec(), &storage.near, |_| true);
         // Faster than it can be read: as good as damaged.
-        match storage.whole(copy).unwrap_or(Ok(None)) {
+        match storage.read_validated(copy).unwrap_or(Ok(None)) {
             Ok(None) => {}
             Ok(copy) => copied.push(NearChange {
                 object: name.clone(),
@@ -203,7 +203,7 @@ fn build_part(
     column: usize,
     segments: &[Arc<Segment>],
     dictionary: &Dictionary,
-    homes: &[TierId],
+    tier_ids: &[TierId],
 ) -> Result<Arc<InvertedPart>, StorageError> {
     let (spec, closing) = (table.spec(), storage.closing());
     table.check_alive()?;
@@ -228,7 +228,7 @@ fn build_part(
     let plan = PostingsPlan::new(chunks.collect(), dictionary, threads, closing);
     let plan = plan.map_err(fault)?;
     let owner = Owner::Index(table.id());
-    let mut writer = storage.allocate(homes, plan.len_bytes() as u64, owner)?;
+    let mut writer = storage.allocate(tier_ids, plan.len_bytes() as u64, owner)?;
     plan.write(&mut writer, closing).map_err(fault)?;
     let extent = writer.finish()?;
     let entry = PartEntry {

@@ -87,21 +87,21 @@ impl Writer {
     }
 
     /// Compares what only the writer writes, but for dictionaries, with its checksums: superblocks, manifests, records of logs. How
-    /// many copies were damaged. They are put right if asked for.
-    pub(super) fn check_own(&mut self, mend: bool) -> Result<u64, StorageError> {
+    /// many copies were damaged. They are repaired if asked for.
+    pub(super) fn check_own(&mut self, repair: bool) -> Result<u64, StorageError> {
         let mut damaged = 0;
         for tier in &self.storage.tiers().open {
-            if tier.pool.check_superblock(mend)? {
+            if tier.pool.check_superblock(repair)? {
                 damaged += 1;
-                if mend {
+                if repair {
                     let log = &self.storage.losses().log;
                     log.tier_header(tier.id, &tier.name);
                 }
             }
         }
-        damaged += self.check_manifests(mend)?;
+        damaged += self.check_manifests(repair)?;
         for table in self.catalog.tables() {
-            damaged += self.check_log(&table, mend)?;
+            damaged += self.check_log(&table, repair)?;
         }
         Ok(damaged)
     }
@@ -111,7 +111,7 @@ impl Writer {
     pub(super) fn check_log(
         &mut self,
         table: &Arc<Table>,
-        mend: bool,
+        repair: bool,
     ) -> Result<u64, StorageError> {
         let entry = self.published.table(table.id()).cloned();
         let entry = entry.filter(|_| table.check_complete().is_ok() && !self.is_begun(table));
@@ -135,13 +135,13 @@ impl Writer {
         };
         let read = tail::replay(named, copies_of, |_, _, _| Ok(()));
         let read = read.ok().filter(|read| read.end.sequence == next_sequence);
-        let mends = read.as_ref().map_or(&[][..], |read| &read.mends);
-        for tail::Mend {
+        let repairs = read.as_ref().map_or(&[][..], |read| &read.repairs);
+        for tail::LogRepair {
             extent,
             wrong,
             range,
             ..
-        } in mends
+        } in repairs
         {
             let (extent, log) = (&held[extent], &self.storage.losses().log);
             log.found(
@@ -151,38 +151,41 @@ impl Writer {
                 FaultKind::LogRecord,
             );
         }
-        let mut wrong: Vec<_> = mends.iter().map(|mend| (mend.extent, mend.wrong)).collect();
+        let mut wrong: Vec<_> = repairs
+            .iter()
+            .map(|repair| (repair.extent, repair.wrong))
+            .collect();
         wrong.dedup();
         let damaged = match read.is_some() {
             true => wrong.len() as u64,
             false => held.len() as u64,
         };
-        if damaged == 0 || !mend {
+        if damaged == 0 || !repair {
             return Ok(damaged);
         }
-        let mended = read.is_some() && tail::mend(mends, |id| &*held[&id]).is_ok();
-        if !mended {
+        let repaired = read.is_some() && tail::repair(repairs, |id| &*held[&id]).is_ok();
+        if !repaired {
             self.leave_log(table)?;
         }
-        for mend in mends {
-            let (extent, log) = (&held[&mend.extent], &self.storage.losses().log);
+        for repair in repairs {
+            let (extent, log) = (&held[&repair.extent], &self.storage.losses().log);
             let copies = extent.copies();
-            let from = match mended {
-                true => &**copies[mend.right].tier_name(),
+            let from = match repaired {
+                true => &**copies[repair.right].tier_name(),
                 false => "near memory",
             };
-            log.repaired(extent, &copies[mend.wrong], &mend.range, from);
+            log.repaired(extent, &copies[repair.wrong], &repair.range, from);
         }
         Ok(damaged)
     }
 
     /// How many tiers' manifests cannot be read any more. All are written anew then, if asked for.
-    fn check_manifests(&mut self, mend: bool) -> Result<u64, StorageError> {
+    fn check_manifests(&mut self, repair: bool) -> Result<u64, StorageError> {
         let roots = self.published.roots().iter();
         let is_damaged =
             |root: &&Arc<ExtentCopy>| root.pool().verify_extent(root.extent()).is_err();
         let damaged = roots.filter(is_damaged).count() as u64;
-        if damaged > 0 && mend {
+        if damaged > 0 && repair {
             let next = self.published.manifest().clone();
             self.publish(next, Vec::new())?;
         }
@@ -246,7 +249,7 @@ impl Writer {
         let fresh = images.write(
             &self.storage,
             entry.id,
-            &entry.homes,
+            &entry.placement,
             &mut entry.dictionaries,
         )?;
         let next = self.published.with_table(entry);

@@ -20,7 +20,7 @@ use crate::table::version::TableVersion;
 const LINE: usize = 64;
 
 /// One column's step to its next generation.
-struct Step {
+struct MergeStep {
     column: usize,
     dictionary: Arc<Dictionary>,
     remapping: Remapping,
@@ -44,7 +44,7 @@ impl Writer {
         };
         let merged = self.merge_where(table, Dictionary::wants_merge);
         drop(pass);
-        // At once: whoever asks to wait from now on waits for the indexes, too.
+        // At once: a caller that asks to wait from now on waits for the indexes, too.
         self.index_in_background(table);
         if let Err(error) = merged {
             // Nobody waits for it, and nothing is lost: lookups go on through the delta.
@@ -73,12 +73,12 @@ impl Writer {
             if current
                 .segments
                 .iter()
-                .any(|segment| segment.is_absent(column))
+                .any(|segment| segment.is_placeholder(column))
             {
                 continue;
             }
             let (dictionary, remapping) = dictionary.merge(dictionary.generation() + 1);
-            steps.push(Step {
+            steps.push(MergeStep {
                 column,
                 dictionary: Arc::new(dictionary),
                 remapping,
@@ -87,7 +87,7 @@ impl Writer {
         if steps.is_empty() {
             return Ok(());
         }
-        let (segments, mut fresh) = self.storage.whole(|| {
+        let (segments, mut fresh) = self.storage.read_validated(|| {
             let mut fresh = Vec::new();
             let rewritten = current.segments.iter();
             let rewritten =
@@ -109,7 +109,7 @@ impl Writer {
         fresh.extend(images.write(
             &self.storage,
             entry.id,
-            &entry.homes,
+            &entry.placement,
             &mut entry.dictionaries,
         )?);
         entry.segments = segments
@@ -141,7 +141,7 @@ impl Writer {
         &self,
         table: &Table,
         segment: &Arc<Segment>,
-        steps: &[Step],
+        steps: &[MergeStep],
         fresh: &mut Vec<Arc<OwnedExtent>>,
     ) -> Result<Arc<Segment>, StorageError> {
         let spec = table.spec();
@@ -160,11 +160,11 @@ impl Writer {
         if plans.is_empty() {
             return Ok(segment.clone());
         }
-        let homes = table.homes();
-        plans.sort_by_key(|(column, _)| homes.of_column(*column).to_vec());
+        let placement = table.placement();
+        plans.sort_by_key(|(column, _)| placement.of_column(*column).to_vec());
         let mut entry = SegmentEntry::clone(segment.entry());
         let mut extents = segment.extents().to_vec();
-        for alike in plans.chunk_by(|a, b| homes.of_column(a.0) == homes.of_column(b.0)) {
+        for alike in plans.chunk_by(|a, b| placement.of_column(a.0) == placement.of_column(b.0)) {
             let extent = self.write_chunks(table, alike, &mut entry, extents.len())?;
             fresh.push(extent.clone());
             extents.push(Some(extent));
@@ -175,7 +175,7 @@ impl Writer {
         Ok(rewritten?)
     }
 
-    /// Writes chunks of columns with the same homes into an extent, which will be number `number` of the
+    /// Writes chunks of columns with the same tiers into an extent, which will be number `number` of the
     /// segment.
     fn write_chunks(
         &self,
@@ -194,9 +194,9 @@ impl Writer {
             };
             len_bytes = (len_bytes + plan.len_bytes()).next_multiple_of(LINE);
         }
-        let (homes, owner) = (table.homes(), Owner::Segment(table.id()));
-        let homes = homes.of_column(plans[0].0);
-        let mut writer = self.storage.allocate(homes, len_bytes as u64, owner)?;
+        let (placement, owner) = (table.placement(), Owner::Segment(table.id()));
+        let placement = placement.of_column(plans[0].0);
+        let mut writer = self.storage.allocate(placement, len_bytes as u64, owner)?;
         let mut written = 0;
         for (column, plan) in plans {
             let start = entry.chunks[*column].offset as usize;

@@ -89,9 +89,9 @@ impl Writer {
                 }
                 Request::Merge { table, pass, reply } => {
                     let merged = self.writing(|this| this.merge(&table));
-                    // First, so that whoever waits for the answer can load at once.
+                    // First, so that a caller that waits for the answer can load at once.
                     drop(pass);
-                    // Before it is answered: whoever asks to wait then waits for the indexes, too.
+                    // Before it is answered: a caller that asks to wait then waits for the indexes, too.
                     self.index_in_background(&table);
                     let _ = reply.send(merged);
                 }
@@ -111,8 +111,8 @@ impl Writer {
                 Request::Extents { reply } => {
                     let _ = reply.send(self.extents());
                 }
-                Request::CheckOwn { mend, reply } => {
-                    let _ = reply.send(match mend {
+                Request::CheckOwn { repair, reply } => {
+                    let _ = reply.send(match repair {
                         true => self.writing(|this| this.check_own(true)),
                         false => self.check_own(false),
                     });

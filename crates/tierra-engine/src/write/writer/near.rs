@@ -26,7 +26,8 @@ pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
         return;
     };
     let mut segments = current.segments.to_vec();
-    let copied = storage.whole(|| segments[at].with_near_copies(table.spec(), &storage.near));
+    let copied =
+        storage.read_validated(|| segments[at].with_near_copies(table.spec(), &storage.near));
     match copied.unwrap_or_else(|error| Err(error.into())) {
         Ok(copied) => segments[at] = copied,
         Err(error) => {

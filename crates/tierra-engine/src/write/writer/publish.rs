@@ -25,7 +25,7 @@ impl Writer {
             match self.published.publish(&tiers, next.clone(), fresh.clone()) {
                 Ok(()) => {
                     self.commit += 1;
-                    self.let_superseded_go();
+                    self.release_superseded();
                     return Ok(());
                 }
                 // Pages were lost that it was to be published from: they are written anew.
@@ -43,14 +43,14 @@ impl Writer {
         let tiers = self.storage.tiers();
         self.published.publish(&tiers, next, fresh)?;
         self.commit += 1;
-        self.let_superseded_go();
+        self.release_superseded();
         if let Err(error) = self.note_lineage() {
             tracing::error!(%error, "that a tier is behind is not written down in the directory");
         }
         self.leave_lost_tiers()
     }
 
-    pub(super) fn let_superseded_go(&mut self) {
+    pub(super) fn release_superseded(&mut self) {
         for copy in self.superseded.drain(..) {
             copy.release();
         }

@@ -17,7 +17,7 @@ use crate::index::key::KeyRun;
 use crate::integrity::repair;
 use crate::manifest::{ExtentId, TableEntry};
 use crate::segment::Segment;
-use crate::spec::replicas::{Homes, Replicas, TierId};
+use crate::spec::replicas::{ReplicaPlacement, Replicas, TierId};
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::tier::Tier;
 use crate::storage::tiers::Tiers;
@@ -31,7 +31,7 @@ const ROUND_BYTES: u64 = 256 << 20;
 /// An extent of a table, and the tiers it should have copies in.
 struct Wish {
     extent: ExtentId,
-    homes: Vec<TierId>,
+    placement: Vec<TierId>,
 }
 
 impl Writer {
@@ -42,13 +42,13 @@ impl Writer {
         replicas: &Replicas,
     ) -> Result<(), TableError> {
         let mut entry = TableEntry::clone(&*self.entry(table)?);
-        let homes = self.storage.tiers().settle(replicas, table.spec())?;
+        let placement = self.storage.tiers().settle(replicas, table.spec())?;
         if !self.is_begun(table) {
-            entry.homes = homes.clone();
+            entry.placement = placement.clone();
             let next = self.published.with_table(entry);
             self.publish(next, Vec::new())?;
         }
-        table.move_to(homes);
+        table.move_to(placement);
         Ok(self.heal(table)?)
     }
 
@@ -77,12 +77,12 @@ impl Writer {
             let extent = extent.filter(|extent| matches!(extent.owner(), Owner::Log(_)));
             extent.is_some_and(|extent| self.changes(extent, wish))
         };
-        if wishes(&entry, &table.homes()).iter().any(changes) {
+        if wishes(&entry, &table.placement()).iter().any(changes) {
             // Its records are right in all copies then, or in a segment.
             self.check_log(table, true)?;
             entry = self.entry(table)?;
         }
-        let wishes = wishes(&entry, &table.homes());
+        let wishes = wishes(&entry, &table.placement());
         let mut changed: Vec<Arc<OwnedExtent>> = Vec::new();
         let mut copied_bytes = 0;
         for wish in wishes {
@@ -148,15 +148,15 @@ impl Writer {
     /// Whether an extent should have other copies than it has.
     fn changes(&self, extent: &OwnedExtent, wish: &Wish) -> bool {
         let tiers = self.storage.tiers();
-        let homes = tiers.at_home(&wish.homes);
+        let placement = tiers.open_among(&wish.placement);
         let there = extent.copies().iter().map(|copy| copy.tier());
         let mut elsewhere = extent.elsewhere().iter();
-        let has_all = there.clone().count() == homes.len()
-            && homes
+        let has_all = there.clone().count() == placement.len()
+            && placement
                 .iter()
                 .all(|tier| there.clone().any(|id| id == tier.id));
-        let has_first = extent.first().tier() == homes[0].id;
-        !has_all || !has_first || elsewhere.any(|copy| !wish.homes.contains(&copy.tier))
+        let has_first = extent.first().tier() == placement[0].id;
+        !has_all || !has_first || elsewhere.any(|copy| !wish.placement.contains(&copy.tier))
     }
 
     /// The extent with the copies that it should have, and how many bytes were copied; nothing if it has
@@ -170,29 +170,31 @@ impl Writer {
             return Ok(None);
         }
         let tiers = self.storage.tiers();
-        let homes = tiers.at_home(&wish.homes);
+        let placement = tiers.open_among(&wish.placement);
         let elsewhere = extent.elsewhere().iter();
         let elsewhere: Vec<_> = elsewhere
-            .filter(|copy| wish.homes.contains(&copy.tier))
+            .filter(|copy| wish.placement.contains(&copy.tier))
             .copied()
             .collect();
-        let is_kept = |copy: &Arc<ExtentCopy>| homes.iter().any(|tier| tier.id == copy.tier());
+        let is_kept = |copy: &Arc<ExtentCopy>| placement.iter().any(|tier| tier.id == copy.tier());
         let lets_go =
             !extent.copies().iter().all(is_kept) || elsewhere.len() < extent.elsewhere().len();
-        let mut copies = Vec::with_capacity(homes.len());
+        let mut copies = Vec::with_capacity(placement.len());
         let mut copied_bytes = 0;
-        for tier in homes {
+        for tier in placement {
             let there = extent.copies().iter().find(|copy| copy.tier() == tier.id);
             copies.push(match there {
                 Some(copy) => {
                     if lets_go {
-                        self.storage.whole(|| verify_kept(extent, copy))??;
+                        self.storage
+                            .read_validated(|| verify_kept(extent, copy))??;
                     }
                     copy.clone()
                 }
                 None => {
                     copied_bytes += extent.len_bytes();
-                    self.storage.whole(|| self.copy_to(extent, tier))??
+                    self.storage
+                        .read_validated(|| self.copy_to(extent, tier))??
                 }
             });
         }
@@ -332,26 +334,26 @@ fn whole_copy(extent: &OwnedExtent) -> Result<&Arc<ExtentCopy>, PoolError> {
 }
 
 /// All extents of a table, each once, and where they should be.
-fn wishes(entry: &TableEntry, homes: &Homes) -> Vec<Wish> {
+fn wishes(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<Wish> {
     let mut wishes: Vec<Wish> = Vec::new();
-    let everywhere = homes.everywhere();
-    let mut wish = |extent, homes: &[TierId]| {
+    let everywhere = placement.everywhere();
+    let mut wish = |extent, placement: &[TierId]| {
         wishes.push(Wish {
             extent,
-            homes: homes.to_vec(),
+            placement: placement.to_vec(),
         });
     };
     for segment in &entry.segments {
         for (at, extent) in segment.extents.iter().enumerate() {
             let columns = segment.chunks.iter().enumerate();
             let mut columns = columns.filter(|(_, chunk)| chunk.extent as usize == at);
-            let first = columns
-                .next()
-                .map_or(&homes.table[..], |(column, _)| homes.of_column(column));
+            let first = columns.next().map_or(&placement.table[..], |(column, _)| {
+                placement.of_column(column)
+            });
             // Columns that came to differ after they were written together go where one of them should be.
             let mut union = first.to_vec();
             for (column, _) in columns {
-                for tier in homes.of_column(column) {
+                for tier in placement.of_column(column) {
                     if !union.contains(tier) && union.len() < crate::spec::replicas::COPIES_MOST {
                         union.push(*tier);
                     }
@@ -366,11 +368,11 @@ fn wishes(entry: &TableEntry, homes: &Homes) -> Vec<Wish> {
         }
     }
     for part in &entry.parts {
-        let homes = homes.of_column(part.column as usize);
-        wish(part.extent, homes);
+        let placement = placement.of_column(part.column as usize);
+        wish(part.extent, placement);
     }
     for run in &entry.runs {
-        wish(run.extent, homes.of_column(entry.spec.primary_key[0]));
+        wish(run.extent, placement.of_column(entry.spec.primary_key[0]));
     }
     for log in &entry.tail.logs {
         wish(log.extent, &everywhere);

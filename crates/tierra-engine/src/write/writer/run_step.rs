@@ -27,7 +27,7 @@ pub(super) struct RunStep {
     /// Runs that it replaces.
     pub(super) replaced: Vec<Arc<KeyRun>>,
     /// Where copies of it are to lie.
-    pub(super) homes: Vec<TierId>,
+    pub(super) tier_ids: Vec<TierId>,
 }
 
 /// Why a run was not made.
@@ -59,12 +59,13 @@ impl RunStep {
                 return Err(StorageError::Closed.into());
             }
             let read = || key.segment_entries(spec, &self.version, segment);
-            entries.extend(storage.whole(read)??);
+            entries.extend(storage.read_validated(read)??);
         }
         if !entries.is_sorted() {
             entries.sort_unstable();
         }
-        let built = storage.whole(|| merge(&self.replaced, &entries, storage.closing()))?;
+        let built =
+            storage.read_validated(|| merge(&self.replaced, &entries, storage.closing()))?;
         let built = built.map_err(|error| match error {
             MergeError::Damaged(run, error) => RunError::Damaged(run, error),
             MergeError::Interrupted => StorageError::Closed.into(),
@@ -77,7 +78,7 @@ impl RunStep {
         Ok(store_run(
             storage,
             table.id(),
-            &self.homes,
+            &self.tier_ids,
             segments,
             built,
         )?)
@@ -87,7 +88,7 @@ impl RunStep {
     /// where everything is as it should be.
     pub(super) fn next(
         version: Arc<TableVersion>,
-        homes: Vec<TierId>,
+        tier_ids: Vec<TierId>,
         is_readable: impl Fn(&Segment) -> bool,
     ) -> Option<Self> {
         let runs = version.keys.runs().iter();
@@ -117,7 +118,7 @@ impl RunStep {
             version: version.clone(),
             segments,
             replaced,
-            homes,
+            tier_ids,
         })
     }
 }

@@ -6,7 +6,7 @@
 //! change no row's number, and so no run.
 //!
 //! Invariant: copy on write. One manifest names the new run instead of those that it replaces; until then rows without a run
-//! are in near memory, and a run that was given up stays with whoever reads until others list all of its rows.
+//! are in near memory, and a run that was given up stays with its readers until others list all of its rows.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Writer {
             return None;
         }
         let is_readable = |segment: &Segment| !self.unbuilt.is_left_out(id, segment.id());
-        let step = RunStep::next(version, table.key_homes(), is_readable)?;
+        let step = RunStep::next(version, table.key_tiers(), is_readable)?;
         Some(Job {
             table: table.clone(),
             work: Work::Run(step),
@@ -79,7 +79,7 @@ impl Writer {
     fn lies_at_home(&self, table: &Table, run: &KeyRun, step: &RunStep) -> bool {
         let tiers = self.storage.tiers();
         let mut copies = run.extent().copies().iter();
-        table.key_homes() == step.homes && copies.all(|copy| tiers.get(copy.tier()).is_some())
+        table.key_tiers() == step.tier_ids && copies.all(|copy| tiers.get(copy.tier()).is_some())
     }
 
     fn name_run(

@@ -89,7 +89,7 @@ impl Writer {
         tiers.open.sort_by_key(|tier| place(tier.id));
         self.published.publish(&tiers, next, Vec::new())?;
         self.commit += 1;
-        self.let_superseded_go();
+        self.release_superseded();
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use super::state::Writer;
 use crate::error::{StorageError, TableError};
 use crate::manifest::{ColumnId, TableEntry, TailEntry};
 use crate::spec::TableSpec;
-use crate::spec::replicas::{Homes, Replicas};
+use crate::spec::replicas::{ReplicaPlacement, Replicas};
 use crate::table::Table;
 use crate::table::version::TableVersion;
 use crate::tail::TailLog;
@@ -37,12 +37,14 @@ impl Writer {
         if self.catalog.table(&spec.name).is_some() {
             return Err(TableError::Exists { table: spec.name });
         }
-        let homes = self.storage.tiers().settle(replicas, &spec)?;
+        let placement = self.storage.tiers().settle(replicas, &spec)?;
         let version = TableVersion::without_rows(spec.columns.len(), 0);
         let (id, spec, storage) = (self.next_table_id, Arc::new(spec), self.storage.clone());
         self.next_table_id += 1;
         let requests = self.requests.clone();
-        Ok(Table::new(id, spec, homes, version, 1, storage, requests))
+        Ok(Table::new(
+            id, spec, placement, version, 1, storage, requests,
+        ))
     }
 
     /// Whether the table was begun and nobody sees it yet.
@@ -118,7 +120,7 @@ fn entry_of(table: &Table) -> TableEntry {
         id: table.id(),
         column_ids: (0..columns).map(ColumnId).collect(),
         next_column_id: ColumnId(columns),
-        homes: Homes::clone(&table.homes()),
+        placement: ReplicaPlacement::clone(&table.placement()),
         next_segment_id: table.next_segment_id(),
         dictionaries: vec![None; spec.columns.len()],
         segments: Vec::new(),

@@ -213,7 +213,7 @@ impl Writer {
             manifest.lineage.push(lineage_mark());
         }
         self.published.publish(&next, manifest, Vec::new())?;
-        self.let_superseded_go();
+        self.release_superseded();
         self.storage.set_tiers(next);
         Ok(())
     }
@@ -221,7 +221,7 @@ impl Writer {
 
 /// Whether the table is to have copies in a tier.
 fn is_home(table: &TableEntry, id: TierId) -> bool {
-    table.homes.everywhere().contains(&id)
+    table.placement.everywhere().contains(&id)
 }
 
 fn change(

@@ -1,4 +1,4 @@
-//! Entries become leaves: each takes as many as fit, packed in as few bits as its images and rows need.
+//! Entries become leaves: each takes as many as fit, packed in as few bits as its normalized keys and rows need.
 //!
 //! Invariant: what is read back is what was pushed. Memory is taken for the leaves, packed, and the entries of one.
 
@@ -32,22 +32,26 @@ pub(crate) struct BuiltRun {
 impl RunBuilder {
     /// Adds an entry: none before was greater.
     #[inline]
-    pub(crate) fn push(&mut self, image: u64, row: u64) {
+    pub(crate) fn push(&mut self, normalized_key: u64, row: u64) {
         let place = self.pending.len();
-        debug_assert!(self.pending.last().is_none_or(|last| *last <= (image, row)));
+        debug_assert!(
+            self.pending
+                .last()
+                .is_none_or(|last| *last <= (normalized_key, row))
+        );
         let distance = row as i64 - place as i64;
         if let Some((first, _)) = self.pending.first() {
             let rows = (self.rows.0.min(distance), self.rows.1.max(distance));
-            let bits = width_of(image - first) + width_of(rows.1.abs_diff(rows.0));
+            let bits = width_of(normalized_key - first) + width_of(rows.1.abs_diff(rows.0));
             if (place + 1) * usize::from(bits) <= LEAF_BYTES * 8 && place < LEAF_ENTRIES_MOST {
                 self.rows = rows;
-                self.pending.push((image, row));
+                self.pending.push((normalized_key, row));
                 return;
             }
             self.end_leaf();
         }
         self.rows = (row as i64, row as i64);
-        self.pending.push((image, row));
+        self.pending.push((normalized_key, row));
     }
 
     /// The leaves of all entries.
@@ -64,7 +68,7 @@ impl RunBuilder {
             rows: self.rows.0,
             crc: 0,
             entries: self.pending.len() as u16,
-            image_width: width_of(last - first),
+            key_width: width_of(last - first),
             row_width: width_of(self.rows.1.abs_diff(self.rows.0)),
         };
         let mut bytes = [0; LEAF_BYTES];
@@ -96,8 +100,8 @@ fn pack(entries: &[Entry], first: u64, leaf: &Leaf, bytes: &mut [u8; LEAF_BYTES]
             (word, bits, at) = (word >> u64::BITS, bits - u64::BITS, at + 8);
         }
     };
-    for (place, (image, row)) in entries.iter().enumerate() {
-        put(image - first, leaf.image_width);
+    for (place, (normalized_key, row)) in entries.iter().enumerate() {
+        put(normalized_key - first, leaf.key_width);
         put(
             (*row as i64 - place as i64).abs_diff(leaf.rows),
             leaf.row_width,
@@ -114,12 +118,12 @@ impl BuiltRun {
         self.directory.len() == 0
     }
 
-    /// The least image and the greatest. There is an entry.
+    /// The least normalized key and the greatest. There is an entry.
     pub(crate) fn bounds(&self) -> (u64, u64) {
         (self.directory.firsts[0], self.directory.last)
     }
 
-    /// Takes over the leaves of another run, whose images are greater than those here.
+    /// Takes over the leaves of another run, whose normalized keys are greater than those here.
     pub(crate) fn append(&mut self, mut other: BuiltRun) {
         debug_assert!(self.is_empty() || self.bounds().1 < other.bounds().0);
         self.directory.firsts.append(&mut other.directory.firsts);

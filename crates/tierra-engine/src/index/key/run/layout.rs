@@ -3,24 +3,24 @@
 //! ```text
 //! 0        64                                         leaves_at
 //! ┌────────┬─────────────────────────────────┬────────┬──────┬──────┬─────┬─────┐
-//! │ header │ first image, rows, CRC, widths  │ pad 64 │ leaf │ leaf │  …  │ pad │   leaf: 2048 bytes,
+//! │ header │ first normalized key, rows, CRC, widths  │ pad 64 │ leaf │ leaf │  …  │ pad │   leaf: 2048 bytes,
 //! │        │ of each leaf, 24 bytes          │        │      │      │     │ 64  │   packed entries
 //! └────────┴─────────────────────────────────┴────────┴──────┴──────┴─────┴─────┘
 //!
-//! header   0  magic "TKEY"                    directory   0  image of the first entry, u64
+//! header   0  magic "TKEY"                    directory   0  normalized key of the first entry, u64
 //!          4  format version                              8  rows: see below, i64
 //!          5  0, 3 bytes                                 16  CRC32C of the leaf
 //!          8  entries                                    20  entries, u16
-//!         16  leaves                                     22  width of an image in bits
-//!         24  greatest image                             23  width of a row in bits
+//!         16  leaves                                     22  width of a normalized key in bits
+//!         24  greatest normalized key                             23  width of a row in bits
 //!         32  length in bytes
-//!         40  0, 16 bytes                     entry of place i: image - first image, above it
+//!         40  0, 16 bytes                     entry of place i: normalized key - first normalized key, above it
 //!         56  CRC32C of the directory             row - rows - i
 //!         60  CRC32C of bytes 0 to 60
 //! ```
 //!
-//! Entries ascend in image, then row. A leaf takes as many as fit, so that it lies where its number says, and
-//! a lookup that knows the leaf touches the line of one entry: image and row lie side by side. Rows are told by
+//! Entries ascend in normalized key, then row. A leaf takes as many as fit, so that it lies where its number says, and
+//! a lookup that knows the leaf touches the line of one entry: normalized key and row lie side by side. Rows are told by
 //! their distance from the place, so that rows in the order of their keys take no bits at all.
 //!
 //! Invariant: after [`Directory::read`] every leaf and every entry of it lies inside the bytes. Nothing about
@@ -47,26 +47,26 @@ const MAGIC: [u8; 4] = *b"TKEY";
 const VERSION: u8 = 1;
 const WHAT: &str = "an index of keys";
 
-/// An image, and a row whose key has it.
+/// A normalized key, and a row whose key has it.
 pub(crate) type Entry = (u64, u64);
 
-/// What is known of a leaf beside its first image.
+/// What is known of a leaf beside its first normalized key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leaf {
     pub(super) rows: i64,
     pub(super) crc: u32,
     pub(super) entries: u16,
-    pub(super) image_width: u8,
+    pub(super) key_width: u8,
     pub(super) row_width: u8,
 }
 
 /// The leaves of a run, as near memory keeps them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Directory {
-    /// First images, ascending.
+    /// First normalized keys, ascending.
     pub(super) firsts: Vec<u64>,
     pub(super) leaves: Vec<Leaf>,
-    /// The greatest image.
+    /// The greatest normalized key.
     pub(super) last: u64,
     pub(super) entries: u64,
 }
@@ -82,32 +82,32 @@ impl Leaf {
     /// Bits of an entry.
     #[inline]
     pub(super) fn width(&self) -> usize {
-        usize::from(self.image_width) + usize::from(self.row_width)
+        usize::from(self.key_width) + usize::from(self.row_width)
     }
 
     fn is_possible(&self) -> bool {
         let entries = usize::from(self.entries);
         (1..=LEAF_ENTRIES_MOST).contains(&entries)
-            && self.image_width <= 64
+            && self.key_width <= 64
             && self.row_width <= ROW_BITS_MOST
             && entries * self.width() <= LEAF_BYTES * 8
     }
 
-    /// The distance of the image in a place from the leaf's first, and the row there. `bytes` are the leaf's.
+    /// The distance of the normalized key in a place from the leaf's first, and the row there. `bytes` are the leaf's.
     #[inline]
     pub(super) fn entry(&self, bytes: &[u8], place: usize) -> Entry {
         debug_assert!(place < usize::from(self.entries));
         let (word, shift) = self.word(bytes, place);
-        let distance = (word >> shift) as u64 & max_code(self.image_width);
-        let row = (word >> shift >> self.image_width) as u64 & max_code(self.row_width);
+        let distance = (word >> shift) as u64 & max_code(self.key_width);
+        let row = (word >> shift >> self.key_width) as u64 & max_code(self.row_width);
         (distance, self.row(place, row))
     }
 
-    /// The distance of the image in a place from the leaf's first.
+    /// The distance of the normalized key in a place from the leaf's first.
     #[inline]
     pub(super) fn distance(&self, bytes: &[u8], place: usize) -> u64 {
         let (word, shift) = self.word(bytes, place);
-        (word >> shift) as u64 & max_code(self.image_width)
+        (word >> shift) as u64 & max_code(self.key_width)
     }
 
     #[inline]
@@ -149,7 +149,7 @@ impl Leaf {
         first..end.max(place + 1)
     }
 
-    /// The row of an image, by its distance, if it is in one of these places.
+    /// The row of a normalized key, by its distance, if it is in one of these places.
     #[inline]
     pub(super) fn row_between(
         &self,
@@ -196,7 +196,7 @@ impl Directory {
             out[8..16].copy_from_slice(&leaf.rows.to_le_bytes());
             out[16..20].copy_from_slice(&leaf.crc.to_le_bytes());
             out[20..22].copy_from_slice(&leaf.entries.to_le_bytes());
-            out[22] = leaf.image_width;
+            out[22] = leaf.key_width;
             out[23] = leaf.row_width;
         }
         header.fill(0);
@@ -259,7 +259,7 @@ impl Directory {
                 rows: read_u64(stored, 8) as i64,
                 crc: read_u32(stored, 16),
                 entries: u16::from_le_bytes([stored[20], stored[21]]),
-                image_width: stored[22],
+                key_width: stored[22],
                 row_width: stored[23],
             });
         }

@@ -103,11 +103,11 @@ pub(crate) fn merge(
         let Some((source, _)) = least else {
             return Ok(builder.finish());
         };
-        while let Some((image, row)) = source.head() {
-            if until.is_some_and(|until| until < (image, row)) {
+        while let Some((normalized_key, row)) = source.head() {
+            if until.is_some_and(|until| until < (normalized_key, row)) {
                 break;
             }
-            builder.push(image, row);
+            builder.push(normalized_key, row);
             source.advance(stop)?;
         }
     }

@@ -2,12 +2,12 @@
 //!
 //! Runs are what the index of a primary key consists of, but for the rows that no run has yet, whose keys are in near
 //! tables ([`super::levels`]). Like parts of inverted indexes they are extents: immutable, in as many copies as the
-//! table has, made in the background (`write/writer/runs.rs`) and joined while they are small. Near memory keeps the first image of
+//! table has, made in the background (`write/writer/runs.rs`) and joined while they are small. Near memory keeps the first normalized key of
 //! each leaf and a tree over them, read from the run's directory when it is opened: a tenth of a byte a row, or less; and, where
 //! the budget has room, a copy of the leaves on large pages.
 //!
 //! Invariant: no byte of a leaf is used before its checksum held, once. A run lists all rows of its segments or is given up:
-//! then what stands in for it is built of the segments themselves, in near memory, until the writer has made another.
+//! then what replaces it is built of the segments themselves, in near memory, until the writer has made another.
 
 mod build;
 mod layout;
@@ -68,12 +68,12 @@ struct State {
     uses: Uses,
     damaged: AtomicBool,
     /// Its entries, once it was given up and somebody needs them.
-    stand_in: OnceLock<HashIndex>,
+    substitute: OnceLock<HashIndex>,
 }
 
 impl KeyRun {
     /// Opens a run that another process wrote, for a table with these segments. Where header or directory are damaged,
-    /// they are put right from another copy.
+    /// they are repaired from another copy.
     pub(crate) fn open(
         entry: Arc<RunEntry>,
         extent: Arc<OwnedExtent>,
@@ -81,7 +81,7 @@ impl KeyRun {
         segments: &Segments,
     ) -> Result<Arc<Self>, FormatError> {
         let directory = Directory::read(extent.first());
-        let directory = directory.or_else(|error| match mend_directory(&extent) {
+        let directory = directory.or_else(|error| match repair_directory(&extent) {
             true => Directory::read(extent.first()),
             false => Err(error),
         })?;
@@ -188,7 +188,7 @@ impl KeyRun {
         self.leaves.directory.entries
     }
 
-    /// The least image and the greatest.
+    /// The least normalized key and the greatest.
     pub(crate) fn bounds(&self) -> (u64, u64) {
         let directory = &self.leaves.directory;
         (directory.firsts[0], directory.last)
@@ -196,8 +196,8 @@ impl KeyRun {
 
     /// Bytes of near memory that it takes, its near copy not counted.
     pub(crate) fn near_bytes(&self) -> usize {
-        let stand_in = self.stand_in().map_or(0, HashIndex::bytes);
-        self.leaves.near_bytes() + stand_in
+        let substitute = self.substitute().map_or(0, HashIndex::bytes);
+        self.leaves.near_bytes() + substitute
     }
 
     /// Whether it lists the rows of this segment.
@@ -216,14 +216,14 @@ impl KeyRun {
     }
 
     /// What is asked instead of it, once there is something.
-    pub(crate) fn stand_in(&self) -> Option<&HashIndex> {
-        self.state.stand_in.get()
+    pub(crate) fn substitute(&self) -> Option<&HashIndex> {
+        self.state.substitute.get()
     }
 
     /// Has its entries asked instead of it.
-    pub(crate) fn set_stand_in(&self, entries: HashIndex) {
+    pub(crate) fn set_substitute(&self, entries: HashIndex) {
         // Two readers may build one at a time; both are the same.
-        let _ = self.state.stand_in.set(entries);
+        let _ = self.state.substitute.set(entries);
     }
 
     /// Whether all its leaves have their checksums.
@@ -231,19 +231,20 @@ impl KeyRun {
         self.pages.are_whole(self.directory())
     }
 
-    /// A row for each of `images` that has none in `rows` yet, if one is listed here. In `lookups` those are counted that
-    /// find one, others go on elsewhere. Images outside the run cost nothing.
+    /// A row for each of `normalized keys` that has none in `rows` yet, if one is listed here. In `lookups` those are counted that
+    /// find one, others go on elsewhere. Normalized keys outside the run cost nothing.
     pub(crate) fn find(
         &self,
-        images: &[u64],
+        normalized_keys: &[u64],
         rows: &mut [Option<RowId>],
         lookups: &mut Lookups,
     ) -> Result<(), FormatError> {
-        let wanted = images.iter().zip(&*rows).enumerate();
-        let wanted =
-            wanted.filter(|(_, (image, row))| row.is_none() && self.leaves.may_have(**image));
+        let wanted = normalized_keys.iter().zip(&*rows).enumerate();
+        let wanted = wanted.filter(|(_, (normalized_key, row))| {
+            row.is_none() && self.leaves.may_have(**normalized_key)
+        });
         let mut sought: Vec<Sought> = wanted
-            .map(|(place, (image, _))| Sought::of(*image, place))
+            .map(|(place, (normalized_key, _))| Sought::of(*normalized_key, place))
             .collect();
         if sought.is_empty() {
             return Ok(());
@@ -258,13 +259,13 @@ impl KeyRun {
         if lines > 0 {
             self.state.uses.looked_up(lines);
         }
-        if let Some(stand_in) = self.stand_in() {
+        if let Some(substitute) = self.substitute() {
             lookups.run(gate, sought.len(), |execution, size, part| {
                 let (sought, mut found) = (&sought[part], 0);
                 let report = in_mode!(execution, M => for_each(
                     size,
                     sought,
-                    |cx: Cx<M>, sought| stand_in.get(cx, sought.image),
+                    |cx: Cx<M>, sought| substitute.get(cx, sought.normalized_key),
                     |at, row| found += tell(sought[at].place as usize, row),
                 ));
                 // Others are counted elsewhere.
@@ -300,16 +301,16 @@ impl KeyRun {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Every row of an image.
-    pub(crate) fn candidates(&self, image: u64) -> Result<Vec<RowId>, FormatError> {
-        if !self.leaves.may_have(image) {
+    /// Every row of a normalized key.
+    pub(crate) fn candidates(&self, normalized_key: u64) -> Result<Vec<RowId>, FormatError> {
+        if !self.leaves.may_have(normalized_key) {
             return Ok(Vec::new());
         }
-        if let Some(stand_in) = self.stand_in() {
-            return Ok(rows_in(stand_in, image).collect());
+        if let Some(substitute) = self.substitute() {
+            return Ok(rows_in(substitute, normalized_key).collect());
         }
         self.pages.restore_lost(self.directory())?;
-        let mut sought = [Sought::of(image, 0)];
+        let mut sought = [Sought::of(normalized_key, 0)];
         self.leaves.seek::<Plain>(&mut sought);
         self.pages
             .verify(self.directory(), self.leaves_of(&sought))?;
@@ -350,11 +351,11 @@ impl KeyRun {
         }
     }
 
-    /// The leaves with images between two of them.
+    /// The leaves with normalized keys between two of them.
     pub(crate) fn leaves_between(&self, first: u64, last: u64) -> Range<usize> {
         let firsts = &self.leaves.directory.firsts;
-        let start = firsts.partition_point(|image| *image < first);
-        start.saturating_sub(1)..firsts.partition_point(|image| *image <= last)
+        let start = firsts.partition_point(|normalized_key| *normalized_key < first);
+        start.saturating_sub(1)..firsts.partition_point(|normalized_key| *normalized_key <= last)
     }
 
     fn leaf_bytes(&self) -> &[u8] {
@@ -364,13 +365,19 @@ impl KeyRun {
     /// The leaves that may hold something that is sought.
     fn leaves_of<'a>(&'a self, sought: &'a [Sought]) -> impl Iterator<Item = usize> + 'a {
         let firsts = &self.leaves.directory.firsts;
-        sought.iter().flat_map(move |Sought { image, leaf, .. }| {
-            let leaf = *leaf as usize;
-            let more = firsts[leaf + 1..]
-                .iter()
-                .take_while(move |first| *first == image);
-            leaf..leaf + 1 + more.count()
-        })
+        sought.iter().flat_map(
+            move |Sought {
+                      normalized_key,
+                      leaf,
+                      ..
+                  }| {
+                let leaf = *leaf as usize;
+                let more = firsts[leaf + 1..]
+                    .iter()
+                    .take_while(move |first| *first == normalized_key);
+                leaf..leaf + 1 + more.count()
+            },
+        )
     }
 }
 
@@ -392,7 +399,7 @@ impl PageFormat for Directory {
 }
 
 /// Puts header and directory right from any other copy where these can be read. Whether they were.
-fn mend_directory(extent: &OwnedExtent) -> bool {
+fn repair_directory(extent: &OwnedExtent) -> bool {
     let whole = |copy: &Arc<ExtentCopy>| Directory::read(copy).is_ok();
     let right = extent.copies().iter().find(|copy| whole(copy));
     let len = right.and_then(|copy| Directory::stored_bytes(copy));

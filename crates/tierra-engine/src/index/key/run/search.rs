@@ -1,12 +1,12 @@
-//! Looking images up in a run: the near tree says which leaf, all images together, level by level; then the lines in
-//! which they should be are fetched together, and those of the images that are not there, until all are settled: one line of far
+//! Looking normalized keys up in a run: the near tree says which leaf, all normalized keys together, level by level; then the lines in
+//! which they should be are fetched together, and those of the normalized keys that are not there, until all are settled: one line of far
 //! memory each, or two.
 //!
-//! Where in a leaf an image should be follows from its distance to the leaf's first image and to the next leaf's:
-//! images are ordinals, which are often dense, or hashes, which are even. A guess that misses tells the bounds of the
+//! Where in a leaf a normalized key should be follows from its distance to the leaf's first normalized key and to the next leaf's:
+//! normalized keys are ordinals, which are often dense, or hashes, which are even. A guess that misses tells the bounds of the
 //! next; after a few of them, the leaf is halved.
 //!
-//! Rounds of loops rather than a lookup that gives way: most images are settled by their first line, and what a group keeps of
+//! Rounds of loops rather than a lookup that gives way: most normalized keys are settled by their first line, and what a group keeps of
 //! each lookup cost twice as much as looking at the line (`examples/key_index.rs`).
 
 use tierra_index::SearchTree;
@@ -16,9 +16,9 @@ use super::layout::{Directory, LEAF_BYTES, Leaf};
 
 /// Guesses before a leaf is halved.
 const GUESSES_MOST: usize = 4;
-/// Images whose lines are fetched together.
+/// Normalized keys whose lines are fetched together.
 const TOGETHER: usize = 128;
-/// Fewer images than this hide little behind each other.
+/// Fewer normalized keys than this hide little behind each other.
 const FEW: usize = 4;
 
 /// A directory, and the tree over it.
@@ -27,10 +27,10 @@ pub(super) struct Leaves {
     tree: SearchTree<u64>,
 }
 
-/// An image that is looked up.
+/// A normalized key that is looked up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sought {
-    pub(super) image: u64,
+    pub(super) normalized_key: u64,
     /// Which of those asked for it is.
     pub(super) place: u32,
     /// Where its first entry lies, if there is one: in this leaf, or first in the one behind it.
@@ -40,9 +40,9 @@ pub(super) struct Sought {
 impl Sought {
     /// Fewer than 2^32 are looked up together.
     #[inline]
-    pub(super) fn of(image: u64, place: usize) -> Self {
+    pub(super) fn of(normalized_key: u64, place: usize) -> Self {
         Self {
-            image,
+            normalized_key,
             place: place as u32,
             leaf: 0,
         }
@@ -61,33 +61,36 @@ impl Leaves {
         self.tree.len_bytes() + size_of_val(&**firsts) + size_of_val(&**leaves)
     }
 
-    /// Whether an image may have an entry.
+    /// Whether a normalized key may have an entry.
     #[inline]
-    pub(super) fn may_have(&self, image: u64) -> bool {
-        self.directory.firsts[0] <= image && image <= self.directory.last
+    pub(super) fn may_have(&self, normalized_key: u64) -> bool {
+        self.directory.firsts[0] <= normalized_key && normalized_key <= self.directory.last
     }
 
-    /// Finds the leaf of each image.
+    /// Finds the leaf of each normalized key.
     pub(super) fn seek<M: Mode>(&self, sought: &mut [Sought]) -> GroupReport {
         const SOUGHT_TOGETHER: usize = 256;
         let searcher = self.tree.over(&self.directory.firsts);
-        let (mut images, mut ranks) = ([0; SOUGHT_TOGETHER], [0; SOUGHT_TOGETHER]);
+        let (mut normalized_keys, mut ranks) = ([0; SOUGHT_TOGETHER], [0; SOUGHT_TOGETHER]);
         let mut report = GroupReport::default();
         for sought in sought.chunks_mut(SOUGHT_TOGETHER) {
-            let (images, ranks) = (&mut images[..sought.len()], &mut ranks[..sought.len()]);
-            for (image, sought) in images.iter_mut().zip(&*sought) {
-                *image = sought.image;
+            let (normalized_keys, ranks) = (
+                &mut normalized_keys[..sought.len()],
+                &mut ranks[..sought.len()],
+            );
+            for (normalized_key, sought) in normalized_keys.iter_mut().zip(&*sought) {
+                *normalized_key = sought.normalized_key;
             }
-            report += searcher.lower_bounds::<M>(images, ranks);
+            report += searcher.lower_bounds::<M>(normalized_keys, ranks);
             for (sought, rank) in sought.iter_mut().zip(ranks) {
-                // Entries with the image may end the leaf before the one that begins with it.
+                // Entries with the normalized key may end the leaf before the one that begins with it.
                 sought.leaf = rank.saturating_sub(1) as u32;
             }
         }
         report
     }
 
-    /// The first row of each image, told to `found` by its place. `leaves` are the leaves' bytes.
+    /// The first row of each normalized key, told to `found` by its place. `leaves` are the leaves' bytes.
     pub(super) fn first_rows<M: Mode>(
         &self,
         leaves: &[u8],
@@ -140,7 +143,7 @@ impl Leaves {
         report
     }
 
-    /// All rows of an image, from where its first entry is sought.
+    /// All rows of a normalized key, from where its first entry is sought.
     pub(super) fn all_rows<'a>(
         &'a self,
         leaves: &'a [u8],
@@ -148,19 +151,19 @@ impl Leaves {
     ) -> impl Iterator<Item = u64> + 'a {
         let number = sought.leaf as usize;
         let numbers = (number..self.directory.len()).take_while(move |other| {
-            *other == number || self.directory.firsts[*other] == sought.image
+            *other == number || self.directory.firsts[*other] == sought.normalized_key
         });
         numbers.flat_map(move |number| {
             let (first, leaf, bytes) = self.leaf(leaves, number);
             let places = 0..usize::from(leaf.entries);
             let entries = places.map(move |place| leaf.entry(bytes, place));
             entries
-                .filter(move |(distance, _)| first.wrapping_add(*distance) == sought.image)
+                .filter(move |(distance, _)| first.wrapping_add(*distance) == sought.normalized_key)
                 .map(|(_, row)| row)
         })
     }
 
-    /// The first image of a leaf, the leaf, and its bytes out of those of all.
+    /// The first normalized key of a leaf, the leaf, and its bytes out of those of all.
     #[inline]
     pub(super) fn leaf<'a>(&self, leaves: &'a [u8], number: usize) -> (u64, Leaf, &'a [u8]) {
         let bytes = &leaves[number * LEAF_BYTES..][..LEAF_BYTES];
@@ -173,14 +176,14 @@ impl Leaves {
     }
 }
 
-/// Where in a leaf an image may be, as far as is known.
+/// Where in a leaf a normalized key may be, as far as is known.
 #[derive(Clone, Copy)]
 struct Narrowing<'a> {
     leaf: Leaf,
     bytes: &'a [u8],
-    /// The distance of the image from the leaf's first.
+    /// The distance of the normalized key from the leaf's first.
     wanted: u64,
-    /// The first place with the image or a greater one is this or above.
+    /// The first place with the normalized key or a greater one is this or above.
     low: u32,
     /// And this or below.
     high: u32,
@@ -196,13 +199,13 @@ impl<'a> Narrowing<'a> {
     fn new(leaves: &Leaves, bytes: &'a [u8], sought: Sought) -> Self {
         let number = sought.leaf as usize;
         let (first, leaf, bytes) = leaves.leaf(bytes, number);
-        debug_assert!(first <= sought.image, "the run may have it");
+        debug_assert!(first <= sought.normalized_key, "the run may have it");
         let directory = &leaves.directory;
         let next = directory.firsts.get(number + 1).unwrap_or(&directory.last);
         Self {
             leaf,
             bytes,
-            wanted: sought.image.wrapping_sub(first),
+            wanted: sought.normalized_key.wrapping_sub(first),
             low: 0,
             high: u32::from(leaf.entries),
             low_distance: 0,
@@ -217,7 +220,7 @@ impl<'a> Narrowing<'a> {
         let count = self.high - self.low;
         let place = match usize::from(self.guesses) < GUESSES_MOST {
             true => {
-                // Multiplied first: dense images are then found where they are, at once.
+                // Multiplied first: dense normalized keys are then found where they are, at once.
                 let part = self.wanted.saturating_sub(self.low_distance) as f64 * f64::from(count);
                 let part = part / (self.high_distance - self.low_distance).max(1) as f64;
                 (part as u32).min(count - 1)
@@ -235,7 +238,7 @@ impl<'a> Narrowing<'a> {
         mode.issue(entry.as_ptr(), entry.len().max(1))
     }
 
-    /// Looks at the line of a place: a row of the image, or that there is none; nothing where another line has to be looked at.
+    /// Looks at the line of a place: a row of the normalized key, or that there is none; nothing where another line has to be looked at.
     #[inline]
     fn look(
         &mut self,
@@ -280,7 +283,7 @@ impl<'a> Narrowing<'a> {
         // Greater than all of the leaf, or in none of its places.
         let behind = sought.leaf as usize + 1;
         let is_behind = self.low == u32::from(leaf.entries)
-            && leaves.directory.firsts.get(behind) == Some(&sought.image);
+            && leaves.directory.firsts.get(behind) == Some(&sought.normalized_key);
         if !is_behind {
             return Some(None);
         }

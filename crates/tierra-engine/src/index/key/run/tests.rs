@@ -1,4 +1,4 @@
-//! What a run promises: it finds what was pushed and nothing else, whatever images there are, and believes no byte unchecked.
+//! What a run promises: it finds what was pushed and nothing else, whatever normalized keys there are, and believes no byte unchecked.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -13,8 +13,8 @@ use super::search::{Leaves, Sought};
 
 fn built(entries: &[Entry]) -> BuiltRun {
     let mut builder = RunBuilder::default();
-    for (image, row) in entries {
-        builder.push(*image, *row);
+    for (normalized_key, row) in entries {
+        builder.push(*normalized_key, *row);
     }
     builder.finish()
 }
@@ -37,55 +37,70 @@ fn random(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-fn sought_of(images: &[u64]) -> Vec<Sought> {
-    let images = images.iter().enumerate();
-    images
-        .map(|(place, image)| Sought::of(*image, place))
+fn sought_of(normalized_keys: &[u64]) -> Vec<Sought> {
+    let normalized_keys = normalized_keys.iter().enumerate();
+    normalized_keys
+        .map(|(place, normalized_key)| Sought::of(*normalized_key, place))
         .collect()
 }
 
-/// Finds each of `images`, alone and together with the others, and all rows of each.
-fn check(entries: &[Entry], images: impl Iterator<Item = u64>) {
+/// Finds each of `normalized keys`, alone and together with the others, and all rows of each.
+fn check(entries: &[Entry], normalized_keys: impl Iterator<Item = u64>) {
     let bytes = stored(entries);
     let directory = Directory::read(&bytes).unwrap();
     let leaves_from = leaves_at(directory.len());
     let leaves = Leaves::new(directory);
-    let images: Vec<u64> = images.filter(|image| leaves.may_have(*image)).collect();
-    let mut sought = sought_of(&images);
-    let (mut plain, mut interleaved) = (vec![None; images.len()], vec![None; images.len()]);
+    let normalized_keys: Vec<u64> = normalized_keys
+        .filter(|normalized_key| leaves.may_have(*normalized_key))
+        .collect();
+    let mut sought = sought_of(&normalized_keys);
+    let (mut plain, mut interleaved) = (
+        vec![None; normalized_keys.len()],
+        vec![None; normalized_keys.len()],
+    );
     leaves.seek::<Plain>(&mut sought);
     let bytes = &bytes[leaves_from..];
     leaves.first_rows::<Plain>(bytes, &sought, |at, row| plain[at] = row);
     let tell = |at: usize, row| interleaved[at] = row;
     leaves.first_rows::<Interleaved>(bytes, &sought, tell);
-    for ((image, sought), (plain, interleaved)) in images
+    for ((normalized_key, sought), (plain, interleaved)) in normalized_keys
         .iter()
         .zip(sought)
         .zip(plain.into_iter().zip(interleaved))
     {
-        let start = entries.partition_point(|entry| entry.0 < *image);
-        let end = entries.partition_point(|entry| entry.0 <= *image);
+        let start = entries.partition_point(|entry| entry.0 < *normalized_key);
+        let end = entries.partition_point(|entry| entry.0 <= *normalized_key);
         let expected: Vec<u64> = entries[start..end].iter().map(|entry| entry.1).collect();
         let all: Vec<u64> = leaves.all_rows(bytes, sought).collect();
-        assert_eq!(all, expected, "{image}");
-        assert_eq!(plain, interleaved, "{image}");
-        assert_eq!(plain.is_some(), !expected.is_empty(), "{image}");
-        assert!(plain.is_none_or(|row| expected.contains(&row)), "{image}");
+        assert_eq!(all, expected, "{normalized_key}");
+        assert_eq!(plain, interleaved, "{normalized_key}");
+        assert_eq!(plain.is_some(), !expected.is_empty(), "{normalized_key}");
+        assert!(
+            plain.is_none_or(|row| expected.contains(&row)),
+            "{normalized_key}"
+        );
     }
 }
 
-/// Around every so manieth image, and at both ends.
+/// Around every so manieth normalized key, and at both ends.
 fn around(entries: &[Entry], step: usize) -> impl Iterator<Item = u64> {
     let some = entries.iter().step_by(step);
-    some.chain(entries.last())
-        .flat_map(|(image, _)| [image.wrapping_sub(1), *image, image.wrapping_add(1)])
+    some.chain(entries.last()).flat_map(|(normalized_key, _)| {
+        [
+            normalized_key.wrapping_sub(1),
+            *normalized_key,
+            normalized_key.wrapping_add(1),
+        ]
+    })
 }
 
 #[test]
 fn keys_of_every_kind_are_found() {
     const ROWS: u64 = 30_000;
-    let in_order = |image: fn(u64) -> u64| -> Vec<Entry> {
-        (0..ROWS).map(|row| (image(row), (1 << 20) + row)).collect()
+    let in_order = |normalized_key: fn(u64) -> u64| -> Vec<Entry> {
+        (0..ROWS)
+            .map(|row| (normalized_key(row), (1 << 20) + row))
+            .collect()
     };
     let mut hashes: Vec<Entry> = random(1).take(ROWS as usize).zip(0..).collect();
     hashes.sort_unstable();
@@ -182,12 +197,12 @@ proptest! {
 
     #[test]
     fn any_images_are_found(
-        images in prop::collection::vec((any::<u64>(), 0..64_u32), 1..3_000),
+        normalized_keys in prop::collection::vec((any::<u64>(), 0..64_u32), 1..3_000),
         strangers in prop::collection::vec((any::<u64>(), 0..64_u32), 0..200),
     ) {
-        let images: BTreeSet<u64> = images.into_iter().map(|(image, bits)| image >> bits).collect();
-        let entries: Vec<Entry> = images.into_iter().zip(random(4).map(|row| row % (1 << 30))).collect();
-        let strangers = strangers.into_iter().map(|(image, bits)| image >> bits);
+        let normalized_keys: BTreeSet<u64> = normalized_keys.into_iter().map(|(normalized_key, bits)| normalized_key >> bits).collect();
+        let entries: Vec<Entry> = normalized_keys.into_iter().zip(random(4).map(|row| row % (1 << 30))).collect();
+        let strangers = strangers.into_iter().map(|(normalized_key, bits)| normalized_key >> bits);
         check(&entries, around(&entries, 1).chain(strangers));
     }
 
@@ -220,8 +235,8 @@ proptest! {
         if let Ok(directory) = Directory::read(&bytes) {
             let leaves_from = leaves_at(directory.len());
             let leaves = Leaves::new(directory);
-            let images = around(&entries, 10).filter(|image| leaves.may_have(*image));
-            let mut sought = sought_of(&images.collect::<Vec<_>>());
+            let normalized_keys = around(&entries, 10).filter(|normalized_key| leaves.may_have(*normalized_key));
+            let mut sought = sought_of(&normalized_keys.collect::<Vec<_>>());
             leaves.seek::<Plain>(&mut sought);
             let bytes = &bytes[leaves_from..];
             leaves.first_rows::<Interleaved>(bytes, &sought, |_, _| {});

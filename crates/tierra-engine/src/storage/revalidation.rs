@@ -8,15 +8,15 @@ static DOUBTS: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether there may be something to do before what was checked once is read.
 #[inline]
-pub(crate) fn any_doubt() -> bool {
+pub(crate) fn needs_revalidation() -> bool {
     // Relaxed: who began to read before a mark was made reads again ([`losses`](super::losses)).
     DOUBTS.load(Ordering::Relaxed) != 0
 }
 
 /// A reason for readers to look closer.
-pub(crate) struct Doubt;
+pub(crate) struct RevalidationReason;
 
-impl Doubt {
+impl RevalidationReason {
     pub(crate) fn begin() {
         DOUBTS.fetch_add(1, Ordering::AcqRel);
     }

@@ -1,4 +1,4 @@
-//! A stand-in: a database beside the one that is calibrated, with a structure of each kind in each tier.
+//! A scratch database beside the one that is calibrated, with a structure of each kind in each tier.
 //!
 //! Its pool lies where the database's own does, so that far is as far.
 //!
@@ -15,7 +15,7 @@ use tierra_column::{Encoding, LogicalType};
 use tierra_memory::{MediumKind, Speed};
 
 use super::subject::spread;
-use super::{CalibrateError, Effort, StandInError};
+use super::{CalibrateError, Effort, ScratchError};
 use crate::database::Database;
 use crate::spec::index_kind::IndexKind;
 use crate::spec::{ColumnSpec, TableSpec};
@@ -33,14 +33,14 @@ const ROWS_PER_TEXT: u64 = 4;
 const BYTES_PER_ROW: u64 = 64;
 
 /// Removed when dropped.
-pub(super) struct StandIn {
+pub(super) struct Scratch {
     /// `None` once it is being removed.
     database: Option<Arc<Database>>,
     tables: Vec<Snapshot>,
     dir: PathBuf,
 }
 
-impl Drop for StandIn {
+impl Drop for Scratch {
     fn drop(&mut self) {
         self.tables.clear();
         self.database = None;
@@ -49,7 +49,7 @@ impl Drop for StandIn {
     }
 }
 
-impl StandIn {
+impl Scratch {
     /// How often making one reports progress.
     pub(super) fn steps(effort: Effort) -> u64 {
         TABLES.len() as u64 * effort.rows.div_ceil(BATCH_ROWS)
@@ -60,7 +60,7 @@ impl StandIn {
         database: &Database,
         effort: Effort,
         step: &mut impl FnMut(),
-    ) -> Result<StandIn, CalibrateError> {
+    ) -> Result<Scratch, CalibrateError> {
         let pool = database.first_pool();
         if pool.medium() == MediumKind::Device {
             let path = pool.path().to_owned();
@@ -69,18 +69,18 @@ impl StandIn {
         let pool = pool.path();
         let mut name = pool.file_name().unwrap_or_default().to_owned();
         name.push(".calibration");
-        let mut stand_in = StandIn {
+        let mut scratch = Scratch {
             database: None,
             tables: Vec::new(),
             dir: pool.with_file_name(name),
         };
-        let made = stand_in.fill(effort, step);
-        made.map_err(|source| CalibrateError::StandIn {
-            path: stand_in.dir.clone(),
+        let made = scratch.fill(effort, step);
+        made.map_err(|source| CalibrateError::Scratch {
+            path: scratch.dir.clone(),
             mib: (effort.rows * BYTES_PER_ROW) >> 20,
             source: Box::new(source),
         })?;
-        Ok(stand_in)
+        Ok(scratch)
     }
 
     /// A near table and a far one.
@@ -88,7 +88,7 @@ impl StandIn {
         &self.tables
     }
 
-    fn fill(&mut self, effort: Effort, step: &mut impl FnMut()) -> Result<(), StandInError> {
+    fn fill(&mut self, effort: Effort, step: &mut impl FnMut()) -> Result<(), ScratchError> {
         if self.dir.try_exists()? {
             fs::remove_dir_all(&self.dir)?;
         }

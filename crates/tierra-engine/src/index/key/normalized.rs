@@ -1,6 +1,6 @@
 //! What stands for a key in the index: its ordinal where it has one, else a hash.
 //!
-//! Invariant: equal keys have equal images.
+//! Invariant: equal keys have equal normalized keys.
 
 use std::hash::Hasher;
 
@@ -10,8 +10,8 @@ use tierra_column::{Cell, LogicalType, Physical, ordinal};
 
 use crate::cells::cell_of;
 
-/// The images of a column's values. Those of NULLs mean nothing.
-pub(super) fn column_images(ty: LogicalType, values: &ArrayRef) -> Vec<u64> {
+/// The normalized keys of a column's values. Those of NULLs mean nothing.
+pub(super) fn normalize_column(ty: LogicalType, values: &ArrayRef) -> Vec<u64> {
     match ty {
         LogicalType::Integer => values
             .as_primitive::<Int32Type>()
@@ -53,16 +53,16 @@ pub(super) fn column_images(ty: LogicalType, values: &ArrayRef) -> Vec<u64> {
         | LogicalType::Date
         | LogicalType::Timestamp
         | LogicalType::Decimal { .. } => {
-            let image = |row| match cell_of(ty, values, row) {
+            let normalized_key = |row| match cell_of(ty, values, row) {
                 Cell::Ordinal(ordinal) => ordinal,
                 _ => 0,
             };
-            (0..values.len()).map(image).collect()
+            (0..values.len()).map(normalized_key).collect()
         }
     }
 }
 
-/// Two images in one: multiply and fold, as the index itself spreads keys.
+/// Two normalized keys in one: multiply and fold, as the index itself spreads keys.
 pub(super) fn mix(first: u64, second: u64) -> u64 {
     let product =
         u128::from(first ^ 0x9e37_79b9_7f4a_7c15) * u128::from(second ^ 0xd6e8_feb8_6659_fd93);

@@ -25,13 +25,13 @@ pub(super) const MARK_AT: usize = 56;
 
 /// What the line of an extent says, but for the mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct LogHeader {
     pub(super) epoch: u64,
     pub(super) first_sequence: u64,
     pub(super) chain: u32,
 }
 
-impl Head {
+impl LogHeader {
     /// The line, of an extent of which no record was acknowledged.
     pub(super) fn line(&self) -> [u8; LINE] {
         let mut line = [0; LINE];
@@ -60,7 +60,7 @@ fn mark_crc(epoch: u64, count: &[u8]) -> u32 {
 }
 
 /// The head of an extent and up to which record all were acknowledged; what is wrong with the line otherwise.
-pub(super) fn read(bytes: &[u8]) -> Result<Result<(Head, u64), &'static str>, LogError> {
+pub(super) fn read(bytes: &[u8]) -> Result<Result<(LogHeader, u64), &'static str>, LogError> {
     let Some(line) = bytes.get(..LINE).filter(|line| line[..4] == MAGIC) else {
         return Ok(Err("its first line is not there"));
     };
@@ -75,7 +75,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Result<(Head, u64), &'static str>, Lo
             supported: FORMAT_VERSION,
         });
     }
-    let head = Head {
+    let head = LogHeader {
         epoch: u64_at(8),
         first_sequence: u64_at(16),
         chain: u32_at(24),
