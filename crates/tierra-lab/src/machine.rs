@@ -101,7 +101,7 @@ impl Machine {
     }
 }
 
-/// How many processors are busy for [`LISTENED`], while this thread sleeps; `None` where the system does
+/// How many processors are busy for half a second, while this thread sleeps; `None` where the system does
 /// not say.
 pub fn busy_processors() -> Option<f64> {
     let before = processor_ticks(&read("/proc/stat"))?;

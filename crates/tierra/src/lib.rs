@@ -52,7 +52,7 @@
 //!
 //! For Linux on 64-bit processors. The feature `cli`, on by default, is the binary `tierra`: without it a program compiles
 //! no more than it uses. Batches are those of [`arrow`] 59; what else the interface speaks of is in [`engine`],
-//! [`column`], [`memory`] and [`sql`].
+//! [`mod@column`], [`memory`] and [`sql`].
 
 /// The library's program in README.md is compiled as it stands there.
 #[cfg(doctest)]

@@ -52,7 +52,7 @@ use segments::{SEGMENT_GROUPS, Segments};
 /// The slot of an [`EntryHandle`] whose key was not there.
 const ABSENT: u8 = SLOTS as u8;
 
-/// A map from keys to records, which are numbers below 2^40. See the [module](self).
+/// A map from keys to records, which are numbers below 2^40.
 pub struct RecordTable {
     /// Segment numbers by the top bits of a hash.
     directory: Vec<u32>,

@@ -9,7 +9,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Lost`]: nothing of the write counts.
     /// [`PoolError::OutsideLog`], [`PoolError::BadExtent`] if the extent is no log (see
-    /// [`ExtentWriter::finish_log`]), [`PoolError::Io`] or [`PoolError::Poisoned`].
+    /// [`ExtentWriter::finish_log`](crate::ExtentWriter::finish_log)), [`PoolError::Io`] or [`PoolError::Poisoned`].
     pub fn write(&self, extent: Extent, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
         self.check_range(extent, at, bytes.len() as u64)?;
         self.refuse_if_read_only()?;

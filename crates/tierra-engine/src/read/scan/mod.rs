@@ -42,7 +42,7 @@ impl Snapshot {
     }
 
     /// The same, with one column more behind those of the projection: each row's number
-    /// ([`RowId::get`]), by which [`Snapshot::reconstruct`] finds the row's other columns later.
+    /// ([`RowId::get`](crate::RowId::get)), by which [`Snapshot::reconstruct`] finds the row's other columns later.
     ///
     /// # Panics
     /// If `spec` names a column that does not exist.

@@ -16,7 +16,7 @@ const TICKS_PER_SECOND: u64 = 100;
 const CPU: usize = 1;
 
 /// Serves until it is told to end, by settings as `tierra kv` takes them: what
-/// [`ServerProcess::tierra`] starts.
+/// `ServerProcess::tierra` starts.
 ///
 /// # Errors
 /// What is wrong with the settings, or that it cannot listen.
