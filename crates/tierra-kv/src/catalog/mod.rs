@@ -18,7 +18,7 @@ const NAME_BYTES: usize = 16;
 
 /// What a request's name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Resolved {
+pub(crate) enum ResolvedCommand {
     /// This command of the catalog.
     Command(u16),
     /// There is no such command.
@@ -148,20 +148,20 @@ impl Catalog {
 
     /// The command that a request with this name and second argument asks for.
     #[inline]
-    pub(crate) fn resolve(&self, name: &[u8], second: Option<&[u8]>) -> Resolved {
+    pub(crate) fn resolve(&self, name: &[u8], second: Option<&[u8]>) -> ResolvedCommand {
         let Some(id) = self.find(name) else {
-            return Resolved::Unknown;
+            return ResolvedCommand::Unknown;
         };
         match second {
             Some(second) if !self.entries[id as usize].subcommands.is_empty() => {
                 self.subcommand(id, second)
             }
-            _ => Resolved::Command(id),
+            _ => ResolvedCommand::Command(id),
         }
     }
 
     #[cold]
-    fn subcommand(&self, id: u16, name: &[u8]) -> Resolved {
+    fn subcommand(&self, id: u16, name: &[u8]) -> ResolvedCommand {
         let mut subcommands = self.entries[id as usize].subcommands.clone();
         subcommands
             .find(|&at| {
@@ -171,6 +171,9 @@ impl Catalog {
                     .as_bytes()
                     .eq_ignore_ascii_case(name)
             })
-            .map_or(Resolved::UnknownSubcommand(id), Resolved::Command)
+            .map_or(
+                ResolvedCommand::UnknownSubcommand(id),
+                ResolvedCommand::Command,
+            )
     }
 }

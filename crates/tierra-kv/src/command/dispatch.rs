@@ -3,7 +3,7 @@
 use super::{
     Call, DENYOOM, Failure, FoundKeys, NO_AUTH, NO_MULTI, READONLY, Run, UNQUEUED, WRITE, execute,
 };
-use crate::catalog::{Description, Resolved};
+use crate::catalog::{Description, ResolvedCommand};
 use crate::clients::Client;
 use crate::context::{Pause, Shared};
 use crate::keyspace::{Found, Keyspace, Room};
@@ -21,7 +21,7 @@ pub(crate) fn process(
     client: &mut Client,
     reply: &mut Reply,
     args: Args<'_>,
-    resolved: Resolved,
+    resolved: ResolvedCommand,
     found: &[Found],
 ) {
     let before = reply.len();
@@ -51,9 +51,11 @@ pub(crate) fn process(
                 }
             }
         }
-        Err(_) if resolved == Resolved::Unknown && is_browser(args.at(0)) => client.closing = true,
+        Err(_) if resolved == ResolvedCommand::Unknown && is_browser(args.at(0)) => {
+            client.closing = true
+        }
         Err(mut failure) => {
-            if let Resolved::Command(id) = resolved {
+            if let ResolvedCommand::Command(id) = resolved {
                 shared.stats.calls[id as usize].rejected += 1;
                 if shared.catalog.get(id).command.name == "exec" {
                     failure = give_up(shared, client, &failure);
@@ -78,7 +80,7 @@ fn admit(
     shared: &mut Shared,
     client: &Client,
     args: Args<'_>,
-    resolved: Resolved,
+    resolved: ResolvedCommand,
 ) -> Result<(u16, &'static Description), Failure> {
     let (id, command) = check(shared, client, args, resolved)?;
     // Whatever the command is, as in Redis; one whose room is still being made is executed.
@@ -102,12 +104,12 @@ fn check(
     shared: &Shared,
     client: &Client,
     args: Args<'_>,
-    resolved: Resolved,
+    resolved: ResolvedCommand,
 ) -> Result<(u16, &'static Description), Failure> {
     let id = match resolved {
-        Resolved::Command(id) => id,
-        Resolved::Unknown => return Err(unknown(args)),
-        Resolved::UnknownSubcommand(id) => return Err(unknown_subcommand(shared, id, args)),
+        ResolvedCommand::Command(id) => id,
+        ResolvedCommand::Unknown => return Err(unknown(args)),
+        ResolvedCommand::UnknownSubcommand(id) => return Err(unknown_subcommand(shared, id, args)),
     };
     let command = shared.catalog.get(id).command;
     if !command.takes(args.len()) {
@@ -134,7 +136,7 @@ pub(crate) fn held(
     pause: Pause,
     client: &Client,
     args: Args<'_>,
-    resolved: Resolved,
+    resolved: ResolvedCommand,
 ) -> Option<u16> {
     let (id, command) = check(shared, client, args, resolved).ok()?;
     let flags = match &client.queue {

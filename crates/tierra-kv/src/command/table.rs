@@ -44,7 +44,7 @@ pub(crate) fn runs() -> Box<[Run]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Resolved;
+    use crate::catalog::ResolvedCommand;
 
     #[test]
     fn every_command_is_found_by_its_name_in_any_case() {
@@ -68,10 +68,10 @@ mod tests {
         assert_eq!(catalog.find(&[b'g'; 100]), None);
         assert_eq!(
             catalog.resolve(b"OBJECT", Some(b"nothing")),
-            Resolved::UnknownSubcommand(catalog.find(b"object").unwrap())
+            ResolvedCommand::UnknownSubcommand(catalog.find(b"object").unwrap())
         );
         assert!(
-            matches!(catalog.resolve(b"object", Some(b"FREQ")), Resolved::Command(id) if catalog.get(id).full_name == "object|freq")
+            matches!(catalog.resolve(b"object", Some(b"FREQ")), ResolvedCommand::Command(id) if catalog.get(id).full_name == "object|freq")
         );
     }
 

@@ -13,7 +13,7 @@ use super::migration::Migration;
 use super::record::Form;
 use super::store::Store;
 use super::table::{DATABASES, Table};
-use super::window::{InFlight, Prefetcher, WINDOW_KEYS, Windows, look_up_many};
+use super::window::{InFlightRecords, Prefetcher, WINDOW_KEYS, WindowStats, look_up_many};
 use crate::random::Random;
 
 /// What a write counts as in uses: far memory is slower to write than to read.
@@ -30,8 +30,8 @@ pub struct Db {
     keeps_expired: bool,
     pub(super) migration: Migration,
     pub(super) gate: MemoryGate,
-    pub(super) windows: Windows,
-    pub(super) in_flight: InFlight,
+    pub(super) windows: WindowStats,
+    pub(super) in_flight: InFlightRecords,
     pub(super) has_window: bool,
     pub(super) deferred: DeferredFrees,
     /// Expired keys removed on access.
@@ -51,8 +51,8 @@ impl Db {
             keeps_expired: false,
             migration: Migration::new(),
             gate: MemoryGate::default(),
-            windows: Windows::default(),
-            in_flight: InFlight::default(),
+            windows: WindowStats::default(),
+            in_flight: InFlightRecords::default(),
             has_window: true,
             deferred: DeferredFrees::default(),
             expired: 0,
@@ -419,7 +419,7 @@ impl Db {
         self.store.heap.memory.clear();
         self.store.larges = Larges::default();
         self.deferred = DeferredFrees::default();
-        self.in_flight = InFlight::default();
+        self.in_flight = InFlightRecords::default();
     }
 
     /// Bytes taken by a key and its value.

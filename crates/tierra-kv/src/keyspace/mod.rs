@@ -65,7 +65,7 @@ pub use record::KEY_BYTES_MAX;
 pub use settings::{Policy, Settings};
 pub use table::{DATABASES, DbId};
 pub use tierra_memory::placement::Migrations;
-pub use window::{WINDOW_KEYS, Windows};
+pub use window::{WINDOW_KEYS, WindowStats};
 pub use zset::ZsetRange;
 
 use chooser::Chooser;
@@ -96,7 +96,7 @@ pub struct Report {
     /// How much of that is far: tables, if they are to be.
     pub far_table_bytes: u64,
     /// Lookups in groups.
-    pub windows: Windows,
+    pub windows: WindowStats,
     /// Records moved between tiers.
     pub migrations: Migrations,
 }

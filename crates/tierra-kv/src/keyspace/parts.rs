@@ -13,7 +13,7 @@ use super::key::Key;
 use super::large::Large;
 use super::lookup::look_up_one;
 use super::member::{compare, score_of};
-use super::window::{InFlight, Prefetcher, WINDOW_KEYS, look_up_many};
+use super::window::{InFlightRecords, Prefetcher, WINDOW_KEYS, look_up_many};
 
 /// What a window has found of the names that it was given.
 enum FoundParts {
@@ -99,7 +99,7 @@ impl Db {
             *hash = heap.hash_of(name);
         }
         let mut found = vec![None; len].into_boxed_slice();
-        let prefetcher = Prefetcher::new(heap, InFlight::default());
+        let prefetcher = Prefetcher::new(heap, InFlightRecords::default());
         look_up_many(
             table,
             &self.gate,

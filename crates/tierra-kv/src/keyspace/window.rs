@@ -25,9 +25,9 @@ pub const WINDOW_KEYS: usize = 128;
 /// Bytes of records that one window fetches: a quarter of a common second-level cache.
 pub(super) const WINDOW_BYTES: usize = 256 << 10;
 
-/// What windows have done.
+/// Counters of windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Windows {
+pub struct WindowStats {
     /// Windows of more than one key.
     pub windows: u64,
     /// Keys looked up in them.
@@ -41,9 +41,9 @@ pub struct Windows {
 /// Prefetched records of emulated far memory that have not yet been used: the first use waits until the record would
 /// have arrived. (Real misses are tracked by the processor.)
 #[derive(Debug, Default)]
-pub(super) struct InFlight(Vec<(u64, Fetch)>);
+pub(super) struct InFlightRecords(Vec<(u64, Fetch)>);
 
-impl InFlight {
+impl InFlightRecords {
     /// A record is used now.
     #[inline(always)]
     pub(super) fn wait_for(&mut self, record: u64) {
@@ -75,14 +75,14 @@ impl InFlight {
 pub(super) struct Prefetcher<'a> {
     heap: &'a Heap,
     left_bytes: Cell<usize>,
-    in_flight: RefCell<InFlight>,
+    in_flight: RefCell<InFlightRecords>,
     /// Records, by `Speed`.
     fetched: [Cell<u64>; 2],
 }
 
 impl<'a> Prefetcher<'a> {
     /// For a window; its records in flight join `in_flight`.
-    pub(super) fn new(heap: &'a Heap, in_flight: InFlight) -> Prefetcher<'a> {
+    pub(super) fn new(heap: &'a Heap, in_flight: InFlightRecords) -> Prefetcher<'a> {
         Prefetcher {
             heap,
             left_bytes: Cell::new(WINDOW_BYTES),
@@ -111,7 +111,7 @@ impl<'a> Prefetcher<'a> {
     }
 
     /// The number of records fetched from each tier, by `Speed`, and those still in flight.
-    pub(super) fn end(self) -> ([u64; 2], InFlight) {
+    pub(super) fn end(self) -> ([u64; 2], InFlightRecords) {
         (
             self.fetched.map(Cell::into_inner),
             self.in_flight.into_inner(),
@@ -119,7 +119,7 @@ impl<'a> Prefetcher<'a> {
     }
 }
 
-impl Windows {
+impl WindowStats {
     /// A window of as many keys has fetched as many records of each tier.
     pub(super) fn note(&mut self, keys: usize, [near, far]: [u64; 2]) {
         self.windows += 1;

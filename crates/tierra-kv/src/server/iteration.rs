@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Server;
 use super::window::Pending;
-use crate::catalog::{PAUSING, Resolved};
+use crate::catalog::{PAUSING, ResolvedCommand};
 use crate::clients::{Buffers, Connection, ReadOutcome};
 use crate::command::{held, process};
 use crate::context::Shared;
@@ -17,8 +17,8 @@ use crate::protocol::Limits;
 const BATCH_SLICE: Duration = Duration::from_millis(5);
 
 /// Whether a request begins or ends a pause, if it is executed.
-fn is_pausing(shared: &Shared, resolved: Resolved) -> bool {
-    matches!(resolved, Resolved::Command(id) if shared.catalog.get(id).command.flags & PAUSING != 0)
+fn is_pausing(shared: &Shared, resolved: ResolvedCommand) -> bool {
+    matches!(resolved, ResolvedCommand::Command(id) if shared.catalog.get(id).command.flags & PAUSING != 0)
 }
 
 /// Sends replies before their batch ends, because there are many. A client that does not read them is
@@ -40,7 +40,7 @@ fn note_batch(shared: &mut Shared, requests: &[Pending], spent: Duration, timed_
     let rest_ns = (spent.as_nanos() as u64).saturating_sub(stats.timed_ns - timed_before_ns);
     let share_ns = rest_ns / requests.len().max(1) as u64;
     for pending in requests {
-        if let Resolved::Command(id) = pending.resolved {
+        if let ResolvedCommand::Command(id) = pending.resolved {
             stats.calls[id as usize].spent_ns += share_ns;
         }
     }

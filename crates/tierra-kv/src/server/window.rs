@@ -3,7 +3,7 @@
 //! A batch is what has arrived on all connections, cut at [`REQUESTS`] requests and as many keys, so that
 //! what is fetched for the last of them has not left the cache before it is used.
 
-use crate::catalog::{BLOCKING, PAUSING, Resolved};
+use crate::catalog::{BLOCKING, PAUSING, ResolvedCommand};
 use crate::context::Shared;
 use crate::keyspace::{DbId, Found, Keyspace, WINDOW_KEYS};
 use crate::protocol::Request;
@@ -15,7 +15,7 @@ pub(super) const REQUESTS: usize = 128;
 pub(super) struct Pending {
     pub(super) slot: usize,
     pub(super) request: Request,
-    pub(super) resolved: Resolved,
+    pub(super) resolved: ResolvedCommand,
     /// The database in which its keys are looked up.
     pub(super) db: DbId,
     /// The range of its keys' lookup results in the batch: start and count.
@@ -63,12 +63,12 @@ impl Batch {
         shared: &Shared,
         slot: usize,
         request: Request,
-        resolved: Resolved,
+        resolved: ResolvedCommand,
         db: DbId,
         looked_up: bool,
     ) -> bool {
         let (mut keys, mut is_barrier) = (0, false);
-        if let Resolved::Command(id) = resolved {
+        if let ResolvedCommand::Command(id) = resolved {
             let command = shared.catalog.get(id).command;
             is_barrier = command.flags & (BLOCKING | PAUSING) != 0;
             if looked_up && command.keys.first != 0 && command.takes(request.count as usize) {
@@ -107,7 +107,7 @@ impl Batch {
         let mut group: [&[u8]; WINDOW_KEYS] = [&[]; WINDOW_KEYS];
         let (mut len, mut db) = (0, 0);
         for pending in &mut self.requests {
-            let (Resolved::Command(id), wanted @ 1..) =
+            let (ResolvedCommand::Command(id), wanted @ 1..) =
                 (pending.resolved, pending.found.1 as usize)
             else {
                 continue;

@@ -7,7 +7,7 @@ use super::super::{
     NOSCRIPT, Outcome, READONLY, SKIP_SLOWLOG, WRITE, glob_matches,
 };
 use super::help::help;
-use crate::catalog::{Catalog, CatalogEntry, Description, Resolved};
+use crate::catalog::{Catalog, CatalogEntry, Description, ResolvedCommand};
 use crate::number::parse_i64;
 use crate::protocol::{Args, Reply};
 
@@ -181,7 +181,7 @@ fn named<'t>(catalog: &'t Catalog, name: &[u8]) -> Option<&'t CatalogEntry> {
         None => (name, None),
     };
     match catalog.resolve(container, subcommand) {
-        Resolved::Command(id) if catalog.get(id).nested == subcommand.is_some() => {
+        ResolvedCommand::Command(id) if catalog.get(id).nested == subcommand.is_some() => {
             Some(catalog.get(id))
         }
         _ => None,
@@ -286,7 +286,7 @@ fn list(call: &mut Call<'_>) -> Outcome {
 
 fn keys(call: &mut Call<'_>, with_flags: bool) -> Outcome {
     let args = call.args.from(2);
-    let Resolved::Command(id) = call.shared.catalog.resolve(args.at(0), args.get(1)) else {
+    let ResolvedCommand::Command(id) = call.shared.catalog.resolve(args.at(0), args.get(1)) else {
         return Err("ERR Invalid command specified".into());
     };
     let command = call.shared.catalog.get(id).command;
