@@ -8,7 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tierra_column::{Dictionary, EntryRange, FormatError, Position, PostingList, Postings, PostingsLayout};
+use tierra_column::{
+    Dictionary, EntryRange, FormatError, Position, PostingList, Postings, PostingsLayout,
+};
 use tierra_interleave::{Cx, Lookups, for_each};
 use tierra_memory::emulation::begin_read;
 use tierra_memory::placement::{SAMPLED, Uses, sample};
@@ -359,7 +361,8 @@ impl InvertedPart {
         let postings = self.postings();
         self.restore_lost()?;
         rows.once.iter().for_each(|position| found(*position));
-        let stretches: Vec<EntryRange> = rows.stretches.iter().flat_map(|all| all.parts()).collect();
+        let stretches: Vec<EntryRange> =
+            rows.stretches.iter().flat_map(|all| all.parts()).collect();
         for stretch in &stretches {
             self.verify(&postings, postings.pages_of_range(stretch))?;
         }

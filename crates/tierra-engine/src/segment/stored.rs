@@ -97,7 +97,10 @@ impl Segment {
     pub(crate) fn is_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
         let range = self.stored_range(column, block);
         let mut copies = extent.copies().iter().filter(|_| !self.is_absent(column));
-        copies.any(|copy| self.chunk(column).block_matches(block, &copy[range.clone()]))
+        copies.any(|copy| {
+            self.chunk(column)
+                .block_matches(block, &copy[range.clone()])
+        })
     }
 
     /// Puts the block right in the extent's first copy, from whichever copy has it. Whether it is right then.

@@ -70,8 +70,9 @@ impl Sorted {
                     let find = |cx: Cx<M>, wanted| tree.find(cx, ascending, bytes_of(wanted));
                     for_each(size, wanted, find, found);
                 } else {
-                    let find =
-                        |cx: Cx<M>, wanted| tree.find_by_binary_search(cx, ascending, bytes_of(wanted));
+                    let find = |cx: Cx<M>, wanted| {
+                        tree.find_by_binary_search(cx, ascending, bytes_of(wanted))
+                    };
                     for_each(size, wanted, find, found);
                 }
             }
