@@ -150,7 +150,7 @@ fn forget(dir: &Path, adopted: &Adopted) {
     for (_, path) in &adopted.copied {
         debug_assert!(path.starts_with(dir));
         if let Err(error) = fs::remove_file(path) {
-            tracing::warn!(path = %path.display(), %error, "a copy that is of no use stays");
+            tracing::warn!(path = %path.display(), %error, "an unused copy could not be removed");
         }
     }
 }

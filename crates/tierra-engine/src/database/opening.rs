@@ -1,6 +1,6 @@
 //! Creating and opening databases.
 //!
-//! Invariant: the directory file says "creating" before anything of the database is made, and "created" once its first manifest
+//! Invariant: the directory file says "creating" before anything of the database is made, and "ready" once its first manifest
 //! is published. Until then nothing was ever stored, and an interrupted creation continues where it stopped.
 
 use std::fs;

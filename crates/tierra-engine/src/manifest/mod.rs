@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! offset  0  magic "TIERRAMF"
-//!         8  format version, u8       (another one is refused before anything else is believed)
+//!         8  format version, u8       (another one is rejected before anything else is read)
 //!         9  zero, 3 bytes
 //!        12  CRC32C of the body, u32
 //!        16  length of the body, u64

@@ -396,7 +396,7 @@ fn write_state(path: &Path, state: &State) {
     let dir = path.parent().unwrap_or(path);
     let written = Directory::new(dir, None).replace(STATE_FILE, text.as_bytes());
     if let Err(error) = written {
-        tracing::warn!(path = %path.display(), %error, "how far the scrubber has come could not be written down: after the next start it begins anew");
+        tracing::warn!(path = %path.display(), %error, "the scrubber's position could not be stored: the next start reads some data again");
     }
 }
 

@@ -255,8 +255,8 @@ impl Segment {
         self.of_same_rows(entry, parts, extents, spec, verified)
     }
 
-    /// Where chunks are read: unchanged if they are near or placeholders, otherwise in these extents; in these extents in any
-    /// case for columns written `anew`.
+    /// The bytes of each chunk: unchanged if it is near or a placeholder, otherwise in these extents. Columns written `anew` are
+    /// always read in these extents.
     fn bytes_in(
         &self,
         entry: &SegmentEntry,

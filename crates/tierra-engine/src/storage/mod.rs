@@ -158,7 +158,7 @@ impl Storage {
         let mut were_cut = false;
         for tier in self.tiers().readable() {
             were_cut |= tier.pool.is_truncated().unwrap_or_else(|error| {
-                tracing::error!(tier = &*tier.name, %error, "whether the file of a tier is whole is unknown");
+                tracing::error!(tier = &*tier.name, %error, "the length of a tier's file could not be checked");
                 false
             });
         }

@@ -52,7 +52,7 @@ pub(super) fn restore_ends(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool
             found.opened = Pool::open_cut(&found.path, &found.options);
             if let Ok(pool) = &found.opened {
                 let path = found.path.display();
-                tracing::warn!(tier = found.name, %path, from, "a file that was cut short got its end again");
+                tracing::warn!(tier = found.name, %path, from, "a truncated file was extended again");
                 let pool_id = pool.id();
                 cuts.push(Cut { pool_id, from });
             }

@@ -357,7 +357,7 @@ pub(crate) fn rebuild(
         tiers: tiers?,
         ..DirectoryFile::new(newest.database)
     };
-    tracing::warn!(dir = %dir.display(), "the directory file is lost: it is made again of what the pools say");
+    tracing::warn!(dir = %dir.display(), "the directory file is lost: it is rebuilt from the pools");
     Some(Home::without_file(dir, recorder, file))
 }
 

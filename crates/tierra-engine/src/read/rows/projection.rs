@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! values of n rows   | column 0, n values | column 1, n values | ...
-//! offset of column   n * offset            a multiple of the width of its values, whatever n is
+//! offset of column   n * offset            a multiple of the width of its values, for every n
 //! ```
 
 use std::sync::Arc;

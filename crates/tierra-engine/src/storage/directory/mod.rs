@@ -198,7 +198,7 @@ impl Home {
             && let Err(error) = self.directory.replace(twin, &bytes)
         {
             let path = self.directory.join(twin);
-            tracing::warn!(path = %path.display(), %error, "the twin of the directory file is not up to date");
+            tracing::warn!(path = %path.display(), %error, "the copy of the directory file is not up to date");
         }
         Ok(())
     }

@@ -113,7 +113,7 @@ impl Losses {
             let restored = tier.pool.restore_length();
             if let Err(error) = &restored {
                 let tier = &*tier.name;
-                tracing::error!(tier, %error, "the file of a tier was cut short, and stays so: the copies in its end are lost");
+                tracing::error!(tier, %error, "a tier's file was truncated and could not be extended: the copies in its end are lost");
             }
             if tier.pool.take_truncation() {
                 self.log.cut_short(tier.id, &tier.name, restored.is_ok());

@@ -74,7 +74,7 @@ impl Writer {
             let left = self.leave_lost_log(&table);
             if let Err(error) = left.and_then(|()| self.replace_lost_images(&table)) {
                 let table = &table.spec().name;
-                tracing::error!(table, %error, "what was lost of a table could not be written anew");
+                tracing::error!(table, %error, "lost data of a table could not be written anew");
             }
         }
         if self.published.manifest().version != before {

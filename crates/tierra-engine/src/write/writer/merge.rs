@@ -220,7 +220,7 @@ fn drop_unused(
     for chunk in &mut entry.chunks {
         let index = new_index[chunk.extent as usize].get_or_insert_with(|| {
             let extent = extents[chunk.extent as usize].clone();
-            // The entry has the number of an extent that is not there.
+            // The entry has the number of a missing extent.
             let id = extent.as_ref().map(|extent| extent.id());
             entry
                 .extents

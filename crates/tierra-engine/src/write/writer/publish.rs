@@ -44,7 +44,7 @@ impl Writer {
         self.commit += 1;
         self.release_superseded();
         if let Err(error) = self.note_lineage() {
-            tracing::error!(%error, "that a tier is behind is not written down in the directory");
+            tracing::error!(%error, "the directory file could not record that a tier is behind");
         }
         self.leave_lost_tiers()
     }

@@ -73,7 +73,7 @@ impl Published {
     }
 
     /// Makes `next` the newest manifest. `fresh` are the extents that the current manifest does not name, or names with other
-    /// copies; those that `next` no longer names are released. An error changes nothing here.
+    /// copies; those that `next` no longer names are released. After an error `self` is unchanged.
     pub(crate) fn publish(
         &mut self,
         tiers: &Tiers,

@@ -81,7 +81,7 @@ impl Writer {
         }
         let next = self.published.manifest().clone();
         if let Err(error) = self.publish(next, Vec::new()) {
-            tracing::warn!(%error, "how far logs go could not be published");
+            tracing::warn!(%error, "the ends of logs could not be published");
         }
     }
 

@@ -1,8 +1,8 @@
 //! Adding and dropping tiers.
 //!
-//! Invariant: the directory file names a tier before its pool is made, and until no manifest names it any more. A tier that the
-//! directory file names and no manifest does is none. So an interruption leaves the database with or without the tier, and
-//! without it the tier's pool holds nothing that is needed.
+//! Invariant: the directory file names a tier before its pool is made, and until no manifest names it any more. A tier
+//! that only the directory file names does not count. So an interruption leaves the database with or without the tier, and without it the
+//! tier's pool holds nothing that is needed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
@@ -109,7 +109,7 @@ impl Writer {
         self.note_in_home(|file| file.tiers.retain(|tier| tier.name != name));
     }
 
-    /// Changes the directory file where it is right without the change as well: the next open repeats the change.
+    /// Changes the directory file. An error is only logged: the file is valid without the change, and the next open makes it.
     fn note_in_home(&self, note: impl FnOnce(&mut DirectoryFile)) {
         if let Err((path, error)) = self.storage.home().change(note) {
             let path = path.display();
