@@ -477,7 +477,7 @@ pub enum ScanError {
         /// What is wrong.
         source: FormatError,
     },
-    /// Memory fails faster than what it held can be read from other copies.
+    /// Memory loses pages faster than they can be restored.
     #[error(
         "pages of a tier ({tier}) are lost again and again while they are read: replace the module or file that fails, and open the database again"
     )]

@@ -28,7 +28,7 @@ pub(crate) struct Writer {
     pub(super) commit: u64,
     /// When logs are to be marked as acknowledged up to their ends; `None` if they are.
     pub(super) rests_at: Option<Instant>,
-    /// The manifest's is as large, or smaller while tables are begun.
+    /// At least the manifest's; greater while tables are begun.
     pub(super) next_table_id: u64,
     pub(super) unbuilt: Unbuilt,
     pub(super) background: Background,

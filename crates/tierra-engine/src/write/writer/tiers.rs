@@ -1,8 +1,8 @@
 //! Adding and dropping tiers.
 //!
 //! Invariant: the directory file names a tier before its pool is made, and until no manifest names it any more. A tier
-//! that only the directory file names does not count. So an interruption leaves the database with or without the tier, and without it the
-//! tier's pool holds nothing that is needed.
+//! that only the directory file names does not count. So an interruption leaves the database with or without the tier, and
+//! without it the tier's pool holds nothing that is needed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
