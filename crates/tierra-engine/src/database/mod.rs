@@ -54,7 +54,7 @@ pub struct TierInfo {
     pub capacity_bytes: u64,
     /// Bytes in use; for near memory, by these copies.
     pub used_bytes: u64,
-    /// Bytes of near memory besides the copies, which have no limit: dictionaries, chunk headers, the near part of key indexes,
+    /// Bytes of near memory besides the copies, without a limit: dictionaries, chunk headers, the near part of key indexes,
     /// and tails. `None` for a pool.
     pub always_near_bytes: Option<u64>,
     /// Size of the pages that back it; `None` if the sizes differ.
@@ -90,7 +90,7 @@ pub struct Database {
     catalog: Arc<Catalog>,
     writer: Mutex<Option<JoinHandle<()>>>,
     scrubber: Scrubber,
-    /// `None` if near memory is not managed.
+    /// `None` with a recorder.
     mover: Option<Mover>,
     given_up: Vec<(String, u64)>,
 }
@@ -199,7 +199,7 @@ impl Database {
         let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
         let thread = thread.spawn(move || writer.run(&queue));
         let thread = thread.map_err(|source| OpenError::Io { path: dir, source })?;
-        // A recording contains only the database's own writes: the background scrubber is off.
+        // A recording contains only the database's own writes: the scrubber only restores what was lost.
         let pace = match options.recorder {
             None => options.scrub_bytes_per_s.unwrap_or(SCRUB_BYTES_PER_S),
             Some(_) => 0,

@@ -1,5 +1,5 @@
-//! Placeholders for chunks that cannot be read: all copies are in missing tiers or have damaged heads, or the dictionary is
-//! unreadable.
+//! Placeholders for chunks that cannot be read: all copies are in missing tiers or have damaged headers, or the dictionary
+//! is unreadable.
 //!
 //! The other columns of their rows can be read. A placeholder, a chunk of as many NULLs, takes the chunk's place in its segment.
 //!
@@ -20,7 +20,7 @@ use crate::spec::TableSpec;
 pub(crate) enum PlaceholderReason {
     /// Its tiers are missing, or the dictionary of its codes cannot be read.
     Withheld(UnavailableError),
-    /// Its head is damaged in all copies.
+    /// Its header is damaged in all copies.
     Damaged(FormatError),
 }
 

@@ -109,7 +109,7 @@ fn stored_in(
     is_right
 }
 
-/// Repairs the head of a chunk, header and directory, if `open` cannot read it in the copy that is read, or it was lost there.
+/// Repairs the header of a chunk, with its directory, if `open` cannot read it in the copy that is read, or it was lost there.
 /// Returns whether it can be read now.
 pub(crate) fn head<'a, E>(
     extent: &'a OwnedExtent,

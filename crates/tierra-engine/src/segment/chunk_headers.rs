@@ -1,15 +1,15 @@
-//! The heads of a segment's chunks in near memory: the offsets, checksums, minima and maxima of their blocks.
+//! The headers of a segment's chunks in near memory: the offsets, checksums, minima and maxima of their blocks.
 //!
-//! Copied when the segment is opened, and verified by the checksums in the copies. From then on no head is read in far memory:
-//! finding a block costs no far miss, a damaged head misleads no query, and a head that is damaged or lost, even in all copies,
-//! is repaired from here. They take 128 bytes per chunk and 32 per block, and no budget limits them.
+//! Copied when the segment is opened, and verified by the checksums in the copies. From then on no header is read in far memory:
+//! finding a block costs no far miss, a damaged header misleads no query, and a header that is damaged or lost, even in all
+//! copies, is repaired from here. They take 128 bytes per chunk and 32 per block, and no budget limits them.
 //!
-//! Invariant: the heads are those that were written, as long as the segment's chunks are open.
+//! Invariant: the headers are those that were written, as long as the segment's chunks are open.
 
 use arrow::buffer::MutableBuffer;
 use tierra_column::Chunk;
 
-/// Of all columns, one after the other: chunks with the same number of rows have heads of the same length, in whole lines.
+/// Of all columns, one after the other: chunks with the same number of rows have headers of the same length, in whole lines.
 pub(crate) struct ChunkHeaders {
     /// Aligned to a line, so that no entry of a directory straddles one.
     bytes: MutableBuffer,
@@ -17,8 +17,8 @@ pub(crate) struct ChunkHeaders {
 }
 
 impl ChunkHeaders {
-    /// Copies the heads of these chunks, which have this many rows. A chunk too short for a head is padded with zeros, so that
-    /// opening it fails.
+    /// Copies the headers of these chunks, which have this many rows. A chunk too short for a header is padded with zeros, so
+    /// that opening it fails.
     pub(crate) fn read<'a>(rows: usize, chunks: impl ExactSizeIterator<Item = &'a [u8]>) -> Self {
         let bytes_each = Chunk::header_bytes_of(rows);
         let mut bytes = MutableBuffer::with_capacity(bytes_each * chunks.len());
@@ -29,7 +29,7 @@ impl ChunkHeaders {
         Self { bytes, bytes_each }
     }
 
-    /// The head of a column's chunk.
+    /// The header of a column's chunk.
     pub(crate) fn of(&self, column: usize) -> &[u8] {
         &self.bytes[column * self.bytes_each..][..self.bytes_each]
     }

@@ -89,8 +89,8 @@ pub struct Segment {
 
 impl Segment {
     /// Opens the chunks of a segment that another process wrote, in place. Extents that are `None` lie in missing tiers;
-    /// `missing` has the reason. Their chunks, chunks whose heads are damaged in all copies, and chunks with codes of `withheld`
-    /// columns become placeholders.
+    /// `missing` has the reason. Their chunks, chunks whose headers are damaged in all copies, and chunks with codes of
+    /// `withheld` columns become placeholders.
     pub(crate) fn open(
         entry: Arc<SegmentEntry>,
         extents: Vec<Option<Arc<OwnedExtent>>>,
@@ -395,7 +395,7 @@ impl Segment {
         (!self.is_placeholder(column)).then(|| self.chunk(column).encoding())
     }
 
-    /// Whether a column's chunk is a placeholder: missing tiers, a head damaged in all copies, or an unreadable dictionary.
+    /// Whether a column's chunk is a placeholder: missing tiers, a header damaged in all copies, or an unreadable dictionary.
     #[inline]
     pub(crate) fn is_placeholder(&self, column: usize) -> bool {
         !self.placeholders.is_empty() && self.placeholders.contains_key(&column)
@@ -500,7 +500,7 @@ impl std::fmt::Debug for Segment {
     }
 }
 
-/// Repairs the head of a chunk from another copy, if it cannot be opened.
+/// Repairs the header of a chunk from another copy, if it cannot be opened.
 fn repair_header(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
     let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
     repair::head(

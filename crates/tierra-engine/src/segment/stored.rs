@@ -34,7 +34,7 @@ impl Segment {
         (!columns.is_empty() && !rows.is_empty()).then_some((columns, rows))
     }
 
-    /// Rows of the blocks with a byte in a range of a chunk; all rows if the head is affected.
+    /// Rows of the blocks with a byte in a range of a chunk; all rows if the header is affected.
     fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
         let chunk = self.chunk(column);
         if range.start < chunk.header_bytes() || self.is_placeholder(column) {
@@ -117,7 +117,7 @@ impl Segment {
         })
     }
 
-    /// Repairs the head of a chunk in the extent's first copy, from the one in near memory.
+    /// Repairs the header of a chunk in the extent's first copy, from the one in near memory.
     pub(crate) fn repair_header(&self, column: usize, extent: &OwnedExtent) {
         if self.is_placeholder(column) {
             return;

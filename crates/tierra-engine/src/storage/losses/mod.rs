@@ -4,7 +4,7 @@
 //! reader   begin: noted   read in any way   end: no new loss, and noted unchanged?  -> trust the result
 //!                                                otherwise: note, and read again
 //! noting   pool.take_faults -> marks in the affected copies -> noted + 1 -> the tier's noted epoch
-//! retry    a marked block, head or part of an index is first restored from another copy, or reported as lost
+//! retry    a marked block, header or part of an index is first restored from another copy, or reported as lost
 //! ```
 //! The thread that finds a loss notes it. That takes microseconds regardless of its size, because it only sets marks. Each reader
 //! then restores what it reads, and the scrubber the rest. If two threads find the same page, the second waits and finds it done.
